@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Fails when a room includes a header of a room it may not know (table in simulator/README.md)."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ALLOWED = {
+    "base": [],
+    "trace": ["base"],
+    "topology": ["base"],
+    "des": ["base"],
+    "importers": ["base", "trace", "proto"],
+    "exporters": ["base", "trace", "proto"],
+    "cost": ["base", "trace", "topology", "proto"],
+    "network": ["base", "topology", "des", "cost"],
+    "workload": ["base"],
+    "mapping": ["base", "trace", "workload", "topology"],
+    "engine": ["base", "trace", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
+    "report": ["base", "trace", "engine:observer.h"],
+    "search": ["base", "workload", "mapping"],
+    "cli": None,  # everything
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
+
+
+def allowed(room, header):
+    if header.endswith(".pb.h"):
+        return "proto" in ALLOWED[room]
+    parts = header.split("/")
+    if parts[0] != "simulator":
+        return True
+    target, rest = parts[1], "/".join(parts[2:])
+    if target == room:
+        return True
+    for entry in ALLOWED[room]:
+        name, _, only = entry.partition(":")
+        if name == target and (not only or only == rest):
+            return True
+    return False
+
+
+def main():
+    errors = []
+    for path in sorted((ROOT / "simulator").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        room = path.relative_to(ROOT / "simulator").parts[0]
+        if room not in ALLOWED:
+            errors.append(f"{path.relative_to(ROOT)}: room '{room}' is not in the layer table")
+            continue
+        if ALLOWED[room] is None:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match and not allowed(room, match.group(1)):
+                errors.append(f"{path.relative_to(ROOT)}:{number}: room '{room}' may not include "
+                              f"{match.group(1)}")
+    print("\n".join(errors) if errors else "layer check: every include is allowed")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

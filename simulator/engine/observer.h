@@ -1,0 +1,61 @@
+#pragma once
+// What the engine tells about a run. Observers see const events and cannot change timing.
+
+#include <cstdint>
+#include <string_view>
+
+#include "simulator/base/estimate.h"
+#include "simulator/base/time.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Why a node did not start earlier than it did.
+enum class WaitCause : uint8_t {
+  kNone,               // first on its lane
+  kProgramOrder,       // its lane was busy with the node before it
+  kLaunch,             // the CPU had not issued it yet
+  kDependency,         // work on another lane of the same rank
+  kCollectiveArrival,  // other members of its collective, or the partner of a send/recv
+  kNetwork,            // the transfer itself
+  kCpuBlock,           // CPU held by a synchronising call or blocking copy
+  kCpuHandoff,         // another CPU thread had to reach a point first
+  kLaunchQueue,        // the device's launch queue was full
+  kStartSkew,          // the rank started later than the first
+  kCount,
+};
+std::string_view Name(WaitCause cause);
+
+// Position in TraceStore::ranks(), not the rank number.
+using RankIndex = uint32_t;
+
+struct NodeRef {
+  RankIndex rank = 0;
+  NodeIndex node;  // invalid: none
+};
+
+// One executed node: a runtime call on a CPU thread, or device work on a stream.
+struct NodeEvent {
+  NodeRef node;
+  LaneIndex lane;
+  SimTime start;
+  // Communication: when the last member arrived and the transfer proper began; else equal to start.
+  SimTime active_start;
+  SimTime end;
+  EstimateSource source = EstimateSource::kRecorded;
+  // What bound the start, and the node whose progress it waited for (invalid: none). For a blocked
+  // CPU call and for communication, `end_binding` is what it waited for after its start.
+  WaitCause cause = WaitCause::kNone;
+  NodeRef binding;
+  WaitCause end_cause = WaitCause::kNone;
+  NodeRef end_binding;
+};
+
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  // Per lane in order of time; over lanes in a deterministic but otherwise unspecified order.
+  virtual void OnNode(const NodeEvent& event) = 0;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,59 @@
+# One static library per room. A room's folder is its name; every .cpp below it belongs to it.
+# What a room may include is its DEPS; scripts/check_layers.py holds the same table against the
+# #include lines.
+#
+#   foretrace_room(NAME [DEPS rooms...] [LIBS libraries...])
+set(FORETRACE_ROOMS "")
+function(foretrace_room NAME)
+  cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/simulator/${NAME}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(NOT sources)
+    return()
+  endif()
+  add_library(foretrace_${NAME} STATIC ${sources})
+  target_include_directories(foretrace_${NAME} PUBLIC ${PROJECT_SOURCE_DIR})
+  foreach(dep ${ROOM_DEPS})
+    if(TARGET foretrace_${dep})
+      target_link_libraries(foretrace_${NAME} PUBLIC foretrace_${dep})
+    endif()
+  endforeach()
+  target_link_libraries(foretrace_${NAME} PUBLIC ${ROOM_LIBS})
+  set(FORETRACE_ROOMS ${FORETRACE_ROOMS} ${NAME} PARENT_SCOPE)
+endfunction()
+
+# Generated protobuf code: third-party style code, so it is not held to our warnings.
+file(GLOB proto_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/proto/*.proto)
+if(proto_files)
+  protobuf_generate_cpp(proto_sources proto_headers ${proto_files})
+  add_library(foretrace_proto STATIC ${proto_sources})
+  target_include_directories(foretrace_proto SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+  target_link_libraries(foretrace_proto PUBLIC protobuf::libprotobuf)
+  target_compile_options(foretrace_proto PRIVATE -w)
+endif()
+
+pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+
+set(BASICS absl::status absl::statusor absl::strings absl::flat_hash_map absl::flat_hash_set
+    absl::btree absl::span absl::inlined_vector fmt::fmt)
+
+foretrace_room(base LIBS ${BASICS} Threads::Threads)
+foretrace_room(trace DEPS base)
+foretrace_room(topology DEPS base LIBS yaml-cpp)
+foretrace_room(des DEPS base)
+foretrace_room(importers DEPS base trace LIBS foretrace_proto PkgConfig::ARCHIVE)
+foretrace_room(exporters DEPS base trace LIBS foretrace_proto)
+foretrace_room(cost DEPS base trace topology LIBS yaml-cpp)
+foretrace_room(network DEPS base topology des cost)
+foretrace_room(workload DEPS base LIBS yaml-cpp)
+foretrace_room(mapping DEPS base trace workload topology)
+foretrace_room(engine DEPS base trace topology des network cost)
+foretrace_room(report DEPS base trace engine)
+foretrace_room(search DEPS base workload mapping)
+foretrace_room(cli DEPS base trace topology des importers exporters cost network workload mapping
+               engine report search)
+
+if(TARGET foretrace_cli)
+  add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)
+  target_link_libraries(foretrace PRIVATE foretrace_cli)
+endif()

@@ -1,0 +1,416 @@
+#include "simulator/trace/builder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kMaxLanes = 65534;
+
+template <typename T>
+void PermuteColumn(std::vector<T>& column, const std::vector<uint32_t>& order) {
+  std::vector<T> sorted(column.size());
+  for (size_t i = 0; i < order.size(); ++i) sorted[i] = column[order[i]];
+  column.swap(sorted);
+}
+
+void Renumber(std::vector<uint32_t>& references, const std::vector<uint32_t>& new_index) {
+  for (uint32_t& r : references) {
+    if (r != NodeIndex::kNone) r = new_index[r];
+  }
+}
+
+template <typename T>
+void RenumberAndSort(std::vector<std::pair<uint32_t, T>>& table,
+                     const std::vector<uint32_t>& new_index) {
+  for (auto& entry : table) entry.first = new_index[entry.first];
+  std::stable_sort(table.begin(), table.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+}  // namespace
+
+RankTraceBuilder::RankTraceBuilder(RankInfo info) : strings_(std::make_unique<StringPool>()) {
+  trace_.info_ = std::move(info);
+}
+
+LaneIndex RankTraceBuilder::AddLane(Lane::Kind kind, int64_t id, int32_t device) {
+  const std::pair<int64_t, int64_t> key(
+      id, kind == Lane::Kind::kCpuThread ? -1 : static_cast<int64_t>(device));
+  if (auto it = lane_index_.find(key); it != lane_index_.end()) return LaneIndex(it->second);
+  if (trace_.lanes_.size() >= kMaxLanes) {
+    too_many_lanes_ = true;
+    return LaneIndex(0);
+  }
+  const auto index = static_cast<uint32_t>(trace_.lanes_.size());
+  Lane lane{kind, id, device, {}};
+  lane.label = fmt::format("{} {}", kind == Lane::Kind::kCpuThread ? "thread" : "stream", id);
+  trace_.lanes_.push_back(std::move(lane));
+  lane_index_.emplace(key, index);
+  return LaneIndex(index);
+}
+
+void RankTraceBuilder::SetLaneLabel(LaneIndex lane, std::string label) {
+  trace_.lanes_[lane.value].label = std::move(label);
+}
+
+NodeIndex RankTraceBuilder::AddNode(const NodeSpec& spec) {
+  const uint32_t index = trace_.size();
+  FORETRACE_CHECK(index < NodeIndex::kNone);
+  trace_.kind_.push_back(spec.kind);
+  trace_.detail_.push_back(spec.detail);
+  trace_.lane_.push_back(static_cast<uint16_t>(spec.lane.value));
+  trace_.name_.push_back(strings_->Intern(spec.name));
+  trace_.start_.push_back(spec.start);
+  trace_.duration_.push_back(spec.duration);
+  trace_.parent_.push_back(NodeIndex::kNone);
+  trace_.launcher_.push_back(NodeIndex::kNone);
+  trace_.source_id_.push_back(spec.source_id);
+  return NodeIndex(index);
+}
+
+void RankTraceBuilder::SetParent(NodeIndex node, NodeIndex parent) {
+  trace_.parent_[node.value] = parent.value;
+}
+
+void RankTraceBuilder::SetLauncher(NodeIndex node, NodeIndex call) {
+  trace_.launcher_[node.value] = call.value;
+}
+
+void RankTraceBuilder::SetComm(NodeIndex node, const CommAttr& attr,
+                               std::span<const int64_t> in_splits,
+                               std::span<const int64_t> out_splits) {
+  CommAttr stored = attr;
+  stored.splits_begin = static_cast<uint32_t>(trace_.splits_.size());
+  stored.in_splits = static_cast<uint16_t>(in_splits.size());
+  stored.out_splits = static_cast<uint16_t>(out_splits.size());
+  trace_.splits_.insert(trace_.splits_.end(), in_splits.begin(), in_splits.end());
+  trace_.splits_.insert(trace_.splits_.end(), out_splits.begin(), out_splits.end());
+  trace_.comm_.emplace_back(node.value, stored);
+}
+
+void RankTraceBuilder::SetSync(NodeIndex node, const SyncAttr& attr) {
+  trace_.sync_.emplace_back(node.value, attr);
+}
+
+void RankTraceBuilder::SetWork(NodeIndex node, const WorkAttr& attr) {
+  trace_.work_.emplace_back(node.value, attr);
+}
+
+void RankTraceBuilder::AddTensor(NodeIndex node, Tensor tensor, std::span<const int64_t> dims) {
+  tensor.dims_begin = static_cast<uint32_t>(trace_.dims_.size());
+  tensor.dims_count = static_cast<uint16_t>(std::min<size_t>(dims.size(), UINT16_MAX));
+  trace_.dims_.insert(trace_.dims_.end(), dims.begin(), dims.begin() + tensor.dims_count);
+  pending_tensors_.push_back({node.value, tensor});
+}
+
+void RankTraceBuilder::AddDependency(NodeIndex consumer, NodeIndex producer, DependencyKind kind) {
+  pending_dependencies_.push_back({consumer.value, kind, false, producer.value});
+}
+
+void RankTraceBuilder::AddDependencyBySourceId(NodeIndex consumer, uint64_t producer,
+                                               DependencyKind kind) {
+  pending_dependencies_.push_back({consumer.value, kind, true, producer});
+}
+
+void RankTraceBuilder::AddIteration(int64_t number, NodeIndex annotation) {
+  trace_.iterations_.push_back({number, annotation});
+}
+
+void RankTraceBuilder::AddProcessGroup(ProcessGroup group) {
+  for (const ProcessGroup& known : trace_.process_groups_) {
+    if (known.name == group.name) return;
+  }
+  trace_.process_groups_.push_back(std::move(group));
+}
+
+std::string RankTraceBuilder::Where(uint32_t node) const {
+  return fmt::format("{}: node {} ({})", trace_.info_.source, trace_.source_id_[node],
+                         strings_->Get(trace_.name_[node]).substr(0, 80));
+}
+
+absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& options) {
+  if (trace_.size() == 0) {
+    return InvalidInput("{}: the trace holds no nodes", trace_.info_.source);
+  }
+  if (too_many_lanes_) {
+    return InvalidInput("{}: more than {} threads and streams in one rank", trace_.info_.source,
+                        kMaxLanes);
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckValues());
+  FORETRACE_RETURN_IF_ERROR(ResolveDependencies());
+  if (options.sort_by_start) Permute(OrderByStart());
+  if (options.infer_nesting) InferNesting();
+  BuildListColumns();
+  FORETRACE_RETURN_IF_ERROR(CheckAcyclic());
+  ReduceIterations();
+  return Result{std::move(trace_), std::move(strings_), std::move(diagnostics_)};
+}
+
+absl::Status RankTraceBuilder::CheckValues() const {
+  for (uint32_t n = 0; n < trace_.size(); ++n) {
+    const SimTime duration = trace_.duration_[n];
+    if (duration < SimTime() && duration != RankTrace::kNoDuration) {
+      return InvalidInput("{}: negative duration {} us", Where(n), duration.us());
+    }
+    // 2^61 ps is 26 days; later sums cannot overflow.
+    const SimTime limit = SimTime::FromPs(int64_t{1} << 61);
+    if (duration > limit || trace_.start_[n] > limit || trace_.start_[n] < -limit) {
+      return InvalidInput("{}: time out of range (over 26 days from the trace's origin)", Where(n));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankTraceBuilder::ResolveDependencies() {
+  const bool by_source_id =
+      std::any_of(pending_dependencies_.begin(), pending_dependencies_.end(),
+                  [](const PendingDependency& d) { return d.by_source_id; });
+  if (!by_source_id) return absl::OkStatus();
+  absl::flat_hash_map<uint64_t, uint32_t> index;
+  index.reserve(trace_.size());
+  for (uint32_t n = 0; n < trace_.size(); ++n) {
+    if (!index.emplace(trace_.source_id_[n], n).second) {
+      return InvalidInput("{}: another node has the same id; ids must be unique in a file",
+                          Where(n));
+    }
+  }
+  size_t kept = 0;
+  for (PendingDependency dependency : pending_dependencies_) {
+    if (dependency.by_source_id) {
+      const auto it = index.find(dependency.producer);
+      if (it == index.end()) {
+        diagnostics_.Add("dangling_dependency", diagnostics_.IsNew("dangling_dependency")
+                                                    ? fmt::format("{} depends on node {}, which is not in the file",
+                                                                  Where(dependency.consumer),
+                                                                  dependency.producer)
+                                                    : "");
+        continue;
+      }
+      dependency.producer = it->second;
+      dependency.by_source_id = false;
+    }
+    if (dependency.producer == dependency.consumer) {
+      diagnostics_.Add("self_dependency", diagnostics_.IsNew("self_dependency")
+                                              ? fmt::format("{} depends on itself",
+                                                            Where(dependency.consumer))
+                                              : "");
+      continue;
+    }
+    pending_dependencies_[kept++] = dependency;
+  }
+  pending_dependencies_.resize(kept);
+  return absl::OkStatus();
+}
+
+std::vector<uint32_t> RankTraceBuilder::OrderByStart() const {
+  std::vector<uint32_t> order(trace_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  // At equal starts an enclosing node comes first: annotations, then ops, then calls, and the
+  // longer first within a kind.
+  const auto level = [this](uint32_t n) {
+    switch (trace_.kind_[n]) {
+      case NodeKind::kAnnotation: return 0;
+      case NodeKind::kCpuOp: return 1;
+      case NodeKind::kRuntimeCall: return 2;
+      default: return 3;
+    }
+  };
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    if (trace_.start_[a] != trace_.start_[b]) return trace_.start_[a] < trace_.start_[b];
+    const int level_a = level(a);
+    const int level_b = level(b);
+    if (level_a != level_b) return level_a < level_b;
+    // On one stream, work of zero length precedes what starts at the same instant.
+    if (level_a == 3) return trace_.end(NodeIndex(a)) < trace_.end(NodeIndex(b));
+    return trace_.duration_[a] > trace_.duration_[b];
+  });
+  return order;
+}
+
+void RankTraceBuilder::Permute(const std::vector<uint32_t>& order) {
+  std::vector<uint32_t> new_index(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) new_index[order[i]] = i;
+  PermuteColumn(trace_.kind_, order);
+  PermuteColumn(trace_.detail_, order);
+  PermuteColumn(trace_.lane_, order);
+  PermuteColumn(trace_.name_, order);
+  PermuteColumn(trace_.start_, order);
+  PermuteColumn(trace_.duration_, order);
+  PermuteColumn(trace_.parent_, order);
+  PermuteColumn(trace_.launcher_, order);
+  PermuteColumn(trace_.source_id_, order);
+  Renumber(trace_.parent_, new_index);
+  Renumber(trace_.launcher_, new_index);
+  RenumberAndSort(trace_.comm_, new_index);
+  RenumberAndSort(trace_.sync_, new_index);
+  RenumberAndSort(trace_.work_, new_index);
+  for (PendingDependency& d : pending_dependencies_) {
+    d.consumer = new_index[d.consumer];
+    d.producer = new_index[d.producer];
+  }
+  for (PendingTensor& t : pending_tensors_) t.node = new_index[t.node];
+  for (IterationMark& mark : trace_.iterations_) mark.node = NodeIndex(new_index[mark.node.value]);
+}
+
+// Nodes are in order of start here. A stack per thread holds the ops that are still open.
+void RankTraceBuilder::InferNesting() {
+  std::vector<std::vector<uint32_t>> open(trace_.lanes_.size());
+  for (uint32_t n = 0; n < trace_.size(); ++n) {
+    if (IsDeviceKind(trace_.kind_[n]) || !trace_.has_duration(NodeIndex(n))) continue;
+    std::vector<uint32_t>& stack = open[trace_.lane_[n]];
+    const SimTime start = trace_.start_[n];
+    const SimTime end = trace_.end(NodeIndex(n));
+    while (!stack.empty() && (trace_.end(NodeIndex(stack.back())) < end ||
+                              trace_.end(NodeIndex(stack.back())) <= start)) {
+      // An op that ends at the very start of this one, yet holds an empty one, stays its parent
+      // only when this one has no length.
+      const SimTime top_end = trace_.end(NodeIndex(stack.back()));
+      if (top_end == start && end == start) break;
+      if (top_end > start) {
+        // Partial overlap: the recording truncated one of them; treat the earlier as closed.
+        diagnostics_.Add("overlapping_ops",
+                         diagnostics_.IsNew("overlapping_ops") ? Where(n) : "");
+      }
+      stack.pop_back();
+    }
+    if (trace_.parent_[n] == NodeIndex::kNone && !stack.empty()) trace_.parent_[n] = stack.back();
+    if (trace_.kind_[n] != NodeKind::kRuntimeCall) stack.push_back(n);
+  }
+}
+
+void RankTraceBuilder::BuildListColumns() {
+  const uint32_t nodes = trace_.size();
+  std::stable_sort(pending_dependencies_.begin(), pending_dependencies_.end(),
+                   [](const PendingDependency& a, const PendingDependency& b) {
+                     return std::tie(a.consumer, a.producer, a.kind) <
+                            std::tie(b.consumer, b.producer, b.kind);
+                   });
+  pending_dependencies_.erase(
+      std::unique(pending_dependencies_.begin(), pending_dependencies_.end(),
+                  [](const PendingDependency& a, const PendingDependency& b) {
+                    return a.consumer == b.consumer && a.producer == b.producer;
+                  }),
+      pending_dependencies_.end());
+  trace_.dep_begin_.assign(nodes + 1, 0);
+  trace_.dependencies_.reserve(pending_dependencies_.size());
+  for (const PendingDependency& d : pending_dependencies_) {
+    trace_.dependencies_.push_back({NodeIndex(static_cast<uint32_t>(d.producer)), d.kind});
+    ++trace_.dep_begin_[d.consumer + 1];
+  }
+  std::partial_sum(trace_.dep_begin_.begin(), trace_.dep_begin_.end(), trace_.dep_begin_.begin());
+  std::vector<PendingDependency>().swap(pending_dependencies_);
+
+  std::stable_sort(pending_tensors_.begin(), pending_tensors_.end(),
+                   [](const PendingTensor& a, const PendingTensor& b) {
+                     if (a.node != b.node) return a.node < b.node;
+                     return a.tensor.is_output < b.tensor.is_output;
+                   });
+  trace_.tensor_begin_.assign(nodes + 1, 0);
+  trace_.tensors_.reserve(pending_tensors_.size());
+  for (const PendingTensor& t : pending_tensors_) {
+    trace_.tensors_.push_back(t.tensor);
+    ++trace_.tensor_begin_[t.node + 1];
+  }
+  std::partial_sum(trace_.tensor_begin_.begin(), trace_.tensor_begin_.end(),
+                   trace_.tensor_begin_.begin());
+  std::vector<PendingTensor>().swap(pending_tensors_);
+  const auto by_node = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(trace_.comm_.begin(), trace_.comm_.end(), by_node);
+  std::stable_sort(trace_.sync_.begin(), trace_.sync_.end(), by_node);
+  std::stable_sort(trace_.work_.begin(), trace_.work_.end(), by_node);
+}
+
+// Kahn's algorithm, iterative: deep graphs must not overflow the stack.
+absl::Status RankTraceBuilder::CheckAcyclic() const {
+  const uint32_t nodes = trace_.size();
+  bool forward_only = true;
+  for (uint32_t n = 0; n < nodes && forward_only; ++n) {
+    for (const Dependency& d : trace_.dependencies(NodeIndex(n))) {
+      if (d.producer.value >= n) forward_only = false;
+    }
+  }
+  if (forward_only) return absl::OkStatus();
+  std::vector<uint32_t> waiting(nodes, 0);
+  std::vector<uint32_t> consumer_begin(nodes + 1, 0);
+  for (uint32_t n = 0; n < nodes; ++n) {
+    for (const Dependency& d : trace_.dependencies(NodeIndex(n))) {
+      ++waiting[n];
+      ++consumer_begin[d.producer.value + 1];
+    }
+  }
+  std::partial_sum(consumer_begin.begin(), consumer_begin.end(), consumer_begin.begin());
+  std::vector<uint32_t> consumers(consumer_begin.back());
+  std::vector<uint32_t> fill(consumer_begin.begin(), consumer_begin.end() - 1);
+  for (uint32_t n = 0; n < nodes; ++n) {
+    for (const Dependency& d : trace_.dependencies(NodeIndex(n))) {
+      consumers[fill[d.producer.value]++] = n;
+    }
+  }
+  std::vector<uint32_t> ready;
+  for (uint32_t n = 0; n < nodes; ++n) {
+    if (waiting[n] == 0) ready.push_back(n);
+  }
+  uint32_t done = 0;
+  while (!ready.empty()) {
+    const uint32_t n = ready.back();
+    ready.pop_back();
+    ++done;
+    for (uint32_t i = consumer_begin[n]; i < consumer_begin[n + 1]; ++i) {
+      if (--waiting[consumers[i]] == 0) ready.push_back(consumers[i]);
+    }
+  }
+  if (done == nodes) return absl::OkStatus();
+  // Follow unfinished producers until a node repeats: that is a cycle, and names its members.
+  uint32_t at = 0;
+  while (waiting[at] == 0) ++at;
+  std::vector<uint32_t> path;
+  std::vector<bool> seen(nodes, false);
+  while (!seen[at]) {
+    seen[at] = true;
+    path.push_back(at);
+    for (const Dependency& d : trace_.dependencies(NodeIndex(at))) {
+      if (waiting[d.producer.value] > 0) {
+        at = d.producer.value;
+        break;
+      }
+    }
+  }
+  std::string message = fmt::format("{}: cyclic dependencies:", trace_.info_.source);
+  int listed = 0;
+  for (auto it = std::find(path.begin(), path.end(), at); it != path.end() && listed < 5;
+       ++it, ++listed) {
+    message += fmt::format("{} node {} ({})", listed ? " needs" : "", trace_.source_id_[*it],
+                           strings_->Get(trace_.name_[*it]).substr(0, 40));
+  }
+  message += fmt::format(" needs node {}", trace_.source_id_[at]);
+  return absl::InvalidArgumentError(message);
+}
+
+void RankTraceBuilder::ReduceIterations() {
+  std::vector<IterationMark>& marks = trace_.iterations_;
+  std::stable_sort(marks.begin(), marks.end(), [this](const auto& a, const auto& b) {
+    if (trace_.start_[a.node.value] != trace_.start_[b.node.value]) {
+      return trace_.start_[a.node.value] < trace_.start_[b.node.value];
+    }
+    return trace_.duration_[a.node.value] > trace_.duration_[b.node.value];
+  });
+  std::vector<IterationMark> outermost;
+  for (const IterationMark& mark : marks) {
+    if (!outermost.empty() && trace_.end(mark.node) <= trace_.end(outermost.back().node)) {
+      diagnostics_.Add("nested_step_mark",
+                       diagnostics_.IsNew("nested_step_mark") ? Where(mark.node.value) : "");
+      continue;
+    }
+    outermost.push_back(mark);
+  }
+  marks.swap(outermost);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,107 @@
+#pragma once
+// Builds one rank's trace from nodes in any order.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "simulator/base/diagnostics.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Importers add nodes as they meet them, refer to each other by the handle AddNode returns, and
+// call Build once. Dependencies on source ids that come later in the file are given by source id.
+class RankTraceBuilder {
+ public:
+  explicit RankTraceBuilder(RankInfo info);
+
+  struct NodeSpec {
+    NodeKind kind = NodeKind::kCpuOp;
+    uint8_t detail = 0;  // RuntimeCall, MemcpyKind or CollectiveOp, by kind
+    std::string_view name;
+    LaneIndex lane;
+    SimTime start;
+    SimTime duration = RankTrace::kNoDuration;
+    uint64_t source_id = 0;
+  };
+
+  // Finds or makes the lane. At most 65,534 lanes a rank; past that the status of Build says so.
+  LaneIndex AddLane(Lane::Kind kind, int64_t id, int32_t device = 0);
+  void SetLaneLabel(LaneIndex lane, std::string label);
+
+  NodeIndex AddNode(const NodeSpec& spec);
+  uint32_t size() const { return trace_.size(); }
+
+  void SetParent(NodeIndex node, NodeIndex parent);
+  void SetLauncher(NodeIndex node, NodeIndex call);
+  void SetComm(NodeIndex node, const CommAttr& attr, std::span<const int64_t> in_splits = {},
+               std::span<const int64_t> out_splits = {});
+  void SetSync(NodeIndex node, const SyncAttr& attr);
+  void SetWork(NodeIndex node, const WorkAttr& attr);
+  void AddTensor(NodeIndex node, Tensor tensor, std::span<const int64_t> dims);
+  void AddDependency(NodeIndex consumer, NodeIndex producer, DependencyKind kind);
+  // The producer is named by source id and resolved by Build; unknown ids are counted as
+  // "dangling_dependency", own ids as "self_dependency", and dropped.
+  void AddDependencyBySourceId(NodeIndex consumer, uint64_t producer, DependencyKind kind);
+  void AddIteration(int64_t number, NodeIndex annotation);
+  void AddProcessGroup(ProcessGroup group);
+
+  StringId Intern(std::string_view text) { return strings_->Intern(text); }
+  RankInfo& info() { return trace_.info_; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+
+  struct Result {
+    RankTrace trace;
+    std::unique_ptr<StringPool> strings;
+    Diagnostics diagnostics;
+  };
+  struct Options {
+    // Order nodes by start time (recorded traces) instead of keeping the order of addition.
+    bool sort_by_start = true;
+    // Give CPU nodes without a parent the innermost CPU op or annotation that encloses them in time
+    // on their thread.
+    bool infer_nesting = true;
+  };
+  // Errors: no nodes, duplicate source ids (when dependencies by source id exist), cyclic
+  // dependencies, negative durations, too many lanes. Leaves the builder empty.
+  absl::StatusOr<Result> Build(const Options& options);
+
+ private:
+  struct PendingDependency {
+    uint32_t consumer = 0;
+    DependencyKind kind = DependencyKind::kData;
+    bool by_source_id = false;
+    uint64_t producer = 0;
+  };
+  struct PendingTensor {
+    uint32_t node = 0;
+    Tensor tensor;
+  };
+
+  absl::Status ResolveDependencies();
+  absl::Status CheckValues() const;
+  absl::Status CheckAcyclic() const;
+  std::vector<uint32_t> OrderByStart() const;
+  void Permute(const std::vector<uint32_t>& order);
+  void InferNesting();
+  void BuildListColumns();
+  void ReduceIterations();
+  std::string Where(uint32_t node) const;
+
+  RankTrace trace_;
+  std::unique_ptr<StringPool> strings_;
+  Diagnostics diagnostics_;
+  std::vector<PendingDependency> pending_dependencies_;
+  std::vector<PendingTensor> pending_tensors_;
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, uint32_t> lane_index_;
+  bool too_many_lanes_ = false;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,121 @@
+#include "simulator/trace/rank_trace.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+template <typename T>
+const T* FindSparse(const std::vector<std::pair<uint32_t, T>>& table, NodeIndex n) {
+  const auto it = std::lower_bound(table.begin(), table.end(), n.value,
+                                   [](const auto& e, uint32_t value) { return e.first < value; });
+  return it != table.end() && it->first == n.value ? &it->second : nullptr;
+}
+
+template <typename T>
+size_t HeapBytes(const std::vector<T>& v) {
+  return v.capacity() * sizeof(T);
+}
+
+}  // namespace
+
+const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, n); }
+const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, n); }
+const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, n); }
+
+size_t RankTrace::memory_bytes() const {
+  return HeapBytes(kind_) + HeapBytes(detail_) + HeapBytes(lane_) + HeapBytes(name_) +
+         HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +
+         HeapBytes(source_id_) + HeapBytes(dep_begin_) + HeapBytes(tensor_begin_) +
+         HeapBytes(dependencies_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(comm_) +
+         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(splits_);
+}
+
+absl::StatusOr<TraceStore> TraceStore::Assemble(
+    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks,
+    Diagnostics diagnostics) {
+  if (ranks.empty()) return absl::InvalidArgumentError("no traces to simulate");
+  std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return a.first.info().rank < b.first.info().rank;
+  });
+  TraceStore store;
+  store.strings_ = std::make_unique<StringPool>();
+  store.diagnostics_ = std::move(diagnostics);
+  for (auto& [trace, pool] : ranks) {
+    if (!store.ranks_.empty() && store.ranks_.back().info().rank == trace.info().rank) {
+      return InvalidInput("two traces for rank {}: {} and {}; remove one of them", trace.info().rank,
+                          store.ranks_.back().info().source, trace.info().source);
+    }
+    std::vector<StringId> remap(pool->size());
+    for (uint32_t i = 0; i < pool->size(); ++i) {
+      remap[i] = store.strings_->Intern(pool->Get(StringId(i)));
+    }
+    for (StringId& name : trace.name_) name = remap[name.value];
+    for (auto& entry : trace.comm_) {
+      if (entry.second.group.valid()) entry.second.group = remap[entry.second.group.value];
+    }
+    pool.reset();
+    store.world_size_ =
+        std::max({store.world_size_, trace.info().world_size, trace.info().rank + 1});
+    store.ranks_.push_back(std::move(trace));
+  }
+  for (const RankTrace& rank : store.ranks_) {
+    for (const ProcessGroup& group : rank.process_groups()) {
+      const auto [it, inserted] = store.process_groups_.emplace(group.name, group);
+      if (!inserted && it->second.ranks != group.ranks && !group.ranks.empty()) {
+        // Frameworks number groups per process: the same name may be another group elsewhere.
+        const bool member = std::find(it->second.ranks.begin(), it->second.ranks.end(),
+                                      rank.info().rank) != it->second.ranks.end();
+        if (it->second.ranks.empty() || !member) {
+          store.process_groups_.emplace(
+              fmt::format("{}@{}", group.name, fmt::join(group.ranks, "-")), group);
+        } else {
+          return InvalidInput(
+              "{}: process group \"{}\" has ranks [{}] here but [{}] in another rank's trace; give "
+              "the right ones with --process-groups FILE",
+              rank.info().source, group.name, fmt::join(group.ranks, ","),
+              fmt::join(it->second.ranks, ","));
+        }
+      }
+    }
+  }
+  return store;
+}
+
+absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {
+  for (ProcessGroup& group : groups) {
+    for (int32_t rank : group.ranks) {
+      if (rank < 0 || rank >= world_size_) {
+        return InvalidInput("process group \"{}\" names rank {}, but the job has {} ranks", group.name,
+                            rank, world_size_);
+      }
+    }
+    std::string name = group.name;
+    process_groups_.insert_or_assign(std::move(name), std::move(group));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t TraceStore::node_count() const {
+  uint64_t count = 0;
+  for (const RankTrace& rank : ranks_) count += rank.size();
+  return count;
+}
+
+size_t TraceStore::memory_bytes() const {
+  size_t bytes = strings_->bytes();
+  for (const RankTrace& rank : ranks_) bytes += rank.memory_bytes();
+  return bytes;
+}
+
+std::string Describe(const TraceStore& store, const RankTrace& rank, NodeIndex n) {
+  return fmt::format("{}: rank {}, node {} ({})", rank.info().source, rank.info().rank,
+                         rank.source_id(n), store.name(rank, n).substr(0, 80));
+}
+
+}  // namespace foretrace
