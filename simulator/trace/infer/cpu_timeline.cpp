@@ -1,0 +1,232 @@
+#include "simulator/trace/infer/cpu_timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "simulator/base/enum_names.h"
+
+namespace foretrace {
+namespace {
+
+// NVIDIA drivers hold about 1,021 outstanding launches; a long launch below this depth is not a
+// queue wait.
+constexpr int64_t kQueueDepth = 1000;
+constexpr SimTime kUnexplained = SimTime::FromNs(100'000);
+
+struct OutermostOp {
+  NodeIndex node;
+  SimTime start;
+  SimTime end;
+};
+
+// Ops of the framework that are not nested in other ops; annotations do not count as ops.
+std::vector<OutermostOp> OutermostOps(const RankTrace& rank, const CpuTimeline& timeline) {
+  std::vector<bool> member(rank.lanes().size(), false);
+  for (LaneIndex lane : timeline.threads) member[lane.value] = true;
+  std::vector<OutermostOp> ops;
+  SimTime covered = SimTime::Min();
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex n(i);
+    if (rank.kind(n) != NodeKind::kCpuOp || !member[rank.lane(n).value] || !rank.has_duration(n)) {
+      continue;
+    }
+    if (rank.end(n) <= covered) continue;
+    // Threads of one timeline do not overlap; what does is a nested op.
+    if (!ops.empty() && rank.start(n) < covered) continue;
+    ops.push_back({n, rank.start(n), rank.end(n)});
+    covered = rank.end(n);
+  }
+  return ops;
+}
+
+// Splits gaps between points into T1..T5 along the outermost ops.
+class Segmenter {
+ public:
+  Segmenter(const RankTrace& rank, std::vector<OutermostOp> ops,
+            const std::vector<CpuPoint>& points)
+      : rank_(rank), ops_(std::move(ops)) {
+    launches_.assign(ops_.size(), {0, 0});
+    size_t op = 0;
+    for (uint32_t p = 0; p < points.size(); ++p) {
+      if (points[p].is_mark) continue;
+      while (op < ops_.size() && ops_[op].end <= points[p].recorded_start) ++op;
+      if (op == ops_.size()) break;
+      if (ops_[op].start > points[p].recorded_start) continue;
+      if (launches_[op].count++ == 0) launches_[op].first = points[p].recorded_start;
+      launches_[op].last = points[p].recorded_start;
+    }
+  }
+
+  // Appends the segments of [from, to); calls come in order of time.
+  void Split(SimTime from, SimTime to, std::vector<OverheadSegment>& out) {
+    if (to < from) {
+      out.push_back({OverheadKind::kT1, StringId(0), to - from});
+      return;
+    }
+    while (cursor_ < ops_.size() && ops_[cursor_].end <= from) ++cursor_;
+    size_t op = cursor_;
+    SimTime at = from;
+    while (at < to) {
+      if (op == ops_.size() || ops_[op].start >= to) {
+        out.push_back({OverheadKind::kT1,
+                       op == ops_.size() ? StringId(0) : rank_.name(ops_[op].node), to - at});
+        return;
+      }
+      if (ops_[op].start > at) {
+        out.push_back({OverheadKind::kT1, rank_.name(ops_[op].node), ops_[op].start - at});
+        at = ops_[op].start;
+      }
+      const SimTime piece_end = std::min(to, ops_[op].end);
+      if (piece_end > at) out.push_back({KindWithin(op, at), rank_.name(ops_[op].node), piece_end - at});
+      at = piece_end;
+      if (ops_[op].end <= to) ++op;
+    }
+  }
+
+ private:
+  struct Launches {
+    int count = 0;
+    SimTime first;
+    SimTime last;
+  };
+
+  OverheadKind KindWithin(size_t op, SimTime at) const {
+    const Launches& l = launches_[op];
+    if (l.count == 0) return OverheadKind::kT5;
+    if (at < l.first) return OverheadKind::kT2;
+    return at >= l.last ? OverheadKind::kT3 : OverheadKind::kT5;
+  }
+
+  const RankTrace& rank_;
+  std::vector<OutermostOp> ops_;
+  std::vector<Launches> launches_;
+  size_t cursor_ = 0;
+};
+
+std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& timeline,
+                                    const DeviceIndex& index, bool with_marks) {
+  std::vector<CpuPoint> points;
+  for (const NodeIndex call : timeline.calls) {
+    CpuPoint p;
+    p.node = call;
+    p.recorded_start = rank.start(call);
+    p.blocking = IsSynchronize(rank.runtime_call(call));
+    for (const NodeIndex device : index.issued_by(call)) {
+      p.blocking = p.blocking || BlocksUntilCopied(rank, call, device);
+    }
+    if (!p.blocking && rank.has_duration(call)) p.duration = rank.duration(call);
+    points.push_back(p);
+  }
+  if (with_marks) {
+    for (const IterationMark& mark : rank.iterations()) {
+      for (const SimTime at : {rank.start(mark.node), rank.end(mark.node)}) {
+        CpuPoint p;
+        p.node = mark.node;
+        p.is_mark = true;
+        p.recorded_start = at;
+        points.push_back(p);
+      }
+    }
+  }
+  // A mark comes before a call at the same instant.
+  std::stable_sort(points.begin(), points.end(), [](const CpuPoint& a, const CpuPoint& b) {
+    if (a.recorded_start != b.recorded_start) return a.recorded_start < b.recorded_start;
+    return a.is_mark && !b.is_mark;
+  });
+  return points;
+}
+
+// Launches that were held by a full launch queue get the typical launch duration instead.
+int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
+                      std::vector<CpuPoint>& points) {
+  std::vector<SimTime> starts;
+  std::vector<int64_t> durations;
+  for (const CpuPoint& p : points) {
+    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
+    for (const NodeIndex device : index.issued_by(p.node)) starts.push_back(rank.start(device));
+    if (!p.blocking) durations.push_back(p.duration.ps());
+  }
+  if (static_cast<int64_t>(starts.size()) < kQueueDepth || durations.empty()) return 0;
+  std::sort(starts.begin(), starts.end());
+  std::nth_element(durations.begin(), durations.begin() + durations.size() / 2, durations.end());
+  const SimTime typical = SimTime::FromPs(durations[durations.size() / 2]);
+  int64_t issued = 0;
+  int64_t held = 0;
+  size_t started = 0;
+  for (CpuPoint& p : points) {
+    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
+    while (started < starts.size() && starts[started] <= p.recorded_start) ++started;
+    const int64_t depth = issued - static_cast<int64_t>(started);
+    if (!p.blocking && depth >= kQueueDepth && p.duration > typical + typical) {
+      p.queue_full = true;
+      ++held;
+    }
+    issued += static_cast<int64_t>(index.issued_by(p.node).size());
+  }
+  return held;
+}
+
+}  // namespace
+
+std::string_view Name(OverheadKind kind) {
+  static constexpr std::array<std::string_view, 5> kNames = {"T1", "T2", "T3", "T4", "T5"};
+  return EnumName(kNames, kind);
+}
+
+CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& timeline,
+                                   const DeviceIndex& index, const RankSync& sync,
+                                   const SyncCosts& costs, bool with_marks) {
+  CpuTimelinePoints result;
+  result.points = CollectPoints(rank, timeline, index, with_marks);
+  result.queue_full_launches = MarkQueueFull(rank, index, result.points);
+  Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
+
+  std::vector<int64_t> launch_durations;
+  for (const CpuPoint& p : result.points) {
+    if (!p.is_mark && !p.blocking && !p.queue_full && IsLaunch(rank.runtime_call(p.node))) {
+      launch_durations.push_back(p.duration.ps());
+    }
+  }
+  SimTime typical_launch;
+  if (!launch_durations.empty()) {
+    auto middle = launch_durations.begin() + static_cast<int64_t>(launch_durations.size() / 2);
+    std::nth_element(launch_durations.begin(), middle, launch_durations.end());
+    typical_launch = SimTime::FromPs(*middle);
+  }
+
+  auto edge = sync.block_edges.begin();
+  SimTime resume = result.points.empty() ? SimTime() : result.points.front().recorded_start;
+  for (size_t i = 0; i < result.points.size(); ++i) {
+    CpuPoint& p = result.points[i];
+    const SimTime next = i + 1 < result.points.size() ? result.points[i + 1].recorded_start
+                                                      : SimTime::Max();
+    p.segments_begin = static_cast<uint32_t>(result.segments.size());
+    p.lead = p.recorded_start - resume;
+    segmenter.Split(resume, p.recorded_start, result.segments);
+    p.segments_end = static_cast<uint32_t>(result.segments.size());
+    resume = p.recorded_start + p.duration;
+    if (p.queue_full) {
+      // The wait ends when the call does; what follows it is overhead.
+      p.duration = typical_launch;
+    }
+    if (p.blocking) {
+      SimTime explained = p.recorded_start + costs.call;
+      edge = std::lower_bound(edge, sync.block_edges.end(), p.node,
+                              [](const SyncEdge& e, NodeIndex n) { return e.consumer < n; });
+      for (auto it = edge; it != sync.block_edges.end() && it->consumer == p.node; ++it) {
+        explained = std::max(explained, rank.end(it->producer) + costs.resume);
+      }
+      const SimTime recorded_end = rank.has_duration(p.node) ? rank.end(p.node) : explained;
+      if (recorded_end - explained > kUnexplained && recorded_end <= next) {
+        ++result.unexplained_blocks;
+        resume = recorded_end;
+      } else {
+        resume = std::min(explained, next);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,41 @@
+#pragma once
+// Look-ups between CPU calls, the ops around them and the device work that they issue.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+class DeviceIndex {
+ public:
+  DeviceIndex(const RankTrace& rank, const StringPool& strings);
+
+  // Device nodes that a runtime call issued, in order of start; more than one for a graph launch.
+  std::span<const NodeIndex> issued_by(NodeIndex call) const {
+    return {issued_.data() + issued_begin_[call.value],
+            issued_.data() + issued_begin_[call.value + 1]};
+  }
+  // First and last device node issued from within a CPU op; invalid when none.
+  NodeIndex first_of(NodeIndex op) const { return NodeIndex(first_[op.value]); }
+  NodeIndex last_of(NodeIndex op) const { return NodeIndex(last_[op.value]); }
+  // True when the node lies within a communication op (c10d::*, nccl:*, record_param_comms) that
+  // issues communication, as opposed to one that only waits.
+  bool within_issuing_comm_op(NodeIndex node) const;
+  // True when the node lies within any communication op.
+  bool within_comm_op(NodeIndex node) const;
+
+ private:
+  enum class CommOp : uint8_t { kNo, kYes };
+  const RankTrace& rank_;
+  std::vector<CommOp> comm_name_;  // by StringId
+  std::vector<uint32_t> issued_begin_;
+  std::vector<NodeIndex> issued_;
+  std::vector<uint32_t> first_;
+  std::vector<uint32_t> last_;
+  std::vector<bool> issues_comm_;
+};
+
+}  // namespace foretrace

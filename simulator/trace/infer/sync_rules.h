@@ -1,0 +1,56 @@
+#pragma once
+// Synchronisation inside a rank: which device work must end before other device work starts, and
+// which device work a blocking call waits for.
+//
+// Recordings of newer profilers name events and streams, and those are followed exactly. Where they
+// don't, dependencies come from tensor ids (execution traces), and else from rules about how the
+// framework issues work. Every rule is checked on the recording: a start before the inferred
+// producer's end is a violation (and the edge is dropped), a start right after it is tight.
+// Recorded times only choose between structures; no recorded wait becomes a duration.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "simulator/base/string_pool.h"
+#include "simulator/trace/infer/device_index.h"
+#include "simulator/trace/infer/issue_order.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+enum class SyncRule : uint8_t {
+  kEventId,               // the recording names the event or stream
+  kDataDependency,        // tensor ids of the execution trace
+  kDeclaredDependency,    // dependency between device nodes in the file
+  kCollectiveInput,       // a collective follows the tail of the current stream at its launch
+  kCollectiveWait,        // a stream wait outside the collective's own range is its wait()
+  kStreamHandOff,         // a stream wait where the current stream changes follows the stream left
+  kBlockingLastStream,    // a blocking call without a named stream targets the stream used last
+  kCount,
+};
+std::string_view Name(SyncRule rule);
+
+struct SyncEdge {
+  NodeIndex consumer;  // device node; or the blocking runtime call
+  NodeIndex producer;  // device node that must have ended
+  SyncRule rule = SyncRule::kEventId;
+};
+
+struct RuleCount {
+  int64_t applied = 0;
+  int64_t violations = 0;
+  int64_t tight = 0;
+};
+
+struct RankSync {
+  std::vector<SyncEdge> device_edges;  // by consumer, then producer
+  std::vector<SyncEdge> block_edges;   // by call, then producer
+  RuleCount rules[static_cast<int>(SyncRule::kCount)];
+  // Stream waits that no rule could explain.
+  int64_t unresolved_waits = 0;
+};
+
+RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order);
+
+}  // namespace foretrace
