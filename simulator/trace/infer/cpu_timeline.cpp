@@ -46,7 +46,7 @@ class Segmenter {
   Segmenter(const RankTrace& rank, std::vector<OutermostOp> ops,
             const std::vector<CpuPoint>& points)
       : rank_(rank), ops_(std::move(ops)) {
-    launches_.assign(ops_.size(), {0, 0});
+    launches_.resize(ops_.size());
     size_t op = 0;
     for (uint32_t p = 0; p < points.size(); ++p) {
       if (points[p].is_mark) continue;
