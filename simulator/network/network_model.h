@@ -35,8 +35,9 @@ struct TransferSpec {
 using TransferHandle = uint32_t;
 
 // Contract. Start() may be called with a start time at or after the last completion returned.
-// Next() returns completions in order of (time, handle); the caller calls it only when no earlier
-// start can be discovered any more. A transfer that can never complete is an error that names it.
+// Next(limit) returns completions in order of (time, handle) and never advances past `limit`; the
+// caller calls it only when no start at or before the limit can be discovered any more. A transfer
+// that can never complete is an error that names it.
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
@@ -51,8 +52,8 @@ class NetworkModel {
     TransferHandle transfer = 0;
   };
   virtual absl::StatusOr<TransferHandle> Start(const TransferSpec& spec, SimTime start) = 0;
-  // nullopt: nothing is in flight.
-  virtual absl::StatusOr<std::optional<Completion>> Next() = 0;
+  // The next completion at or before `limit`; nullopt: there is none.
+  virtual absl::StatusOr<std::optional<Completion>> Next(SimTime limit) = 0;
 };
 
 }  // namespace foretrace

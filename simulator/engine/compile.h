@@ -1,0 +1,102 @@
+#pragma once
+// From a trace store to a Program: which items there are, what each costs, what waits for what.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/engine/program.h"
+#include "simulator/trace/infer/communicators.h"
+#include "simulator/trace/infer/cpu_timeline.h"
+#include "simulator/trace/infer/latencies.h"
+#include "simulator/trace/infer/sync_rules.h"
+
+namespace foretrace {
+
+enum class Semantics : uint8_t {
+  kFull,
+  kAlgorithm1,  // multi-GPU paper, Algorithm 1
+};
+
+// Replaces recorded CPU overheads by statistics. Implementations are in cost/cpu_overhead.
+class OverheadModel {
+ public:
+  virtual ~OverheadModel() = default;
+  // Mean of one overhead of an op (by name), or of a launch call (kT4).
+  virtual SimTime Mean(OverheadKind kind, std::string_view op) const = 0;
+};
+
+// Multiplies or replaces the durations of nodes, for what-if questions.
+class DurationEdit {
+ public:
+  virtual ~DurationEdit() = default;
+  // The edited duration; `time` itself when the edit does not apply. `communicator` is empty for
+  // nodes that do not communicate.
+  virtual SimTime Apply(const TraceStore& store, const RankTrace& rank, NodeIndex node,
+                        std::string_view communicator, SimTime time) const = 0;
+  // Extra start skew of a rank.
+  virtual SimTime StartDelay(int32_t rank) const = 0;
+};
+
+struct CompileOptions {
+  Semantics semantics = Semantics::kFull;
+  // Ablation: leave an ingredient out.
+  bool rank_sync = true;
+  bool stream_sync = true;
+  bool cpu = true;
+  bool blocking = true;
+  // Start all ranks together instead of with their recorded skew.
+  bool aligned_start = false;
+  // Simulate what is there; collectives with absent members keep their recorded durations.
+  bool allow_missing_ranks = false;
+  // Durations of device work; null: recorded ones only. Not asked for communication.
+  const CostModel* durations = nullptr;
+  // Communication durations from the network model even where recorded ones exist.
+  bool model_communication = false;
+  const OverheadModel* overheads = nullptr;
+  const DurationEdit* edit = nullptr;
+  std::optional<Latencies> latencies;
+  SyncCosts sync_costs;
+};
+
+// What the compiler inferred and how well it fits, for reports.
+struct RankCompileReport {
+  RankSync sync;  // edges moved out, counts kept
+  Latencies latencies;
+  int64_t unexplained_blocks = 0;
+  int64_t queue_full_launches = 0;
+  int64_t unlaunched_device_nodes = 0;  // in flight when the recording began, or launch missing
+  SimTime clock_offset;
+  SimTime start_skew;
+  bool in_flight_at_start = false;
+};
+
+// A point of the CPU's clock: recorded time against item. Used to place CPU ops.
+struct CpuAnchor {
+  SimTime recorded_begin;
+  SimTime recorded_end;
+  uint32_t item = kNoItem;
+};
+
+struct CompiledJob {
+  Program program;
+  CommunicatorMap communicators;
+  std::vector<RankCompileReport> reports;
+  std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
+  // The earliest recorded time over all ranks, after clock correction: predicted time 0.
+  SimTime origin;
+  int64_t recorded_collectives = 0;  // with absent members, replayed as recorded
+  // Device nodes without any duration, by name: listed, and an error with --strict.
+  std::vector<NodeRef> missing;
+  bool symbolic = false;
+};
+
+// Errors: missing members without allow_missing_ranks, communicators that disagree, traces mixed
+// with and without times.
+absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options);
+
+}  // namespace foretrace

@@ -1,0 +1,255 @@
+#include "simulator/engine/compile_rank.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+// Outstanding launches that NVIDIA drivers hold before a launch call blocks.
+constexpr size_t kLaunchQueueDepth = 1021;
+
+}  // namespace
+
+SimTime RecordedBegin(const RankTrace& rank) { return rank.start(NodeIndex(0)); }
+
+std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeIndex node) {
+  return fmt::format("rank {} node {} ({})", rank.info().rank, rank.source_id(node),
+                     store.name(rank, node).substr(0, 60));
+}
+
+RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options)
+    : store_(store), rank_(store.ranks()[rank]), options_(options),
+      index_(rank_, store.strings()) {}
+
+absl::StatusOr<CompiledRank> RankCompiler::Run() {
+  out_.item_of.assign(rank_.size(), kNoItem);
+  recorded_begin_ = RecordedBegin(rank_);
+  if (rank_.info().has_times) {
+    CompileRecorded();
+  } else {
+    CompileSymbolic();
+  }
+  RankProgram& program = out_.program;
+  std::stable_sort(waits_.begin(), waits_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  program.waits.reserve(waits_.size());
+  size_t w = 0;
+  for (uint32_t i = 0; i < program.items.size(); ++i) {
+    program.items[i].waits_begin = static_cast<uint32_t>(program.waits.size());
+    for (; w < waits_.size() && waits_[w].first == i; ++w) program.waits.push_back(waits_[w].second);
+  }
+  return std::move(out_);
+}
+
+void RankCompiler::CompileRecorded() {
+  const IssueOrder order = FindIssueOrder(rank_);
+  RankSync sync = InferSync(rank_, index_, order);
+  out_.report.latencies = options_.latencies.value_or(MeasureLatencies(rank_, sync));
+  std::vector<CpuTimelinePoints> timelines;
+  if (order.timelines.empty()) {
+    CpuTimeline marks_only;
+    timelines.push_back(
+        BuildCpuTimeline(rank_, marks_only, index_, sync, options_.sync_costs, true));
+  }
+  for (size_t t = 0; t < order.timelines.size(); ++t) {
+    timelines.push_back(BuildCpuTimeline(rank_, order.timelines[t], index_, sync,
+                                         options_.sync_costs, t == 0));
+  }
+  out_.report.sync = std::move(sync);
+  for (size_t t = 0; t < timelines.size(); ++t) AddTimeline(timelines[t], t == 0);
+  AddStreams();
+  AddWaits(timelines);
+  FindIterations();
+}
+
+SimTime RankCompiler::Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const {
+  if (!options_.cpu) return SimTime();
+  if (options_.overheads == nullptr) return point.lead;
+  SimTime lead;
+  for (const OverheadSegment& s : timeline.segments_of(point)) {
+    lead += options_.overheads->Mean(s.kind, store_.strings().Get(s.op));
+  }
+  return lead;
+}
+
+void RankCompiler::AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint& point) {
+  RankProgram& program = out_.program;
+  Item item;
+  item.node = point.node;
+  item.lane = static_cast<uint32_t>(program.lanes.size()) - 1;
+  item.lead = Lead(timeline, point);
+  item.kind = point.blocking ? ItemKind::kBlocking : ItemKind::kCall;
+  if (point.blocking) {
+    item.duration = options_.cpu ? options_.sync_costs.call : SimTime();
+  } else if (options_.cpu && !point.is_mark) {
+    item.duration = options_.overheads != nullptr
+                        ? options_.overheads->Mean(OverheadKind::kT4, store_.name(rank_, point.node))
+                        : point.duration;
+  }
+  const auto index = static_cast<uint32_t>(program.items.size());
+  if (!point.is_mark) out_.item_of[point.node.value] = index;
+  program.items.push_back(item);
+}
+
+void RankCompiler::AddTimeline(const CpuTimelinePoints& timeline, bool main) {
+  RankProgram& program = out_.program;
+  LaneProgram lane;
+  lane.cpu = true;
+  lane.begin = static_cast<uint32_t>(program.items.size());
+  program.lanes.push_back(lane);
+  for (const CpuPoint& point : timeline.points) {
+    const auto index = static_cast<uint32_t>(program.items.size());
+    AddCpuItem(timeline, point);
+    if (index == lane.begin) {
+      // The lane begins with the rank; its first call comes as late as recorded.
+      program.items.back().lead =
+          options_.cpu ? point.recorded_start - recorded_begin_ : SimTime();
+    }
+    if (main) {
+      const SimTime end = point.is_mark ? point.recorded_start : rank_.end(point.node);
+      out_.anchors.push_back({point.recorded_start, end, index});
+    }
+  }
+  program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+  if (!timeline.points.empty()) {
+    program.lanes.back().lane = rank_.lane(timeline.points.front().node);
+  }
+  out_.report.unexplained_blocks += timeline.unexplained_blocks;
+  out_.report.queue_full_launches += timeline.queue_full_launches;
+}
+
+SimTime RankCompiler::DeviceDuration(NodeIndex node, Item& item) {
+  SimTime duration;
+  std::optional<Estimate> estimate;
+  if (options_.durations != nullptr) {
+    estimate = options_.durations->Predict(store_, rank_, node);
+  } else if (rank_.has_duration(node)) {
+    estimate = Estimate{rank_.duration(node), EstimateSource::kRecorded, false};
+  }
+  if (estimate.has_value()) {
+    duration = estimate->time;
+    item.source = estimate->source;
+  } else {
+    item.source = EstimateSource::kMissing;
+    out_.missing.push_back(node);
+  }
+  if (options_.edit != nullptr) {
+    duration = options_.edit->Apply(store_, rank_, node, "", duration);
+  }
+  return duration;
+}
+
+uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end) {
+  RankProgram& program = out_.program;
+  const auto index = static_cast<uint32_t>(program.items.size());
+  Item item;
+  item.node = node;
+  item.lane = lane;
+  item.kind = ItemKind::kDevice;
+  item.lead = out_.report.latencies.gap;
+  const NodeIndex call = rank_.launcher(node);
+  if (call.valid() && out_.item_of[call.value] != kNoItem) {
+    item.issuer = out_.item_of[call.value];
+    item.issue_lag = out_.report.latencies.launch;
+    // A blocking or staged copy starts within its call like any other.
+  } else {
+    // In flight when the recording began, or its launch was not recorded: keep its recorded gap.
+    ++out_.report.unlaunched_device_nodes;
+    if (rank_.start(node) < recorded_begin_ + SimTime::FromNs(100'000)) {
+      out_.report.in_flight_at_start = true;
+    }
+    item.lead = std::max(SimTime(), rank_.start(node) - std::max(previous_recorded_end,
+                                                                 recorded_begin_));
+  }
+  if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
+  out_.item_of[node.value] = index;
+  program.items.push_back(item);
+  return index;
+}
+
+void RankCompiler::AddStreams() {
+  RankProgram& program = out_.program;
+  std::vector<std::vector<NodeIndex>> streams(rank_.lanes().size());
+  for (uint32_t i = 0; i < rank_.size(); ++i) {
+    const NodeIndex n(i);
+    if (IsDeviceKind(rank_.kind(n)) && rank_.has_duration(n)) streams[rank_.lane(n).value].push_back(n);
+  }
+  for (uint32_t s = 0; s < streams.size(); ++s) {
+    if (streams[s].empty()) continue;
+    LaneProgram lane;
+    lane.lane = LaneIndex(s);
+    lane.begin = static_cast<uint32_t>(program.items.size());
+    const auto lane_index = static_cast<uint32_t>(program.lanes.size());
+    program.lanes.push_back(lane);
+    SimTime previous_end = recorded_begin_;
+    for (const NodeIndex node : streams[s]) {
+      AddDeviceItem(node, lane_index, previous_end);
+      previous_end = std::max(previous_end, rank_.end(node));
+    }
+    // The first work of a stream has nothing to keep a gap from.
+    if (program.items[lane.begin].issuer != kNoItem) program.items[lane.begin].lead = SimTime();
+    program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+  }
+}
+
+void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
+  const Latencies& latencies = out_.report.latencies;
+  RankSync& sync = out_.report.sync;
+  if (options_.stream_sync) {
+    for (const SyncEdge& e : sync.device_edges) {
+      const uint32_t consumer = out_.item_of[e.consumer.value];
+      const uint32_t producer = out_.item_of[e.producer.value];
+      if (consumer == kNoItem || producer == kNoItem) continue;
+      waits_.push_back({consumer, {producer, latencies.event, false, false,
+                                   WaitCause::kDependency}});
+    }
+  }
+  if (options_.blocking) {
+    for (const SyncEdge& e : sync.block_edges) {
+      const uint32_t call = out_.item_of[e.consumer.value];
+      const uint32_t producer = out_.item_of[e.producer.value];
+      if (call == kNoItem || producer == kNoItem) continue;
+      waits_.push_back({call, {producer, options_.cpu ? options_.sync_costs.resume : SimTime(),
+                               false, true, WaitCause::kCpuBlock}});
+    }
+  }
+  sync.device_edges = {};
+  sync.block_edges = {};
+
+  // A launch call finds room in the queue once the launch that many places before has started.
+  for (const CpuTimelinePoints& timeline : timelines) {
+    std::vector<uint32_t> issued;
+    for (const CpuPoint& p : timeline.points) {
+      if (p.is_mark) continue;
+      if (issued.size() >= kLaunchQueueDepth && IsLaunch(rank_.runtime_call(p.node))) {
+        waits_.push_back({out_.item_of[p.node.value],
+                          {issued[issued.size() - kLaunchQueueDepth], SimTime(), true, false,
+                           WaitCause::kLaunchQueue}});
+      }
+      for (const NodeIndex device : index_.issued_by(p.node)) {
+        if (out_.item_of[device.value] != kNoItem) issued.push_back(out_.item_of[device.value]);
+      }
+    }
+  }
+}
+
+void RankCompiler::FindIterations() {
+  RankProgram& program = out_.program;
+  for (const IterationMark& mark : rank_.iterations()) {
+    IterationItems it;
+    it.number = mark.number;
+    it.recorded_begin = rank_.start(mark.node);
+    it.recorded_end = rank_.end(mark.node);
+    const LaneProgram& lane = program.lanes.front();
+    for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      if (program.items[i].node != mark.node) continue;
+      (it.begin_item == kNoItem ? it.begin_item : it.end_item) = i;
+    }
+    program.iterations.push_back(it);
+  }
+}
+
+}  // namespace foretrace

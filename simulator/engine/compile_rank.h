@@ -1,0 +1,60 @@
+#pragma once
+// Compiles one rank; a detail of compile.h.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/compile.h"
+
+namespace foretrace {
+
+struct CompiledRank {
+  RankProgram program;
+  RankCompileReport report;
+  std::vector<CpuAnchor> anchors;
+  std::vector<uint32_t> item_of;  // by node; kNoItem for nodes that are no items
+  std::vector<NodeIndex> missing;
+};
+
+class RankCompiler {
+ public:
+  RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options);
+  absl::StatusOr<CompiledRank> Run();
+
+ private:
+  void CompileRecorded();
+  void CompileSymbolic();
+
+  void AddTimeline(const CpuTimelinePoints& timeline, bool main);
+  void AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint& point);
+  SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const;
+  void AddOpAnchors();
+  void AddStreams();
+  uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
+  SimTime DeviceDuration(NodeIndex node, Item& item);
+  void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
+  void FindIterations();
+
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  const CompileOptions& options_;
+  CompiledRank out_;
+  DeviceIndex index_;
+  SimTime recorded_begin_;
+  // Waits in order of item; merged into the program once all are known.
+  std::vector<std::pair<uint32_t, ItemWait>> waits_;
+  std::vector<NodeIndex> issue_sequence_;  // device nodes in order of issue
+};
+
+// When the rank's recording begins: its first CPU point, else its first device work.
+SimTime RecordedBegin(const RankTrace& rank);
+
+// What the members of a meeting move. Errors: communication without a size or an operation.
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const Communicator& communicator,
+                                        const Meeting& meeting);
+
+// "rank 3 node 17 (all_reduce)"
+std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeIndex node);
+
+}  // namespace foretrace

@@ -1,0 +1,96 @@
+// Traces without times: items run when their dependencies allow, and what they cost comes from
+// models.
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/compile_rank.h"
+
+namespace foretrace {
+
+void RankCompiler::CompileSymbolic() {
+  RankProgram& program = out_.program;
+  std::vector<std::vector<NodeIndex>> lanes(rank_.lanes().size());
+  for (uint32_t i = 0; i < rank_.size(); ++i) {
+    const NodeIndex n(i);
+    if (rank_.kind(n) == NodeKind::kAnnotation) continue;
+    lanes[rank_.lane(n).value].push_back(n);
+  }
+  for (uint32_t l = 0; l < lanes.size(); ++l) {
+    if (lanes[l].empty()) continue;
+    LaneProgram lane;
+    lane.lane = LaneIndex(l);
+    lane.cpu = rank_.lanes()[l].kind == Lane::Kind::kCpuThread;
+    lane.begin = static_cast<uint32_t>(program.items.size());
+    lane.ready_order = true;
+    lane.unlimited = IsCommunicationKind(rank_.kind(lanes[l].front()));
+    const auto lane_index = static_cast<uint32_t>(program.lanes.size());
+    for (const NodeIndex node : lanes[l]) {
+      Item item;
+      item.node = node;
+      item.lane = lane_index;
+      item.kind = IsDeviceKind(rank_.kind(node)) ? ItemKind::kDevice : ItemKind::kCall;
+      if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
+      out_.item_of[node.value] = static_cast<uint32_t>(program.items.size());
+      program.items.push_back(item);
+    }
+    lane.end = static_cast<uint32_t>(program.items.size());
+    program.lanes.push_back(lane);
+  }
+  for (uint32_t i = 0; i < rank_.size(); ++i) {
+    const uint32_t consumer = out_.item_of[i];
+    if (consumer == kNoItem) continue;
+    for (const Dependency& d : rank_.dependencies(NodeIndex(i))) {
+      const uint32_t producer = out_.item_of[d.producer.value];
+      if (producer == kNoItem) continue;
+      waits_.push_back({consumer, {producer, SimTime(), false, false, WaitCause::kDependency}});
+    }
+  }
+}
+
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const Communicator& communicator,
+                                        const Meeting& meeting) {
+  const auto& first = meeting.members.front();
+  const RankTrace& rank = store.ranks()[first.rank];
+  TransferSpec spec;
+  spec.point_to_point = meeting.point_to_point;
+  spec.members = communicator.ranks;
+  spec.op = rank.kind(first.node) == NodeKind::kCollective ? rank.collective_op(first.node)
+                                                           : CollectiveOp::kSendRecv;
+  if (spec.op == CollectiveOp::kUnknown) {
+    return InvalidInput("{}: {}: the collective's operation is not recorded, so its time cannot be "
+                        "modelled; replay recorded durations (--durations recorded)",
+                        rank.info().source, DescribeNode(store, rank, first.node));
+  }
+  Bytes bytes;
+  for (const auto& m : meeting.members) {
+    const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
+    if (attr == nullptr) continue;
+    bytes = std::max({bytes, attr->bytes_in, attr->bytes_out});
+    spec.dtype = attr->dtype;
+  }
+  if (bytes.count() == 0 && spec.op != CollectiveOp::kBarrier) {
+    return InvalidInput("{}: {}: the message size is not recorded, so its time cannot be modelled; "
+                        "replay recorded durations (--durations recorded)",
+                        rank.info().source, DescribeNode(store, rank, first.node));
+  }
+  spec.bytes = bytes;
+  if (spec.op == CollectiveOp::kAllToAll && meeting.members.size() == spec.members.size()) {
+    const size_t n = spec.members.size();
+    std::vector<int64_t> splits(n * n, 0);
+    bool complete = true;
+    for (size_t i = 0; i < n && complete; ++i) {
+      const RankTrace& member = store.ranks()[meeting.members[i].rank];
+      const CommAttr* attr = member.comm(meeting.members[i].node);
+      complete = attr != nullptr && attr->in_splits == n;
+      if (!complete) break;
+      const auto sent = member.in_splits(*attr);
+      std::copy(sent.begin(), sent.end(), splits.begin() + static_cast<int64_t>(i * n));
+    }
+    if (complete) spec.split_bytes = std::move(splits);
+  }
+  return spec;
+}
+
+}  // namespace foretrace

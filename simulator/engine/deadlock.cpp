@@ -1,0 +1,87 @@
+#include "simulator/engine/deadlock.h"
+
+#include <string>
+
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+constexpr SimTime kUnknown = SimTime::Min();
+constexpr int kListed = 4;
+
+std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
+  const RankTrace& trace = store.ranks()[rank];
+  return fmt::format("rank {} node {} ({})", trace.info().rank, trace.source_id(node),
+                     store.name(trace, node).substr(0, 60));
+}
+
+std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
+                           const Schedule& schedule, const Rendezvous& rendezvous, uint32_t r,
+                           uint32_t index) {
+  const RankProgram& rank = program.ranks[r];
+  const Item& item = rank.items[index];
+  if (item.kind == ItemKind::kComm && schedule.ranks[r].start[index] != kUnknown) {
+    const MeetingProgram& meeting = program.meetings[item.meeting];
+    for (const auto& member : meeting.members) {
+      if (schedule.ranks[member.rank].start[member.item] == kUnknown) {
+        const RankTrace& other = store.ranks()[member.rank];
+        return fmt::format("{} of {} members arrived; rank {} has not reached its node {}",
+                           rendezvous.arrived(item.meeting), meeting.members.size(),
+                           other.info().rank,
+                           other.source_id(program.ranks[member.rank].items[member.item].node));
+      }
+    }
+    return "the network";
+  }
+  if (item.issuer != kNoItem && schedule.ranks[r].start[item.issuer] == kUnknown) {
+    return "its launch, " + NodeText(store, r, rank.items[item.issuer].node);
+  }
+  for (uint32_t w = item.waits_begin; w < rank.waits_end(index); ++w) {
+    const ItemWait& wait = rank.waits[w];
+    const SimTime at = wait.on_start ? schedule.ranks[r].start[wait.item]
+                                     : schedule.ranks[r].end[wait.item];
+    if (at == kUnknown) return NodeText(store, r, rank.items[wait.item].node);
+  }
+  return "the item before it";
+}
+
+}  // namespace
+
+absl::Status DeadlockError(const TraceStore& store, const Program& program,
+                           const Schedule& schedule, const Rendezvous& rendezvous) {
+  std::string text;
+  int listed = 0;
+  int blocked = 0;
+  for (uint32_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    bool rank_listed = false;
+    for (const LaneProgram& lane : rank.lanes) {
+      for (uint32_t i = lane.begin; i < lane.end; ++i) {
+        if (schedule.ranks[r].end[i] != kUnknown) continue;
+        ++blocked;
+        if (!rank_listed && listed < kListed && rank.items[i].kind == ItemKind::kComm) {
+          text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
+                              WhatItWaitsFor(store, program, schedule, rendezvous, r, i));
+          rank_listed = true;
+          ++listed;
+        }
+        if (!lane.ready_order && !lane.unlimited) break;
+      }
+    }
+    for (const LaneProgram& lane : rank.lanes) {
+      if (rank_listed || listed >= kListed) break;
+      for (uint32_t i = lane.begin; i < lane.end; ++i) {
+        if (schedule.ranks[r].end[i] != kUnknown) continue;
+        text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
+                            WhatItWaitsFor(store, program, schedule, rendezvous, r, i));
+        rank_listed = true;
+        ++listed;
+        break;
+      }
+    }
+  }
+  return InvalidInput("deadlock: {} lanes cannot go on{}", blocked, text);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "simulator/engine/program.h"
+#include "simulator/engine/rendezvous.h"
+
+namespace foretrace {
+
+// Explains why a run came to a stop: names up to a few blocked ranks, their nodes, and what each
+// waits for. Items without an end in `schedule` have not finished.
+absl::Status DeadlockError(const TraceStore& store, const Program& program,
+                           const Schedule& schedule, const Rendezvous& rendezvous);
+
+}  // namespace foretrace

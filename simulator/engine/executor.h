@@ -1,0 +1,21 @@
+#pragma once
+// Runs a Program. Two executors with the same answers: `RunStraight` advances each lane as far as it
+// can without a global queue, which needs program order on every lane; `RunDataflow` processes
+// events in order of time and also handles lanes that run what is ready first.
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/program.h"
+
+namespace foretrace {
+
+// `network` decides meetings that are not fixed; may be null when all are. Names are for errors.
+// Errors: deadlock, naming ranks, nodes and what each waits for.
+absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& program,
+                                     NetworkModel* network);
+absl::StatusOr<Schedule> RunDataflow(const TraceStore& store, const Program& program,
+                                     NetworkModel* network);
+
+// True when some lane has no program order.
+bool NeedsDataflow(const Program& program);
+
+}  // namespace foretrace

@@ -1,0 +1,123 @@
+#pragma once
+// A job compiled for execution: per rank, lanes of items in program order, and the waits between
+// them. Everything that the formats, rules and models had to say is in here; executing it needs no
+// trace.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/base/estimate.h"
+#include "simulator/base/time.h"
+#include "simulator/engine/observer.h"
+#include "simulator/network/network_model.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+enum class ItemKind : uint8_t {
+  kCall,      // CPU call, or a mark of zero length
+  kBlocking,  // CPU call that ends when what it waits for has ended
+  kDevice,    // device work of known duration
+  kComm,      // member of a meeting
+};
+
+inline constexpr uint32_t kNoItem = 0xffffffff;
+
+// A wait for another item of the same rank.
+struct ItemWait {
+  uint32_t item = kNoItem;
+  SimTime lag;             // from that item's end (or start) on
+  bool on_start = false;   // wait for its start instead of its end
+  bool before_end = false; // holds the end of a kBlocking item rather than the start of any
+  WaitCause cause = WaitCause::kDependency;
+};
+
+struct Item {
+  // kCall, kBlocking: overhead since the previous item of the lane. Device: least gap to it.
+  SimTime lead;
+  // kBlocking: the least it takes. kComm: the rank's own part after the last arrival, where
+  // recorded; ignored when the network decides.
+  SimTime duration;
+  // Device work: the CPU item that issues it, and the latency from there on.
+  uint32_t issuer = kNoItem;
+  SimTime issue_lag;
+  uint32_t waits_begin = 0;  // in RankProgram::waits, up to the next item's
+  uint32_t meeting = kNoItem;  // kComm
+  NodeIndex node;
+  uint32_t lane = 0;  // index into RankProgram::lanes
+  ItemKind kind = ItemKind::kCall;
+  EstimateSource source = EstimateSource::kRecorded;
+  bool eager = false;  // kComm: takes part without waiting
+};
+
+struct LaneProgram {
+  LaneIndex lane;       // a thread of the timeline, or the stream
+  uint32_t begin = 0;   // items of this lane: [begin, end)
+  uint32_t end = 0;
+  bool cpu = false;
+  // Items run when ready, the earliest first, rather than in program order; for traces that record
+  // no order.
+  bool ready_order = false;
+  // Items do not exclude each other (each communication of a symbolic trace has its own proxy).
+  bool unlimited = false;
+};
+
+struct IterationItems {
+  int64_t number = 0;
+  uint32_t begin_item = kNoItem;
+  uint32_t end_item = kNoItem;
+  SimTime recorded_begin;
+  SimTime recorded_end;
+};
+
+struct RankProgram {
+  std::vector<Item> items;  // lane by lane, each in program order
+  std::vector<ItemWait> waits;
+  std::vector<LaneProgram> lanes;
+  std::vector<IterationItems> iterations;
+  SimTime start;  // when the rank begins: its skew against the first
+  uint32_t waits_end(uint32_t item) const {
+    return item + 1 < items.size() ? items[item + 1].waits_begin
+                                   : static_cast<uint32_t>(waits.size());
+  }
+};
+
+struct MeetingProgram {
+  struct Member {
+    uint32_t rank = 0;
+    uint32_t item = 0;
+  };
+  std::vector<Member> members;
+  // True: the members' item durations, counted from the last arrival, are the truth. False: the
+  // network model decides from `transfer`.
+  bool fixed = true;
+  // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
+  uint32_t communicator = kNoItem;
+  TransferSpec transfer;
+};
+
+struct Program {
+  std::vector<RankProgram> ranks;
+  std::vector<MeetingProgram> meetings;
+  uint64_t item_count() const {
+    uint64_t n = 0;
+    for (const RankProgram& r : ranks) n += r.items.size();
+    return n;
+  }
+};
+
+// When everything happened.
+struct RankSchedule {
+  std::vector<SimTime> start;
+  std::vector<SimTime> end;
+};
+struct Schedule {
+  std::vector<RankSchedule> ranks;
+  // By meeting: when its last member had arrived.
+  std::vector<SimTime> meeting_active;
+  std::vector<EstimateSource> meeting_source;
+  SimTime makespan;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,78 @@
+#include "simulator/engine/rendezvous.h"
+
+#include <algorithm>
+
+#include "simulator/base/check.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+
+Rendezvous::Rendezvous(const Program& program, NetworkModel* network)
+    : program_(program), network_(network) {
+  const size_t n = program.meetings.size();
+  arrived_.assign(n, 0);
+  expected_.assign(n, 0);
+  active_.assign(n, SimTime::Min());
+  finished_.assign(n, SimTime());
+  source_.assign(n, EstimateSource::kRecorded);
+  uint32_t communicators = 0;
+  for (size_t m = 0; m < n; ++m) {
+    for (const auto& member : program.meetings[m].members) {
+      if (!program.ranks[member.rank].items[member.item].eager) ++expected_[m];
+    }
+    if (program.meetings[m].communicator != kNoItem) {
+      communicators = std::max(communicators, program.meetings[m].communicator + 1);
+    }
+  }
+  communicator_free_.assign(communicators, SimTime::Min());
+}
+
+absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
+  active_[meeting] = std::max(active_[meeting], time);
+  FORETRACE_CHECK(arrived_[meeting] < expected_[meeting]);
+  if (++arrived_[meeting] < expected_[meeting]) return false;
+  const MeetingProgram& m = program_.meetings[meeting];
+  if (m.fixed) {
+    const auto& first = m.members.front();
+    source_[meeting] = program_.ranks[first.rank].items[first.item].source;
+    return true;
+  }
+  FORETRACE_CHECK(network_ != nullptr);
+  if (m.communicator != kNoItem) {
+    active_[meeting] = std::max(active_[meeting], communicator_free_[m.communicator]);
+  }
+  if (!network_->contends()) {
+    FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(m.transfer));
+    source_[meeting] = estimate.source;
+    finished_[meeting] = active_[meeting] + estimate.time;
+    if (m.communicator != kNoItem) communicator_free_[m.communicator] = finished_[meeting];
+    return true;
+  }
+  source_[meeting] = EstimateSource::kAnalytic;
+  FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle,
+                             network_->Start(m.transfer, active_[meeting]));
+  if (meeting_of_transfer_.size() <= handle) meeting_of_transfer_.resize(handle + 1, kNoItem);
+  meeting_of_transfer_[handle] = meeting;
+  return false;
+}
+
+absl::StatusOr<std::vector<uint32_t>> Rendezvous::AdvanceNetwork(SimTime limit) {
+  std::vector<uint32_t> done;
+  if (network_ == nullptr || !network_->contends()) return done;
+  FORETRACE_ASSIGN_OR_RETURN(const auto completion, network_->Next(limit));
+  if (!completion.has_value()) return done;
+  FORETRACE_CHECK(completion->transfer < meeting_of_transfer_.size());
+  const uint32_t meeting = meeting_of_transfer_[completion->transfer];
+  finished_[meeting] = completion->time;
+  const uint32_t communicator = program_.meetings[meeting].communicator;
+  if (communicator != kNoItem) communicator_free_[communicator] = completion->time;
+  done.push_back(meeting);
+  return done;
+}
+
+SimTime Rendezvous::EndOf(uint32_t meeting, const Item& item) const {
+  if (program_.meetings[meeting].fixed) return active_[meeting] + item.duration;
+  return finished_[meeting];
+}
+
+}  // namespace foretrace

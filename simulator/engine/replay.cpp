@@ -1,0 +1,117 @@
+#include "simulator/engine/replay.h"
+
+#include <algorithm>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/executor.h"
+#include "simulator/engine/explain.h"
+
+namespace foretrace {
+namespace {
+
+PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob& job,
+                          const Schedule& schedule) {
+  const RankTrace& trace = store.ranks()[r];
+  const RankProgram& program = job.program.ranks[r];
+  const RankSchedule& times = schedule.ranks[r];
+  PredictedRank out;
+  for (const IterationItems& it : program.iterations) {
+    if (it.begin_item == kNoItem || it.end_item == kNoItem) continue;
+    PredictedIteration iteration;
+    iteration.number = it.number;
+    iteration.predicted_start = times.start[it.begin_item];
+    iteration.predicted_end = times.start[it.end_item];
+    iteration.recorded_start = it.recorded_begin;
+    iteration.recorded_end = it.recorded_end;
+    iteration.partial = out.iterations.empty() && job.reports[r].in_flight_at_start;
+    out.iterations.push_back(iteration);
+  }
+  if (out.iterations.empty()) {
+    PredictedIteration whole;
+    whole.predicted_start = program.start;
+    for (const SimTime end : times.end) whole.predicted_end = std::max(whole.predicted_end, end);
+    if (trace.info().has_times) {
+      whole.recorded_start = trace.start(NodeIndex(0));
+      whole.recorded_end = whole.recorded_start;
+      for (const Item& item : program.items) {
+        whole.recorded_end = std::max(whole.recorded_end, trace.end(item.node));
+      }
+    }
+    out.iterations.push_back(whole);
+  }
+  for (const LaneProgram& lane : program.lanes) {
+    SimTime busy;
+    for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      const Item& item = program.items[i];
+      if (lane.cpu) {
+        if (item.kind == ItemKind::kBlocking) out.blocked += times.end[i] - times.start[i];
+      } else if (item.kind != ItemKind::kComm || item.eager ||
+                 job.program.meetings[item.meeting].fixed) {
+        busy += item.duration;
+      } else {
+        busy += times.end[i] - schedule.meeting_active[item.meeting];
+      }
+    }
+    if (!lane.unlimited) {
+      out.kernel_time_of_busiest_stream = std::max(out.kernel_time_of_busiest_stream, busy);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+SimTime Prediction::PredictedCpuTime(RankIndex rank, SimTime recorded) const {
+  const std::vector<CpuAnchor>& anchors = job.cpu_anchors[rank];
+  const RankSchedule& times = schedule.ranks[rank];
+  const SimTime base = job.program.ranks[rank].start;
+  if (anchors.empty()) return recorded - job.origin + job.reports[rank].clock_offset;
+  auto next = std::upper_bound(anchors.begin(), anchors.end(), recorded,
+                               [](SimTime t, const CpuAnchor& a) { return t < a.recorded_begin; });
+  // Between two points of known recorded and predicted time: linear.
+  SimTime from_recorded = anchors.front().recorded_begin;
+  SimTime from_predicted = std::max(base, times.start[anchors.front().item]);
+  if (next == anchors.begin()) return from_predicted - (from_recorded - recorded);
+  const CpuAnchor& before = *(next - 1);
+  SimTime to_recorded;
+  SimTime to_predicted;
+  if (recorded < before.recorded_end) {
+    from_recorded = before.recorded_begin;
+    from_predicted = times.start[before.item];
+    to_recorded = before.recorded_end;
+    to_predicted = times.end[before.item];
+  } else {
+    from_recorded = before.recorded_end;
+    from_predicted = times.end[before.item];
+    if (next == anchors.end()) return from_predicted + (recorded - from_recorded);
+    to_recorded = next->recorded_begin;
+    to_predicted = times.start[next->item];
+  }
+  if (to_recorded <= from_recorded) return from_predicted;
+  const double share = static_cast<double>((recorded - from_recorded).ps()) /
+                       static_cast<double>((to_recorded - from_recorded).ps());
+  return from_predicted + (to_predicted - from_predicted).ScaledBy(share);
+}
+
+absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
+                                   NetworkModel* network,
+                                   std::span<EngineObserver* const> observers) {
+  Prediction prediction;
+  FORETRACE_ASSIGN_OR_RETURN(prediction.job, Compile(store, options));
+  const Program& program = prediction.job.program;
+  if (NeedsDataflow(program)) {
+    FORETRACE_ASSIGN_OR_RETURN(prediction.schedule, RunDataflow(store, program, network));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(prediction.schedule, RunStraight(store, program, network));
+  }
+  for (uint32_t r = 0; r < store.ranks().size(); ++r) {
+    prediction.ranks.push_back(
+        MeasureRank(store, r, prediction.job, prediction.schedule));
+    prediction.marked_iterations =
+        prediction.marked_iterations || !program.ranks[r].iterations.empty();
+  }
+  Explain(store, program, prediction.schedule, observers);
+  return prediction;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <vector>
+
+#include "simulator/base/check.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/deadlock.h"
+#include "simulator/engine/executor.h"
+#include "simulator/engine/rendezvous.h"
+
+namespace foretrace {
+namespace {
+
+constexpr SimTime kUnknown = SimTime::Min();
+constexpr uint16_t kNoLane = 0xffff;
+
+// One rank's lanes, each advanced until it meets something that is not known yet. A lane that
+// cannot go on is parked on the item it waits for and taken up again when that item is known;
+// lanes parked on one item form a list through next_waiter_.
+class RankRunner {
+ public:
+  RankRunner(const RankProgram& program, uint32_t rank, Rendezvous& rendezvous,
+             std::vector<uint32_t>& completed)
+      : program_(program), rank_(rank), rendezvous_(rendezvous), completed_(completed) {
+    const size_t items = program.items.size();
+    schedule_.start.assign(items, kUnknown);
+    schedule_.end.assign(items, kUnknown);
+    waiter_.assign(items, kNoLane);
+    FORETRACE_CHECK(program.lanes.size() < kNoLane);
+    next_waiter_.assign(program.lanes.size(), kNoLane);
+    cursor_.resize(program.lanes.size());
+    previous_end_.assign(program.lanes.size(), program.start);
+    for (size_t l = program.lanes.size(); l-- > 0;) {
+      cursor_[l] = program.lanes[l].begin;
+      ready_.push_back(static_cast<uint16_t>(l));
+    }
+  }
+
+  absl::Status Run() {
+    while (!ready_.empty()) {
+      const uint16_t lane = ready_.back();
+      ready_.pop_back();
+      FORETRACE_RETURN_IF_ERROR(RunLane(lane));
+    }
+    return absl::OkStatus();
+  }
+
+  // The end of a communication item has become known.
+  void Finish(uint32_t item, SimTime end) {
+    schedule_.end[item] = end;
+    Wake(item);
+  }
+
+  bool has_ready() const { return !ready_.empty(); }
+  bool done() const {
+    for (size_t l = 0; l < cursor_.size(); ++l) {
+      if (cursor_[l] != program_.lanes[l].end) return false;
+    }
+    return true;
+  }
+  RankSchedule& schedule() { return schedule_; }
+
+ private:
+  void Wake(uint32_t item) {
+    uint16_t lane = waiter_[item];
+    waiter_[item] = kNoLane;
+    while (lane != kNoLane) {
+      const uint16_t next = next_waiter_[lane];
+      next_waiter_[lane] = kNoLane;
+      ready_.push_back(lane);
+      lane = next;
+    }
+  }
+
+  void Park(uint16_t lane, uint32_t item) {
+    next_waiter_[lane] = waiter_[item];
+    waiter_[item] = lane;
+  }
+
+  // The item's start, or kUnknown after parking the lane on what it waits for.
+  SimTime StartOf(uint16_t lane, uint32_t index, const Item& item) {
+    SimTime start = previous_end_[lane] + item.lead;
+    if (item.issuer != kNoItem) {
+      const SimTime issued = schedule_.start[item.issuer];
+      if (issued == kUnknown) {
+        Park(lane, item.issuer);
+        return kUnknown;
+      }
+      start = std::max(start, issued + item.issue_lag);
+    }
+    const uint32_t end = program_.waits_end(index);
+    for (uint32_t w = item.waits_begin; w < end; ++w) {
+      const ItemWait& wait = program_.waits[w];
+      if (wait.before_end) continue;
+      const SimTime at = wait.on_start ? schedule_.start[wait.item] : schedule_.end[wait.item];
+      if (at == kUnknown) {
+        Park(lane, wait.item);
+        return kUnknown;
+      }
+      start = std::max(start, at + wait.lag);
+    }
+    return start;
+  }
+
+  // A blocking call's end, or kUnknown after parking.
+  SimTime BlockedEnd(uint16_t lane, uint32_t index, const Item& item) {
+    SimTime end = schedule_.start[index] + item.duration;
+    const uint32_t waits_end = program_.waits_end(index);
+    for (uint32_t w = item.waits_begin; w < waits_end; ++w) {
+      const ItemWait& wait = program_.waits[w];
+      if (!wait.before_end) continue;
+      const SimTime at = wait.on_start ? schedule_.start[wait.item] : schedule_.end[wait.item];
+      if (at == kUnknown) {
+        Park(lane, wait.item);
+        return kUnknown;
+      }
+      end = std::max(end, at + wait.lag);
+    }
+    return end;
+  }
+
+  absl::Status RunLane(uint16_t lane) {
+    const uint32_t lane_end = program_.lanes[lane].end;
+    while (cursor_[lane] < lane_end) {
+      const uint32_t index = cursor_[lane];
+      const Item& item = program_.items[index];
+      if (schedule_.start[index] == kUnknown) {
+        const SimTime start = StartOf(lane, index, item);
+        if (start == kUnknown) return absl::OkStatus();
+        schedule_.start[index] = start;
+        if (item.kind == ItemKind::kComm && !item.eager) {
+          if (waiter_[index] != kNoLane) WakeOnStart(index);
+          FORETRACE_ASSIGN_OR_RETURN(const bool complete,
+                                     rendezvous_.Arrive(item.meeting, start));
+          if (complete) completed_.push_back(item.meeting);
+        }
+      }
+      SimTime& end = schedule_.end[index];
+      if (end == kUnknown) {
+        switch (item.kind) {
+          case ItemKind::kBlocking: {
+            const SimTime blocked = BlockedEnd(lane, index, item);
+            if (blocked == kUnknown) {
+              if (waiter_[index] != kNoLane) WakeOnStart(index);
+              return absl::OkStatus();
+            }
+            end = blocked;
+            break;
+          }
+          case ItemKind::kComm:
+            if (!item.eager) {
+              Park(lane, index);
+              return absl::OkStatus();
+            }
+            [[fallthrough]];
+          default: end = schedule_.start[index] + item.duration;
+        }
+      }
+      if (waiter_[index] != kNoLane) Wake(index);
+      previous_end_[lane] = end;
+      ++cursor_[lane];
+    }
+    return absl::OkStatus();
+  }
+
+  // Lanes parked on an item whose start is known now but whose end is not: those that wait for the
+  // start go on; the others will park again.
+  void WakeOnStart(uint32_t index) { Wake(index); }
+
+  const RankProgram& program_;
+  [[maybe_unused]] uint32_t rank_;
+  Rendezvous& rendezvous_;
+  std::vector<uint32_t>& completed_;
+  RankSchedule schedule_;
+  std::vector<uint16_t> waiter_;
+  std::vector<uint16_t> next_waiter_;
+  std::vector<uint32_t> cursor_;
+  std::vector<SimTime> previous_end_;
+  std::vector<uint16_t> ready_;
+};
+
+}  // namespace
+
+absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& program,
+                                     NetworkModel* network) {
+  FORETRACE_CHECK(!NeedsDataflow(program));
+  Rendezvous rendezvous(program, network);
+  std::vector<uint32_t> completed;
+  std::vector<RankRunner> ranks;
+  ranks.reserve(program.ranks.size());
+  std::vector<uint32_t> runnable;
+  for (uint32_t r = 0; r < program.ranks.size(); ++r) {
+    ranks.emplace_back(program.ranks[r], r, rendezvous, completed);
+    runnable.push_back(r);
+  }
+  while (true) {
+    while (!runnable.empty()) {
+      const uint32_t r = runnable.back();
+      runnable.pop_back();
+      FORETRACE_RETURN_IF_ERROR(ranks[r].Run());
+      for (const uint32_t meeting : completed) {
+        for (const auto& member : program.meetings[meeting].members) {
+          const Item& item = program.ranks[member.rank].items[member.item];
+          if (item.eager) continue;
+          const bool idle = !ranks[member.rank].has_ready();
+          ranks[member.rank].Finish(member.item, rendezvous.EndOf(meeting, item));
+          if (idle && ranks[member.rank].has_ready()) runnable.push_back(member.rank);
+        }
+      }
+      completed.clear();
+    }
+    FORETRACE_ASSIGN_OR_RETURN(completed, rendezvous.AdvanceNetwork(SimTime::Max()));
+    if (completed.empty()) break;
+    for (const uint32_t meeting : completed) {
+      for (const auto& member : program.meetings[meeting].members) {
+        const Item& item = program.ranks[member.rank].items[member.item];
+        if (item.eager) continue;
+        ranks[member.rank].Finish(member.item, rendezvous.EndOf(meeting, item));
+        if (ranks[member.rank].has_ready()) runnable.push_back(member.rank);
+      }
+    }
+    completed.clear();
+  }
+  Schedule schedule;
+  bool all_done = true;
+  for (RankRunner& rank : ranks) {
+    all_done = all_done && rank.done();
+    schedule.ranks.push_back(std::move(rank.schedule()));
+  }
+  if (!all_done) return DeadlockError(store, program, schedule, rendezvous);
+  schedule.meeting_active = rendezvous.TakeActive();
+  schedule.meeting_source = rendezvous.TakeSources();
+  for (const RankSchedule& rank : schedule.ranks) {
+    for (const SimTime end : rank.end) schedule.makespan = std::max(schedule.makespan, end);
+  }
+  return schedule;
+}
+
+bool NeedsDataflow(const Program& program) {
+  for (const RankProgram& rank : program.ranks) {
+    for (const LaneProgram& lane : rank.lanes) {
+      if (lane.ready_order || lane.unlimited) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace foretrace
