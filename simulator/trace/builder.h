@@ -40,6 +40,16 @@ class RankTraceBuilder {
   uint32_t size() const { return trace_.size(); }
 
   void SetParent(NodeIndex node, NodeIndex parent);
+  // Replaces NodeSpec::detail, for what is only known once later nodes have been seen.
+  void SetDetail(NodeIndex node, uint8_t detail) { trace_.detail_[node.value] = detail; }
+  // The node as added so far; for importers that complete nodes after reading the file.
+  uint8_t detail(NodeIndex node) const { return trace_.detail_[node.value]; }
+  SimTime start(NodeIndex node) const { return trace_.start_[node.value]; }
+  SimTime duration(NodeIndex node) const { return trace_.duration_[node.value]; }
+  LaneIndex lane(NodeIndex node) const { return LaneIndex(trace_.lane_[node.value]); }
+  NodeKind kind(NodeIndex node) const { return trace_.kind_[node.value]; }
+  std::string_view name(NodeIndex node) const { return strings_->Get(trace_.name_[node.value]); }
+  std::span<const Lane> lanes() const { return trace_.lanes_; }
   void SetLauncher(NodeIndex node, NodeIndex call);
   void SetComm(NodeIndex node, const CommAttr& attr, std::span<const int64_t> in_splits = {},
                std::span<const int64_t> out_splits = {});

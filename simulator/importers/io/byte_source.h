@@ -59,26 +59,7 @@ class ByteSource {
 // Bytes in memory, for tests and fuzzing. `bytes` must outlive the source.
 std::unique_ptr<ByteSource> MakeMemorySource(std::string name, std::string_view bytes);
 
-// A file that holds one document, plain or compressed. Errors: missing, unreadable, empty.
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path,
-                                                     const InputLimits& limits);
-
-// A file or a member of an archive: what can be opened as one ByteSource, any number of times.
-struct InputEntry {
-  std::string path;    // on disk
-  std::string member;  // inside the archive; empty for a plain or merely compressed file
-  std::string Name() const { return member.empty() ? path : path + ":" + member; }
-  // What the entry is called inside its folder or archive, without directories.
-  std::string BaseName() const;
-};
-
-// The documents in `path`: the file itself, or the regular members of a tar (of any compression),
-// sorted by name. macOS resource forks ("._*") and hidden members are left out. Errors: missing,
-// unreadable, empty, an archive without members.
-absl::StatusOr<std::vector<InputEntry>> ListFile(const std::string& path,
-                                                 const InputLimits& limits);
-
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenEntry(const InputEntry& entry,
-                                                      const InputLimits& limits);
+// The bytes of a file as they are on disk. Errors: missing, unreadable, a folder, empty.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenRawFile(const std::string& path);
 
 }  // namespace foretrace
