@@ -61,6 +61,8 @@ class Importer {
  public:
   virtual ~Importer() = default;
   virtual std::string_view name() const = 0;
+  // The role of every file of this format.
+  virtual TraceRole role() const { return TraceRole::kComplete; }
   // Whether `prefix`, the first bytes of the decompressed input (64 KiB where there are as many),
   // is this format. The file name is a last resort for formats without any mark.
   virtual bool Sniff(std::string_view prefix, std::string_view filename) const = 0;

@@ -42,6 +42,7 @@ class RankTraceBuilder {
   void SetParent(NodeIndex node, NodeIndex parent);
   // Replaces NodeSpec::detail, for what is only known once later nodes have been seen.
   void SetDetail(NodeIndex node, uint8_t detail) { trace_.detail_[node.value] = detail; }
+  void SetKind(NodeIndex node, NodeKind kind) { trace_.kind_[node.value] = kind; }
   // The node as added so far; for importers that complete nodes after reading the file.
   uint8_t detail(NodeIndex node) const { return trace_.detail_[node.value]; }
   SimTime start(NodeIndex node) const { return trace_.start_[node.value]; }

@@ -103,7 +103,7 @@ void TraceStore::AlignClocks() {
     last_start = std::max(last_start.value_or(start), start);
   }
   if (!job_start) return;
-  const bool related = *last_start - *job_start <= kMaxSkew.ps() / 1000;
+  const bool related = static_cast<__int128>(*last_start) - *job_start <= kMaxSkew.ps() / 1000;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     RankTrace& rank = ranks_[i];
     if (first[i] == SimTime::Max()) continue;
