@@ -30,6 +30,8 @@ if(proto_files)
   target_include_directories(foretrace_proto SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(foretrace_proto PUBLIC protobuf::libprotobuf)
   target_compile_options(foretrace_proto PRIVATE -w)
+else()
+  add_library(foretrace_proto INTERFACE)
 endif()
 
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)

@@ -3,6 +3,8 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <cerrno>
+
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 
@@ -34,7 +36,7 @@ ssize_t ArchiveReader::ReadRaw(archive* handle, void* self, const void** data) {
   auto chunk = reader->raw_->Next();
   if (!chunk.ok()) {
     reader->raw_error_ = chunk.status();
-    archive_set_error(handle, ARCHIVE_ERRNO_MISC, "read error");
+    archive_set_error(handle, EIO, "read error");
     return -1;
   }
   *data = chunk->data();

@@ -36,6 +36,9 @@ std::string_view BaseName(std::string_view name) {
   return slash == std::string_view::npos ? name : name.substr(slash + 1);
 }
 
+InputFile::InputFile(std::string path, const InputLimits& limits)
+    : path_(std::move(path)), limits_(limits) {}
+
 InputFile::~InputFile() = default;
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path,

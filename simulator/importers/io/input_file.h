@@ -26,8 +26,7 @@ class InputFile {
   bool is_archive() const { return is_archive_; }
 
  private:
-  InputFile(std::string path, const InputLimits& limits)
-      : path_(std::move(path)), limits_(limits) {}
+  InputFile(std::string path, const InputLimits& limits);
   // A document whose bytes are `raw`'s, decompressed where they are compressed.
   absl::StatusOr<ByteSource*> Document(std::unique_ptr<ByteSource> raw);
 
