@@ -69,7 +69,7 @@ constexpr KeyName kOwnKeys[] = {
     {"device", AttributeKey::kDevice},
     {"has_times", AttributeKey::kHasTimes},
     {"synthetic", AttributeKey::kSynthetic},
-    {"origin_ps", AttributeKey::kOrigin},
+    {"origin_ns", AttributeKey::kOrigin},
     {"lanes", AttributeKey::kLanes},
     {"lane_labels", AttributeKey::kLaneLabels},
     {"iterations", AttributeKey::kIterations},

@@ -57,6 +57,13 @@ bool ChakraImporter::Sniff(std::string_view prefix, std::string_view filename) c
   if (prefix.empty() || !framing.ReadVarint(size) || size > MessageStream::kMaxMessage) {
     return false;
   }
+  if (size == 0) {
+    // Metadata with nothing in it: the next message must be a node.
+    const std::string_view rest = prefix.substr(framing.position());
+    chakra::WireReader next(rest);
+    return next.ReadVarint(size) && size > 0 && size <= rest.size() - next.position() &&
+           chakra::LooksLikeFirstMessage(rest.substr(next.position(), size), true);
+  }
   const bool whole = size <= prefix.size() - framing.position();
   const std::string_view message = prefix.substr(framing.position(), size);
   return chakra::LooksLikeFirstMessage(message, whole);

@@ -254,6 +254,11 @@ absl::Status ImportLegacy(MessageStream& stream, std::string_view first,
   FORETRACE_ASSIGN_OR_RETURN(const Version version, reader.Resolve(source));
   builder.info().producer = fmt::format("chakra {}", Name(version));
   builder.info().has_times = false;
+  if (version == Version::k001) {
+    builder.diagnostics().Add("assumed_microseconds",
+                              fmt::format("{}: Chakra v0.0.1 names no unit for simulated_run_time",
+                                          source));
+  }
   Mapper mapper(builder);
   Node node;
   for (const LegacyNode& legacy : reader.nodes()) {

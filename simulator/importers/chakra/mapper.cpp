@@ -20,6 +20,8 @@ constexpr int64_t kFirstGroupStream = 4;
 constexpr int64_t kPsPerUs = 1'000'000;
 // The builder refuses times over 2^61 ps; this keeps the conversion itself from overflowing.
 constexpr int64_t kMaxMicros = (int64_t{1} << 62) / kPsPerUs;
+// 73 years, in a clock that may count from 1970.
+constexpr uint64_t kMaxOriginMicros = (uint64_t{1} << 61) / 1000;
 
 MemcpyKind MemcpyKindFromName(std::string_view name) {
   const bool pageable = name.find("Pageable") != std::string_view::npos;
@@ -185,7 +187,14 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
   if (node.start_us == 0) return absl::OkStatus();
   has_starts_ = true;
   // Times are often since 1970: keep what is relative, and the origin for the job.
-  if (!first_start_us_) first_start_us_ = node.start_us;
+  if (!first_start_us_) {
+    first_start_us_ = node.start_us;
+    if (node.start_us > kMaxOriginMicros) {
+      return InvalidInput("{}: node {} ({}): start of {} us is negative or out of range",
+                          builder_.info().source, node.id, node.name.substr(0, 80),
+                          static_cast<int64_t>(node.start_us));
+    }
+  }
   const auto since_first = static_cast<int64_t>(node.start_us - *first_start_us_);
   if (since_first > kMaxMicros || since_first < -kMaxMicros) {
     return InvalidInput("{}: node {} ({}): start of {} us is over 26 days from the first node's",
@@ -326,6 +335,9 @@ absl::Status Mapper::Add(const Node& node) {
 
 void Mapper::Finish() {
   // By convention group "0" is everyone; a declaration in the file was added before and wins.
+  if (first_start_us_) {
+    builder_.info().origin_ns = static_cast<int64_t>(*first_start_us_) * 1000;
+  }
   if (uses_group_zero_) builder_.AddProcessGroup({"0", "all ranks", {}});
 }
 

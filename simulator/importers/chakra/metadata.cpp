@@ -25,6 +25,7 @@ class Decoder {
       case AttributeKey::kFormat: return Integer(attribute, own.format);
       case AttributeKey::kRank: return Integer(attribute, own.rank);
       case AttributeKey::kWorldSize: return Integer(attribute, own.world_size);
+      case AttributeKey::kOrigin: return Integer(attribute, own.origin_ns);
       case AttributeKey::kNodeCount: return Integer(attribute, own.nodes);
       case AttributeKey::kHasTimes: return Integer(attribute, own.has_times);
       case AttributeKey::kSynthetic: return Integer(attribute, own.synthetic);
@@ -47,6 +48,11 @@ class Decoder {
                           source_, own.format, kOwnFormat);
     }
     if (own.rank < 0 || own.world_size < 0) return Malformed("foretrace.rank");
+    // 2^61 ns is 73 years; differences of two origins cannot overflow.
+    constexpr int64_t kMaxOrigin = int64_t{1} << 61;
+    if (own.origin_ns > kMaxOrigin || own.origin_ns < -kMaxOrigin) {
+      return Malformed("foretrace.origin_ns");
+    }
     if (lanes_.size() != 3 * lane_labels_.size()) return Malformed("foretrace.lanes");
     for (size_t i = 0; i < lane_labels_.size(); ++i) {
       if (lanes_[3 * i] < 0 || lanes_[3 * i] > 1) return Malformed("foretrace.lanes");

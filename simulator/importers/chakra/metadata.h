@@ -16,6 +16,7 @@ struct OwnMetadata {
   int64_t format = 0;  // 0: another producer
   int32_t rank = 0;
   int32_t world_size = 0;
+  int64_t origin_ns = 0;
   bool has_times = true;
   bool synthetic = false;
   int64_t nodes = -1;  // how many the file holds; -1 not declared

@@ -35,6 +35,7 @@ OwnMapper::OwnMapper(RankTraceBuilder& builder, OwnMetadata metadata)
   info.producer = metadata_.producer;
   info.device_name = metadata_.device_name;
   info.has_times = metadata_.has_times;
+  info.origin_ns = metadata_.origin_ns;
   info.synthetic = metadata_.synthetic;
   for (const Lane& lane : metadata_.lanes) {
     lanes_.push_back(builder_.AddLane(lane.kind, lane.id, lane.device));
@@ -184,13 +185,15 @@ absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
 
 absl::Status OwnMapper::AddSync(const Node& node, NodeIndex index) {
   FORETRACE_ASSIGN_OR_RETURN(const auto* v, List(node, node.own_sync, "foretrace.sync"));
-  if (v->size() != 3 || !Within((*v)[1], lanes_.size() + 1)) {
+  if (v->size() != 4 || !Within((*v)[1], lanes_.size() + 1) ||
+      !Within((*v)[3], lanes_.size() + 1)) {
     return Malformed(node, "foretrace.sync");
   }
   SyncAttr sync;
   sync.event = (*v)[0];
   if ((*v)[1] > 0) sync.stream = lanes_[static_cast<size_t>((*v)[1] - 1)];
   sync.waits_for_correlation = (*v)[2];
+  if ((*v)[3] > 0) sync.waits_for_stream = lanes_[static_cast<size_t>((*v)[3] - 1)];
   builder_.SetSync(index, sync);
   return absl::OkStatus();
 }
