@@ -111,12 +111,17 @@ void RankTraceBuilder::AddTensor(NodeIndex node, Tensor tensor, std::span<const 
 }
 
 void RankTraceBuilder::AddDependency(NodeIndex consumer, NodeIndex producer, DependencyKind kind) {
-  pending_dependencies_.push_back({consumer.value, kind, false, producer.value});
+  pending_dependencies_.push_back({consumer.value, kind, Reference::kIndex, producer.value});
 }
 
 void RankTraceBuilder::AddDependencyBySourceId(NodeIndex consumer, uint64_t producer,
                                                DependencyKind kind) {
-  pending_dependencies_.push_back({consumer.value, kind, true, producer});
+  pending_dependencies_.push_back({consumer.value, kind, Reference::kSourceId, producer});
+}
+
+void RankTraceBuilder::AddIssuerBySourceId(NodeIndex node, uint64_t issuer) {
+  pending_dependencies_.push_back(
+      {node.value, DependencyKind::kControl, Reference::kIssuerSourceId, issuer});
 }
 
 void RankTraceBuilder::AddIteration(int64_t number, NodeIndex annotation) {
@@ -144,12 +149,16 @@ absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& 
                         kMaxLanes);
   }
   FORETRACE_RETURN_IF_ERROR(CheckValues());
-  FORETRACE_RETURN_IF_ERROR(ResolveDependencies());
-  if (options.sort_by_start) Permute(OrderByStart());
+  FORETRACE_RETURN_IF_ERROR(ResolveDependencies(options.unique_source_ids));
+  if (options.sort_by_start) {
+    const std::vector<uint32_t> order = OrderByStart();
+    if (!order.empty()) Permute(order);
+  }
   if (options.infer_nesting) InferNesting();
   BuildListColumns();
   FORETRACE_RETURN_IF_ERROR(CheckAcyclic());
   ReduceIterations();
+  ReleaseSlack();
   return Result{std::move(trace_), std::move(strings_), std::move(diagnostics_)};
 }
 
@@ -168,50 +177,99 @@ absl::Status RankTraceBuilder::CheckValues() const {
   return absl::OkStatus();
 }
 
-absl::Status RankTraceBuilder::ResolveDependencies() {
+// From source id to row. Ids are mostly consecutive, with gaps: then a table indexed by id takes a
+// tenth of the memory of a hash map, and of the time.
+class RankTraceBuilder::SourceIdIndex {
+ public:
+  // Returns the row of a second node with an id that was there before, else NodeIndex::kNone.
+  uint32_t Fill(const std::vector<uint64_t>& ids) {
+    const auto [least, greatest] = std::minmax_element(ids.begin(), ids.end());
+    first_ = *least;
+    const bool dense = *greatest - *least < 4 * ids.size();
+    if (dense) {
+      table_.assign(*greatest - *least + 1, NodeIndex::kNone);
+    } else {
+      map_.reserve(ids.size());
+    }
+    for (uint32_t n = 0; n < ids.size(); ++n) {
+      if (dense) {
+        uint32_t& row = table_[ids[n] - first_];
+        if (row != NodeIndex::kNone) return n;
+        row = n;
+      } else if (!map_.emplace(ids[n], n).second) {
+        return n;
+      }
+    }
+    return NodeIndex::kNone;
+  }
+  // NodeIndex::kNone when there is no such id.
+  uint32_t Find(uint64_t id) const {
+    if (!table_.empty()) {
+      // Ids below first_ wrap around to large ones.
+      return id - first_ < table_.size() ? table_[id - first_] : NodeIndex::kNone;
+    }
+    const auto it = map_.find(id);
+    return it == map_.end() ? NodeIndex::kNone : it->second;
+  }
+
+ private:
+  uint64_t first_ = 0;
+  std::vector<uint32_t> table_;
+  absl::flat_hash_map<uint64_t, uint32_t> map_;
+};
+
+bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
+                                         PendingDependency& dependency) {
+  const Reference reference = dependency.reference;
+  if (reference != Reference::kIndex) {
+    const uint32_t row = index.Find(dependency.producer);
+    if (row == NodeIndex::kNone) {
+      diagnostics_.Add("dangling_dependency",
+                       diagnostics_.IsNew("dangling_dependency")
+                           ? fmt::format("{} depends on node {}, which is not in the file",
+                                         Where(dependency.consumer), dependency.producer)
+                           : "");
+      return false;
+    }
+    dependency.producer = row;
+    dependency.reference = Reference::kIndex;
+  }
+  if (dependency.producer == dependency.consumer) {
+    diagnostics_.Add("self_dependency",
+                     diagnostics_.IsNew("self_dependency")
+                         ? fmt::format("{} depends on itself", Where(dependency.consumer))
+                         : "");
+    return false;
+  }
+  if (reference != Reference::kIssuerSourceId) return true;
+  const NodeKind issuer = trace_.kind_[dependency.producer];
+  if (IsDeviceKind(issuer)) return true;
+  (issuer == NodeKind::kRuntimeCall ? trace_.launcher_ : trace_.parent_)[dependency.consumer] =
+      static_cast<uint32_t>(dependency.producer);
+  return false;
+}
+
+absl::Status RankTraceBuilder::ResolveDependencies(bool unique_source_ids) {
   const bool by_source_id =
       std::any_of(pending_dependencies_.begin(), pending_dependencies_.end(),
-                  [](const PendingDependency& d) { return d.by_source_id; });
-  if (!by_source_id) return absl::OkStatus();
-  absl::flat_hash_map<uint64_t, uint32_t> index;
-  index.reserve(trace_.size());
-  for (uint32_t n = 0; n < trace_.size(); ++n) {
-    if (!index.emplace(trace_.source_id_[n], n).second) {
+                  [](const PendingDependency& d) { return d.reference != Reference::kIndex; });
+  SourceIdIndex index;
+  if (by_source_id || unique_source_ids) {
+    const uint32_t duplicate = index.Fill(trace_.source_id_);
+    if (duplicate != NodeIndex::kNone) {
       return InvalidInput("{}: another node has the same id; ids must be unique in a file",
-                          Where(n));
+                          Where(duplicate));
     }
   }
   size_t kept = 0;
   for (PendingDependency dependency : pending_dependencies_) {
-    if (dependency.by_source_id) {
-      const auto it = index.find(dependency.producer);
-      if (it == index.end()) {
-        diagnostics_.Add("dangling_dependency", diagnostics_.IsNew("dangling_dependency")
-                                                    ? fmt::format("{} depends on node {}, which is not in the file",
-                                                                  Where(dependency.consumer),
-                                                                  dependency.producer)
-                                                    : "");
-        continue;
-      }
-      dependency.producer = it->second;
-      dependency.by_source_id = false;
-    }
-    if (dependency.producer == dependency.consumer) {
-      diagnostics_.Add("self_dependency", diagnostics_.IsNew("self_dependency")
-                                              ? fmt::format("{} depends on itself",
-                                                            Where(dependency.consumer))
-                                              : "");
-      continue;
-    }
-    pending_dependencies_[kept++] = dependency;
+    if (ResolveDependency(index, dependency)) pending_dependencies_[kept++] = dependency;
   }
   pending_dependencies_.resize(kept);
   return absl::OkStatus();
 }
 
 std::vector<uint32_t> RankTraceBuilder::OrderByStart() const {
-  std::vector<uint32_t> order(trace_.size());
-  std::iota(order.begin(), order.end(), 0u);
   // At equal starts an enclosing node comes first: annotations, then ops, then calls, and the
   // longer first within a kind.
   const auto level = [this](uint32_t n) {
@@ -222,15 +280,21 @@ std::vector<uint32_t> RankTraceBuilder::OrderByStart() const {
       default: return 3;
     }
   };
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  const auto before = [&](uint32_t a, uint32_t b) {
     if (trace_.start_[a] != trace_.start_[b]) return trace_.start_[a] < trace_.start_[b];
     const int level_a = level(a);
     const int level_b = level(b);
     if (level_a != level_b) return level_a < level_b;
     // On one stream, work of zero length precedes what starts at the same instant.
-    if (level_a == 3) return trace_.end(NodeIndex(a)) < trace_.end(NodeIndex(b));
+    if (level_a == 3) return trace_.duration_[a] < trace_.duration_[b];
     return trace_.duration_[a] > trace_.duration_[b];
-  });
+  };
+  bool ordered = true;
+  for (uint32_t n = 1; n < trace_.size() && ordered; ++n) ordered = !before(n, n - 1);
+  if (ordered) return {};
+  std::vector<uint32_t> order(trace_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), before);
   return order;
 }
 
@@ -286,33 +350,64 @@ void RankTraceBuilder::InferNesting() {
 }
 
 void RankTraceBuilder::BuildListColumns() {
+  BuildDependencyColumns();
+  BuildTensorColumns();
+  const auto by_node = [](const auto& a, const auto& b) { return a.first < b.first; };
+  const auto sort = [&by_node](auto& table) {
+    if (!std::is_sorted(table.begin(), table.end(), by_node)) {
+      std::stable_sort(table.begin(), table.end(), by_node);
+    }
+  };
+  sort(trace_.comm_);
+  sort(trace_.sync_);
+  sort(trace_.work_);
+}
+
+void RankTraceBuilder::BuildDependencyColumns() {
   const uint32_t nodes = trace_.size();
-  std::stable_sort(pending_dependencies_.begin(), pending_dependencies_.end(),
-                   [](const PendingDependency& a, const PendingDependency& b) {
-                     return std::tie(a.consumer, a.producer, a.kind) <
-                            std::tie(b.consumer, b.producer, b.kind);
-                   });
-  pending_dependencies_.erase(
-      std::unique(pending_dependencies_.begin(), pending_dependencies_.end(),
-                  [](const PendingDependency& a, const PendingDependency& b) {
-                    return a.consumer == b.consumer && a.producer == b.producer;
-                  }),
-      pending_dependencies_.end());
+  std::vector<PendingDependency>& pending = pending_dependencies_;
+  const auto before = [](const PendingDependency& a, const PendingDependency& b) {
+    return std::tie(a.consumer, a.producer, a.kind) < std::tie(b.consumer, b.producer, b.kind);
+  };
+  // Importers add a node's dependencies together, so that mostly only short runs need sorting.
+  const bool grouped = std::is_sorted(
+      pending.begin(), pending.end(),
+      [](const PendingDependency& a, const PendingDependency& b) { return a.consumer < b.consumer; });
+  if (grouped) {
+    for (auto run = pending.begin(); run != pending.end();) {
+      const auto end = std::find_if(run, pending.end(), [run](const PendingDependency& d) {
+        return d.consumer != run->consumer;
+      });
+      std::sort(run, end, before);
+      run = end;
+    }
+  } else {
+    std::sort(pending.begin(), pending.end(), before);
+  }
+  pending.erase(std::unique(pending.begin(), pending.end(),
+                            [](const PendingDependency& a, const PendingDependency& b) {
+                              return a.consumer == b.consumer && a.producer == b.producer;
+                            }),
+                pending.end());
   trace_.dep_begin_.assign(nodes + 1, 0);
-  trace_.dependencies_.reserve(pending_dependencies_.size());
-  for (const PendingDependency& d : pending_dependencies_) {
+  trace_.dependencies_.reserve(pending.size());
+  for (const PendingDependency& d : pending) {
     trace_.dependencies_.push_back({NodeIndex(static_cast<uint32_t>(d.producer)), d.kind});
     ++trace_.dep_begin_[d.consumer + 1];
   }
   std::partial_sum(trace_.dep_begin_.begin(), trace_.dep_begin_.end(), trace_.dep_begin_.begin());
-  std::vector<PendingDependency>().swap(pending_dependencies_);
+  std::vector<PendingDependency>().swap(pending);
+}
 
-  std::stable_sort(pending_tensors_.begin(), pending_tensors_.end(),
-                   [](const PendingTensor& a, const PendingTensor& b) {
-                     if (a.node != b.node) return a.node < b.node;
-                     return a.tensor.is_output < b.tensor.is_output;
-                   });
-  trace_.tensor_begin_.assign(nodes + 1, 0);
+void RankTraceBuilder::BuildTensorColumns() {
+  const auto before = [](const PendingTensor& a, const PendingTensor& b) {
+    if (a.node != b.node) return a.node < b.node;
+    return a.tensor.is_output < b.tensor.is_output;
+  };
+  if (!std::is_sorted(pending_tensors_.begin(), pending_tensors_.end(), before)) {
+    std::stable_sort(pending_tensors_.begin(), pending_tensors_.end(), before);
+  }
+  trace_.tensor_begin_.assign(trace_.size() + 1, 0);
   trace_.tensors_.reserve(pending_tensors_.size());
   for (const PendingTensor& t : pending_tensors_) {
     trace_.tensors_.push_back(t.tensor);
@@ -321,10 +416,27 @@ void RankTraceBuilder::BuildListColumns() {
   std::partial_sum(trace_.tensor_begin_.begin(), trace_.tensor_begin_.end(),
                    trace_.tensor_begin_.begin());
   std::vector<PendingTensor>().swap(pending_tensors_);
-  const auto by_node = [](const auto& a, const auto& b) { return a.first < b.first; };
-  std::stable_sort(trace_.comm_.begin(), trace_.comm_.end(), by_node);
-  std::stable_sort(trace_.sync_.begin(), trace_.sync_.end(), by_node);
-  std::stable_sort(trace_.work_.begin(), trace_.work_.end(), by_node);
+}
+
+// Columns grow by doubling; what is kept for the whole run is cut to size.
+void RankTraceBuilder::ReleaseSlack() {
+  const auto release = [](auto& column) {
+    if (column.capacity() > column.size() + column.size() / 8) column.shrink_to_fit();
+  };
+  release(trace_.kind_);
+  release(trace_.detail_);
+  release(trace_.lane_);
+  release(trace_.name_);
+  release(trace_.start_);
+  release(trace_.duration_);
+  release(trace_.parent_);
+  release(trace_.launcher_);
+  release(trace_.source_id_);
+  release(trace_.dims_);
+  release(trace_.comm_);
+  release(trace_.sync_);
+  release(trace_.work_);
+  release(trace_.splits_);
 }
 
 // Kahn's algorithm, iterative: deep graphs must not overflow the stack.

@@ -40,6 +40,17 @@ class RankTraceBuilder {
   uint32_t size() const { return trace_.size(); }
 
   void SetParent(NodeIndex node, NodeIndex parent);
+  // Replaces NodeSpec::detail, for what is only known once later nodes have been seen.
+  void SetDetail(NodeIndex node, uint8_t detail) { trace_.detail_[node.value] = detail; }
+  void SetKind(NodeIndex node, NodeKind kind) { trace_.kind_[node.value] = kind; }
+  // The node as added so far; for importers that complete nodes after reading the file.
+  uint8_t detail(NodeIndex node) const { return trace_.detail_[node.value]; }
+  SimTime start(NodeIndex node) const { return trace_.start_[node.value]; }
+  SimTime duration(NodeIndex node) const { return trace_.duration_[node.value]; }
+  LaneIndex lane(NodeIndex node) const { return LaneIndex(trace_.lane_[node.value]); }
+  NodeKind kind(NodeIndex node) const { return trace_.kind_[node.value]; }
+  std::string_view name(NodeIndex node) const { return strings_->Get(trace_.name_[node.value]); }
+  std::span<const Lane> lanes() const { return trace_.lanes_; }
   void SetLauncher(NodeIndex node, NodeIndex call);
   void SetComm(NodeIndex node, const CommAttr& attr, std::span<const int64_t> in_splits = {},
                std::span<const int64_t> out_splits = {});
@@ -50,6 +61,9 @@ class RankTraceBuilder {
   // The producer is named by source id and resolved by Build; unknown ids are counted as
   // "dangling_dependency", own ids as "self_dependency", and dropped.
   void AddDependencyBySourceId(NodeIndex consumer, uint64_t producer, DependencyKind kind);
+  // The node, device work, was issued by the one with that source id: a runtime call becomes its
+  // launcher, any other CPU node its parent, and a device node a control dependency.
+  void AddIssuerBySourceId(NodeIndex node, uint64_t issuer);
   void AddIteration(int64_t number, NodeIndex annotation);
   void AddProcessGroup(ProcessGroup group);
 
@@ -68,31 +82,41 @@ class RankTraceBuilder {
     // Give CPU nodes without a parent the innermost CPU op or annotation that encloses them in time
     // on their thread.
     bool infer_nesting = true;
+    // Refuse two nodes with one source id even when no dependency is given by source id.
+    bool unique_source_ids = false;
   };
   // Errors: no nodes, duplicate source ids (when dependencies by source id exist), cyclic
   // dependencies, negative durations, too many lanes. Leaves the builder empty.
   absl::StatusOr<Result> Build(const Options& options);
 
  private:
+  enum class Reference : uint8_t { kIndex, kSourceId, kIssuerSourceId };
   struct PendingDependency {
     uint32_t consumer = 0;
     DependencyKind kind = DependencyKind::kData;
-    bool by_source_id = false;
+    Reference reference = Reference::kIndex;
     uint64_t producer = 0;
   };
+  class SourceIdIndex;
   struct PendingTensor {
     uint32_t node = 0;
     Tensor tensor;
   };
 
-  absl::Status ResolveDependencies();
+  absl::Status ResolveDependencies(bool unique_source_ids);
+  // False when the dependency is dropped or has become a parent or launcher.
+  bool ResolveDependency(const SourceIdIndex& index, PendingDependency& dependency);
   absl::Status CheckValues() const;
   absl::Status CheckAcyclic() const;
+  // Empty when the nodes are in order already.
   std::vector<uint32_t> OrderByStart() const;
   void Permute(const std::vector<uint32_t>& order);
   void InferNesting();
   void BuildListColumns();
+  void BuildDependencyColumns();
+  void BuildTensorColumns();
   void ReduceIterations();
+  void ReleaseSlack();
   std::string Where(uint32_t node) const;
 
   RankTrace trace_;

@@ -64,6 +64,7 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
         std::max({store.world_size_, trace.info().world_size, trace.info().rank + 1});
     store.ranks_.push_back(std::move(trace));
   }
+  store.AlignClocks();
   for (const RankTrace& rank : store.ranks_) {
     for (const ProcessGroup& group : rank.process_groups()) {
       const auto [it, inserted] = store.process_groups_.emplace(group.name, group);
@@ -85,6 +86,39 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
     }
   }
   return store;
+}
+
+void TraceStore::AlignClocks() {
+  // Earliest start of each rank on the recording clock, in whole nanoseconds (rounded down).
+  std::optional<int64_t> job_start;
+  std::optional<int64_t> last_start;
+  std::vector<SimTime> first(ranks_.size(), SimTime::Max());
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const RankTrace& rank = ranks_[i];
+    if (!rank.info_.has_times || rank.size() == 0) continue;
+    first[i] = *std::min_element(rank.start_.begin(), rank.start_.end());
+    const int64_t ns = first[i].ps() / 1000 - (first[i].ps() % 1000 < 0 ? 1 : 0);
+    const int64_t start = rank.info_.origin_ns + ns;
+    job_start = std::min(job_start.value_or(start), start);
+    last_start = std::max(last_start.value_or(start), start);
+  }
+  if (!job_start) return;
+  const bool related = static_cast<__int128>(*last_start) - *job_start <= kMaxSkew.ps() / 1000;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    RankTrace& rank = ranks_[i];
+    if (first[i] == SimTime::Max()) continue;
+    SimTime shift = -first[i];
+    if (related) {
+      shift = SimTime::FromNs(rank.info_.origin_ns - *job_start);
+      rank.info_.origin_ns = *job_start;
+    } else if (i > 0) {
+      diagnostics_.Add("unrelated_clocks",
+                       fmt::format("{}: its clock is over an hour from that of other ranks",
+                                   rank.info_.source));
+    }
+    if (shift == SimTime()) continue;
+    for (SimTime& start : rank.start_) start += shift;
+  }
 }
 
 absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {

@@ -70,6 +70,8 @@ struct SyncAttr {
   // For kStreamWaitEvent and kEventSynchronize: the event record call that it waits for, given by
   // its correlation id; -1 unknown.
   int64_t waits_for_correlation = -1;
+  // The stream on which that event was recorded; invalid when unknown.
+  LaneIndex waits_for_stream;
 };
 
 // Declared work of a node; recorded from symbolic traces.
@@ -104,6 +106,9 @@ struct RankInfo {
   std::string device_name;         // "Tesla V100-SXM2-32GB"; empty unknown
   bool has_times = true;           // false for symbolic traces
   bool synthetic = false;          // made by a generator, not measured
+  // The recording clock, in nanoseconds, at the trace's time zero. Ranks of a job share a clock:
+  // TraceStore::Assemble moves all of them to one zero, the earliest start in the job.
+  int64_t origin_ns = 0;
 };
 
 class RankTraceBuilder;
@@ -206,11 +211,14 @@ class RankTrace {
 class TraceStore {
  public:
   // Ranks must be distinct; they are put in ascending order. Each rank's strings are moved into one
-  // pool. Process groups declared by several ranks are united by name.
+  // pool. Process groups declared by several ranks are united by name. Times become relative to the
+  // earliest start of the job; where the ranks' clocks differ by more than kMaxSkew they cannot be
+  // one clock: each rank then starts at zero and "unrelated_clocks" is counted.
   // Errors: two traces for one rank, ranks that disagree on a group's members.
   static absl::StatusOr<TraceStore> Assemble(
       std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks,
       Diagnostics diagnostics);
+  static constexpr SimTime kMaxSkew = SimTime::FromNs(int64_t{3600} * 1'000'000'000);
 
   std::span<const RankTrace> ranks() const { return ranks_; }
   const StringPool& strings() const { return *strings_; }
@@ -230,6 +238,8 @@ class TraceStore {
   size_t memory_bytes() const;
 
  private:
+  void AlignClocks();
+
   std::vector<RankTrace> ranks_;
   std::unique_ptr<StringPool> strings_;
   Diagnostics diagnostics_;

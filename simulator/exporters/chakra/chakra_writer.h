@@ -1,0 +1,33 @@
+#pragma once
+// Trace stores as Chakra .et files.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+struct ChakraWriterOptions {
+  // Files are PREFIX.RANK.et.
+  std::string prefix = "trace";
+};
+
+// Writes one file per rank into `directory`, which is made if it is missing, and, where the job
+// declares process groups, PREFIX.groups.json for tools that want them beside the traces.
+//
+// The files follow v0.0.4 so that other tools can replay them: node types, dependencies (program
+// order included), durations in whole microseconds, communication attributes. What that schema
+// cannot say (picoseconds, threads, launches, events, tensors, ...) is in attributes of this
+// project, from which the importer restores every column (docs/format.md).
+//
+// Each file appears complete or not at all: it is written under another name, flushed and renamed.
+// Errors: the directory or a file cannot be written (which one and why); files of earlier ranks
+// may then be there.
+absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
+                         const ChakraWriterOptions& options);
+
+// Content of one rank's file, for tests and for callers that do not want a file.
+std::string EncodeChakra(const TraceStore& store, const RankTrace& rank);
+
+}  // namespace foretrace

@@ -1,0 +1,344 @@
+#include "simulator/importers/chakra/mapper.h"
+
+#include <algorithm>
+#include <array>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/importers/chakra/process_groups.h"
+
+namespace foretrace::chakra {
+namespace {
+
+// Streams of unplaced nodes.
+constexpr int64_t kComputeStream = 0;
+constexpr int64_t kMemoryStream = 1;
+constexpr int64_t kSendStream = 2;
+constexpr int64_t kRecvStream = 3;
+constexpr int64_t kFirstGroupStream = 4;
+
+constexpr int64_t kPsPerUs = 1'000'000;
+// The builder refuses times over 2^61 ps; this keeps the conversion itself from overflowing.
+constexpr int64_t kMaxMicros = (int64_t{1} << 62) / kPsPerUs;
+// 73 years, in a clock that may count from 1970.
+constexpr uint64_t kMaxOriginMicros = (uint64_t{1} << 61) / 1000;
+
+MemcpyKind MemcpyKindFromName(std::string_view name) {
+  const bool pageable = name.find("Pageable") != std::string_view::npos;
+  if (name.find("HtoD") != std::string_view::npos) {
+    return pageable ? MemcpyKind::kHostToDevicePageable : MemcpyKind::kHostToDevicePinned;
+  }
+  if (name.find("DtoH") != std::string_view::npos) {
+    return pageable ? MemcpyKind::kDeviceToHostPageable : MemcpyKind::kDeviceToHostPinned;
+  }
+  if (name.find("DtoD") != std::string_view::npos) return MemcpyKind::kDeviceToDevice;
+  if (name.find("PtoP") != std::string_view::npos) return MemcpyKind::kPeerToPeer;
+  return MemcpyKind::kUnknown;
+}
+
+}  // namespace
+
+CollectiveOp CollectiveFromCommType(int64_t comm_type) {
+  static constexpr std::array<CollectiveOp, 10> kOps = {
+      CollectiveOp::kAllReduce, CollectiveOp::kReduce,        CollectiveOp::kAllGather,
+      CollectiveOp::kGather,    CollectiveOp::kScatter,       CollectiveOp::kBroadcast,
+      CollectiveOp::kAllToAll,  CollectiveOp::kReduceScatter, CollectiveOp::kReduceScatter,
+      CollectiveOp::kBarrier};
+  const bool known = comm_type >= 0 && comm_type < static_cast<int64_t>(kOps.size());
+  return known ? kOps[static_cast<size_t>(comm_type)] : CollectiveOp::kUnknown;
+}
+
+void Mapper::Note(std::string_view kind, const Node& node, std::string_view what) {
+  Diagnostics& diagnostics = builder_.diagnostics();
+  diagnostics.Add(kind, diagnostics.IsNew(kind)
+                            ? fmt::format("{}: node {} ({}) {}", builder_.info().source, node.id,
+                                          node.name.substr(0, 80), what)
+                            : "");
+}
+
+absl::StatusOr<std::optional<int64_t>> Mapper::Integer(const Node& node,
+                                                       const AttributeValue& value,
+                                                       const char* name) {
+  if (value.kind == AttributeValue::Kind::kNone) return std::nullopt;
+  int64_t out = 0;
+  if (!value.AsInteger(out)) {
+    return InvalidInput("{}: node {} ({}): attribute {} is not a whole number",
+                        builder_.info().source, node.id, node.name.substr(0, 80), name);
+  }
+  return out;
+}
+
+LaneIndex Mapper::FixedStream(int64_t id, std::string_view label) {
+  const LaneIndex lane = builder_.AddLane(Lane::Kind::kStream, id);
+  builder_.SetLaneLabel(lane, std::string(label));
+  return lane;
+}
+
+LaneIndex Mapper::GroupStream(const Node& node) {
+  const StringId group = builder_.Intern(node.group.bytes);
+  const auto [it, inserted] = group_streams_.try_emplace(group);
+  if (inserted) {
+    const auto id = kFirstGroupStream + static_cast<int64_t>(group_streams_.size()) - 1;
+    it->second = FixedStream(id, node.group.bytes.empty()
+                                     ? "communication"
+                                     : fmt::format("communication, group {}", node.group.bytes));
+  }
+  return it->second;
+}
+
+absl::StatusOr<Mapper::Placement> Mapper::Place(const Node& node, NodeType type,
+                                                bool is_collective) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto is_cpu_op, Integer(node, node.is_cpu_op, "is_cpu_op"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto thread, Integer(node, node.thread, "tid"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto stream, Integer(node, node.stream, "stream"));
+  const bool is_message = type == NodeType::kCommSend || type == NodeType::kCommRecv;
+  Placement place;
+  place.placed = thread.has_value() || stream.has_value();
+  // The flag's default has turned communication into computation elsewhere: what has a peer or a
+  // collective type is communication whatever the flag says.
+  place.on_cpu = type == NodeType::kMetadata ||
+                 (is_cpu_op.value_or(0) != 0 && !is_collective && !is_message);
+  if (place.on_cpu) {
+    place.lane = builder_.AddLane(Lane::Kind::kCpuThread, thread.value_or(0));
+  } else if (place.placed) {
+    // Older converters put the stream into tid.
+    place.lane = builder_.AddLane(Lane::Kind::kStream, stream ? *stream : *thread);
+  } else if (type == NodeType::kCommSend) {
+    place.lane = FixedStream(kSendStream, "send");
+  } else if (type == NodeType::kCommRecv) {
+    place.lane = FixedStream(kRecvStream, "recv");
+  } else if (type == NodeType::kCommColl) {
+    place.lane = GroupStream(node);
+  } else if (type == NodeType::kMemLoad || type == NodeType::kMemStore) {
+    place.lane = FixedStream(kMemoryStream, "memory");
+  } else {
+    place.lane = FixedStream(kComputeStream, "compute");
+  }
+  return place;
+}
+
+RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, bool is_collective,
+                                            const Placement& placement) {
+  RankTraceBuilder::NodeSpec spec;
+  spec.name = node.name;
+  spec.lane = placement.lane;
+  spec.source_id = node.id;
+  const auto detail = [&spec](auto value) { spec.detail = static_cast<uint8_t>(value); };
+  if (placement.on_cpu) {
+    spec.kind = type == NodeType::kMetadata ? NodeKind::kAnnotation : NodeKind::kCpuOp;
+    return spec;
+  }
+  switch (type) {
+    case NodeType::kCommSend: spec.kind = NodeKind::kSend; break;
+    case NodeType::kCommRecv: spec.kind = NodeKind::kRecv; break;
+    case NodeType::kCommColl: {
+      spec.kind = NodeKind::kCollective;
+      int64_t comm_type = -1;
+      CollectiveOp op = CollectiveOp::kUnknown;
+      if (is_collective && node.comm_type.AsInteger(comm_type)) {
+        op = CollectiveFromCommType(comm_type);
+        if (op == CollectiveOp::kUnknown) {
+          Note("unknown_comm_type", node, fmt::format("has comm_type {}", comm_type));
+        }
+      }
+      if (op == CollectiveOp::kUnknown) op = ParseCollectiveOp(node.name);
+      detail(op);
+      break;
+    }
+    case NodeType::kMemLoad:
+      spec.kind = NodeKind::kMemcpy;
+      detail(MemcpyKind::kHostToDevicePinned);
+      break;
+    case NodeType::kMemStore:
+      spec.kind = NodeKind::kMemcpy;
+      detail(MemcpyKind::kDeviceToHostPinned);
+      break;
+    default:
+      if (node.name.starts_with("Memcpy ")) {
+        spec.kind = NodeKind::kMemcpy;
+        detail(MemcpyKindFromName(node.name));
+      } else {
+        spec.kind = node.name.starts_with("Memset") ? NodeKind::kMemset : NodeKind::kKernel;
+      }
+  }
+  return spec;
+}
+
+absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
+                              RankTraceBuilder::NodeSpec& spec) {
+  uint64_t duration_us = node.duration_us;
+  bool has_duration = duration_us > 0;
+  if (!has_duration) {
+    FORETRACE_ASSIGN_OR_RETURN(const auto runtime, Integer(node, node.runtime, "runtime"));
+    if (runtime) {
+      duration_us = static_cast<uint64_t>(*runtime);
+      has_duration = *runtime != 0;
+    }
+  }
+  if (duration_us > static_cast<uint64_t>(kMaxMicros)) {
+    return InvalidInput("{}: node {} ({}): duration of {} us is negative or out of range",
+                        builder_.info().source, node.id, node.name.substr(0, 80),
+                        static_cast<int64_t>(duration_us));
+  }
+  // Converters cut durations to whole microseconds, so that a recorded one may read as none.
+  if (has_duration || placement.placed || spec.kind == NodeKind::kAnnotation) {
+    spec.duration = SimTime::FromPs(static_cast<int64_t>(duration_us) * kPsPerUs);
+  }
+  if (node.start_us == 0) return absl::OkStatus();
+  has_starts_ = true;
+  // Times are often since 1970: keep what is relative, and the origin for the job.
+  if (!first_start_us_) {
+    first_start_us_ = node.start_us;
+    if (node.start_us > kMaxOriginMicros) {
+      return InvalidInput("{}: node {} ({}): start of {} us is negative or out of range",
+                          builder_.info().source, node.id, node.name.substr(0, 80),
+                          static_cast<int64_t>(node.start_us));
+    }
+  }
+  const auto since_first = static_cast<int64_t>(node.start_us - *first_start_us_);
+  if (since_first > kMaxMicros || since_first < -kMaxMicros) {
+    return InvalidInput("{}: node {} ({}): start of {} us is over 26 days from the first node's",
+                        builder_.info().source, node.id, node.name.substr(0, 80), node.start_us);
+  }
+  spec.start = SimTime::FromPs(since_first * kPsPerUs);
+  return absl::OkStatus();
+}
+
+absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, NodeIndex index) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto size, Integer(node, node.comm_size, "comm_size"));
+  CommAttr comm;
+  if (size && *size < 0) {
+    return InvalidInput("{}: node {} ({}): comm_size is {}", builder_.info().source, node.id,
+                        node.name.substr(0, 80), *size);
+  }
+  if (!size && op != CollectiveOp::kBarrier) {
+    Note("missing_comm_size", node, "has no comm_size");
+  }
+  const Bytes bytes(size.value_or(0));
+  if (type == NodeType::kCommColl) {
+    if (node.comm_type.kind == AttributeValue::Kind::kNone) {
+      Note("missing_comm_type", node, "is a collective without comm_type");
+    }
+    // comm_size is the input of one rank. How much comes out of a gather or a scatter depends on
+    // the group's size, which the file does not say.
+    comm.bytes_in = bytes;
+    if (op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllToAll ||
+        op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce) {
+      comm.bytes_out = bytes;
+    }
+    if (node.group.kind == AttributeValue::Kind::kText && !node.group.bytes.empty()) {
+      comm.group = builder_.Intern(node.group.bytes);
+      uses_group_zero_ = uses_group_zero_ || node.group.bytes == "0";
+    } else if (node.partial_dims) {
+      Note("ignored_involved_dim", node,
+           "names its communicator by involved_dim only; taken as all ranks");
+    }
+  } else {
+    const bool send = type == NodeType::kCommSend;
+    (send ? comm.bytes_in : comm.bytes_out) = bytes;
+    FORETRACE_ASSIGN_OR_RETURN(const auto peer,
+                               Integer(node, send ? node.comm_dst : node.comm_src, "peer"));
+    FORETRACE_ASSIGN_OR_RETURN(const auto tag, Integer(node, node.comm_tag, "comm_tag"));
+    if (!peer) Note("missing_peer", node, send ? "has no comm_dst" : "has no comm_src");
+    if (peer.value_or(0) < 0 || peer.value_or(0) > INT32_MAX) {
+      return InvalidInput("{}: node {} ({}): peer rank {} is out of range", builder_.info().source,
+                          node.id, node.name.substr(0, 80), *peer);
+    }
+    comm.peer = static_cast<int32_t>(peer.value_or(-1));
+    comm.tag = static_cast<int32_t>(tag.value_or(0));
+  }
+  builder_.SetComm(index, comm);
+  return absl::OkStatus();
+}
+
+absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
+  if (node.num_ops.kind == AttributeValue::Kind::kNone &&
+      node.tensor_size.kind == AttributeValue::Kind::kNone) {
+    return absl::OkStatus();
+  }
+  double flop = 0;
+  node.num_ops.AsReal(flop);
+  FORETRACE_ASSIGN_OR_RETURN(const auto bytes, Integer(node, node.tensor_size, "tensor_size"));
+  // Negated, so that NaN is refused.
+  if (!(flop >= 0 && flop < 1e30) || bytes.value_or(0) < 0) {
+    return InvalidInput("{}: node {} ({}): num_ops {} or tensor_size {} is out of range",
+                        builder_.info().source, node.id, node.name.substr(0, 80), flop,
+                        bytes.value_or(0));
+  }
+  builder_.SetWork(index, {Flop(flop), Bytes(bytes.value_or(0))});
+  return absl::OkStatus();
+}
+
+void Mapper::AddDependencies(const Node& node, bool on_cpu, NodeIndex index) {
+  for (const uint64_t producer : node.data_deps) {
+    builder_.AddDependencyBySourceId(index, producer, DependencyKind::kData);
+  }
+  for (const uint64_t producer : node.ctrl_deps) {
+    if (on_cpu) {
+      builder_.AddDependencyBySourceId(index, producer, DependencyKind::kControl);
+    } else {
+      builder_.AddIssuerBySourceId(index, producer);
+    }
+  }
+}
+
+void Mapper::AddProcessGroups(const Node& node) {
+  if (node.name.find("process_group") == std::string_view::npos) return;
+  std::vector<ProcessGroup> groups;
+  if (!ParsePytorchProcessGroups(node.input_values, groups)) {
+    Note("unreadable_process_groups", node, "declares process groups that are not readable");
+  }
+  for (ProcessGroup& group : groups) builder_.AddProcessGroup(std::move(group));
+}
+
+absl::Status Mapper::Add(const Node& node) {
+  if (node.type > static_cast<uint64_t>(NodeType::kCommColl)) {
+    return InvalidInput("{}: node {} ({}): unknown node type {}; Chakra v0.0.4 has 1 to 7",
+                        builder_.info().source, node.id, node.name.substr(0, 80), node.type);
+  }
+  auto type = static_cast<NodeType>(node.type);
+  if (type == NodeType::kInvalid) {
+    Note("invalid_node_type", node, "has no type; taken as metadata");
+    type = NodeType::kMetadata;
+  }
+  const bool is_collective = type == NodeType::kCommColl &&
+                             node.comm_type.kind != AttributeValue::Kind::kNone;
+  FORETRACE_ASSIGN_OR_RETURN(const Placement placement, Place(node, type, is_collective));
+  RankTraceBuilder::NodeSpec spec = Classify(node, type, is_collective, placement);
+  FORETRACE_RETURN_IF_ERROR(AddTimes(node, placement, spec));
+  const NodeIndex index = builder_.AddNode(spec);
+  if (placement.on_cpu) {
+    if (type == NodeType::kMetadata) AddProcessGroups(node);
+    // The CPU side of a collective; its device side is a node of its own.
+    if (type == NodeType::kCommColl) {
+      Note("missing_comm_type", node, "is a collective on the CPU without comm_type");
+    }
+  } else {
+    if (IsCommunicationKind(spec.kind)) {
+      FORETRACE_RETURN_IF_ERROR(
+          AddComm(node, type, static_cast<CollectiveOp>(spec.detail), index));
+    }
+    FORETRACE_RETURN_IF_ERROR(AddWork(node, index));
+  }
+  if (node.unknown_attributes > 0) {
+    Diagnostics& diagnostics = builder_.diagnostics();
+    diagnostics.Add("unknown_attribute",
+                    diagnostics.IsNew("unknown_attribute")
+                        ? fmt::format("{}: node {} has attribute \"{}\"", builder_.info().source,
+                                      node.id, node.unknown_attribute.substr(0, 80))
+                        : "",
+                    node.unknown_attributes);
+  }
+  AddDependencies(node, placement.on_cpu, index);
+  return absl::OkStatus();
+}
+
+void Mapper::Finish() {
+  // By convention group "0" is everyone; a declaration in the file was added before and wins.
+  if (first_start_us_) {
+    builder_.info().origin_ns = static_cast<int64_t>(*first_start_us_) * 1000;
+  }
+  if (uses_group_zero_) builder_.AddProcessGroup({"0", "all ranks", {}});
+}
+
+}  // namespace foretrace::chakra

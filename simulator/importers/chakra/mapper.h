@@ -1,0 +1,64 @@
+#pragma once
+// From decoded Chakra nodes to rows of the trace store.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "simulator/importers/chakra/node.h"
+#include "simulator/trace/builder.h"
+
+namespace foretrace::chakra {
+
+// Files of other producers. Two kinds, told apart node by node:
+// - placed nodes have a thread or stream attribute (traces converted from PyTorch): CPU ops go to
+//   their thread, device work to its stream, and a control dependency of device work on a CPU op
+//   says which op issued it;
+// - unplaced nodes (symbolic generators, micro-benchmarks) are device work on one compute stream,
+//   one stream per communicator, one for sends, one for receives and one for memory, unless
+//   is_cpu_op is set.
+class Mapper {
+ public:
+  explicit Mapper(RankTraceBuilder& builder) : builder_(builder) {}
+
+  absl::Status Add(const Node& node);
+  // After the last node.
+  void Finish();
+  // Whether any node had a start time. Without one the order of the file is kept and the engine
+  // places nodes by their dependencies alone.
+  bool has_starts() const { return has_starts_; }
+
+ private:
+  struct Placement {
+    LaneIndex lane;
+    bool on_cpu = false;
+    bool placed = false;  // the file says where
+  };
+  absl::StatusOr<Placement> Place(const Node& node, NodeType type, bool is_collective);
+  LaneIndex FixedStream(int64_t id, std::string_view label);
+  LaneIndex GroupStream(const Node& node);
+  RankTraceBuilder::NodeSpec Classify(const Node& node, NodeType type, bool is_collective,
+                                      const Placement& placement);
+  absl::Status AddTimes(const Node& node, const Placement& placement,
+                        RankTraceBuilder::NodeSpec& spec);
+  absl::Status AddComm(const Node& node, NodeType type, CollectiveOp op, NodeIndex index);
+  absl::Status AddWork(const Node& node, NodeIndex index);
+  void AddDependencies(const Node& node, bool on_cpu, NodeIndex index);
+  void AddProcessGroups(const Node& node);
+  void Note(std::string_view kind, const Node& node, std::string_view what);
+  absl::StatusOr<std::optional<int64_t>> Integer(const Node& node, const AttributeValue& value,
+                                                 const char* name);
+
+  RankTraceBuilder& builder_;
+  absl::flat_hash_map<StringId, LaneIndex> group_streams_;
+  std::optional<uint64_t> first_start_us_;
+  bool has_starts_ = false;
+  bool uses_group_zero_ = false;
+};
+
+// Collectives by their number in comm_type of v0.0.4; kUnknown for others.
+CollectiveOp CollectiveFromCommType(int64_t comm_type);
+
+}  // namespace foretrace::chakra

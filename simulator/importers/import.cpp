@@ -1,0 +1,332 @@
+#include "simulator/importers/import.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/importers/io/input_file.h"
+#include "simulator/importers/linker/linker.h"
+#include "simulator/importers/process_groups.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kSniffBytes = size_t{64} << 10;
+constexpr int64_t kMaxRankInName = 10'000'000;  // a larger number in a name is a time or an id
+
+using Importers = std::vector<std::unique_ptr<Importer>>;
+
+// A file on disk that the user named, or that lies in a folder that he named.
+struct InputPath {
+  std::string path;
+  bool named = false;  // by the user himself: it must be a trace
+};
+
+struct Document {
+  std::string name;
+  ImportedFile file;
+};
+
+bool IsSideFile(std::string_view base_name) {
+  const std::string name = LowerCase(base_name);
+  if (name.starts_with('.')) return true;
+  for (const std::string_view prefix : {"readme", "license", "licence", "manifest", "source.txt"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  for (const std::string_view ending : {".yaml", ".yml", ".md", ".txt", ".csv", ".log", ".py",
+                                        ".sh", ".toml", ".cfg", ".ini", ".html", ".png", ".pdf"}) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+absl::Status ListFolder(const std::string& path, int levels, std::vector<InputPath>& out) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  if (error) return InvalidInput("{}: cannot list: {}", path, error.message());
+  std::sort(entries.begin(), entries.end());
+  for (const fs::path& entry : entries) {
+    if (entry.filename().string().starts_with('.')) continue;
+    if (fs::is_directory(entry, error)) {
+      if (levels > 0) FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, out));
+    } else if (!IsSideFile(entry.filename().string())) {
+      out.push_back({entry.string(), false});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths) {
+  std::vector<InputPath> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) return InvalidInput("{}: no such file or folder", path);
+    if (!fs::is_directory(status)) {
+      files.push_back({path, true});
+      continue;
+    }
+    const size_t before = files.size();
+    FORETRACE_RETURN_IF_ERROR(ListFolder(path, 1, files));
+    if (files.size() == before) return InvalidInput("{}: the folder holds no traces", path);
+  }
+  if (files.empty()) return InvalidInput("no traces given");
+  return files;
+}
+
+// The importer for a document, or null for a side file that may be passed over.
+absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
+                                             bool must_be_trace) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
+  for (const auto& importer : importers) {
+    if (importer->Sniff(prefix, BaseName(document.name()))) return importer.get();
+  }
+  const size_t first = prefix.find_first_not_of(" \t\r\n");
+  const bool small_json = first != std::string_view::npos && prefix.size() < kSniffBytes &&
+                          (prefix[first] == '{' || prefix[first] == '[');
+  if (!must_be_trace && (small_json || IsSideFile(BaseName(document.name())))) return nullptr;
+  std::string known;
+  for (const auto& importer : importers) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());
+  }
+  return InvalidInput("{}: not a trace of a known format ({}), or damaged at its start",
+                      document.name(), known);
+}
+
+absl::Status ImportFile(const Importers& importers, const InputPath& input,
+                        const ImportOptions& options, std::vector<Document>& out) {
+  FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(input.path, options.limits));
+  const bool must_be_trace = input.named && !file->is_archive();
+  while (true) {
+    FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
+    if (document == nullptr) return absl::OkStatus();
+    FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
+                               FindImporter(importers, *document, must_be_trace));
+    if (importer == nullptr) continue;
+    const std::string name = document->name();
+    FORETRACE_ASSIGN_OR_RETURN(ImportedFile imported, importer->Import(*document, name, options));
+    out.push_back({name, std::move(imported)});
+  }
+}
+
+// Whether any input holds, or as an archive may hold, an execution trace to link.
+absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector<InputPath>& files,
+                                   const ImportOptions& options) {
+  if (files.size() == 1) {
+    FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(files[0].path, options.limits));
+    return file->is_archive();
+  }
+  for (const InputPath& input : files) {
+    FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(input.path, options.limits));
+    if (file->is_archive()) return true;
+    FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
+    FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
+                               FindImporter(importers, *document, input.named));
+    if (importer != nullptr && importer->role() == TraceRole::kGraph) return true;
+  }
+  return false;
+}
+
+// Runs `task` for 0 .. count-1 on up to `jobs` threads and returns the error of the lowest index,
+// so that the message does not depend on timing.
+absl::Status RunAll(int jobs, size_t count, const std::function<absl::Status(size_t)>& task) {
+  std::vector<absl::Status> results(count);
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    while (!failed) {
+      const size_t i = next++;
+      if (i >= count) return;
+      results[i] = task(i);
+      if (!results[i].ok()) failed = true;
+    }
+  };
+  const size_t helpers = std::min<size_t>(static_cast<size_t>(std::max(jobs, 1)), count);
+  std::vector<std::jthread> threads;
+  for (size_t i = 1; i < helpers; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  for (absl::Status& result : results) {
+    if (!result.ok()) return std::move(result);
+  }
+  return absl::OkStatus();
+}
+
+// What there is for one rank: positions in the list of documents.
+struct RankFiles {
+  std::optional<size_t> complete, profile, graph;
+};
+
+std::string_view RoleName(TraceRole role) {
+  return role == TraceRole::kProfile ? "profiles"
+         : role == TraceRole::kGraph ? "execution traces"
+                                     : "traces";
+}
+
+// The rank a document declares or is named after; the folder counts where the file has no number.
+std::optional<int32_t> RankOf(const Document& document) {
+  if (document.file.rank) return document.file.rank;
+  if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
+  std::string_view folder = document.name;
+  folder.remove_suffix(BaseName(document.name).size());
+  if (!folder.empty()) folder.remove_suffix(1);
+  return RankFromFileName(BaseName(folder));
+}
+
+absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Document>& documents) {
+  std::map<int32_t, RankFiles> ranks;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const Document& document = documents[i];
+    std::optional<int32_t> rank = RankOf(document);
+    if (!rank) {
+      const auto same_role = std::count_if(
+          documents.begin(), documents.end(),
+          [&](const Document& d) { return d.file.role == document.file.role; });
+      if (same_role > 1) {
+        return InvalidInput("{}: cannot tell its rank: the file does not say and its name has no "
+                            "number; name it like rank3.json",
+                            document.name);
+      }
+      rank = 0;
+    }
+    RankFiles& files = ranks[*rank];
+    std::optional<size_t>& slot = document.file.role == TraceRole::kProfile ? files.profile
+                                  : document.file.role == TraceRole::kGraph ? files.graph
+                                                                            : files.complete;
+    const std::optional<size_t> other =
+        slot ? slot
+        : document.file.role == TraceRole::kComplete
+            ? (files.profile ? files.profile : files.graph)
+            : files.complete;
+    if (other) {
+      return InvalidInput("two {} for rank {}: {} and {}; remove one of them",
+                          slot ? RoleName(document.file.role) : "kinds of trace", *rank,
+                          documents[*other].name, document.name);
+    }
+    slot = i;
+  }
+  return ranks;
+}
+
+absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& documents, int32_t rank,
+                                                   const RankFiles& files) {
+  const size_t main = files.complete ? *files.complete
+                      : files.profile ? *files.profile
+                                      : *files.graph;
+  ImportedFile& file = documents[main].file;
+  file.builder->info().rank = rank;
+  if (files.profile && files.graph) {
+    FORETRACE_RETURN_IF_ERROR(
+        LinkGraphIntoProfile(std::move(documents[*files.graph].file), file));
+  }
+  absl::StatusOr<RankTraceBuilder::Result> result = file.builder->Build(file.build_options);
+  file.builder.reset();
+  return result;
+}
+
+}  // namespace
+
+std::optional<int32_t> RankFromFileName(std::string_view base_name) {
+  const std::string name = LowerCase(base_name);
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto number_at = [&](size_t at) -> std::optional<int32_t> {
+    int64_t value = 0;
+    size_t end = at;
+    for (; end < name.size() && name[end] >= '0' && name[end] <= '9'; ++end) {
+      value = value * 10 + (name[end] - '0');
+      if (value > kMaxRankInName) return std::nullopt;
+    }
+    return end > at ? std::optional<int32_t>(static_cast<int32_t>(value)) : std::nullopt;
+  };
+  for (const std::string_view word : {"rank", "worker", "host", "eg", "et", "npu", "gpu"}) {
+    for (size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+      if (at > 0 && is_letter(name[at - 1])) continue;
+      size_t after = at + word.size();
+      if (after < name.size() && (name[after] == '_' || name[after] == '-')) ++after;
+      if (const auto rank = number_at(after)) return rank;
+    }
+  }
+  // "llama.3.et", "trace_7.json.gz": the number before the extensions.
+  std::string_view stem = name;
+  bool stripped = true;
+  while (stripped) {
+    stripped = false;
+    for (const std::string_view extension :
+         {".gz", ".xz", ".zst", ".bz2", ".json", ".et", ".pt", ".trace", ".chakra"}) {
+      if (stem.ends_with(extension)) {
+        stem.remove_suffix(extension.size());
+        stripped = true;
+      }
+    }
+  }
+  const size_t digits = stem.find_last_not_of("0123456789");
+  const size_t begin = digits == std::string_view::npos ? 0 : digits + 1;
+  if (begin == stem.size() || (begin > 0 && is_letter(stem[begin - 1]))) return std::nullopt;
+  return number_at(begin);
+}
+
+absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
+                                        const ImportOptions& options) {
+  const Importers importers = AllImporters();
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<InputPath> files, ExpandPaths(paths));
+  std::vector<ProcessGroup> user_groups;
+  if (!options.process_groups_file.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(user_groups, LoadProcessGroups(options.process_groups_file));
+  }
+  ImportOptions file_options = options;
+  FORETRACE_ASSIGN_OR_RETURN(file_options.keep_link_keys,
+                             MayHoldGraphs(importers, files, options));
+
+  std::vector<std::vector<Document>> per_file(files.size());
+  std::mutex progress_mutex;
+  int done = 0;
+  FORETRACE_RETURN_IF_ERROR(RunAll(options.jobs, files.size(), [&](size_t i) {
+    absl::Status status = ImportFile(importers, files[i], file_options, per_file[i]);
+    if (options.progress) {
+      const std::lock_guard lock(progress_mutex);
+      options.progress(++done, static_cast<int>(files.size()));
+    }
+    return status;
+  }));
+  std::vector<Document> documents;
+  for (auto& list : per_file) {
+    std::move(list.begin(), list.end(), std::back_inserter(documents));
+  }
+  if (documents.empty()) return InvalidInput("{}: no traces found", files[0].path);
+
+  FORETRACE_ASSIGN_OR_RETURN(const auto ranks, AssignRanks(documents));
+  std::vector<std::pair<int32_t, RankFiles>> work(ranks.begin(), ranks.end());
+  std::vector<std::optional<RankTraceBuilder::Result>> built(work.size());
+  FORETRACE_RETURN_IF_ERROR(RunAll(options.jobs, work.size(), [&](size_t i) {
+    auto result = BuildRank(documents, work[i].first, work[i].second);
+    if (!result.ok()) return result.status();
+    built[i] = *std::move(result);
+    return absl::OkStatus();
+  }));
+  Diagnostics diagnostics;
+  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;
+  for (auto& result : built) {
+    diagnostics.Merge(result->diagnostics);
+    traces.emplace_back(std::move(result->trace), std::move(result->strings));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(TraceStore store,
+                             TraceStore::Assemble(std::move(traces), std::move(diagnostics)));
+  if (!user_groups.empty()) {
+    FORETRACE_RETURN_IF_ERROR(store.SetProcessGroups(std::move(user_groups)));
+  }
+  if (options.strict) FORETRACE_RETURN_IF_ERROR(store.diagnostics().AsStrictError());
+  return store;
+}
+
+}  // namespace foretrace

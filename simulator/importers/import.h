@@ -1,0 +1,27 @@
+#pragma once
+// From paths on a command line to a trace store.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/importers/importer.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Each path is a trace file (plain or compressed), a tar of ranks, or a folder of either; folders
+// are read in order of name, one level of subfolders included. Side files (READMEs, YAML, process
+// group tables) are passed over in folders and archives, but not when named by themselves.
+//
+// The rank of a file is what it declares, else the number in its name ("rank3", "worker3",
+// "eg_3", ".3.et"), else 0 when it is the only one. An execution trace and a profile of one rank
+// are linked into one trace. Errors: no traces, two files of one kind for one rank, a file of
+// unknown format, bad content.
+absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
+                                        const ImportOptions& options);
+
+// The rank number in a file's name; nullopt when there is none.
+std::optional<int32_t> RankFromFileName(std::string_view base_name);
+
+}  // namespace foretrace

@@ -1,0 +1,97 @@
+#include "simulator/importers/io/archive_reader.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <cerrno>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+
+namespace foretrace {
+
+bool LooksCompressed(std::string_view prefix) {
+  using std::string_view_literals::operator""sv;
+  for (const std::string_view magic :
+       {"\x1f\x8b"sv, "\xfd"sv "7zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
+    if (prefix.starts_with(magic)) return true;
+  }
+  return false;
+}
+
+bool LooksLikeTar(std::string_view prefix) {
+  constexpr size_t kMagicOffset = 257;  // POSIX.1-1988 ustar header
+  return prefix.size() > kMagicOffset + 5 && prefix.substr(kMagicOffset, 5) == "ustar";
+}
+
+ArchiveReader::ArchiveReader(std::unique_ptr<ByteSource> raw, const InputLimits& limits)
+    : raw_(std::move(raw)), limits_(limits), handle_(archive_read_new()) {
+  FORETRACE_CHECK(handle_ != nullptr);
+}
+
+ArchiveReader::~ArchiveReader() { archive_read_free(handle_); }
+
+ssize_t ArchiveReader::ReadRaw(archive* handle, void* self, const void** data) {
+  auto* reader = static_cast<ArchiveReader*>(self);
+  auto chunk = reader->raw_->Next();
+  if (!chunk.ok()) {
+    reader->raw_error_ = chunk.status();
+    archive_set_error(handle, EIO, "read error");
+    return -1;
+  }
+  *data = chunk->data();
+  return static_cast<ssize_t>(chunk->size());
+}
+
+absl::Status ArchiveReader::Failure(std::string_view what) {
+  if (!raw_error_.ok()) return raw_error_;
+  const char* reason = archive_error_string(handle_);
+  return InvalidInput("{}: {} after {} decompressed bytes: {}", raw_->name(), what, bytes_out_,
+                      reason != nullptr ? reason : "unknown reason");
+}
+
+absl::Status ArchiveReader::Open() {
+  archive_read_support_filter_gzip(handle_);
+  archive_read_support_filter_xz(handle_);
+  archive_read_support_filter_zstd(handle_);
+  archive_read_support_filter_bzip2(handle_);
+  archive_read_support_format_tar(handle_);
+  archive_read_support_format_raw(handle_);
+  if (archive_read_open(handle_, this, nullptr, &ArchiveReader::ReadRaw, nullptr) != ARCHIVE_OK) {
+    return Failure("damaged or truncated compressed file");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ArchiveReader::NextEntry() {
+  archive_entry* entry = nullptr;
+  const int result = archive_read_next_header(handle_, &entry);
+  if (result == ARCHIVE_EOF) return false;
+  if (result != ARCHIVE_OK && result != ARCHIVE_WARN) return Failure("damaged or truncated file");
+  const char* path = archive_entry_pathname(entry);
+  entry_name_ = path != nullptr ? path : "";
+  is_regular_ = !is_tar() || archive_entry_filetype(entry) == AE_IFREG;
+  entry_bytes_out_ = 0;
+  return true;
+}
+
+bool ArchiveReader::is_tar() const { return archive_format(handle_) != ARCHIVE_FORMAT_RAW; }
+
+absl::StatusOr<size_t> ArchiveReader::Read(char* buffer, size_t capacity) {
+  const la_ssize_t count = archive_read_data(handle_, buffer, capacity);
+  if (count < 0) return Failure("damaged or truncated file");
+  bytes_out_ += count;
+  entry_bytes_out_ += count;
+  if (entry_bytes_out_ > limits_.max_bytes) {
+    return InvalidInput("{}: decompresses to more than {} bytes; raise the limit if it is a trace",
+                        raw_->name(), limits_.max_bytes);
+  }
+  // `raw_` is read ahead of what has come out, so this never errs on the strict side.
+  if (bytes_out_ > limits_.ratio_grace && bytes_out_ / limits_.max_ratio > raw_->offset()) {
+    return InvalidInput("{}: {} bytes decompress to over {}: a decompression bomb, not a trace",
+                        raw_->name(), raw_->offset(), bytes_out_);
+  }
+  return static_cast<size_t>(count);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,98 @@
+#include "simulator/importers/io/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+class MemorySource : public ByteSource {
+ public:
+  MemorySource(std::string name, std::string_view bytes)
+      : ByteSource(std::move(name)), bytes_(bytes) {}
+
+ protected:
+  absl::StatusOr<size_t> Read(char* buffer, size_t capacity) override {
+    const size_t count = std::min(capacity, bytes_.size());
+    std::memcpy(buffer, bytes_.data(), count);
+    bytes_.remove_prefix(count);
+    return count;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+class FileSource : public ByteSource {
+ public:
+  FileSource(std::string path, int descriptor)
+      : ByteSource(std::move(path)), descriptor_(descriptor) {}
+  ~FileSource() override { ::close(descriptor_); }
+
+ protected:
+  absl::StatusOr<size_t> Read(char* buffer, size_t capacity) override {
+    while (true) {
+      const ssize_t count = ::read(descriptor_, buffer, capacity);
+      if (count >= 0) return static_cast<size_t>(count);
+      if (errno != EINTR) return InvalidInput("{}: cannot read: {}", name(), std::strerror(errno));
+    }
+  }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string_view> ByteSource::Next() {
+  if (buffer_.empty()) buffer_.resize(kChunk);
+  started_ = true;
+  size_t count = peeked_;
+  peeked_ = 0;
+  if (count == 0) {
+    FORETRACE_ASSIGN_OR_RETURN(count, Read(buffer_.data(), buffer_.size()));
+  }
+  offset_ += static_cast<int64_t>(count);
+  return std::string_view(buffer_.data(), count);
+}
+
+absl::StatusOr<std::string_view> ByteSource::Peek(size_t size) {
+  FORETRACE_CHECK(!started_ && size <= kMaxPeek);
+  if (buffer_.empty()) buffer_.resize(kChunk);
+  while (peeked_ < size) {
+    FORETRACE_ASSIGN_OR_RETURN(const size_t count,
+                               Read(buffer_.data() + peeked_, buffer_.size() - peeked_));
+    if (count == 0) break;
+    peeked_ += count;
+  }
+  return std::string_view(buffer_.data(), peeked_);
+}
+
+std::unique_ptr<ByteSource> MakeMemorySource(std::string name, std::string_view bytes) {
+  return std::make_unique<MemorySource>(std::move(name), bytes);
+}
+
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenRawFile(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return InvalidInput("{}: cannot open: {}", path, std::strerror(errno));
+  auto source = std::make_unique<FileSource>(path, descriptor);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    return InvalidInput("{}: cannot open: {}", path, std::strerror(errno));
+  }
+  if (S_ISDIR(status.st_mode)) return InvalidInput("{}: is a folder, not a trace file", path);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string_view first, source->Peek(1));
+  if (first.empty()) return InvalidInput("{}: the file is empty", path);
+  return source;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,250 @@
+#include "simulator/importers/kineto/communication.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace foretrace::kineto {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
+
+// elements * size, or nullopt when either is unknown or out of range.
+std::optional<int64_t> Bytes(std::optional<int64_t> elements, DType dtype) {
+  const int64_t size = ElementSize(dtype);
+  if (!elements || *elements < 0 || size == 0 || *elements > kMaxBytes / size) return std::nullopt;
+  return *elements * size;
+}
+
+// Bytes of all tensors of one argument.
+std::optional<int64_t> ArgumentBytes(const Event& event, uint32_t argument, DType& dtype) {
+  if (argument < event.types.size()) {
+    const DType declared = ParseDType(event.types[argument]);
+    if (declared != DType::kUnknown) dtype = declared;
+  }
+  std::optional<int64_t> elements;
+  for (const InputDims& dims : event.dims) {
+    if (dims.argument != argument || dims.count == 0) continue;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < dims.count; ++i) {
+      const int64_t d = event.dim_values[dims.begin + i];
+      if (d < 0 || (d > 0 && count > kMaxBytes / d)) return std::nullopt;
+      count *= d;
+    }
+    elements = std::min(elements.value_or(0), kMaxBytes - count) + count;
+  }
+  return Bytes(elements, dtype);
+}
+
+// Split sizes count rows of the first dimension; in bytes they share out `total`.
+std::vector<int64_t> SplitBytes(std::string_view text, std::optional<int64_t> total) {
+  const auto rows = json::ParseIntegerList(text);
+  if (!rows || rows->empty() || !total) return {};
+  int64_t sum = 0;
+  for (const int64_t r : *rows) {
+    if (r < 0 || r > kMaxBytes || sum > kMaxBytes) return {};
+    sum += r;
+  }
+  if (sum <= 0 || *total % sum != 0) return {};
+  const int64_t row_bytes = *total / sum;
+  std::vector<int64_t> bytes;
+  for (const int64_t r : *rows) bytes.push_back(r * row_bytes);
+  return bytes;
+}
+
+// "nccl:send 0->1" and "nccl:recv 0<-1": the second number is the peer.
+int64_t PeerFromName(std::string_view name) {
+  for (const std::string_view arrow : {"->", "<-"}) {
+    const size_t at = name.find(arrow);
+    if (at == std::string_view::npos) continue;
+    std::string_view peer = name.substr(at + arrow.size());
+    peer = peer.substr(0, peer.find_first_not_of("0123456789"));
+    return json::ParseInteger(peer).value_or(-1);
+  }
+  return -1;
+}
+
+void SetOperation(std::string_view name, CommInfo& info) {
+  if (name.starts_with("send") && !name.starts_with("sendrecv")) {
+    info.is_send = true;
+  } else if (name.starts_with("recv")) {
+    info.is_recv = true;
+  } else {
+    info.op = ParseCollectiveOp(name);
+  }
+}
+
+void DescribeFromArguments(const Event& event, CommInfo& info) {
+  SetOperation(event.Text(Field::kCollectiveName), info);
+  info.dtype = ParseDType(event.Text(Field::kDtype));
+  info.bytes_in = Bytes(event.Integer(Field::kInElements), info.dtype);
+  info.bytes_out = Bytes(event.Integer(Field::kOutElements), info.dtype);
+  info.group_size = std::max<int64_t>(0, event.IntegerOr(Field::kGroupSize, 0));
+  info.sequence = event.IntegerOr(Field::kSequence, -1);
+  info.group = event.Text(Field::kGroupName);
+  info.group_description = event.Text(Field::kGroupDescription);
+  if (const auto ranks = json::ParseIntegerList(event.Text(Field::kGroupRanks))) {
+    info.group_ranks = *ranks;
+  }
+  info.peer = event.IntegerOr(info.is_recv ? Field::kSourceRank
+                              : info.is_send ? Field::kDestinationRank
+                                             : Field::kRootRank,
+                              -1);
+  info.in_splits = SplitBytes(event.Text(Field::kInSplit), info.bytes_in);
+  info.out_splits = SplitBytes(event.Text(Field::kOutSplit), info.bytes_out);
+}
+
+// What the other direction must be, where only one is known.
+void CompleteBytes(CommInfo& info) {
+  if (info.bytes_in && !info.bytes_out) {
+    switch (info.op) {
+      case CollectiveOp::kAllReduce:
+      case CollectiveOp::kBroadcast:
+      case CollectiveOp::kReduce:
+      case CollectiveOp::kAllToAll: info.bytes_out = info.bytes_in; break;
+      case CollectiveOp::kAllGather:
+        if (info.group_size > 0 && *info.bytes_in < kMaxBytes / info.group_size) {
+          info.bytes_out = *info.bytes_in * info.group_size;
+        }
+        break;
+      case CollectiveOp::kReduceScatter:
+        if (info.group_size > 0) info.bytes_out = *info.bytes_in / info.group_size;
+        break;
+      default: break;
+    }
+  }
+}
+
+}  // namespace
+
+void CommInfo::FillFrom(const CommInfo& other) {
+  if (!HasOperation() || (op == CollectiveOp::kSendRecv && other.HasOperation())) {
+    op = other.op;
+    is_send = other.is_send;
+    is_recv = other.is_recv;
+  }
+  if (!bytes_in) bytes_in = other.bytes_in;
+  if (!bytes_out) bytes_out = other.bytes_out;
+  if (dtype == DType::kUnknown) dtype = other.dtype;
+  if (group_size == 0) group_size = other.group_size;
+  if (peer < 0) peer = other.peer;
+  if (sequence < 0) sequence = other.sequence;
+  if (group.empty()) {
+    group = other.group;
+    group_description = other.group_description;
+  }
+  if (group_ranks.empty()) group_ranks = other.group_ranks;
+  if (in_splits.empty()) in_splits = other.in_splits;
+  if (out_splits.empty()) out_splits = other.out_splits;
+}
+
+std::optional<CommSource> CommRangeSource(std::string_view name) {
+  if (name.starts_with("nccl:")) return CommSource::kAnnotation;
+  if (name.starts_with("c10d::")) return CommSource::kC10d;
+  if (name == "record_param_comms") return CommSource::kRecordParam;
+  return std::nullopt;
+}
+
+CommInfo DescribeCommunication(const Event& event, CommSource source) {
+  CommInfo info;
+  if (event.Has(Field::kCollectiveName)) DescribeFromArguments(event, info);
+  std::string_view name = event.Text(Field::kName);
+  switch (source) {
+    case CommSource::kRecordParam: break;
+    case CommSource::kKernel:
+      if (!info.HasOperation()) info.op = ParseCollectiveOp(name.substr(0, name.find('(')));
+      break;
+    case CommSource::kAnnotation: {
+      name.remove_prefix(std::string_view("nccl:").size());
+      SetOperation(name, info);
+      if (info.peer < 0) info.peer = PeerFromName(name);
+      DType dtype = info.dtype;
+      const auto bytes = ArgumentBytes(event, 0, dtype);
+      info.dtype = dtype;
+      if (info.is_recv) {
+        if (!info.bytes_out) info.bytes_out = bytes;
+      } else if (!info.bytes_in) {
+        info.bytes_in = bytes;
+      }
+      break;
+    }
+    case CommSource::kC10d: {
+      name.remove_prefix(std::string_view("c10d::").size());
+      SetOperation(name, info);
+      // The _base_ operators take (output, input, ...), the others their input or in-place tensors
+      // first, whose element type a TensorList does not tell.
+      if (name.find("base") != std::string_view::npos) {
+        info.bytes_out = ArgumentBytes(event, 0, info.dtype);
+        info.bytes_in = ArgumentBytes(event, 1, info.dtype);
+        if (info.op == CollectiveOp::kAllToAll && event.concrete.size() > 4) {
+          // alltoall_base_(output, input, process_group, output_split_sizes, input_split_sizes)
+          info.out_splits = SplitBytes(event.concrete[3], info.bytes_out);
+          info.in_splits = SplitBytes(event.concrete[4], info.bytes_in);
+        }
+      }
+      break;
+    }
+  }
+  return info;
+}
+
+CommInfo ResolveCommunication(const CommInfo& own, const std::vector<CommRange>& ranges,
+                              SimTime launch, SimTime previous_launch) {
+  CommInfo result = own;
+  // Ranges nest a few deep, so that looking back over those that start after the previous
+  // collective finds all that matter; one long enclosing c10d range is found by its end.
+  std::array<const CommRange*, 3> around{};
+  auto it = std::upper_bound(ranges.begin(), ranges.end(), launch,
+                             [](SimTime t, const CommRange& r) { return t < r.start; });
+  std::vector<const CommRange*> before;
+  int looked_at = 0;
+  constexpr int kLookBack = 4096;
+  while (it != ranges.begin() && ++looked_at <= kLookBack) {
+    --it;
+    if (it->end >= launch) {
+      const CommRange*& slot = around[static_cast<size_t>(it->source)];
+      if (slot == nullptr) slot = &*it;
+    } else if (it->start > previous_launch) {
+      before.push_back(&*it);
+    } else {
+      break;
+    }
+  }
+  for (const CommSource source :
+       {CommSource::kRecordParam, CommSource::kC10d, CommSource::kAnnotation}) {
+    if (const CommRange* range = around[static_cast<size_t>(source)]) result.FillFrom(range->info);
+  }
+  const bool described = result.HasOperation() && result.op != CollectiveOp::kSendRecv;
+  if (!described) {
+    // Sends and receives grouped into one kernel: sum them up.
+    CommInfo group;
+    int64_t sent = 0;
+    int64_t received = 0;
+    int operations = 0;
+    for (const CommRange* range : before) {
+      if (range->source != CommSource::kAnnotation) continue;
+      if (!range->info.is_send && !range->info.is_recv) continue;
+      ++operations;
+      group.is_send |= range->info.is_send;
+      group.is_recv |= range->info.is_recv;
+      sent += range->info.bytes_in.value_or(0);
+      received += range->info.bytes_out.value_or(0);
+      group.peer = operations == 1 || group.peer == range->info.peer ? range->info.peer : -1;
+      group.dtype = range->info.dtype;
+    }
+    if (group.is_send && group.is_recv) {
+      group.op = CollectiveOp::kSendRecv;
+      group.is_send = group.is_recv = false;
+    }
+    if (sent > 0) group.bytes_in = sent;
+    if (received > 0) group.bytes_out = received;
+    if (operations > 0) result.FillFrom(group);
+    for (const CommRange* range : before) {
+      if (range->source == CommSource::kRecordParam) result.FillFrom(range->info);
+    }
+  }
+  CompleteBytes(result);
+  return result;
+}
+
+}  // namespace foretrace::kineto

@@ -1,0 +1,91 @@
+#pragma once
+// Kineto events to nodes of one rank.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "simulator/importers/importer.h"
+#include "simulator/importers/kineto/classify.h"
+#include "simulator/importers/kineto/communication.h"
+#include "simulator/importers/kineto/event_reader.h"
+
+namespace foretrace::kineto {
+
+class Converter : public EventSink {
+ public:
+  Converter(const std::string& source, const ImportOptions& options);
+
+  absl::Status OnEvent(const Event& event) override;
+  absl::Status OnHeader(std::string_view key, std::string_view json_text) override;
+  // Joins what refers across the file: launches and their device work, synchronisation details,
+  // collectives and the operators around their launch.
+  absl::StatusOr<ImportedFile> Finish();
+
+ private:
+  struct DeviceNode {
+    NodeIndex node;
+    int64_t correlation = -1;
+    bool host_kind_known = true;
+  };
+  struct Collective {
+    NodeIndex node;
+    int64_t correlation = -1;
+    CommInfo info;
+  };
+  struct Sync {
+    int64_t correlation = -1;
+    SyncAttr attr;
+  };
+
+  absl::Status Convert(const Event& event, Category category);
+  absl::StatusOr<SimTime> StartOf(const Event& event);
+  absl::StatusOr<SimTime> DurationOf(const Event& event);
+  absl::StatusOr<int64_t> RequiredInteger(const Event& event, Field field, std::string_view what);
+  LaneIndex CpuLane(const Event& event);
+  absl::StatusOr<LaneIndex> StreamLane(const Event& event);
+  int64_t ThreadNumber(std::string_view text);
+  absl::Status AddCpuNode(const Event& event, Category category, RankTraceBuilder::NodeSpec spec);
+  absl::Status AddDeviceNode(const Event& event, Category category,
+                             RankTraceBuilder::NodeSpec spec);
+  void AddSync(const Event& event);
+  void AddTensors(const Event& event, NodeIndex node);
+  void NameLane(const Event& event);
+  absl::Status ReadDistributedInfo(std::string_view json_text);
+  void ReadDeviceProperties(std::string_view json_text);
+  void ResolveLaunches();
+  void ResolveSyncs();
+  void ResolveCollectives();
+  void SetCommunication(NodeIndex node, const CommInfo& info);
+  std::string Where(const Event& event) const;
+  void Diagnose(std::string_view kind, const Event& event);
+
+  const std::string& source_;
+  const ImportOptions& options_;
+  std::unique_ptr<RankTraceBuilder> builder_;
+  std::optional<int32_t> rank_;
+  std::optional<int64_t> origin_us_;
+  int64_t base_ns_ = 0;
+  std::vector<DeviceNode> device_nodes_;
+  std::vector<Collective> collectives_;
+  std::vector<Sync> syncs_;
+  absl::flat_hash_map<int64_t, NodeIndex> call_by_correlation_;
+  std::vector<std::vector<CommRange>> comm_ranges_;  // by CPU lane
+  absl::flat_hash_map<std::string, int64_t> named_threads_;
+  absl::flat_hash_map<int64_t, std::string> thread_labels_;
+  std::vector<std::pair<int64_t, std::string>> devices_;  // id, name
+  std::optional<int64_t> device_used_;
+  std::vector<LinkKey> link_keys_;
+  // The lane of the previous CPU event, which is usually the lane of the next.
+  std::string last_thread_;
+  LaneIndex last_lane_;
+};
+
+}  // namespace foretrace::kineto

@@ -1,0 +1,272 @@
+// The second half of Converter: headers, and references across the file.
+
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/importers/kineto/converter.h"
+
+namespace foretrace::kineto {
+namespace {
+
+constexpr int64_t kMaxBaseNs = int64_t{4'000'000'000} * 1'000'000'000;
+
+bool IsRank(int64_t value) { return value >= 0 && value < std::numeric_limits<int32_t>::max(); }
+
+std::optional<int64_t> IntegerMember(const rapidjson::Value& object, const char* key) {
+  const auto it = object.FindMember(key);
+  if (it == object.MemberEnd()) return std::nullopt;
+  if (it->value.IsInt64()) return it->value.GetInt64();
+  if (it->value.IsString()) {
+    return json::ParseInteger({it->value.GetString(), it->value.GetStringLength()});
+  }
+  return std::nullopt;
+}
+
+std::string TextMember(const rapidjson::Value& object, const char* key) {
+  const auto it = object.FindMember(key);
+  if (it == object.MemberEnd()) return {};
+  if (it->value.IsString()) return {it->value.GetString(), it->value.GetStringLength()};
+  if (it->value.IsInt64()) return std::to_string(it->value.GetInt64());
+  return {};
+}
+
+// Ranks as an array or as text; empty when absent or cut short ("[0, 1, ..., 63]").
+std::vector<int32_t> RanksMember(const rapidjson::Value& object) {
+  std::vector<int32_t> ranks;
+  const auto it = object.FindMember("ranks");
+  if (it == object.MemberEnd()) return ranks;
+  const auto add = [&ranks](int64_t rank) {
+    if (!IsRank(rank)) return false;
+    ranks.push_back(static_cast<int32_t>(rank));
+    return true;
+  };
+  if (it->value.IsArray()) {
+    for (const auto& value : it->value.GetArray()) {
+      if (!value.IsInt64() || !add(value.GetInt64())) return {};
+    }
+  } else if (it->value.IsString()) {
+    const auto list = json::ParseIntegerList({it->value.GetString(), it->value.GetStringLength()});
+    if (!list) return {};
+    for (const int64_t rank : *list) {
+      if (!add(rank)) return {};
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+absl::Status Converter::OnHeader(std::string_view key, std::string_view json_text) {
+  if (key == "distributedInfo") return ReadDistributedInfo(json_text);
+  if (key == "deviceProperties") ReadDeviceProperties(json_text);
+  if (key == "baseTimeNanoseconds") {
+    const auto base = json::ParseInteger(json_text);
+    if (!base || *base < 0 || *base > kMaxBaseNs) {
+      return InvalidInput("{}: \"baseTimeNanoseconds\" is no time: {}", source_,
+                          json_text.substr(0, 40));
+    }
+    base_ns_ = *base;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
+  if (document.HasParseError() || !document.IsObject()) return absl::OkStatus();
+  if (const auto rank = IntegerMember(document, "rank")) {
+    if (!IsRank(*rank)) return InvalidInput("{}: distributedInfo names rank {}", source_, *rank);
+    rank_ = static_cast<int32_t>(*rank);
+  }
+  if (const auto size = IntegerMember(document, "world_size")) {
+    if (!IsRank(*size) || (rank_ && *size <= *rank_)) {
+      return InvalidInput("{}: distributedInfo names world_size {}, rank {}", source_, *size,
+                          rank_.value_or(-1));
+    }
+    builder_->info().world_size = static_cast<int32_t>(*size);
+  }
+  const auto groups = document.FindMember("pg_config");
+  if (groups == document.MemberEnd()) return absl::OkStatus();
+  const auto add = [this](const rapidjson::Value& entry, std::string name) {
+    if (!entry.IsObject()) return;
+    ProcessGroup group;
+    group.name = std::move(name);
+    if (group.name.empty()) return;
+    group.description = TextMember(entry, "pg_desc");
+    group.ranks = RanksMember(entry);
+    // Without ranks only the default group is known: it has all of them.
+    const auto size = IntegerMember(entry, "pg_size");
+    if (group.ranks.empty() && size && *size != builder_->info().world_size) return;
+    builder_->AddProcessGroup(std::move(group));
+  };
+  if (groups->value.IsArray()) {
+    for (const auto& entry : groups->value.GetArray()) {
+      if (entry.IsObject()) add(entry, TextMember(entry, "pg_name"));
+    }
+  } else if (groups->value.IsObject()) {
+    for (const auto& entry : groups->value.GetObject()) {
+      add(entry.value, {entry.name.GetString(), entry.name.GetStringLength()});
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Converter::ReadDeviceProperties(std::string_view json_text) {
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
+  if (document.HasParseError() || !document.IsArray()) return;
+  for (const auto& device : document.GetArray()) {
+    if (!device.IsObject()) continue;
+    if (const auto id = IntegerMember(device, "id")) {
+      devices_.emplace_back(*id, TextMember(device, "name"));
+    }
+  }
+}
+
+void Converter::ResolveLaunches() {
+  Diagnostics& diagnostics = builder_->diagnostics();
+  for (const DeviceNode& device : device_nodes_) {
+    const auto it = call_by_correlation_.find(device.correlation);
+    if (it == call_by_correlation_.end()) {
+      diagnostics.Add("missing_launch",
+                      diagnostics.IsNew("missing_launch")
+                          ? fmt::format("{}: correlation {} ({})", source_, device.correlation,
+                                        builder_->name(device.node).substr(0, 80))
+                          : "");
+      continue;
+    }
+    const NodeIndex call = it->second;
+    builder_->SetLauncher(device.node, call);
+    const auto kind = static_cast<RuntimeCall>(builder_->detail(call));
+    // Calls that the profiler had no name for ("INVALID"), known by what they issued.
+    if (kind == RuntimeCall::kOther) {
+      const NodeKind issued = builder_->kind(device.node);
+      builder_->SetDetail(call, static_cast<uint8_t>(issued == NodeKind::kMemcpy
+                                                         ? RuntimeCall::kMemcpyAsync
+                                                     : issued == NodeKind::kMemset
+                                                         ? RuntimeCall::kMemset
+                                                         : RuntimeCall::kLaunchKernel));
+    }
+    if (!device.host_kind_known && kind == RuntimeCall::kMemcpySync) {
+      const bool to_device = builder_->detail(device.node) ==
+                             static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned);
+      builder_->SetDetail(device.node,
+                          static_cast<uint8_t>(to_device ? MemcpyKind::kHostToDevicePageable
+                                                         : MemcpyKind::kDeviceToHostPageable));
+    }
+  }
+}
+
+void Converter::ResolveSyncs() {
+  absl::flat_hash_map<uint32_t, bool> seen;
+  for (const Sync& sync : syncs_) {
+    const auto it = call_by_correlation_.find(sync.correlation);
+    if (it == call_by_correlation_.end()) {
+      builder_->diagnostics().Add("sync_without_call", source_);
+      continue;
+    }
+    if (seen.try_emplace(it->second.value, true).second) builder_->SetSync(it->second, sync.attr);
+  }
+}
+
+void Converter::SetCommunication(NodeIndex node, const CommInfo& info) {
+  CommAttr attr;
+  const auto clamp = [](int64_t value) {
+    return static_cast<int32_t>(std::clamp<int64_t>(value, -1, INT32_MAX));
+  };
+  attr.group = builder_->Intern(info.group);
+  // PyTorch gives the size of both directions for sends and receives, too.
+  attr.bytes_in = Bytes(info.is_recv ? 0 : info.bytes_in.value_or(0));
+  attr.bytes_out = Bytes(info.is_send ? 0 : info.bytes_out.value_or(0));
+  attr.peer = clamp(info.peer);
+  attr.dtype = info.dtype;
+  attr.group_size = clamp(info.group_size);
+  attr.sequence = info.sequence;
+  std::vector<int32_t> ranks;
+  for (const int64_t rank : info.group_ranks) {
+    if (IsRank(rank)) ranks.push_back(static_cast<int32_t>(rank));
+  }
+  if (ranks.size() != info.group_ranks.size()) ranks.clear();
+  // Peers are counted within the group; the store wants ranks of the job.
+  if (attr.peer >= 0 && static_cast<size_t>(attr.peer) < ranks.size()) {
+    attr.peer = ranks[static_cast<size_t>(attr.peer)];
+  }
+  if (!info.group.empty() && !ranks.empty()) {
+    builder_->AddProcessGroup({info.group, info.group_description, std::move(ranks)});
+  }
+  const bool splits_fit = info.in_splits.size() < 65536 && info.out_splits.size() < 65536;
+  using Splits = std::span<const int64_t>;
+  builder_->SetComm(node, attr, splits_fit ? Splits(info.in_splits) : Splits(),
+                    splits_fit ? Splits(info.out_splits) : Splits());
+  if (info.is_send || info.is_recv) {
+    builder_->SetKind(node, info.is_send ? NodeKind::kSend : NodeKind::kRecv);
+    builder_->SetDetail(node, 0);
+  } else {
+    builder_->SetDetail(node, static_cast<uint8_t>(info.op));
+  }
+}
+
+void Converter::ResolveCollectives() {
+  for (auto& ranges : comm_ranges_) {
+    std::stable_sort(ranges.begin(), ranges.end(),
+                     [](const auto& a, const auto& b) { return a.start < b.start; });
+  }
+  struct Launch {
+    const Collective* collective;
+    NodeIndex call;
+    SimTime time;
+  };
+  std::vector<Launch> launches;
+  for (const Collective& c : collectives_) {
+    const auto it = call_by_correlation_.find(c.correlation);
+    if (it == call_by_correlation_.end()) {
+      SetCommunication(c.node, c.info);
+      continue;
+    }
+    launches.push_back({&c, it->second, builder_->start(it->second)});
+  }
+  std::stable_sort(launches.begin(), launches.end(),
+                   [](const Launch& a, const Launch& b) { return a.time < b.time; });
+  absl::flat_hash_map<uint32_t, SimTime> previous;  // by lane
+  const std::vector<CommRange> none;
+  for (const Launch& launch : launches) {
+    const uint32_t lane = builder_->lane(launch.call).value;
+    const auto& ranges = lane < comm_ranges_.size() ? comm_ranges_[lane] : none;
+    const auto [it, first] = previous.try_emplace(lane, SimTime::Min());
+    SetCommunication(launch.collective->node, ResolveCommunication(launch.collective->info, ranges,
+                                                                   launch.time, it->second));
+    it->second = launch.time;
+  }
+}
+
+absl::StatusOr<ImportedFile> Converter::Finish() {
+  if (builder_->size() == 0) {
+    return InvalidInput("{}: no operators, calls or kernels among the events", source_);
+  }
+  ResolveLaunches();
+  ResolveSyncs();
+  ResolveCollectives();
+  for (uint32_t i = 0; i < builder_->lanes().size(); ++i) {
+    const Lane& lane = builder_->lanes()[i];
+    if (lane.kind != Lane::Kind::kCpuThread) continue;
+    const auto it = thread_labels_.find(lane.id);
+    if (it != thread_labels_.end()) builder_->SetLaneLabel(LaneIndex(i), it->second);
+  }
+  RankInfo& info = builder_->info();
+  for (const auto& [id, name] : devices_) {
+    if (info.device_name.empty() || id == device_used_) info.device_name = name;
+  }
+  info.origin_ns = base_ns_ + origin_us_.value_or(0) * 1000;
+  ImportedFile file;
+  file.builder = std::move(builder_);
+  file.role = TraceRole::kProfile;
+  file.rank = rank_;
+  file.link_keys = std::move(link_keys_);
+  return file;
+}
+
+}  // namespace foretrace::kineto

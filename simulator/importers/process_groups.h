@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Reads `groups: [{name: "1", ranks: [0, 1], description: "data parallel"}]`. Errors name the file
+// and the line.
+absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path);
+
+}  // namespace foretrace
