@@ -17,7 +17,8 @@ ALLOWED = {
     "workload": ["base"],
     "mapping": ["base", "trace", "workload", "topology"],
     "engine": ["base", "trace", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
-    "report": ["base", "trace", "engine:observer.h"],
+    "report": ["base", "trace", "engine:observer.h",
+               "exporters:timeline/trace_event_writer.h"],
     "search": ["base", "workload", "mapping"],
     "cli": None,  # everything
 }

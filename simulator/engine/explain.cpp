@@ -1,9 +1,7 @@
 #include "simulator/engine/explain.h"
 
 #include <algorithm>
-#include <array>
 
-#include "simulator/base/enum_names.h"
 
 namespace foretrace {
 namespace {
@@ -79,6 +77,7 @@ class Explainer {
   void BindMeeting(const Item& item, NodeEvent& event) const {
     if (item.meeting == kNoItem) return;
     event.source = schedule_.meeting_source[item.meeting];
+    event.rendezvous = item.meeting;
     if (item.eager) return;
     event.active_start = std::clamp(schedule_.meeting_active[item.meeting], event.start, event.end);
     const NodeRef last = last_arrival_[item.meeting];
@@ -107,13 +106,6 @@ class Explainer {
 };
 
 }  // namespace
-
-std::string_view Name(WaitCause cause) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "none",    "program_order", "launch",      "dependency",   "collective_arrival",
-      "network", "cpu_block",     "cpu_handoff", "launch_queue", "start_skew"};
-  return EnumName(kNames, cause);
-}
 
 void Explain(const TraceStore& store, const Program& program, const Schedule& schedule,
              std::span<EngineObserver* const> observers) {

@@ -49,6 +49,11 @@ struct NodeEvent {
   NodeRef binding;
   WaitCause end_cause = WaitCause::kNone;
   NodeRef end_binding;
+  // Communication: equal for the members of one collective or one paired send/recv and distinct
+  // between them; kNoRendezvous: not known, or not communication.
+  uint32_t rendezvous = kNoRendezvous;
+
+  static constexpr uint32_t kNoRendezvous = 0xffffffffu;
 };
 
 class EngineObserver {

@@ -1,0 +1,73 @@
+#pragma once
+// To which kind of work a device node belongs: the groups of the multi-GPU paper's Figure 2
+// (embedding, GEMM, memory, other, all-to-all, all-reduce), with convolution and attention kept
+// apart from GEMM, and the remaining communication apart from both collectives.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "simulator/engine/observer.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+enum class WorkGroup : uint8_t {
+  kEmbeddingForward,
+  kEmbeddingBackward,
+  kGemmForward,
+  kGemmBackward,
+  kConvolutionForward,
+  kConvolutionBackward,
+  kAttentionForward,
+  kAttentionBackward,
+  kMemory,  // concat, copy, transpose, permute, gather, fill, memcpy, memset
+  kOther,   // element-wise, normalisation, reduction, optimizer, ...
+  kAllToAll,
+  kAllReduce,
+  kOtherCollective,
+  kSendRecv,
+  kCount,
+};
+std::string_view Name(WorkGroup group);
+inline bool IsCommunication(WorkGroup group) {
+  return group >= WorkGroup::kAllToAll && group <= WorkGroup::kSendRecv;
+}
+
+// What a kernel's own name says.
+struct KernelClass {
+  enum class Family : uint8_t {
+    kUnknown, kEmbedding, kGemm, kConvolution, kAttention, kMemory, kOther, kCommunication,
+  };
+  enum class Direction : uint8_t { kUnknown, kForward, kBackward };
+  Family family = Family::kUnknown;
+  Direction direction = Direction::kUnknown;
+};
+KernelClass ClassifyKernelName(std::string_view name);
+
+// What the name of an op or annotation says of the kernels below it.
+struct OpClass {
+  bool backward = false;
+  bool embedding = false;
+  bool convolution = false;
+  CollectiveOp collective = CollectiveOp::kUnknown;
+};
+OpClass ClassifyOpName(std::string_view name, NodeKind kind);
+
+// Classifies device nodes. Each distinct name is looked at once, and each op inherits from the ops
+// around it once, at construction: O(nodes + names * patterns). Group() is two array reads.
+class Classifier {
+ public:
+  explicit Classifier(const TraceStore& store);
+  // The node must be device work.
+  WorkGroup Group(RankIndex rank, NodeIndex node) const;
+  // The innermost framework op that issued a device node or encloses a CPU node; invalid when none.
+  NodeIndex FrameworkOp(RankIndex rank, NodeIndex node) const;
+
+ private:
+  const TraceStore& store_;
+  std::vector<KernelClass> kernel_class_;       // by StringId
+  std::vector<std::vector<uint8_t>> op_flags_;  // by rank, node
+};
+
+}  // namespace foretrace

@@ -1,0 +1,100 @@
+#include "simulator/report/communicators.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/check.h"
+
+namespace foretrace {
+namespace {
+
+struct RankTotals {
+  int64_t count = 0;
+  Bytes bytes;
+  SimTime transfer;
+  SimTime wait;
+};
+
+struct Accumulator {
+  CommunicatorSummary summary;
+  std::map<RankIndex, RankTotals> ranks;
+  // By the node that came last; one entry is one operation.
+  absl::flat_hash_map<uint64_t, SimTime> caused;
+};
+
+uint64_t Pack(NodeRef ref) { return (uint64_t{ref.rank} << 32) | ref.node.value; }
+
+void Add(RankIndex r, const ExecutedNode& event, const CommAttr* comm, Accumulator& a) {
+  RankTotals& totals = a.ranks[r];
+  ++totals.count;
+  if (comm != nullptr) totals.bytes += std::max(comm->bytes_in, comm->bytes_out);
+  totals.transfer += event.end - event.active_start;
+  const SimTime wait = event.active_start - event.start;
+  if (wait <= SimTime()) return;
+  totals.wait += wait;
+  a.summary.worst_wait = std::max(a.summary.worst_wait, wait);
+  if (event.end_binding.node.valid()) a.caused[Pack(event.end_binding)] += wait;
+}
+
+CommunicatorSummary Finish(Accumulator& a) {
+  CommunicatorSummary& s = a.summary;
+  for (const auto& [rank, totals] : a.ranks) {
+    s.count = std::max(s.count, totals.count);
+    s.bytes = std::max(s.bytes, totals.bytes);
+    s.transfer = std::max(s.transfer, totals.transfer);
+    s.wait += totals.wait;
+    if (totals.wait > s.worst_rank_wait) {
+      s.worst_rank_wait = totals.wait;
+      s.worst_rank = rank;
+    }
+  }
+  s.members = static_cast<int32_t>(a.ranks.size());
+  std::map<RankIndex, Latecomer> latecomers;
+  for (const auto& [packed, wait] : a.caused) {
+    const auto rank = static_cast<RankIndex>(packed >> 32);
+    Latecomer& l = latecomers[rank];
+    l.rank = rank;
+    ++l.times_last;
+    l.caused_wait += wait;
+  }
+  for (const auto& [rank, latecomer] : latecomers) s.latecomers.push_back(latecomer);
+  std::stable_sort(s.latecomers.begin(), s.latecomers.end(), [](const auto& x, const auto& y) {
+    return x.caused_wait > y.caused_wait;
+  });
+  return std::move(s);
+}
+
+}  // namespace
+
+std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
+                                                      const Classifier& classifier,
+                                                      std::span<const IterationWindow> windows) {
+  FORETRACE_CHECK(windows.size() == table.rank_count());
+  std::map<std::pair<uint32_t, WorkGroup>, Accumulator> accumulators;
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    const RankTrace& rank = table.store().ranks()[r];
+    const IterationWindow& window = windows[r];
+    for (const ExecutedNode& event : table.events(r)) {
+      if (!IsCommunicationKind(rank.kind(event.node))) continue;
+      if (event.start < window.predicted_start || event.start >= window.predicted_end) continue;
+      const CommAttr* comm = rank.comm(event.node);
+      // The empty string has id 0.
+      const uint32_t group = comm != nullptr && comm->group.valid() ? comm->group.value : 0;
+      const WorkGroup operation = classifier.Group(r, event.node);
+      Accumulator& a = accumulators[{group, operation}];
+      a.summary.group = StringId(group);
+      a.summary.operation = operation;
+      Add(r, event, comm, a);
+    }
+  }
+  std::vector<CommunicatorSummary> result;
+  for (auto& [key, accumulator] : accumulators) result.push_back(Finish(accumulator));
+  std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) {
+    return x.transfer + x.worst_rank_wait > y.transfer + y.worst_rank_wait;
+  });
+  return result;
+}
+
+}  // namespace foretrace

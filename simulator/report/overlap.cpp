@@ -1,0 +1,83 @@
+#include "simulator/report/overlap.h"
+
+#include <algorithm>
+
+#include "simulator/base/check.h"
+
+namespace foretrace {
+
+std::vector<Interval> Union(std::vector<Interval> intervals) {
+  std::erase_if(intervals, [](const Interval& i) { return i.end <= i.start; });
+  const auto by_start = [](const Interval& a, const Interval& b) { return a.start < b.start; };
+  // Mostly one stream after another in order: often sorted already.
+  if (!std::is_sorted(intervals.begin(), intervals.end(), by_start)) {
+    std::sort(intervals.begin(), intervals.end(), by_start);
+  }
+  size_t count = 0;
+  for (const Interval& i : intervals) {
+    if (count > 0 && i.start <= intervals[count - 1].end) {
+      intervals[count - 1].end = std::max(intervals[count - 1].end, i.end);
+    } else {
+      intervals[count++] = i;
+    }
+  }
+  intervals.resize(count);
+  return intervals;
+}
+
+SimTime Length(std::span<const Interval> intervals) {
+  SimTime sum;
+  for (const Interval& i : intervals) sum += i.end - i.start;
+  return sum;
+}
+
+SimTime LengthOutside(std::span<const Interval> a, std::span<const Interval> b) {
+  SimTime outside = Length(a);
+  size_t first = 0;
+  for (const Interval& i : a) {
+    while (first < b.size() && b[first].end <= i.start) ++first;
+    for (size_t k = first; k < b.size() && b[k].start < i.end; ++k) {
+      outside -= std::min(i.end, b[k].end) - std::max(i.start, b[k].start);
+    }
+  }
+  return outside;
+}
+
+std::vector<OverlapSummary> ComputeOverlap(const EventTable& table,
+                                           std::span<const IterationWindow> windows) {
+  FORETRACE_CHECK(windows.size() == table.rank_count());
+  std::vector<OverlapSummary> result;
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    const RankTrace& rank = table.store().ranks()[r];
+    const IterationWindow& window = windows[r];
+    std::vector<Interval> computation, communication, transfer;
+    const auto add = [&window](std::vector<Interval>& list, SimTime start, SimTime end) {
+      list.push_back(
+          {std::max(start, window.predicted_start), std::min(end, window.predicted_end)});
+    };
+    for (const ExecutedNode& event : table.events(r)) {
+      if (event.end <= window.predicted_start || event.start >= window.predicted_end) continue;
+      const NodeKind kind = rank.kind(event.node);
+      if (IsCommunicationKind(kind)) {
+        add(communication, event.start, event.end);
+        add(transfer, event.active_start, event.end);
+      } else if (IsDeviceKind(kind)) {
+        add(computation, event.start, event.end);
+      }
+    }
+    computation = Union(std::move(computation));
+    communication = Union(std::move(communication));
+    transfer = Union(std::move(transfer));
+    OverlapSummary summary;
+    summary.rank = r;
+    summary.computation = Length(computation);
+    summary.communication = Length(communication);
+    summary.transfer = Length(transfer);
+    summary.exposed = LengthOutside(communication, computation);
+    summary.exposed_transfer = LengthOutside(transfer, computation);
+    result.push_back(summary);
+  }
+  return result;
+}
+
+}  // namespace foretrace

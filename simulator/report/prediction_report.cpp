@@ -1,0 +1,100 @@
+#include "simulator/report/prediction_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+using WindowsByNumber = std::map<int64_t, std::vector<IterationWindow>>;
+
+// Iterations that all ranks have, each with one window per rank.
+WindowsByNumber CommonIterations(std::span<const std::vector<IterationWindow>> windows) {
+  WindowsByNumber common;
+  for (size_t r = 0; r < windows.size(); ++r) {
+    for (const IterationWindow& window : windows[r]) {
+      std::vector<IterationWindow>& ranks = common[window.number];
+      if (ranks.size() == r) ranks.push_back(window);
+    }
+  }
+  std::erase_if(common, [&](const auto& entry) { return entry.second.size() != windows.size(); });
+  return common;
+}
+
+IterationSummary Summarize(int64_t number, std::span<const IterationWindow> windows) {
+  IterationSummary summary;
+  summary.number = number;
+  for (RankIndex r = 0; r < windows.size(); ++r) {
+    if (windows[r].predicted() > summary.predicted) {
+      summary.predicted = windows[r].predicted();
+      summary.slowest = r;
+    }
+    summary.recorded = std::max(summary.recorded, windows[r].recorded());
+  }
+  return summary;
+}
+
+int64_t MedianIteration(std::vector<IterationSummary> iterations) {
+  std::stable_sort(iterations.begin(), iterations.end(), [](const auto& a, const auto& b) {
+    return a.predicted < b.predicted;
+  });
+  return iterations[(iterations.size() - 1) / 2].number;
+}
+
+}  // namespace
+
+std::array<double, static_cast<size_t>(EstimateSource::kCount)> PredictionReport::SourceShares()
+    const {
+  std::array<double, static_cast<size_t>(EstimateSource::kCount)> shares{};
+  for (size_t i = 0; i < shares.size(); ++i) {
+    shares[i] = Share(critical_path.by_source[i], critical_path.total);
+  }
+  return shares;
+}
+
+absl::StatusOr<PredictionReport> BuildPredictionReport(
+    const EventTable& table, std::span<const std::vector<IterationWindow>> windows,
+    const ReportOptions& options) {
+  FORETRACE_CHECK(windows.size() == table.rank_count());
+  const WindowsByNumber common = CommonIterations(windows);
+  if (common.empty()) {
+    return InvalidInput("{}: no iteration that all {} ranks have; nothing to report on",
+                        table.store().ranks()[0].info().source, windows.size());
+  }
+  PredictionReport report;
+  for (const auto& [number, ranks] : common) {
+    report.iterations.push_back(Summarize(number, ranks));
+  }
+  report.iteration = options.iteration.value_or(MedianIteration(report.iterations));
+  const auto reported = common.find(report.iteration);
+  if (reported == common.end()) {
+    std::vector<int64_t> numbers;
+    for (const auto& [number, ranks] : common) numbers.push_back(number);
+    return InvalidInput("iteration {} is not in the traces of all ranks; they have {}",
+                        report.iteration, fmt::join(numbers, ", "));
+  }
+  const std::span<const IterationWindow> chosen(reported->second);
+  const IterationSummary summary = Summarize(report.iteration, chosen);
+  report.iteration_time = summary.predicted;
+  report.recorded_time = summary.recorded;
+
+  const Classifier classifier(table.store());
+  report.streams = ComputeBreakdown(table, classifier, chosen);
+  report.ranks = ComputeRankSummaries(table, report.streams, chosen);
+  report.baseline = Baseline(report.ranks);
+  report.overlap = ComputeOverlap(table, chosen);
+  report.communicators = ComputeCommunicators(table, classifier, chosen);
+  report.critical_path = ComputeCriticalPath(table, classifier, chosen);
+  report.top = ComputeTopOps(table, classifier, chosen, options.top);
+  for (const RankTrace& rank : table.store().ranks()) report.synthetic |= rank.info().synthetic;
+  report.notes = options.notes;
+  return report;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,68 @@
+#pragma once
+// Everything that `predict` says about one run, as values; printed by text_report.h, written by
+// report_json.h.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/report/breakdown.h"
+#include "simulator/report/communicators.h"
+#include "simulator/report/critical_path.h"
+#include "simulator/report/event_table.h"
+#include "simulator/report/overlap.h"
+#include "simulator/report/rank_summary.h"
+#include "simulator/report/top_ops.h"
+
+namespace foretrace {
+
+// One iteration over all ranks.
+struct IterationSummary {
+  int64_t number = 0;
+  SimTime predicted;     // of the slowest rank
+  SimTime recorded;      // of the slowest rank; zero without recorded times
+  RankIndex slowest = 0;  // in the prediction
+};
+
+struct PredictionReport {
+  // The reported iteration, which everything but `iterations` is about.
+  int64_t iteration = 0;
+  // Of the slowest rank: the largest ranks[].window.predicted().
+  SimTime iteration_time;
+  SimTime recorded_time;  // zero without recorded times
+  SimTime baseline;       // see Baseline()
+  std::vector<IterationSummary> iterations;  // that all ranks have, in order
+  std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
+  std::vector<OverlapSummary> overlap;
+  std::vector<StreamBreakdown> streams;
+  std::vector<CommunicatorSummary> communicators;
+  CriticalPath critical_path;
+  TopOps top;
+  // Some rank's trace was made by a generator.
+  bool synthetic = false;
+  // What limits the meaning of the figures ("ranks 4-7 are missing: ..."); printed with them.
+  std::vector<std::string> notes;
+
+  // Share of critical-path time by EstimateSource; sums to 1 unless the path is empty.
+  std::array<double, static_cast<size_t>(EstimateSource::kCount)> SourceShares() const;
+};
+
+struct ReportOptions {
+  // Unset: the iteration of median predicted time (the earlier of two), which neither a slow first
+  // step nor a single outlier moves.
+  std::optional<int64_t> iteration;
+  size_t top = 15;  // entries of `top`
+  std::vector<std::string> notes;
+};
+
+// `windows[rank]` holds that rank's iterations; numbers that some rank lacks are left out.
+// Errors: no iteration that all ranks have; options.iteration is not one of them.
+absl::StatusOr<PredictionReport> BuildPredictionReport(
+    const EventTable& table, std::span<const std::vector<IterationWindow>> windows,
+    const ReportOptions& options);
+
+}  // namespace foretrace

@@ -1,0 +1,218 @@
+#include "simulator/report/report_json.h"
+
+#include <string_view>
+
+#include "simulator/base/utf8.h"
+
+namespace foretrace {
+namespace {
+
+class ReportWriter {
+ public:
+  ReportWriter(const PredictionReport& report, const TraceStore& store, JsonWriter& json)
+      : report_(report), store_(store), json_(json) {}
+
+  void Members() {
+    Int("iteration", report_.iteration);
+    Time("iteration_time_us", report_.iteration_time);
+    Recorded(report_.recorded_time);
+    Time("baseline_us", report_.baseline);
+    Key("synthetic");
+    json_.Bool(report_.synthetic);
+    List("notes", report_.notes, [this](const std::string& note) { Text(note); });
+    List("iterations", report_.iterations, [this](const IterationSummary& i) {
+      Object([&] {
+        Int("number", i.number);
+        Time("iteration_time_us", i.predicted);
+        Recorded(i.recorded);
+        Rank("slowest_rank", i.slowest);
+      });
+    });
+    List("ranks", report_.ranks, [this](const RankSummary& rank) { WriteRank(rank); });
+    Key("sources");
+    Object([&] {
+      const auto shares = report_.SourceShares();
+      for (size_t i = 0; i < shares.size(); ++i) {
+        Number(Name(static_cast<EstimateSource>(i)), shares[i]);
+      }
+    });
+    List("communicators", report_.communicators,
+         [this](const CommunicatorSummary& c) { Communicator(c); });
+    Path();
+    List("top_kernels", report_.top.kernels, [this](const TopEntry& entry) { Top(entry); });
+    List("top_ops", report_.top.ops, [this](const TopEntry& entry) { Top(entry); });
+  }
+
+ private:
+  void Key(std::string_view key) {
+    json_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
+  }
+  void Text(std::string_view text) {
+    const std::string valid = ValidUtf8(text);
+    json_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+  }
+  void Int(std::string_view key, int64_t value) { Key(key), json_.Int64(value); }
+  void Number(std::string_view key, double value) { Key(key), json_.Double(value); }
+  void Time(std::string_view key, SimTime time) { Number(key, time.us()); }
+  void String(std::string_view key, std::string_view text) { Key(key), Text(text); }
+  void Rank(std::string_view key, RankIndex rank) {
+    Int(key, store_.ranks()[rank].info().rank);
+  }
+  void Lane(std::string_view key, RankIndex rank, LaneIndex lane) {
+    Key(key);
+    lane.valid() ? Text(store_.ranks()[rank].lane_at(lane).label) : static_cast<void>(json_.Null());
+  }
+  void Recorded(SimTime time) {
+    Key("recorded_iteration_time_us");
+    time > SimTime() ? json_.Double(time.us()) : json_.Null();
+  }
+  template <typename Body>
+  void Object(Body body) {
+    json_.StartObject();
+    body();
+    json_.EndObject();
+  }
+  template <typename Range, typename Item>
+  void List(std::string_view key, const Range& range, Item item) {
+    Key(key);
+    json_.StartArray();
+    for (const auto& element : range) item(element);
+    json_.EndArray();
+  }
+  // {name: time} of what is not zero, from an array by enumerator.
+  template <typename Enum, size_t N>
+  void Times(std::string_view key, const std::array<SimTime, N>& times) {
+    Key(key);
+    Object([&] {
+      for (size_t i = 0; i < N; ++i) {
+        if (times[i] != SimTime()) Time(Name(static_cast<Enum>(i)), times[i]);
+      }
+    });
+  }
+
+  void WriteRank(const RankSummary& rank) {
+    const OverlapSummary& overlap = report_.overlap[rank.rank];
+    Object([&] {
+      Rank("rank", rank.rank);
+      Time("iteration_time_us", rank.window.predicted());
+      Recorded(rank.window.recorded());
+      Number("blocked_share", rank.blocked_share());
+      Time("busy_us", rank.busy);
+      Time("idle_us", rank.idle);
+      Time("computation_us", overlap.computation);
+      Time("communication_us", overlap.communication);
+      Time("transfer_us", overlap.transfer);
+      Time("exposed_communication_us", overlap.exposed);
+      Time("exposed_transfer_us", overlap.exposed_transfer);
+      Number("overlapped_share", overlap.overlapped_share());
+      Key("streams");
+      json_.StartArray();
+      for (const StreamBreakdown& stream : report_.streams) {
+        if (stream.rank == rank.rank) Stream(stream, rank.window.predicted());
+      }
+      json_.EndArray();
+    });
+  }
+
+  void Stream(const StreamBreakdown& stream, SimTime window) {
+    Object([&] {
+      Lane("stream", stream.rank, stream.lane);
+      Int("nodes", static_cast<int64_t>(stream.nodes));
+      Number("busy_share", Share(stream.busy(), window));
+      Times<WorkGroup>("work_us", stream.work);
+      Times<WaitCause>("idle_us", stream.idle);
+    });
+  }
+
+  void Communicator(const CommunicatorSummary& c) {
+    Object([&] {
+      Key("group");
+      const std::string_view group = store_.strings().Get(c.group);
+      group.empty() ? static_cast<void>(json_.Null()) : Text(group);
+      String("operation", Name(c.operation));
+      Int("members", c.members);
+      Int("count", c.count);
+      Int("bytes", c.bytes.count());
+      Time("transfer_us", c.transfer);
+      Time("wait_us", c.wait);
+      Time("worst_wait_us", c.worst_wait);
+      Rank("worst_rank", c.worst_rank);
+      Time("worst_rank_wait_us", c.worst_rank_wait);
+      List("latecomers", c.latecomers, [this](const Latecomer& l) {
+        Object([&] {
+          Rank("rank", l.rank);
+          Int("times_last", l.times_last);
+          Time("caused_wait_us", l.caused_wait);
+        });
+      });
+    });
+  }
+
+  void Path() {
+    const CriticalPath& path = report_.critical_path;
+    Key("critical_path");
+    Object([&] {
+      Rank("rank", path.end_rank);
+      Time("total_us", path.total);
+      Times<PathActivity>("activities_us", path.by_activity);
+      Times<WorkGroup>("groups_us", path.by_group);
+      Key("ranks_us");
+      json_.StartArray();
+      for (RankIndex r = 0; r < path.by_rank.size(); ++r) {
+        if (path.by_rank[r] == SimTime()) continue;
+        Object([&] {
+          Rank("rank", r);
+          Time("time_us", path.by_rank[r]);
+        });
+      }
+      json_.EndArray();
+      const SimTime origin = path.runs.empty() ? SimTime() : path.runs.front().start;
+      List("runs", path.runs, [&](const PathRun& run) { Run(run, origin); });
+    });
+  }
+
+  void Run(const PathRun& run, SimTime origin) {
+    Object([&] {
+      Rank("rank", run.rank);
+      Lane("lane", run.rank, run.lane);
+      String("kind", Name(run.kind));
+      Key("group");
+      run.group == WorkGroup::kCount ? static_cast<void>(json_.Null()) : Text(Name(run.group));
+      String("name", store_.strings().Get(run.name));
+      Int("nodes", run.nodes);
+      Time("start_us", run.start - origin);
+      Time("time_us", run.time());
+      Time("latency_us", run.latency);
+    });
+  }
+
+  void Top(const TopEntry& entry) {
+    Object([&] {
+      String("name", store_.strings().Get(entry.name));
+      Int("count", entry.count);
+      Time("time_us", entry.time);
+      Number("share", entry.share);
+    });
+  }
+
+  const PredictionReport& report_;
+  const TraceStore& store_;
+  JsonWriter& json_;
+};
+
+}  // namespace
+
+void WriteReportMembers(const PredictionReport& report, const TraceStore& store, JsonWriter& json) {
+  ReportWriter(report, store, json).Members();
+}
+
+std::string ReportJson(const PredictionReport& report, const TraceStore& store) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  WriteReportMembers(report, store, json);
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+}  // namespace foretrace

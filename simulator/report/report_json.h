@@ -1,0 +1,39 @@
+#pragma once
+// The machine-readable form of a report.
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <string>
+
+#include "simulator/report/prediction_report.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+using JsonWriter = rapidjson::Writer<rapidjson::StringBuffer>;
+
+// Writes the members of the report into the object that is open in `json`, so that a command may
+// add its own. Times are in microseconds, keys end in _us; shares are fractions of 1; `rank` is the
+// global rank number. Members, with what the key names do not say:
+//   iteration, iteration_time_us, recorded_iteration_time_us (null without recorded times),
+//   baseline_us, synthetic, notes[],
+//   iterations[]: number, iteration_time_us, recorded_iteration_time_us, slowest_rank
+//   ranks[]: rank, iteration_time_us, recorded_iteration_time_us, blocked_share, busy_us, idle_us,
+//     computation_us, communication_us, transfer_us, exposed_communication_us,
+//     exposed_transfer_us, overlapped_share, streams[]: stream, nodes, busy_share,
+//     work_us {group: time}, idle_us {cause: time}
+//   sources {recorded, calibrated, analytic, missing}: shares of critical-path time
+//   communicators[]: group (null: not declared), operation, members, count, bytes, transfer_us,
+//     wait_us, worst_wait_us, worst_rank, worst_rank_wait_us, latecomers[]: rank, times_last,
+//     caused_wait_us
+//   critical_path: rank, total_us, activities_us {}, groups_us {}, ranks_us[] {rank, time_us},
+//     runs[]: in order of time: rank, lane, kind, group (null on the CPU), name, nodes, start_us
+//     (from the start of the iteration), time_us, latency_us
+//   top_kernels[], top_ops[]: name, count, time_us, share
+void WriteReportMembers(const PredictionReport& report, const TraceStore& store, JsonWriter& json);
+
+// One JSON object, with no line end.
+std::string ReportJson(const PredictionReport& report, const TraceStore& store);
+
+}  // namespace foretrace

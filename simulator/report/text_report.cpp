@@ -1,0 +1,242 @@
+#include "simulator/report/text_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace foretrace {
+namespace {
+
+using Align = TextTable::Align;
+using Column = TextTable::Column;
+
+std::string Us(SimTime time) { return fmt::format("{:.1f}", time.us()); }
+std::string Percent(double share) { return fmt::format("{:.1f}", share * 100); }
+
+class ReportPrinter {
+ public:
+  ReportPrinter(const PredictionReport& report, const TraceStore& store,
+                const TextReportOptions& options)
+      : report_(report), store_(store), options_(options) {
+    for (RankIndex r = 0; r < report.ranks.size(); ++r) shown_.push_back(r);
+    if (shown_.size() > options.max_ranks) {
+      std::stable_sort(shown_.begin(), shown_.end(), [&](RankIndex a, RankIndex b) {
+        return report.ranks[a].window.predicted() > report.ranks[b].window.predicted();
+      });
+      shown_.resize(options.max_ranks);
+      std::sort(shown_.begin(), shown_.end());
+    }
+  }
+
+  std::string Print() {
+    Head();
+    Iterations();
+    Ranks();
+    Streams();
+    Communicators();
+    Path();
+    Top("Kernels by device time, all ranks", report_.top.kernels);
+    Top("Framework ops by device time, all ranks", report_.top.ops);
+    return std::move(out_);
+  }
+
+ private:
+  int32_t RankNumber(RankIndex rank) const { return store_.ranks()[rank].info().rank; }
+  std::string Lane(RankIndex rank, LaneIndex lane) const {
+    return lane.valid() ? store_.ranks()[rank].lane_at(lane).label : "-";
+  }
+  void Heading(std::string_view text) {
+    out_ += options_.style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text)
+                                  : fmt::format("\n{}\n", text);
+  }
+  void Print(std::string_view heading, const TextTable& table) {
+    if (table.empty()) return;
+    Heading(heading);
+    out_ += table.Format(options_.style);
+  }
+  void More(size_t all, size_t shown, std::string_view what) {
+    if (all > shown) out_ += fmt::format("... and {} more {}\n", all - shown, what);
+  }
+
+  void Head() {
+    if (report_.synthetic) out_ += "SYNTHETIC traces: made by a generator, not measured.\n";
+    out_ += fmt::format("Iteration {}: {} us predicted", report_.iteration,
+                        Us(report_.iteration_time));
+    if (report_.recorded_time > SimTime()) {
+      out_ += fmt::format(", {} us recorded ({:+.2f} %)", Us(report_.recorded_time),
+                          (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
+    }
+    out_ += fmt::format("; baseline (busiest stream) {} us\n", Us(report_.baseline));
+    const auto shares = report_.SourceShares();
+    out_ += "Critical-path time by source:";
+    for (size_t i = 0; i < shares.size(); ++i) {
+      out_ += fmt::format(" {} {} %{}", Name(static_cast<EstimateSource>(i)), Percent(shares[i]),
+                          i + 1 < shares.size() ? "," : "\n");
+    }
+    for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
+  }
+
+  void Iterations() {
+    if (report_.iterations.size() < 2) return;
+    TextTable table({{"iteration"}, {"predicted us"}, {"recorded us"}, {"error %"},
+                     {"slowest rank"}});
+    for (const IterationSummary& i : report_.iterations) {
+      const bool recorded = i.recorded > SimTime();
+      table.AddRow({fmt::format("{}", i.number), Us(i.predicted), recorded ? Us(i.recorded) : "-",
+                    recorded ? fmt::format("{:+.2f}", (Share(i.predicted, i.recorded) - 1) * 100)
+                             : "-",
+                    fmt::format("{}", RankNumber(i.slowest))});
+    }
+    Print("Iterations (the slowest rank of each)", table);
+  }
+
+  void Ranks() {
+    TextTable table({{"rank"}, {"predicted us"}, {"recorded us"}, {"error %"}, {"blocked %"},
+                     {"busy %"}, {"comm us"}, {"exposed us"}, {"exposed transfer"},
+                     {"overlapped %"}});
+    for (RankIndex r : shown_) {
+      const RankSummary& rank = report_.ranks[r];
+      const OverlapSummary& overlap = report_.overlap[r];
+      const SimTime predicted = rank.window.predicted(), recorded = rank.window.recorded();
+      const bool known = recorded > SimTime();
+      table.AddRow(
+          {fmt::format("{}", RankNumber(r)), Us(predicted), known ? Us(recorded) : "-",
+           known ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100) : "-",
+           Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
+           Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
+           Percent(overlap.overlapped_share())});
+    }
+    Print("Ranks", table);
+    More(report_.ranks.size(), shown_.size(), "ranks, all faster");
+  }
+
+  // One table of the enumerators that some shown stream spends time on.
+  template <typename Enum, typename Times>
+  void StreamTable(std::string_view heading, Times times_of) {
+    constexpr auto kCount = static_cast<size_t>(Enum::kCount);
+    std::vector<size_t> used;
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto spends = [&](const StreamBreakdown& s) {
+        return Shown(s.rank) && times_of(s)[i] > SimTime();
+      };
+      if (std::any_of(report_.streams.begin(), report_.streams.end(), spends)) used.push_back(i);
+    }
+    std::vector<Column> columns = {{"rank"}, {"stream", Align::kLeft}};
+    for (size_t i : used) columns.push_back({std::string(Name(static_cast<Enum>(i)))});
+    for (Column& column : columns) Abbreviate(column.heading);
+    TextTable table(columns);
+    for (const StreamBreakdown& s : report_.streams) {
+      if (!Shown(s.rank)) continue;
+      std::vector<std::string> row = {fmt::format("{}", RankNumber(s.rank)), Lane(s.rank, s.lane)};
+      for (size_t i : used) {
+        row.push_back(Percent(Share(times_of(s)[i], report_.ranks[s.rank].window.predicted())));
+      }
+      table.AddRow(std::move(row));
+    }
+    Print(heading, table);
+  }
+
+  static void Abbreviate(std::string& heading) {
+    static constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+        {"embedding", "emb"},  {"convolution", "conv"}, {"attention", "attn"},
+        {"forward", "fwd"},    {"backward", "bwd"},     {"collective", "coll"},
+        {"program_order", "gap"}, {"none", "no work"}};
+    for (const auto& [word, abbreviation] : kShort) {
+      const size_t at = heading.find(word);
+      if (at != std::string::npos) heading.replace(at, word.size(), abbreviation);
+    }
+    std::replace(heading.begin(), heading.end(), '_', ' ');
+  }
+
+  bool Shown(RankIndex rank) const {
+    return std::binary_search(shown_.begin(), shown_.end(), rank);
+  }
+
+  void Streams() {
+    StreamTable<WorkGroup>("Streams: work, % of the iteration",
+                           [](const StreamBreakdown& s) { return s.work; });
+    StreamTable<WaitCause>("Streams: idle by what the next node waited for, % of the iteration",
+                           [](const StreamBreakdown& s) { return s.idle; });
+  }
+
+  void Communicators() {
+    TextTable table({{"group", Align::kLeft, true}, {"operation", Align::kLeft}, {"members"},
+                     {"count"}, {"MB"}, {"transfer us"}, {"wait us"}, {"worst us"},
+                     {"last: rank (times, caused us)", Align::kLeft, true}});
+    const size_t shown = std::min(options_.max_communicators, report_.communicators.size());
+    for (size_t i = 0; i < shown; ++i) {
+      const CommunicatorSummary& c = report_.communicators[i];
+      std::string last;
+      for (size_t k = 0; k < std::min<size_t>(3, c.latecomers.size()); ++k) {
+        const Latecomer& l = c.latecomers[k];
+        last += fmt::format("{}{} ({}, {:.0f})", k > 0 ? ", " : "", RankNumber(l.rank),
+                            l.times_last, l.caused_wait.us());
+      }
+      const std::string_view group = store_.strings().Get(c.group);
+      table.AddRow({group.empty() ? "(not declared)" : std::string(group),
+                    std::string(Name(c.operation)), fmt::format("{}", c.members),
+                    fmt::format("{}", c.count),
+                    fmt::format("{:.2f}", static_cast<double>(c.bytes.count()) * 1e-6),
+                    Us(c.transfer), Us(c.wait), Us(c.worst_wait), last});
+    }
+    Print("Communicators: wait is summed over members, worst is one member in one operation", table);
+    More(report_.communicators.size(), shown, "communicators");
+  }
+
+  void Path() {
+    const CriticalPath& path = report_.critical_path;
+    TextTable activities({{"activity", Align::kLeft}, {"us"}, {"%"}});
+    for (size_t i = 0; i < path.by_activity.size(); ++i) {
+      if (path.by_activity[i] == SimTime()) continue;
+      activities.AddRow({std::string(Name(static_cast<PathActivity>(i))), Us(path.by_activity[i]),
+                         Percent(Share(path.by_activity[i], path.total))});
+    }
+    Print(fmt::format("Critical path of rank {}: {} us in {} runs over {} ranks",
+                      RankNumber(path.end_rank), Us(path.total), path.runs.size(),
+                      std::count_if(path.by_rank.begin(), path.by_rank.end(),
+                                    [](SimTime t) { return t > SimTime(); })),
+          activities);
+    const std::vector<PathRun> longest = LongestRuns(path, options_.max_path_runs);
+    TextTable runs({{"rank"}, {"lane", Align::kLeft, true}, {"kind", Align::kLeft}, {"nodes"},
+                    {"start us"}, {"us"}, {"latency us"}, {"%"},
+                    {"mostly", Align::kLeft, true}});
+    for (const PathRun& run : longest) {
+      const std::string group =
+          run.group == WorkGroup::kCount ? "" : fmt::format("{}: ", Name(run.group));
+      runs.AddRow({fmt::format("{}", RankNumber(run.rank)), Lane(run.rank, run.lane),
+                   std::string(Name(run.kind)), fmt::format("{}", run.nodes),
+                   Us(run.start - path.runs.front().start), Us(run.time()), Us(run.latency),
+                   Percent(Share(run.time(), path.total)),
+                   fmt::format("{}{}", group, store_.strings().Get(run.name))});
+    }
+    Print("Its longest runs", runs);
+    More(path.runs.size(), longest.size(), "runs");
+  }
+
+  void Top(std::string_view heading, const std::vector<TopEntry>& entries) {
+    TextTable table({{"us"}, {"%"}, {"count"}, {"name", Align::kLeft, true}});
+    for (size_t i = 0; i < std::min(options_.max_top, entries.size()); ++i) {
+      const TopEntry& entry = entries[i];
+      const std::string_view name = store_.strings().Get(entry.name);
+      table.AddRow({Us(entry.time), Percent(entry.share), fmt::format("{}", entry.count),
+                    name.empty() ? "(no op known)" : std::string(name)});
+    }
+    Print(heading, table);
+  }
+
+  const PredictionReport& report_;
+  const TraceStore& store_;
+  const TextReportOptions& options_;
+  std::vector<RankIndex> shown_;  // ascending
+  std::string out_;
+};
+
+}  // namespace
+
+std::string TextReport(const PredictionReport& report, const TraceStore& store,
+                       const TextReportOptions& options) {
+  return ReportPrinter(report, store, options).Print();
+}
+
+}  // namespace foretrace

@@ -1,0 +1,96 @@
+#include "simulator/report/text_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/check.h"
+#include "simulator/base/utf8.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kGap = 2;
+constexpr size_t kLeastFlexible = 16;
+
+bool Continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// Byte offset of character `index`.
+size_t Offset(std::string_view text, size_t index) {
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if (Continues(text[at])) continue;
+    if (index-- == 0) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+size_t DisplayWidth(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(),
+                                           [](char c) { return !Continues(c); }));
+}
+
+std::string Shorten(std::string_view text, size_t width) {
+  const size_t length = DisplayWidth(text);
+  if (length <= width) return std::string(text);
+  constexpr std::string_view kDots = "...";
+  if (width <= kDots.size()) return std::string(kDots.substr(0, width));
+  const size_t kept = width - kDots.size();
+  // Kernel names differ at the front in kind and at the back in type.
+  const size_t tail = kept / 3;
+  std::string shortened(text.substr(0, Offset(text, kept - tail)));
+  shortened += kDots;
+  shortened += text.substr(Offset(text, length - tail));
+  return shortened;
+}
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  FORETRACE_CHECK(cells.size() == columns_.size());
+  for (std::string& cell : cells) {
+    cell = ValidUtf8(cell);
+    std::replace_if(
+        cell.begin(), cell.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  }
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::Format(const TextStyle& style) const {
+  std::vector<size_t> widths(columns_.size());
+  size_t total = 0;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    widths[c] = DisplayWidth(columns_[c].heading);
+    for (const auto& row : rows_) widths[c] = std::max(widths[c], DisplayWidth(row[c]));
+    total += widths[c] + (c > 0 ? kGap : 0);
+  }
+  for (size_t c = 0; c < columns_.size() && total > style.width; ++c) {
+    if (!columns_[c].flexible) continue;
+    const size_t least = std::min(widths[c], std::max(kLeastFlexible, DisplayWidth(
+                                                                           columns_[c].heading)));
+    const size_t cut = std::min(widths[c] - least, total - style.width);
+    widths[c] -= cut;
+    total -= cut;
+  }
+  const auto line = [&](const auto& cell_of) {
+    std::string text;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      if (c > 0) text.append(kGap, ' ');
+      const std::string cell = Shorten(cell_of(c), widths[c]);
+      const std::string padding(widths[c] - DisplayWidth(cell), ' ');
+      text += columns_[c].align == Align::kRight ? padding + cell : cell + padding;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  };
+  std::string out = line([&](size_t c) -> const std::string& { return columns_[c].heading; });
+  if (style.colour) out = "\x1b[1m" + out + "\x1b[0m";
+  out += '\n';
+  for (const auto& row : rows_) {
+    out += line([&](size_t c) -> const std::string& { return row[c]; });
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,37 @@
+#pragma once
+// The predicted run on a time axis, beside the recorded one.
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/report/event_table.h"
+
+namespace foretrace {
+
+struct TimelineOptions {
+  // Predicted instant at which a rank's CPU reaches what it did at a recorded instant; monotone per
+  // rank. Null: CPU ops are drawn around the runtime calls in them, ops without calls are left out.
+  std::function<SimTime(RankIndex, SimTime recorded)> predicted_cpu_time;
+  // Iterations per rank, to lay the first predicted over the first recorded one; empty: the earliest
+  // instants are laid over each other.
+  std::span<const std::vector<IterationWindow>> windows;
+  // Draw the recorded run beside the predicted one, where traces have times.
+  bool recorded = true;
+  std::vector<std::string> notes;
+};
+
+// Each rank is a process, "rank 3" with "rank 3 (recorded)" below it, its CPU threads and streams
+// are tracks. Work that overlaps on one stream goes on further tracks of that stream. Slices carry
+// category (cpu_op, annotation, runtime, kernel, memcpy, communication, wait), and on the device
+// their group of work and the source of their duration. Waits are slices of their own, named by
+// cause: in the gap before a node, within a blocked call, and within communication until its last
+// member arrives. Arrows go from launches to device work, and from the last member of a
+// communication to the others. Ranks whose trace was generated are marked "synthetic trace".
+// Errors of the file appear at writer.Close().
+void WriteTimeline(const EventTable& table, const TimelineOptions& options,
+                   TraceEventWriter& writer);
+
+}  // namespace foretrace
