@@ -37,8 +37,8 @@ std::string GroupTable(const TraceStore& store,
 
 std::string EncodeChakra(const TraceStore& store, const RankTrace& rank) {
   std::string bytes;
-  const auto numbers = chakra::NumberProcessGroups(store);
-  chakra::RankEncoder(store, rank, numbers, [&bytes](std::string_view part) {
+  const auto numbers = chakra_wire::NumberProcessGroups(store);
+  chakra_wire::RankEncoder(store, rank, numbers, [&bytes](std::string_view part) {
     bytes.append(part);
   }).EncodeAll();
   return bytes;
@@ -49,13 +49,13 @@ absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return InvalidInput("{}: cannot make the folder: {}", directory, error.message());
-  const auto numbers = chakra::NumberProcessGroups(store);
+  const auto numbers = chakra_wire::NumberProcessGroups(store);
   const auto path = [&](const std::string& suffix) {
     return (std::filesystem::path(directory) / (options.prefix + suffix)).string();
   };
   for (const RankTrace& rank : store.ranks()) {
     AtomicFile file(path(fmt::format(".{}.et", rank.info().rank)));
-    chakra::RankEncoder(store, rank, numbers, [&file](std::string_view part) {
+    chakra_wire::RankEncoder(store, rank, numbers, [&file](std::string_view part) {
       file.Append(part);
     }).EncodeAll();
     FORETRACE_RETURN_IF_ERROR(file.Commit());

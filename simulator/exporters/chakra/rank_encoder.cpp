@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-namespace foretrace::chakra {
+namespace foretrace::chakra_wire {
 namespace {
 
 // Version of the foretrace.* attributes (docs/format.md). The importer has the same.
@@ -338,4 +338,4 @@ void RankEncoder::AddTensors(NodeIndex n) {
   }
 }
 
-}  // namespace foretrace::chakra
+}  // namespace foretrace::chakra_wire

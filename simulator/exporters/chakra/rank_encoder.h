@@ -11,7 +11,7 @@
 #include "chakra.pb.h"
 #include "simulator/trace/rank_trace.h"
 
-namespace foretrace::chakra {
+namespace foretrace::chakra_wire {
 
 // Other tools want process groups that are named by numbers. Those that are keep their name; others
 // get the numbers after the greatest of those. Only groups that the job declares.
@@ -52,4 +52,4 @@ class RankEncoder {
   std::string buffer_;
 };
 
-}  // namespace foretrace::chakra
+}  // namespace foretrace::chakra_wire

@@ -1,0 +1,29 @@
+#pragma once
+// A subcommand of foretrace: options, help with examples, and what it does. To add one, write
+// cmd_<name>.cpp and add a line to commands.cpp.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace foretrace {
+
+// What a command needs to register itself. `run` is set by the subcommand that the user chose.
+struct CommandContext {
+  std::function<absl::Status()> run;
+};
+
+// Adds the subcommand to `app`. Its callback sets context.run; nothing is computed while parsing.
+using AddCommand = void (*)(CLI::App& app, CommandContext& context);
+
+void AddPredictCommand(CLI::App& app, CommandContext& context);
+void AddValidateCommand(CLI::App& app, CommandContext& context);
+void AddInspectCommand(CLI::App& app, CommandContext& context);
+void AddConvertCommand(CLI::App& app, CommandContext& context);
+
+// Formats the examples that every command's help ends with.
+std::string Examples(std::initializer_list<const char*> lines);
+
+}  // namespace foretrace

@@ -1,0 +1,67 @@
+// foretrace: predicts how long a distributed training iteration takes.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "simulator/cli/command.h"
+#include "simulator/cli/commands.h"
+
+namespace {
+
+// 0 success, 1 a defect in foretrace, 2 bad input, 3 a request that cannot be met.
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kFailedPrecondition: return 3;
+    case absl::StatusCode::kInternal: return 1;
+    default: return 2;
+  }
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Predicts how long a distributed training iteration takes, from traces.",
+               "foretrace");
+  app.set_version_flag("--version", std::string("foretrace ") + foretrace::kVersion);
+  app.require_subcommand(1);
+  app.fallthrough(false);
+  foretrace::CommandContext context;
+  for (const foretrace::AddCommand add : foretrace::AllCommands()) add(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr, "foretrace: error: {} (see foretrace --help)\n", e.what());
+    return 2;
+  }
+  const absl::Status status = context.run();
+  if (!status.ok()) {
+    std::string message(status.message());
+    for (char& c : message) {
+      if (c == '\n' || c == '\r') c = ' ';
+    }
+    fmt::print(stderr, "foretrace: error: {}\n", message);
+  }
+  return ExitCode(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "foretrace: error: out of memory\n");
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "foretrace: internal error: {}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,27 @@
+#pragma once
+// Compares a prediction with what its traces recorded.
+
+#include <cstdint>
+#include <vector>
+
+#include "simulator/engine/replay.h"
+
+namespace foretrace {
+
+struct StepError {
+  int64_t step = 0;
+  uint32_t rank_index = 0;
+  SimTime measured;
+  SimTime predicted;
+  double error = 0;  // signed fraction
+  // CPU time in blocking calls, as a share of the predicted step.
+  double blocked_share = 0;
+  // Distance of device starts, relative to the step's begin, between prediction and recording.
+  double kernel_start_median_us = 0;
+  double kernel_start_p90_us = 0;
+  bool partial = false;  // work was in flight when the recording began
+};
+
+std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& prediction);
+
+}  // namespace foretrace

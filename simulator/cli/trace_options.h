@@ -1,0 +1,60 @@
+#pragma once
+// Options shared by the commands that read traces and simulate them.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/compile.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+struct TraceOptions {
+  std::vector<std::string> paths;
+  bool strict = false;
+  std::string process_groups;
+  int jobs = 0;  // 0: one per processor
+
+  // `positional`: TRACES arguments; else --trace PATH, which may be repeated.
+  void Register(CLI::App& command, bool positional);
+  absl::StatusOr<TraceStore> Load() const;
+};
+
+struct SimulationOptions {
+  std::string semantics = "full";
+  std::vector<std::string> without;
+  bool aligned_start = false;
+  bool allow_missing_ranks = false;
+  std::string overheads = "recorded";
+  std::vector<std::string> what_if;
+  std::string platform;
+  std::string network = "fitted";
+  std::string durations = "recorded";
+
+  void Register(CLI::App& command);
+};
+
+// Everything a simulation needs, built from the options; owns the models.
+class SimulationSetup {
+ public:
+  static absl::StatusOr<SimulationSetup> Make(const SimulationOptions& options,
+                                              const TraceStore& store);
+  const CompileOptions& compile() const { return compile_; }
+  CompileOptions& compile() { return compile_; }
+  NetworkModel* network() const { return network_.get(); }
+  // Statements about what the figures rest on, printed with them.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  CompileOptions compile_;
+  std::unique_ptr<CostModel> durations_;
+  std::unique_ptr<OverheadModel> overheads_;
+  std::unique_ptr<DurationEdit> edit_;
+  std::unique_ptr<NetworkModel> network_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace foretrace
