@@ -2,9 +2,12 @@
 
 namespace foretrace {
 
+// Formats with a mark in their content come first; Chakra files have none.
 std::vector<std::unique_ptr<Importer>> AllImporters() {
   std::vector<std::unique_ptr<Importer>> importers;
   importers.push_back(MakeKinetoImporter());
+  importers.push_back(MakePytorchEtImporter());
+  importers.push_back(MakeChakraImporter());
   return importers;
 }
 

@@ -95,6 +95,19 @@ void RankTraceBuilder::SetComm(NodeIndex node, const CommAttr& attr,
   trace_.comm_.emplace_back(node.value, stored);
 }
 
+void RankTraceBuilder::ReplaceComm(size_t position, const CommAttr& attr,
+                                   std::span<const int64_t> in_splits,
+                                   std::span<const int64_t> out_splits) {
+  const NodeIndex node(trace_.comm_[position].first);
+  SetComm(node, attr, in_splits, out_splits);
+  trace_.comm_[position].second = trace_.comm_.back().second;
+  trace_.comm_.pop_back();
+}
+
+void RankTraceBuilder::DropTensors(const std::vector<bool>& drop) {
+  std::erase_if(pending_tensors_, [&drop](const PendingTensor& t) { return drop[t.node]; });
+}
+
 void RankTraceBuilder::SetSync(NodeIndex node, const SyncAttr& attr) {
   trace_.sync_.emplace_back(node.value, attr);
 }

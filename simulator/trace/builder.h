@@ -51,6 +51,14 @@ class RankTraceBuilder {
   NodeKind kind(NodeIndex node) const { return trace_.kind_[node.value]; }
   std::string_view name(NodeIndex node) const { return strings_->Get(trace_.name_[node.value]); }
   std::span<const Lane> lanes() const { return trace_.lanes_; }
+  NodeIndex launcher(NodeIndex node) const { return NodeIndex(trace_.launcher_[node.value]); }
+  // Communication attributes set so far, in order of setting.
+  std::span<const std::pair<uint32_t, CommAttr>> comms() const { return trace_.comm_; }
+  // Replaces entry `position` of comms().
+  void ReplaceComm(size_t position, const CommAttr& attr, std::span<const int64_t> in_splits,
+                   std::span<const int64_t> out_splits);
+  // Takes away the tensors of every node n with drop[n].
+  void DropTensors(const std::vector<bool>& drop);
   void SetLauncher(NodeIndex node, NodeIndex call);
   void SetComm(NodeIndex node, const CommAttr& attr, std::span<const int64_t> in_splits = {},
                std::span<const int64_t> out_splits = {});

@@ -5,7 +5,6 @@
 namespace foretrace::kineto {
 namespace {
 
-constexpr int kMaxDepth = 200;
 // Metadata beside the events is small; 64 MiB is room for the groups of 100,000 ranks.
 constexpr size_t kMaxCapture = size_t{64} << 20;
 constexpr size_t kMaxDims = 1 << 20;  // numbers in one event's "Input Dims"
@@ -57,19 +56,13 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"Concrete Inputs", {Target::kConcrete, Field::kCount}}};
 }
 
-EventReader::EventReader(const std::string& source, EventSink& sink)
+EventReader::EventReader(const std::string& source, json::Reader& reader, EventSink& sink)
     : source_(source),
+      reader_(reader),
       sink_(sink),
       event_keys_(EventKeys()),
       argument_keys_(ArgumentKeys()),
       writer_(captured_) {}
-
-bool EventReader::Descend() {
-  stream_->MarkToken();
-  if (++depth_ <= kMaxDepth) return true;
-  return Fail(InvalidInput("{}: JSON nested deeper than {} levels at byte {}", source_, kMaxDepth,
-                           stream_->Tell()));
-}
 
 bool EventReader::Skip() {
   resume_ = mode_;
@@ -103,13 +96,12 @@ bool EventReader::EndCaptured() {
   return status.ok() || Fail(std::move(status));
 }
 
-bool EventReader::Key(const char* text, rapidjson::SizeType length, bool) {
-  stream_->MarkToken();
-  const std::string_view key(text, length);
+bool EventReader::Key(std::string_view key) {
   if (mode_ == Mode::kArgs || mode_ == Mode::kEvent) {
     const KeyTable& table = mode_ == Mode::kArgs ? argument_keys_ : event_keys_;
     const auto it = table.find(key);
     key_ = it != table.end() ? it->second : KeyMeaning{};
+    if (it == table.end()) reader_.SkipValue();
   } else if (mode_ == Mode::kRoot) {
     key_ = {};
     if (key == "traceEvents") {
@@ -118,16 +110,17 @@ bool EventReader::Key(const char* text, rapidjson::SizeType length, bool) {
                key == "baseTimeNanoseconds") {
       key_.target = Target::kCapture;
       header_key_ = key;
+    } else {
+      reader_.SkipValue();
     }
   } else if (mode_ == Mode::kCapture) {
-    writer_.Key(text, length);
+    writer_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
     if (captured_.GetSize() > kMaxCapture) return EndCaptured();
   }
   return true;
 }
 
 bool EventReader::StartObject() {
-  if (!Descend()) return false;
   switch (mode_) {
     case Mode::kSkip: ++skip_depth_; return true;
     case Mode::kCapture: ++inner_depth_; writer_.StartObject(); return true;
@@ -141,7 +134,7 @@ bool EventReader::StartObject() {
       event_.Clear();
       event_.duplicate = false;
       ++event_.index;
-      event_.offset = static_cast<int64_t>(stream_->Tell()) - 1;
+      event_.offset = reader_.offset();
       return true;
     case Mode::kEvent:
       if (key_.target != Target::kArgs) return Skip();
@@ -151,8 +144,7 @@ bool EventReader::StartObject() {
   }
 }
 
-bool EventReader::EndObject(rapidjson::SizeType) {
-  --depth_;
+bool EventReader::EndObject() {
   switch (mode_) {
     case Mode::kSkip:
       if (--skip_depth_ == 0) mode_ = resume_;
@@ -169,7 +161,6 @@ bool EventReader::EndObject(rapidjson::SizeType) {
 }
 
 bool EventReader::StartArray() {
-  if (!Descend()) return false;
   switch (mode_) {
     case Mode::kSkip: ++skip_depth_; return true;
     case Mode::kCapture: ++inner_depth_; writer_.StartArray(); return true;
@@ -181,7 +172,7 @@ bool EventReader::StartArray() {
       if (key_.target == Target::kEvents) {
         if (saw_events_) {
           return Fail(InvalidInput("{}: a second \"traceEvents\" at byte {}", source_,
-                                   stream_->Tell()));
+                                   reader_.offset()));
         }
         mode_ = Mode::kEvents;
         saw_events_ = true;
@@ -214,8 +205,7 @@ bool EventReader::StartArray() {
   }
 }
 
-bool EventReader::EndArray(rapidjson::SizeType) {
-  --depth_;
+bool EventReader::EndArray() {
   switch (mode_) {
     case Mode::kSkip:
       if (--skip_depth_ == 0) mode_ = resume_;
@@ -275,7 +265,6 @@ bool EventReader::SetField(std::string_view text) {
 }
 
 bool EventReader::Scalar(std::string_view text, bool is_string) {
-  stream_->MarkToken();
   switch (mode_) {
     case Mode::kSkip: return true;
     case Mode::kEvent:

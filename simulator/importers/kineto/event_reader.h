@@ -1,5 +1,5 @@
 #pragma once
-// SAX handler that turns a Kineto document into events.
+// Turns a Kineto document into events.
 
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "simulator/importers/json/sax_reader.h"
+#include "simulator/importers/json/reader.h"
 #include "simulator/importers/kineto/event.h"
 
 namespace foretrace::kineto {
@@ -24,33 +24,23 @@ class EventSink {
   virtual absl::Status OnHeader(std::string_view key, std::string_view json_text) = 0;
 };
 
-class EventReader {
+class EventReader : public json::Handler {
  public:
-  EventReader(const std::string& source, EventSink& sink);
+  // `reader` is the parser that will drive this handler.
+  EventReader(const std::string& source, json::Reader& reader, EventSink& sink);
 
-  void SetStream(json::ChunkStream* stream) { stream_ = stream; }
-  const absl::Status& status() const { return status_; }
   bool saw_events() const { return saw_events_; }
 
-  // RapidJSON's handler concept.
-  bool Null() { return Scalar("", false); }
-  bool Bool(bool value) { return Scalar(value ? "true" : "false", false); }
-  bool Int(int) { return true; }
-  bool Uint(unsigned) { return true; }
-  bool Int64(int64_t) { return true; }
-  bool Uint64(uint64_t) { return true; }
-  bool Double(double) { return true; }
-  bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
-    return Scalar({text, length}, false);
+  bool Key(std::string_view key) override;
+  bool String(std::string_view text) override { return Scalar(text, true); }
+  bool Literal(std::string_view text) override {
+    return Scalar(text == "null" ? std::string_view() : text, false);
   }
-  bool String(const char* text, rapidjson::SizeType length, bool) {
-    return Scalar({text, length}, true);
-  }
-  bool Key(const char* text, rapidjson::SizeType length, bool);
-  bool StartObject();
-  bool EndObject(rapidjson::SizeType);
-  bool StartArray();
-  bool EndArray(rapidjson::SizeType);
+  bool StartObject() override;
+  bool EndObject() override;
+  bool StartArray() override;
+  bool EndArray() override;
+  const absl::Status& status() const override { return status_; }
 
  private:
   enum class Mode : uint8_t {
@@ -72,7 +62,6 @@ class EventReader {
   }
   bool Scalar(std::string_view text, bool is_string);
   bool SetField(std::string_view text);
-  bool Descend();
   bool Skip();
   void BeginCapture(bool object);
   bool EndCaptured();
@@ -80,14 +69,13 @@ class EventReader {
   void EndDimsArray();
 
   const std::string& source_;
+  json::Reader& reader_;
   EventSink& sink_;
   const KeyTable event_keys_;
   const KeyTable argument_keys_;
-  json::ChunkStream* stream_ = nullptr;
   absl::Status status_;
   Mode mode_ = Mode::kStart;
   Mode resume_ = Mode::kStart;  // after a skipped or captured value
-  int depth_ = 0;               // of open objects and arrays
   int inner_depth_ = 0;         // within the mode's own value
   int skip_depth_ = 0;
   KeyMeaning key_;

@@ -27,9 +27,10 @@ class KinetoImporter : public Importer {
   absl::StatusOr<ImportedFile> Import(ByteSource& input, const std::string& source,
                                       const ImportOptions& options) const override {
     kineto::Converter converter(source, options);
-    kineto::EventReader reader(source, converter);
-    FORETRACE_RETURN_IF_ERROR(json::Parse(input, reader));
-    if (!reader.saw_events()) return InvalidInput("{}: no \"traceEvents\" in the file", source);
+    json::Reader reader(input);
+    kineto::EventReader events(source, reader, converter);
+    FORETRACE_RETURN_IF_ERROR(reader.Parse(events));
+    if (!events.saw_events()) return InvalidInput("{}: no \"traceEvents\" in the file", source);
     return converter.Finish();
   }
 };
