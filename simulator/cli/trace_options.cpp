@@ -47,9 +47,9 @@ void SimulationOptions::Register(CLI::App& command) {
       ->check(CLI::IsMember({"full", "algorithm1"}))
       ->capture_default_str();
   command.add_option("--without", without,
-                     "leave ingredients out: rank-sync, stream-sync, cpu, blocking")
+                     "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention")
       ->delimiter(',')
-      ->check(CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking"}));
+      ->check(CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking", "contention"}));
   command.add_flag("--aligned-start", aligned_start,
                    "start all ranks together instead of with their recorded skew");
   command.add_flag("--allow-missing-ranks", allow_missing_ranks,
@@ -69,6 +69,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
     if (ingredient == "stream-sync") compile.stream_sync = false;
     if (ingredient == "cpu") compile.cpu = false;
     if (ingredient == "blocking") compile.blocking = false;
+    if (ingredient == "contention") compile.contention = false;
   }
   compile.aligned_start = options.aligned_start;
   compile.allow_missing_ranks = options.allow_missing_ranks;

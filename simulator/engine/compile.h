@@ -49,6 +49,9 @@ struct CompileOptions {
   bool stream_sync = true;
   bool cpu = true;
   bool blocking = true;
+  // Kernels wait while kernels of other streams still have blocks to place, where the trace knows
+  // how many waves of blocks each has.
+  bool contention = true;
   // Start all ranks together instead of with their recorded skew.
   bool aligned_start = false;
   // Simulate what is there; collectives with absent members keep their recorded durations.

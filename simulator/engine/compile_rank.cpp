@@ -61,6 +61,7 @@ void RankCompiler::CompileRecorded() {
   out_.report.sync = std::move(sync);
   for (size_t t = 0; t < timelines.size(); ++t) AddTimeline(timelines[t], t == 0);
   AddStreams();
+  FindContention();
   AddWaits(timelines);
   FindIterations();
 }
@@ -165,9 +166,21 @@ uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime prev
                                                                  recorded_begin_));
   }
   if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
+  SetOccupancy(node, item);
   out_.item_of[node.value] = index;
   program.items.push_back(item);
   return index;
+}
+
+// Blocks of a kernel are placed wave by wave; other streams find room when its last wave starts.
+void RankCompiler::SetOccupancy(NodeIndex node, Item& item) {
+  const NodeKind kind = rank_.kind(node);
+  if (kind == NodeKind::kMemcpy) return;
+  item.needs_room = true;
+  const WorkAttr* work = rank_.work(node);
+  if (kind != NodeKind::kKernel || work == nullptr || work->waves_milli <= 1000) return;
+  const double share = 1.0 - 1000.0 / static_cast<double>(work->waves_milli);
+  item.placement_share = static_cast<uint16_t>(share * 65535.0);
 }
 
 void RankCompiler::AddStreams() {
@@ -193,6 +206,24 @@ void RankCompiler::AddStreams() {
     if (program.items[lane.begin].issuer != kNoItem) program.items[lane.begin].lead = SimTime();
     program.lanes.back().end = static_cast<uint32_t>(program.items.size());
   }
+}
+
+// Contention needs at least two streams, and a kernel that fills the device.
+void RankCompiler::FindContention() {
+  if (!options_.contention) return;
+  RankProgram& program = out_.program;
+  size_t streams = 0;
+  bool fills = false;
+  for (const LaneProgram& lane : program.lanes) {
+    if (lane.cpu) continue;
+    bool needs_room = false;
+    for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      needs_room = needs_room || program.items[i].needs_room;
+      fills = fills || program.items[i].placement_share > 0;
+    }
+    if (needs_room) ++streams;
+  }
+  program.contention = fills && streams > 1;
 }
 
 void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {

@@ -32,6 +32,8 @@ class RankCompiler {
   void AddOpAnchors();
   void AddStreams();
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
+  void SetOccupancy(NodeIndex node, Item& item);
+  void FindContention();
   SimTime DeviceDuration(NodeIndex node, Item& item);
   void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
   void FindIterations();

@@ -48,6 +48,8 @@ struct RankState {
   std::vector<uint32_t> consumers_begin;
   std::vector<Consumer> consumers;
   std::vector<LaneState> lanes;
+  // By lane: until when the work that runs there still has blocks to place.
+  std::vector<SimTime> placing_until;
 };
 
 class DataflowRun {
@@ -115,6 +117,7 @@ class DataflowRun {
     state.pending.assign(items, 0);
     state.end_pending.assign(items, 0);
     state.lanes.resize(rank.lanes.size());
+    state.placing_until.assign(rank.lanes.size(), SimTime::Min());
     std::vector<std::pair<uint32_t, Consumer>> edges;
     for (uint32_t i = 0; i < items; ++i) {
       const Item& item = rank.items[i];
@@ -151,6 +154,12 @@ class DataflowRun {
   absl::Status OnReady(SimTime now, uint32_t r, uint32_t i) {
     RankState& rank = ranks_[r];
     const uint32_t lane = program_.ranks[r].items[i].lane;
+    if (const SimTime room = RoomAt(now, r, i); room > now) {
+      // Blocks are placed in the order in which kernels came to the device, so what comes to wait
+      // here keeps its place before work that becomes ready later.
+      queue_.Push(room, 1, {r, i, Happening::kReady});
+      return absl::OkStatus();
+    }
     if (Exclusive(program_.ranks[r].lanes[lane])) {
       LaneState& state = rank.lanes[lane];
       if (state.busy) {
@@ -163,10 +172,26 @@ class DataflowRun {
     return Begin(now, r, i);
   }
 
+  // When the other streams' kernels have placed their blocks.
+  SimTime RoomAt(SimTime now, uint32_t r, uint32_t i) const {
+    const RankProgram& program = program_.ranks[r];
+    const Item& item = program.items[i];
+    if (!program.contention || !item.needs_room) return now;
+    SimTime room = now;
+    for (uint32_t l = 0; l < program.lanes.size(); ++l) {
+      if (l != item.lane) room = std::max(room, ranks_[r].placing_until[l]);
+    }
+    return room;
+  }
+
   absl::Status Begin(SimTime now, uint32_t r, uint32_t i) {
     RankState& rank = ranks_[r];
     const Item& item = program_.ranks[r].items[i];
     rank.schedule.start[i] = now;
+    if (item.placement_share > 0) {
+      rank.placing_until[item.lane] =
+          now + item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
+    }
     Notify(r, i, now, true);
     if (item.kind == ItemKind::kComm && !item.eager) {
       FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(item.meeting, now));

@@ -49,6 +49,11 @@ struct Item {
   ItemKind kind = ItemKind::kCall;
   EstimateSource source = EstimateSource::kRecorded;
   bool eager = false;  // kComm: takes part without waiting
+  // Device work: the share of its duration after which its last blocks are placed and work of other
+  // streams can start, in 1/65536; 0: it leaves room from the start.
+  uint16_t placement_share = 0;
+  // Needs multiprocessors: waits while work of another stream still has blocks to place.
+  bool needs_room = false;
 };
 
 struct LaneProgram {
@@ -77,6 +82,8 @@ struct RankProgram {
   std::vector<LaneProgram> lanes;
   std::vector<IterationItems> iterations;
   SimTime start;  // when the rank begins: its skew against the first
+  // Streams of the device contend for multiprocessors (Item::placement_share).
+  bool contention = false;
   uint32_t waits_end(uint32_t item) const {
     return item + 1 < items.size() ? items[item + 1].waits_begin
                                    : static_cast<uint32_t>(waits.size());

@@ -74,10 +74,13 @@ struct SyncAttr {
   LaneIndex waits_for_stream;
 };
 
-// Declared work of a node; recorded from symbolic traces.
+// Work of a node, as declared or recorded.
 struct WorkAttr {
   Flop flop;
   Bytes bytes;
+  // Kernels: how many times over its blocks fill the device, in thousandths; 0 unknown. More than
+  // one wave means that blocks queue up.
+  uint32_t waves_milli = 0;
 };
 
 struct Dependency {

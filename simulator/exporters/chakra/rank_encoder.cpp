@@ -278,6 +278,7 @@ void RankEncoder::AddWork(NodeIndex n) {
   // Doubles hold whole numbers exactly up to here.
   if (whole != flop || flop > 0x1p53) Attribute(node_, "foretrace.flop")->set_double_val(flop);
   Attribute(node_, "tensor_size")->set_uint64_val(static_cast<uint64_t>(work->bytes.count()));
+  if (work->waves_milli > 0) Attribute(node_, "foretrace.waves")->set_int64_val(work->waves_milli);
 }
 
 void RankEncoder::AddGroup(StringId group) {

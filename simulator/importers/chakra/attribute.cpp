@@ -62,6 +62,7 @@ constexpr KeyName kOwnKeys[] = {
     {"splits_out", AttributeKey::kSplitsOut},
     {"sync", AttributeKey::kSync},
     {"flop", AttributeKey::kFlop},
+    {"waves", AttributeKey::kWaves},
     {"format", AttributeKey::kFormat},
     {"rank", AttributeKey::kRank},
     {"world_size", AttributeKey::kWorldSize},

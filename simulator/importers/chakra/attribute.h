@@ -48,6 +48,7 @@ enum class AttributeKey : uint8_t {
   kSplitsOut,
   kSync,
   kFlop,
+  kWaves,
   kTensors,
 };
 

@@ -76,6 +76,7 @@ bool SetAttribute(Node& node, AttributeKey key, const AttributeValue& value) {
     case AttributeKey::kSplitsOut: node.own_splits_out = value; return true;
     case AttributeKey::kSync: node.own_sync = value; return true;
     case AttributeKey::kFlop: node.own_flop = value; return true;
+    case AttributeKey::kWaves: node.own_waves = value; return true;
     case AttributeKey::kTensors: node.own_tensors = value; return true;
     default: return false;
   }

@@ -39,7 +39,7 @@ struct Node {
   bool partial_dims = false;
   // Own attributes.
   AttributeValue own_node, own_deps, own_comm, own_comm_group, own_splits_in, own_splits_out,
-      own_sync, own_flop, own_tensors;
+      own_sync, own_flop, own_waves, own_tensors;
   // First attribute the importer does not know; empty when none.
   std::string_view unknown_attribute;
   int unknown_attributes = 0;

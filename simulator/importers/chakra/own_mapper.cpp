@@ -123,7 +123,12 @@ absl::Status OwnMapper::AddRow(const Node& node) {
     }
     // Negated, so that NaN is refused.
     if (!(flop >= 0 && flop < 1e30) || bytes < 0) return Malformed(node, "num_ops");
-    builder_.SetWork(index, {Flop(flop), Bytes(bytes)});
+    int64_t waves = 0;
+    if (node.own_waves.kind != AttributeValue::Kind::kNone &&
+        (!node.own_waves.AsInteger(waves) || waves < 0 || waves > UINT32_MAX)) {
+      return Malformed(node, "foretrace.waves");
+    }
+    builder_.SetWork(index, {Flop(flop), Bytes(bytes), static_cast<uint32_t>(waves)});
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/importers/kineto/occupancy.h"
 
 namespace foretrace::kineto {
 namespace {
@@ -220,7 +221,9 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
   if (collective) {
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
-    builder_->SetWork(node, {Flop(), Bytes(*bytes)});
+    builder_->SetWork(node, {Flop(), Bytes(*bytes), 0});
+  } else if (const uint32_t waves = KernelWavesMilli(event); waves > 0) {
+    builder_->SetWork(node, {Flop(), Bytes(), waves});
   }
   return absl::OkStatus();
 }

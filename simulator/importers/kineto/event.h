@@ -46,6 +46,10 @@ enum class Field : uint8_t {
   kDestinationRank,    // args."Dst Rank"
   kRootRank,           // args."Root Rank"
   kSequence,           // args."Seq"
+  kBlocksPerSm,        // args."blocks per SM"
+  kWarpsPerSm,         // args."warps per SM"
+  kRegisters,          // args."registers per thread"
+  kSharedMemory,       // args."shared memory"
   kCount,
 };
 

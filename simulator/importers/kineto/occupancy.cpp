@@ -1,0 +1,35 @@
+#include "simulator/importers/kineto/occupancy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace foretrace::kineto {
+namespace {
+
+double Real(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0.0;
+}
+
+}  // namespace
+
+uint32_t KernelWavesMilli(const Event& event) {
+  const double blocks = Real(event.Text(Field::kBlocksPerSm));
+  const double warps = Real(event.Text(Field::kWarpsPerSm));
+  if (!(blocks > 0) || !(warps > 0) || !std::isfinite(blocks) || !std::isfinite(warps)) return 0;
+  const double warps_per_block = std::max(1.0, std::round(warps / blocks));
+  double resident = std::min(32.0, std::floor(64.0 / warps_per_block));
+  const double registers = Real(event.Text(Field::kRegisters));
+  if (registers > 0) {
+    resident = std::min(resident, std::floor(65536.0 / (registers * 32.0 * warps_per_block)));
+  }
+  const double shared = Real(event.Text(Field::kSharedMemory));
+  if (shared > 0) resident = std::min(resident, std::floor(96.0 * 1024.0 / shared));
+  resident = std::max(resident, 1.0);
+  return static_cast<uint32_t>(std::clamp(std::round(1000.0 * blocks / resident), 1.0, 4e9));
+}
+
+}  // namespace foretrace::kineto
