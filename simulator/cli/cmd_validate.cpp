@@ -34,8 +34,9 @@ absl::Status Validate(const ValidateOptions& options) {
   }
   for (size_t r = 0; r < prediction.job.reports.size(); ++r) {
     const RankCompileReport& report = prediction.job.reports[r];
-    fmt::print("rank {} launch {:.2f} ({}) gap {:.2f} ({}) event {:.2f} ({}) unexplained {} queue {} unlaunched {} offset {:.1f} skew {:.1f}\n",
-               r, report.latencies.launch.us(), report.latencies.launch_samples,
+    for (size_t c = 0; c < kLaunchClasses; ++c) fmt::print("launch[{}] {:.2f} ({}) ", c, report.latencies.launch[c].us(), report.latencies.launch_samples[c]);
+    fmt::print("rank {} gap {:.2f} ({}) event {:.2f} ({}) unexplained {} queue {} unlaunched {} offset {:.1f} skew {:.1f}\n",
+               r,
                report.latencies.gap.us(), report.latencies.gap_samples, report.latencies.event.us(),
                report.latencies.event_samples, report.unexplained_blocks, report.queue_full_launches,
                report.unlaunched_device_nodes, report.clock_offset.us(), report.start_skew.us());

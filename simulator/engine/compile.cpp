@@ -126,8 +126,15 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   }
   std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
   job.cpu_anchors.resize(store.ranks().size());
+  std::vector<std::unique_ptr<RankAnalysis>> analyses;
+  LatencyMeter meter;
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    RankCompiler compiler(store, r, options);
+    analyses.push_back(std::make_unique<RankAnalysis>(store, r));
+    if (!job.symbolic) meter.Add(store.ranks()[r], analyses[r]->sync);
+  }
+  const Latencies latencies = options.latencies.value_or(meter.Measure());
+  for (uint32_t r = 0; r < store.ranks().size(); ++r) {
+    RankCompiler compiler(store, r, options, *analyses[r], latencies);
     FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];

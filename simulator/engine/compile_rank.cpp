@@ -20,9 +20,20 @@ std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeInd
                      store.name(rank, node).substr(0, 60));
 }
 
-RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options)
-    : store_(store), rank_(store.ranks()[rank]), options_(options),
-      index_(rank_, store.strings()) {}
+RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank)
+    : index(store.ranks()[rank], store.strings()) {
+  const RankTrace& trace = store.ranks()[rank];
+  if (!trace.info().has_times) return;
+  order = FindIssueOrder(trace);
+  sync = InferSync(trace, index, order);
+}
+
+RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
+                           RankAnalysis& analysis, const Latencies& latencies)
+    : store_(store), rank_(store.ranks()[rank]), options_(options), analysis_(analysis),
+      index_(analysis.index) {
+  out_.report.latencies = latencies;
+}
 
 absl::StatusOr<CompiledRank> RankCompiler::Run() {
   out_.item_of.assign(rank_.size(), kNoItem);
@@ -45,9 +56,8 @@ absl::StatusOr<CompiledRank> RankCompiler::Run() {
 }
 
 void RankCompiler::CompileRecorded() {
-  const IssueOrder order = FindIssueOrder(rank_);
-  RankSync sync = InferSync(rank_, index_, order);
-  out_.report.latencies = options_.latencies.value_or(MeasureLatencies(rank_, sync));
+  const IssueOrder& order = analysis_.order;
+  RankSync& sync = analysis_.sync;
   std::vector<CpuTimelinePoints> timelines;
   if (order.timelines.empty()) {
     CpuTimeline marks_only;
@@ -154,8 +164,7 @@ uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime prev
   const NodeIndex call = rank_.launcher(node);
   if (call.valid() && out_.item_of[call.value] != kNoItem) {
     item.issuer = out_.item_of[call.value];
-    item.issue_lag = out_.report.latencies.launch;
-    // A blocking or staged copy starts within its call like any other.
+    item.issue_lag = out_.report.latencies.launch_of(LaunchClassOf(rank_, node));
   } else {
     // In flight when the recording began, or its launch was not recorded: keep its recorded gap.
     ++out_.report.unlaunched_device_nodes;

@@ -17,9 +17,19 @@ struct CompiledRank {
   std::vector<NodeIndex> missing;
 };
 
+// What is inferred from one rank's recording.
+struct RankAnalysis {
+  RankAnalysis(const TraceStore& store, uint32_t rank);
+  DeviceIndex index;
+  IssueOrder order;
+  RankSync sync;
+};
+
 class RankCompiler {
  public:
-  RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options);
+  // `analysis` is used up; `latencies` are those of the platform.
+  RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
+               RankAnalysis& analysis, const Latencies& latencies);
   absl::StatusOr<CompiledRank> Run();
 
  private:
@@ -41,8 +51,9 @@ class RankCompiler {
   const TraceStore& store_;
   const RankTrace& rank_;
   const CompileOptions& options_;
+  RankAnalysis& analysis_;
+  const DeviceIndex& index_;
   CompiledRank out_;
-  DeviceIndex index_;
   SimTime recorded_begin_;
   // Waits in order of item; merged into the program once all are known.
   std::vector<std::pair<uint32_t, ItemWait>> waits_;

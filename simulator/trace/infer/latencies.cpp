@@ -6,11 +6,11 @@
 namespace foretrace {
 namespace {
 
-constexpr size_t kEnough = 20;
+constexpr size_t kEnough = 5;
 constexpr SimTime kIdle = SimTime::FromNs(5'000);
 constexpr SimTime kLongest = SimTime::FromNs(50'000);
 
-SimTime Median(std::vector<int64_t>& values) {
+SimTime Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return SimTime::FromPs(*middle);
@@ -18,7 +18,7 @@ SimTime Median(std::vector<int64_t>& values) {
 
 // The mean of all but the largest tenth: sums over thousands of gaps must come out right, and the
 // largest hide waits that are not gaps.
-SimTime TrimmedMean(std::vector<int64_t>& values) {
+SimTime TrimmedMean(std::vector<int64_t> values) {
   std::sort(values.begin(), values.end());
   const size_t kept = values.size() - values.size() / 10;
   __int128 sum = 0;
@@ -28,13 +28,26 @@ SimTime TrimmedMean(std::vector<int64_t>& values) {
 
 }  // namespace
 
-Latencies MeasureLatencies(const RankTrace& rank, const RankSync& sync) {
-  std::vector<int64_t> launch;
-  std::vector<int64_t> gap;
-  std::vector<int64_t> event;
+LaunchClass LaunchClassOf(const RankTrace& rank, NodeIndex device) {
+  switch (rank.kind(device)) {
+    case NodeKind::kMemset: return LaunchClass::kMemset;
+    case NodeKind::kMemcpy:
+      switch (rank.memcpy_kind(device)) {
+        case MemcpyKind::kHostToDevicePageable: return LaunchClass::kCopyFromPageable;
+        case MemcpyKind::kDeviceToHostPageable: return LaunchClass::kCopyToPageable;
+        default: return LaunchClass::kCopyPinned;
+      }
+    default: return LaunchClass::kKernel;
+  }
+}
+
+void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   std::vector<SimTime> stream_end(rank.lanes().size(), SimTime::Min());
   std::vector<bool> after_comm(rank.lanes().size(), false);
   auto edge = sync.device_edges.begin();
+  const auto sample = [](std::vector<int64_t>& samples, SimTime latency) {
+    if (latency >= SimTime() && latency < kLongest) samples.push_back(latency.ps());
+  };
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
     if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
@@ -54,28 +67,30 @@ Latencies MeasureLatencies(const RankTrace& rank, const RankSync& sync) {
     if (comm || !call.valid()) continue;
     const SimTime issued = rank.start(call);
     if (dependency > before && dependency > issued + kIdle) {
-      if (start - dependency < kLongest && start >= dependency) {
-        event.push_back((start - dependency).ps());
-      }
+      sample(event_, start - dependency);
     } else if (before > issued + kIdle + kIdle && !previous_comm) {
-      if (start - before < kLongest && start >= before) gap.push_back((start - before).ps());
+      sample(gap_, start - before);
     } else if ((before == SimTime::Min() || before + kIdle < issued) &&
-               rank.kind(n) == NodeKind::kKernel) {
-      if (start - issued < kLongest && start >= issued) launch.push_back((start - issued).ps());
+               (dependency == SimTime::Min() || dependency + kIdle < issued)) {
+      sample(launch_[static_cast<size_t>(LaunchClassOf(rank, n))], start - issued);
     }
   }
+}
+
+Latencies LatencyMeter::Measure() const {
   Latencies result;
-  if (launch.size() >= kEnough) {
-    result.launch_samples = static_cast<int64_t>(launch.size());
-    result.launch = Median(launch);
+  for (size_t c = 0; c < kLaunchClasses; ++c) {
+    if (launch_[c].size() < kEnough) continue;
+    result.launch_samples[c] = static_cast<int64_t>(launch_[c].size());
+    result.launch[c] = Median(launch_[c]);
   }
-  if (gap.size() >= kEnough) {
-    result.gap_samples = static_cast<int64_t>(gap.size());
-    result.gap = TrimmedMean(gap);
+  if (gap_.size() >= kEnough) {
+    result.gap_samples = static_cast<int64_t>(gap_.size());
+    result.gap = TrimmedMean(gap_);
   }
-  if (event.size() >= kEnough / 4) {
-    result.event_samples = static_cast<int64_t>(event.size());
-    result.event = Median(event);
+  if (event_.size() >= kEnough) {
+    result.event_samples = static_cast<int64_t>(event_.size());
+    result.event = Median(event_);
   }
   return result;
 }
