@@ -1,6 +1,94 @@
+#include <memory>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/output.h"
+#include "simulator/cli/run.h"
+#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/report/report_json.h"
+#include "simulator/report/text_report.h"
+#include "simulator/report/timeline.h"
+
 namespace foretrace {
-void AddPredictCommand(CLI::App&, CommandContext&) {}
-void AddInspectCommand(CLI::App&, CommandContext&) {}
-void AddConvertCommand(CLI::App&, CommandContext&) {}
+namespace {
+
+struct PredictOptions {
+  TraceOptions traces;
+  SimulationOptions simulation;
+  bool json = false;
+  std::string timeline;
+  int64_t iteration = -1;
+  size_t top = 10;
+};
+
+absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& table,
+                               const Prediction& prediction,
+                               const std::vector<std::vector<IterationWindow>>& windows,
+                               const std::vector<std::string>& notes) {
+  FORETRACE_ASSIGN_OR_RETURN(auto writer, TraceEventWriter::Create(options.timeline));
+  TimelineOptions timeline;
+  timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
+    return prediction.PredictedCpuTime(rank, recorded);
+  };
+  timeline.windows = windows;
+  timeline.notes = notes;
+  WriteTimeline(table, timeline, *writer);
+  return writer->Close();
+}
+
+absl::Status RunPredict(const PredictOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
+                             SimulationSetup::Make(options.simulation, store));
+  EventTable table(store);
+  EngineObserver* observers[] = {&table};
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                             Predict(store, setup.compile(), setup.network(), observers));
+  FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
+  const auto windows = Windows(prediction);
+  ReportOptions report_options;
+  report_options.top = options.top;
+  report_options.notes = RunNotes(store, prediction, setup);
+  if (options.iteration >= 0) report_options.iteration = options.iteration;
+  FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
+                             BuildPredictionReport(table, windows, report_options));
+  if (!options.timeline.empty()) {
+    FORETRACE_RETURN_IF_ERROR(
+        WriteTimelineFile(options, table, prediction, windows, report.notes));
+  }
+  if (options.json) return Print(ReportJson(report, store) + "\n");
+  TextReportOptions text;
+  text.style = OutputStyle();
+  text.max_top = options.top;
+  return Print(TextReport(report, store, text));
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<PredictOptions>();
+  CLI::App* command = app.add_subcommand(
+      "predict", "iteration time, where it goes, and why, from captured or symbolic traces");
+  options->traces.Register(*command, true);
+  options->simulation.Register(*command);
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  command->add_option("--timeline", options->timeline,
+                      "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
+                      ".json.gz)")
+      ->type_name("FILE");
+  command->add_option("--iteration", options->iteration,
+                      "the iteration to report (default: the one of median time)");
+  command->add_option("--top", options->top, "entries in the lists of kernels and ops")
+      ->capture_default_str();
+  command->footer(Examples({
+      "foretrace predict traces/samples/dlrm_8rank",
+      "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
+      "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
+      "foretrace predict run1/ --semantics algorithm1",
+  }));
+  command->callback(
+      [options, &context] { context.run = [options] { return RunPredict(*options); }; });
+}
+
 }  // namespace foretrace

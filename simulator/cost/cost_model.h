@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/base/estimate.h"
+#include "simulator/trace/infer/cpu_timeline.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -37,6 +38,14 @@ class CostModelChain : public CostModel {
 
  private:
   std::vector<std::unique_ptr<CostModel>> models_;
+};
+
+// Replaces recorded CPU overheads by statistics.
+class OverheadModel {
+ public:
+  virtual ~OverheadModel() = default;
+  // Mean of one overhead of an op (by name), or of a launch call (kT4).
+  virtual SimTime Mean(OverheadKind kind, std::string_view op) const = 0;
 };
 
 }  // namespace foretrace

@@ -22,14 +22,6 @@ enum class Semantics : uint8_t {
   kAlgorithm1,  // multi-GPU paper, Algorithm 1
 };
 
-// Replaces recorded CPU overheads by statistics. Implementations are in cost/cpu_overhead.
-class OverheadModel {
- public:
-  virtual ~OverheadModel() = default;
-  // Mean of one overhead of an op (by name), or of a launch call (kT4).
-  virtual SimTime Mean(OverheadKind kind, std::string_view op) const = 0;
-};
-
 // Multiplies or replaces the durations of nodes, for what-if questions.
 class DurationEdit {
  public:

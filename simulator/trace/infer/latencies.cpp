@@ -8,7 +8,10 @@ namespace {
 
 constexpr size_t kEnough = 5;
 constexpr SimTime kIdle = SimTime::FromNs(5'000);
+// Longer than this is a wait of another kind. Staging a pageable copy takes time before its first
+// byte moves.
 constexpr SimTime kLongest = SimTime::FromNs(50'000);
+constexpr SimTime kLongestStaging = SimTime::FromNs(500'000);
 
 SimTime Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
@@ -16,14 +19,11 @@ SimTime Median(std::vector<int64_t> values) {
   return SimTime::FromPs(*middle);
 }
 
-// The mean of all but the largest tenth: sums over thousands of gaps must come out right, and the
-// largest hide waits that are not gaps.
-SimTime TrimmedMean(std::vector<int64_t> values) {
-  std::sort(values.begin(), values.end());
-  const size_t kept = values.size() - values.size() / 10;
+// For latencies that add up: their sum must come out right, so that no tail is cut.
+SimTime Mean(const std::vector<int64_t>& values) {
   __int128 sum = 0;
-  for (size_t i = 0; i < kept; ++i) sum += values[i];
-  return SimTime::FromPs(static_cast<int64_t>(sum / static_cast<int64_t>(kept)));
+  for (const int64_t v : values) sum += v;
+  return SimTime::FromPs(static_cast<int64_t>(sum / static_cast<int64_t>(values.size())));
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   std::vector<SimTime> stream_end(rank.lanes().size(), SimTime::Min());
   std::vector<bool> after_comm(rank.lanes().size(), false);
   auto edge = sync.device_edges.begin();
-  const auto sample = [](std::vector<int64_t>& samples, SimTime latency) {
-    if (latency >= SimTime() && latency < kLongest) samples.push_back(latency.ps());
+  const auto sample = [](std::vector<int64_t>& samples, SimTime latency, SimTime longest) {
+    if (latency >= SimTime() && latency < longest) samples.push_back(latency.ps());
   };
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
@@ -67,12 +67,15 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
     if (comm || !call.valid()) continue;
     const SimTime issued = rank.start(call);
     if (dependency > before && dependency > issued + kIdle) {
-      sample(event_, start - dependency);
+      sample(event_, start - dependency, kLongest);
     } else if (before > issued + kIdle + kIdle && !previous_comm) {
-      sample(gap_, start - before);
+      sample(gap_, start - before, kLongest);
     } else if ((before == SimTime::Min() || before + kIdle < issued) &&
                (dependency == SimTime::Min() || dependency + kIdle < issued)) {
-      sample(launch_[static_cast<size_t>(LaunchClassOf(rank, n))], start - issued);
+      const LaunchClass c = LaunchClassOf(rank, n);
+      const bool staged = c == LaunchClass::kCopyFromPageable || c == LaunchClass::kCopyToPageable;
+      sample(launch_[static_cast<size_t>(c)], start - issued,
+             staged ? kLongestStaging : kLongest);
     }
   }
 }
@@ -82,11 +85,15 @@ Latencies LatencyMeter::Measure() const {
   for (size_t c = 0; c < kLaunchClasses; ++c) {
     if (launch_[c].size() < kEnough) continue;
     result.launch_samples[c] = static_cast<int64_t>(launch_[c].size());
-    result.launch[c] = Median(launch_[c]);
+    // Kernels queue behind each other, so the typical latency counts; the CPU waits for copies one
+    // by one, so their latencies add up.
+    result.launch[c] = c == static_cast<size_t>(LaunchClass::kKernel)
+                           ? Median(launch_[c])
+                           : Mean(launch_[c]);
   }
   if (gap_.size() >= kEnough) {
     result.gap_samples = static_cast<int64_t>(gap_.size());
-    result.gap = TrimmedMean(gap_);
+    result.gap = Mean(gap_);
   }
   if (event_.size() >= kEnough) {
     result.event_samples = static_cast<int64_t>(event_.size());

@@ -1,0 +1,27 @@
+#pragma once
+// One simulated run and its report; what predict, validate and the searches share.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cli/trace_options.h"
+#include "simulator/engine/replay.h"
+#include "simulator/report/event_table.h"
+#include "simulator/report/prediction_report.h"
+
+namespace foretrace {
+
+// Iterations of every rank, as the report wants them.
+std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction);
+
+// What limits the meaning of a run's figures: synthetic traces, missing ranks, overheads from
+// elsewhere, unexplained waits, ops without a model.
+std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& prediction,
+                                  const SimulationSetup& setup);
+
+// Error when --strict and some op has no duration from any model, naming the first.
+absl::Status CheckMissing(const TraceStore& store, const Prediction& prediction, bool strict);
+
+}  // namespace foretrace
