@@ -79,7 +79,7 @@ absl::StatusOr<SimTime> Converter::StartOf(const Event& event) {
   const auto time = json::ParseMicroseconds(event.Text(Field::kStart));
   if (!time) {
     return InvalidInput("{}: its start \"ts\" is {}", Where(event),
-                        event.Has(Field::kStart) ? "not a number" : "missing");
+                        event.Has(Field::kStart) ? "not a usable number" : "missing");
   }
   if (time->us > kMaxUs || time->us < -kMaxUs) {
     return InvalidInput("{}: its start \"ts\" is out of range", Where(event));
@@ -99,7 +99,7 @@ absl::StatusOr<SimTime> Converter::DurationOf(const Event& event) {
     return SimTime();
   }
   const auto time = json::ParseMicroseconds(event.Text(Field::kDuration));
-  if (!time) return InvalidInput("{}: its duration \"dur\" is not a number", Where(event));
+  if (!time) return InvalidInput("{}: its duration \"dur\" is not a usable number", Where(event));
   if (time->us < 0) {
     return InvalidInput("{}: its duration \"dur\" is negative ({})", Where(event),
                         event.Text(Field::kDuration).substr(0, 40));

@@ -50,6 +50,13 @@ bool IsTensor(const Tape& tape, Ref value) {
   return position == 6;
 }
 
+// A tensor, or a list of tensors or of nothing.
+bool IsTensors(const Tape& tape, Ref value) {
+  if (!tape.IsArray(value)) return false;
+  const Ref first = tape.First(value);
+  return first == Tape::kNone || tape.IsArray(first) || IsTensor(tape, value);
+}
+
 // "Tensor(float)" gives "float"; "GenericList[Tensor(float),Tensor(int)]" the one at `index`.
 DType TensorType(std::string_view type, size_t index) {
   constexpr std::string_view kOpen = "Tensor(";
@@ -165,13 +172,9 @@ void NodeParser::ReadComm(const Tape& tape, std::string_view name, Node& node) {
     Ref at = tape.First(inputs.values);
     const auto advance = [&] { at = at == Tape::kNone ? at : tape.Next(inputs.values, at); };
     // Without tensors ("wait", barriers) the list begins with the sequence number.
-    if (at != Tape::kNone && tape.IsArray(at)) advance();
-    if (at != Tape::kNone && tape.IsArray(at)) {
-      const Ref second = tape.First(at);  // newer: (sequence, is_p2p)
-      comm.sequence = second == Tape::kNone ? -1 : IntegerAt(tape, second, -1);
-    } else {
-      comm.sequence = IntegerAt(tape, at, -1);
-    }
+    if (IsTensors(tape, at)) advance();
+    // PyTorch 2.4 on: (sequence, is point to point)
+    comm.sequence = IntegerAt(tape, tape.IsArray(at) ? tape.First(at) : at, -1);
     advance();
     if (at != Tape::kNone && tape.IsArray(at)) {
       const Ref group = tape.First(at);

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*.
+
+The seeds are small documents written here, one for each feature the importers know; none is cut
+from a recorded trace. Recorded traces may be added to a run by hand.
+"""
+import json
+import pathlib
+import sys
+
+
+def event(category, name, tid, start, duration, **args):
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": start,
+            "dur": duration, "args": args}
+
+
+def launch(correlation, kernel, start, **args):
+    return [event("cuda_runtime", "cudaLaunchKernel", 9, start, 2, correlation=correlation),
+            event("kernel", kernel, 7, start + 5, 3, stream=7, device=0, correlation=correlation,
+                  **args)]
+
+
+def kineto():
+    nccl = {"Collective name": "all_to_allv", "In msg nelems": 12, "Out msg nelems": 8,
+            "Group size": 2, "dtype": "Half", "In split size": "[4, 8]",
+            "Out split size": "[6, 2]", "Process Group Name": "ep", "Process Group Ranks": "[1, 3]",
+            "Seq": 17}
+    info = {"rank": 1, "world_size": 4,
+            "pg_config": [{"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]},
+                          {"pg_name": "7", "pg_size": 2, "ranks": "[1, 3]"}]}
+    yield "launch", {"traceEvents": [
+        event("user_annotation", "ProfilerStep#3", 9, 0, 100),
+        event("cpu_op", "aten::add", 9, 1.25, 9.5, **{
+            "External id": 1, "Record function id": 2, "Input Dims": [[2, 3], [], [[4], [5, 6]]],
+            "Input type": ["float", "Scalar", "TensorList"], "Concrete Inputs": ["", "1", ""]}),
+        *launch(7, "add_kernel", 3)]}
+    yield "collective", {"distributedInfo": info, "traceEvents": [
+        event("cpu_op", "c10d::alltoall_base_", 9, 1, 20, **{
+            "Input Dims": [[10], [6]], "Input type": ["float", "float"]}),
+        event("cpu_op", "record_param_comms", 9, 1, 18, **nccl),
+        event("user_annotation", "nccl:all_to_all", 9, 2, 15, **{
+            "Input Dims": [[6]], "Input type": ["float"]}),
+        *launch(8, "ncclDevKernel_SendRecv(ncclDevComm*)", 4, **nccl)]}
+    yield "pipeline", {"traceEvents": [
+        event("user_annotation", "nccl:send 0->1", 9, 1, 2, **{
+            "Input Dims": [[6]], "Input type": ["float"]}),
+        event("user_annotation", "nccl:recv 0<-1", 9, 4, 2, **{
+            "Input Dims": [[8]], "Input type": ["float"]}),
+        *launch(9, "ncclDevKernel_SendRecv(ncclDevComm*)", 8)]}
+    yield "sync", {"baseTimeNanoseconds": 1735632360000000000,
+                   "deviceProperties": [{"id": 0, "name": "GPU"}], "traceEvents": [
+        event("cuda_runtime", "cudaStreamWaitEvent", 9, 1, 1, correlation=4),
+        event("cuda_sync", "Stream Wait Event", 24, 1, 1, wait_on_stream=20, stream=24,
+              wait_on_cuda_event_record_corr_id=3, wait_on_cuda_event_id=19, correlation=4)]}
+    yield "old", {"traceEvents": [
+        event("Operator", "ProfilerStep#5", "25738", 1, 90),
+        event("Runtime", "cudaMemcpyAsync", "25738", 2, 3, correlation=4),
+        event("Memcpy", "Memcpy HtoD (Pageable -> Device)", "stream 7", 4, 1, correlation=4,
+              bytes=1024)]}
+    yield "metadata", {"traceEvents": [
+        {"ph": "M", "name": "thread_name", "pid": 5000, "tid": 9, "ts": 0,
+         "args": {"name": "thread 9 (main)"}},
+        event("cpu_op", "aten::\u00e9\U0001f600", 9, "1.5e3", 2)]}
+
+
+def node(number, parent, name, inputs=(), outputs=(), schema="", scope=0):
+    return {"name": name, "id": number, "rf_id": number, "parent": parent, "scope": scope,
+            "tid": 1, "op_schema": schema, "inputs": list(inputs), "input_shapes": [[8]],
+            "input_types": ["Tensor(float)"], "outputs": list(outputs), "output_shapes": [[8]],
+            "output_types": ["Tensor(float)"]}
+
+
+def nested(flat):
+    return {"id": flat["id"], "name": flat["name"], "ctrl_deps": flat["parent"],
+            "inputs": {"values": flat["inputs"], "shapes": flat["input_shapes"],
+                       "types": flat["input_types"]},
+            "outputs": {"values": flat["outputs"], "shapes": flat["output_shapes"],
+                        "types": flat["output_types"]},
+            "attrs": [{"name": key, "type": "int64", "value": flat[key]}
+                      for key in ("rf_id", "scope", "tid")]}
+
+
+def pytorch_et():
+    first, second = [1, 1, 0, 8, 4, "cuda:0"], [2, 2, 0, 8, 4, "cuda:0"]
+    nodes = [
+        node(3, 2, "## process_group:init ##", [json.dumps(
+            [{"pg_name": "0", "ranks": [], "group_size": 2}])], scope=7),
+        node(10, 2, "aten::randn", [], [first]),
+        node(11, 10, "aten::empty", [], [first]),
+        node(12, 2, "aten::add_", [first, second], [first],
+             "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
+        node(13, 2, "c10d::alltoall_base_", [second, first, "<Object>", [4, 4], [4, 4], -1]),
+        node(14, 13, "record_param_comms",
+             [first, 152, ["0", "dp"], 0, "all_to_allv", [4, 4], [4, 4]], [second]),
+        node(15, 2, "record_param_comms", [152, 0, 0, "wait", [], []]),
+        node(16, 2, "c10d::allreduce_", [[first, second], "<Object>"], [[first, second]])]
+    yield "flat", {"schema": "1.0.1", "pid": 1, "nodes": nodes}
+    yield "nested", {"schema": "1.1.0-chakra.0.0.4", "nodes": [nested(n) for n in nodes]}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    for name, seeds in (("kineto", kineto()), ("pytorch_et", pytorch_et())):
+        folder = pathlib.Path(sys.argv[1]) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed, document in seeds:
+            (folder / f"{seed}.json").write_text(json.dumps(document))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+#include "simulator/importers/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+
+#include "tests/support/archives.h"
+#include "tests/support/temp_folder.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Trace(int64_t ts, const std::string& head = "") {
+  return "{" + head + R"("traceEvents":[{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":)" +
+         std::to_string(ts) + R"(,"dur":5,"args":{"External id":1}}]})";
+}
+std::string Ranked(int rank, int64_t ts = 1000) {
+  return Trace(ts, R"("distributedInfo":{"rank":)" + std::to_string(rank) + "},");
+}
+std::vector<int> Ranks(const TraceStore& store) {
+  std::vector<int> ranks;
+  for (const RankTrace& rank : store.ranks()) ranks.push_back(rank.info().rank);
+  return ranks;
+}
+std::string ErrorOf(const std::vector<std::string>& paths, const ImportOptions& options = {}) {
+  const auto store = ImportTraces(paths, options);
+  EXPECT_FALSE(store.ok());
+  return std::string(store.status().message());
+}
+
+TEST(RankFromFileName, KnowsCommonNames) {
+  const std::pair<const char*, std::optional<int>> kNames[] = {
+      {"rank3.json", 3},
+      {"rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz", 0},
+      {"worker7_step_12.1694128201553.pt.trace.json", 7},
+      {"resnet50_num_workers_0.worker4.1623143089861.pt.trace.json.gz", 4},
+      {"dlrm_eg_5.json", 5},
+      {"host_1.json.gz", 1},
+      {"llama.13.et", 13},
+      {"chakra.0.et", 0},
+      {"trace_7.json.zst", 7},
+      {"12.json", 12},
+      {"hf_GPT2_et.json", std::nullopt},
+      {"resnet_2gpu_et.json.gz", std::nullopt},
+      {"host.1694128201553.pt.trace.json", std::nullopt},  // a time, not a rank
+      {"control.json.gz", std::nullopt},
+  };
+  for (const auto& [name, rank] : kNames) EXPECT_EQ(RankFromFileName(name), rank) << name;
+}
+
+TEST(ImportTraces, TakesFilesFoldersAndTars) {
+  const TempFolder folder;
+  const std::string a = folder.Write("set/b/rank1.json", Trace(1000));
+  const std::string b = folder.Write("set/a/rank0.json", Trace(2000));
+  folder.Write("set/README.md", "not a trace");
+  folder.Write("set/notes.yaml", "x: 1");
+  folder.Write("set/groups.json", R"({"1": [0, 1]})");
+  folder.Write("set/.hidden", "no");
+  for (const auto& paths : std::vector<std::vector<std::string>>{{a, b}, {folder.path() + "/set"}}) {
+    const auto store = ImportTraces(paths, {});
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_THAT(Ranks(*store), ElementsAre(0, 1));
+  }
+  const std::string tar = folder.path() + "/set.tar.xz";
+  WriteTar(tar, {{"x/rank1.json", Trace(1)}, {"x/rank0.json", Trace(2)}, {"x/README", "hello"}},
+           Compression::kXz);
+  const auto store = ImportTraces({tar}, {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_THAT(Ranks(*store), ElementsAre(0, 1));
+}
+
+TEST(ImportTraces, KeepsTheSkewBetweenRanks) {
+  const TempFolder folder;
+  const auto store = ImportTraces({folder.Write("rank0.json", Trace(1'694'128'201'426'600)),
+                                   folder.Write("rank1.json", Trace(1'694'128'201'426'550))},
+                                  {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(store->ranks()[0].start(NodeIndex(0)), SimTime::FromNs(50'000));
+  EXPECT_EQ(store->ranks()[1].start(NodeIndex(0)), SimTime());
+  // Clocks a year apart are not one clock.
+  const auto apart = ImportTraces({folder.Write("rank0.json", Trace(1'694'128'201'426'600)),
+                                   folder.Write("rank1.json", Trace(1'662'592'201'426'550))},
+                                  {});
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_EQ(apart->ranks()[0].start(NodeIndex(0)), SimTime());
+  EXPECT_EQ(apart->ranks()[1].start(NodeIndex(0)), SimTime());
+  EXPECT_EQ(apart->diagnostics().Count("unrelated_clocks"), 1);
+}
+
+TEST(ImportTraces, IsTheSameForAnyNumberOfJobs) {
+  const TempFolder folder;
+  for (int i = 0; i < 12; ++i) {
+    folder.Write("rank" + std::to_string(i) + ".json", Trace(1000 + 7 * i % 5));
+  }
+  std::atomic<int> calls{0};
+  ImportOptions options;
+  options.progress = [&calls](int, int total) {
+    EXPECT_EQ(total, 12);
+    ++calls;
+  };
+  const auto one = ImportTraces({folder.path()}, options);
+  EXPECT_EQ(calls, 12);
+  options.jobs = 4;
+  const auto four = ImportTraces({folder.path()}, options);
+  ASSERT_TRUE(one.ok() && four.ok());
+  EXPECT_EQ(Ranks(*one), Ranks(*four));
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(one->ranks()[i].start(NodeIndex(0)), four->ranks()[i].start(NodeIndex(0)));
+    EXPECT_EQ(one->ranks()[i].info().source, four->ranks()[i].info().source);
+  }
+}
+
+TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
+  const TempFolder folder;
+  const std::string a = folder.Write("a.json", Ranked(3));
+  const std::string b = folder.Write("b.json", Ranked(3));
+  EXPECT_EQ(ErrorOf({a, b}),
+            "two profiles for rank 3: " + a + " and " + b + "; remove one of them");
+  const std::string c = folder.Write("c.json", Trace(1));
+  const std::string d = folder.Write("d.json", Trace(2));
+  EXPECT_EQ(ErrorOf({c, d}), c + ": cannot tell its rank: the file does not say and its name has "
+                                 "no number; name it like rank3.json");
+  EXPECT_EQ(ErrorOf({folder.path() + "/none"}),
+            folder.path() + "/none: no such file or folder");
+  std::filesystem::create_directory(folder.path() + "/empty");
+  EXPECT_EQ(ErrorOf({folder.path() + "/empty"}),
+            folder.path() + "/empty: the folder holds no traces");
+  EXPECT_THAT(ErrorOf({folder.Write("side.json", R"({"1": [0, 1]})")}),
+              HasSubstr("side.json: not a trace of a known format (kineto, pytorch_et, chakra)"));
+  EXPECT_EQ(ErrorOf({}), "no traces given");
+}
+
+TEST(ImportTraces, StrictRefusesWhatNeedsRepair) {
+  const TempFolder folder;
+  const std::string path = folder.Write(
+      "rank0.json",
+      R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,)"
+      R"("args":{"stream":7,"correlation":3}}]})");
+  EXPECT_TRUE(ImportTraces({path}, {}).ok());
+  ImportOptions strict;
+  strict.strict = true;
+  EXPECT_EQ(ErrorOf({path}, strict),
+            "--strict: the input needs repairs: missing_launch (1, first: " + path +
+                ": correlation 3 (k))");
+}
+
+TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
+  const TempFolder folder;
+  const std::string a = folder.Write("rank0.json", Trace(1));
+  const std::string b = folder.Write("rank1.json", Trace(1));
+  ImportOptions options;
+  options.process_groups_file = folder.Write(
+      "g.yaml", "groups:\n  - {name: \"1\", ranks: [1, 0], description: dp}\n");
+  const auto store = ImportTraces({a, b}, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_THAT(store->process_groups().find("1")->second.ranks, ElementsAre(1, 0));
+  EXPECT_EQ(store->process_groups().find("1")->second.description, "dp");
+
+  const auto error = [&](const std::string& yaml) {
+    options.process_groups_file = folder.Write("g.yaml", yaml);
+    return ErrorOf({a, b}, options);
+  };
+  EXPECT_EQ(error("x: 1\n"), options.process_groups_file + ": has no list \"groups\"");
+  EXPECT_THAT(error("groups:\n  - {name: a}\n"), HasSubstr("g.yaml:2: a group has no list of ranks"));
+  EXPECT_THAT(error("groups:\n  - {name: a, ranks: [0, 0]}\n"), HasSubstr("stands twice"));
+  EXPECT_THAT(error("groups:\n  - {name: a, ranks: [x]}\n"), HasSubstr("g.yaml:2: "));
+  EXPECT_THAT(error("groups: [\n"), HasSubstr("g.yaml:"));
+  EXPECT_THAT(error("groups:\n  - {name: a, ranks: [5]}\n"), HasSubstr("the job has 2 ranks"));
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "simulator/importers/io/input_file.h"
+#include "tests/support/archives.h"
+#include "tests/support/temp_folder.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::string> ReadAll(ByteSource& source) {
+  std::string text;
+  while (true) {
+    auto chunk = source.Next();
+    if (!chunk.ok()) return chunk.status();
+    if (chunk->empty()) return text;
+    text += *chunk;
+  }
+}
+
+// Names and contents of all documents, or the first error.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ReadDocuments(
+    const std::string& path, const InputLimits& limits = {}) {
+  auto file = InputFile::Open(path, limits);
+  if (!file.ok()) return file.status();
+  std::vector<std::pair<std::string, std::string>> documents;
+  while (true) {
+    auto document = (*file)->NextDocument();
+    if (!document.ok()) return document.status();
+    if (*document == nullptr) return documents;
+    auto text = ReadAll(**document);
+    if (!text.ok()) return text.status();
+    documents.emplace_back((*document)->name(), *text);
+  }
+}
+
+std::string Slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Longer than a chunk, and of little redundancy in its period.
+std::string LongText() {
+  std::string text;
+  for (int i = 0; text.size() < 3 * ByteSource::kChunk; ++i) text += std::to_string(i * 2654435761u);
+  return text;
+}
+
+TEST(InputFile, ReadsPlainAndCompressedAlike) {
+  const TempFolder folder;
+  const std::string text = LongText();
+  const std::string plain = folder.Write("a.json", text);
+  for (const Compression compression :
+       {Compression::kNone, Compression::kGzip, Compression::kXz, Compression::kZstd}) {
+    const std::string path = compression == Compression::kNone ? plain : folder.path() + "/a.bin";
+    if (compression != Compression::kNone) WriteCompressed(path, text, compression);
+    const auto documents = ReadDocuments(path);
+    ASSERT_TRUE(documents.ok()) << documents.status();
+    ASSERT_EQ(documents->size(), 1u);
+    EXPECT_EQ((*documents)[0].first, path);
+    EXPECT_EQ((*documents)[0].second, text);
+  }
+}
+
+TEST(InputFile, ReadsTheRegularMembersOfATar) {
+  const TempFolder folder;
+  const std::string gz = folder.path() + "/inner.gz";
+  WriteCompressed(gz, "inner text", Compression::kGzip);
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kXz}) {
+    const std::string path = folder.path() + "/t.tar";
+    WriteTar(path,
+             {{"d/", ""}, {"d/rank1.json", "one"}, {"d/._rank1.json", "resource fork"},
+              {"__MACOSX/x", "y"}, {".hidden", "z"}, {"d/rank0.json.gz", Slurp(gz)}},
+             compression);
+    const auto documents = ReadDocuments(path);
+    ASSERT_TRUE(documents.ok()) << documents.status();
+    const std::vector<std::pair<std::string, std::string>> expected = {
+        {path + ":d/rank1.json", "one"}, {path + ":d/rank0.json.gz", "inner text"}};
+    EXPECT_EQ(*documents, expected);
+  }
+}
+
+TEST(InputFile, RefusesWhatCannotBeRead) {
+  const TempFolder folder;
+  EXPECT_EQ(ReadDocuments(folder.path() + "/none.json").status().message(),
+            folder.path() + "/none.json: cannot open: No such file or directory");
+  EXPECT_THAT(ReadDocuments(folder.path()).status().message(), HasSubstr("is a folder"));
+  const std::string empty = folder.Write("empty.json", "");
+  EXPECT_EQ(ReadDocuments(empty).status().message(), empty + ": the file is empty");
+  const std::string inner = folder.path() + "/inner.tar";
+  WriteTar(inner, {{"a", "b"}}, Compression::kGzip);
+  const std::string outer = folder.path() + "/outer.tar";
+  WriteTar(outer, {{"inner.tar.gz", Slurp(inner)}}, Compression::kNone);
+  EXPECT_THAT(ReadDocuments(outer).status().message(), HasSubstr("an archive within an archive"));
+  const std::string hollow = folder.path() + "/hollow.tar";
+  WriteTar(hollow, {{"rank0.json", ""}}, Compression::kNone);
+  EXPECT_THAT(ReadDocuments(hollow).status().message(), HasSubstr("hollow.tar:rank0.json: the file is empty"));
+}
+
+TEST(InputFile, RefusesTruncatedAndDamagedCompression) {
+  const TempFolder folder;
+  const std::string whole = folder.path() + "/whole";
+  const std::string text = LongText();
+  for (const Compression compression :
+       {Compression::kGzip, Compression::kXz, Compression::kZstd}) {
+    WriteCompressed(whole, text, compression);
+    const std::string bytes = Slurp(whole);
+    const std::string cut = folder.Write("cut", bytes.substr(0, bytes.size() / 2));
+    const auto status = ReadDocuments(cut).status();
+    ASSERT_FALSE(status.ok());
+    EXPECT_THAT(status.message(), HasSubstr(cut + ": damaged or truncated"));
+    std::string flipped = bytes;
+    flipped[flipped.size() / 2] ^= 0x55;
+    EXPECT_FALSE(ReadDocuments(folder.Write("flipped", flipped)).ok());
+  }
+}
+
+TEST(InputFile, CutsDecompressionBombs) {
+  const TempFolder folder;
+  const std::string bomb = folder.path() + "/bomb.gz";
+  WriteCompressed(bomb, std::string(16 << 20, 'a'), Compression::kGzip);  // gzip: about 1,030 to 1
+  InputLimits limits;
+  limits.max_bytes = 1 << 20;
+  EXPECT_THAT(ReadDocuments(bomb, limits).status().message(),
+              HasSubstr("decompresses to more than 1048576 bytes"));
+  limits = {};
+  limits.ratio_grace = 1 << 20;
+  limits.max_ratio = 500;
+  EXPECT_THAT(ReadDocuments(bomb, limits).status().message(), HasSubstr("decompression bomb"));
+}
+
+TEST(ByteSource, PeekingConsumesNothing) {
+  const auto source = MakeMemorySource("m", "0123456789");
+  EXPECT_EQ(source->Peek(4)->substr(0, 4), "0123");
+  EXPECT_EQ(*source->Peek(100), "0123456789");
+  EXPECT_EQ(*ReadAll(*source), "0123456789");
+  EXPECT_EQ(source->offset(), 10);
+}
+
+}  // namespace
+}  // namespace foretrace

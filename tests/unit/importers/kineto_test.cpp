@@ -1,0 +1,345 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "simulator/importers/kineto/classify.h"
+#include "tests/unit/importers/import_text.h"
+
+namespace foretrace {
+namespace {
+
+absl::StatusOr<TraceStore> ImportEvents(const std::string& events, const std::string& head = "") {
+  return ImportText(*MakeKinetoImporter(), "{" + head + R"("traceEvents": [)" + events + "]}");
+}
+
+// One operator that launches one kernel.
+constexpr char kLaunch[] =
+    R"({"ph":"X","cat":"cpu_op","name":"aten::add","pid":100,"tid":100,"ts":1000.5,"dur":10,
+        "args":{"External id":1,"Input Dims":[[2,3],[],[[4],[5,6]]],
+                "Input type":["float","Scalar","TensorList"]}},
+       {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":100,"tid":100,"ts":1002,
+        "dur":3.25,"args":{"External id":1,"correlation":7}},
+       {"ph":"X","cat":"kernel","name":"add_kernel","pid":0,"tid":20,"ts":1009,"dur":4,
+        "args":{"device":0,"stream":20,"correlation":7}})";
+
+TEST(Kineto, KeepsTimesNestingAndLaunches) {
+  const auto store = ImportEvents(kLaunch);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  ASSERT_EQ(rank.size(), 3u);
+  const NodeIndex op = FindNode(*store, rank, "aten::add");
+  const NodeIndex call = FindNode(*store, rank, "cudaLaunchKernel");
+  const NodeIndex kernel = FindNode(*store, rank, "add_kernel");
+  EXPECT_EQ(rank.kind(op), NodeKind::kCpuOp);
+  EXPECT_EQ(rank.kind(call), NodeKind::kRuntimeCall);
+  EXPECT_EQ(rank.runtime_call(call), RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(rank.kind(kernel), NodeKind::kKernel);
+  EXPECT_EQ(rank.parent(call), op);
+  EXPECT_EQ(rank.launcher(kernel), call);
+  EXPECT_EQ(rank.duration(call), SimTime::FromNs(3250));
+  EXPECT_EQ(rank.start(call) - rank.start(op), SimTime::FromNs(1500));
+  EXPECT_EQ(rank.lane_at(rank.lane(kernel)).id, 20);
+  EXPECT_EQ(rank.lane_at(rank.lane(kernel)).kind, Lane::Kind::kStream);
+  // [2,3] of floats, and the list's [4] and [5,6]; the scalar is no tensor.
+  ASSERT_EQ(rank.tensors(op).size(), 3u);
+  EXPECT_EQ(rank.tensors(op)[0].dtype, DType::kFloat32);
+  EXPECT_THAT(rank.dims(rank.tensors(op)[0]), ::testing::ElementsAre(2, 3));
+  EXPECT_THAT(rank.dims(rank.tensors(op)[1]), ::testing::ElementsAre(4));
+  EXPECT_THAT(rank.dims(rank.tensors(op)[2]), ::testing::ElementsAre(5, 6));
+  EXPECT_TRUE(store->diagnostics().empty());
+}
+
+TEST(Kineto, ReadsTheFirstProfilersNames) {
+  // PyTorch 1.8: other categories, threads as text, "external id", step marks as operators.
+  const auto store = ImportEvents(
+      R"({"ph":"X","cat":"Operator","name":"ProfilerStep#5","pid":9,"tid":"25738","ts":1,"dur":90},
+         {"ph":"X","cat":"Runtime","name":"cudaMemcpyAsync","pid":9,"tid":"25738","ts":2,"dur":3,
+          "args":{"correlation":4,"external id":2}},
+         {"ph":"X","cat":"Memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,
+          "tid":"stream 7","ts":4,"dur":1,"args":{"correlation":4,"bytes":1024}},
+         {"ph":"i","s":"t","name":"[memory]","pid":9,"tid":25738,"ts":5},
+         {"ph":"f","id":4,"pid":0,"tid":"stream 7","ts":4,"cat":"async","name":"launch"})");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  ASSERT_EQ(rank.size(), 3u);
+  ASSERT_EQ(rank.iterations().size(), 1u);
+  EXPECT_EQ(rank.iterations()[0].number, 5);
+  const NodeIndex copy = FindNode(*store, rank, "Memcpy HtoD (Pageable -> Device)");
+  EXPECT_EQ(rank.memcpy_kind(copy), MemcpyKind::kHostToDevicePageable);
+  EXPECT_EQ(rank.lane_at(rank.lane(copy)).id, 7);
+  EXPECT_EQ(rank.work(copy)->bytes, Bytes(1024));
+  EXPECT_EQ(rank.launcher(copy), FindNode(*store, rank, "cudaMemcpyAsync"));
+}
+
+TEST(Kineto, ReadsRocmNames) {
+  const auto store = ImportEvents(
+      R"({"ph":"X","cat":"cuda_runtime","name":"hipMemcpyWithStream","pid":9,"tid":9,"ts":1,"dur":9,
+          "args":{"correlation":117,"stream":"0x0","size":"2560"}},
+         {"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Host -> Device)","pid":2,"tid":0,"ts":2,
+          "dur":3,"args":{"device":2,"stream":0,"correlation":117,"kind":"HtoD"}},
+         {"ph":"X","cat":"cuda_runtime","name":"hipExtModuleLaunchKernel","pid":9,"tid":9,"ts":11,
+          "dur":1,"args":{"correlation":118}},
+         {"ph":"X","cat":"kernel","name":"Cijk_gemm","pid":2,"tid":0,"ts":13,"dur":3,
+          "args":{"device":2,"stream":0,"correlation":118}})",
+      R"("baseTimeNanoseconds": 1735632360000000000,)"
+      R"("deviceProperties": [{"id": 0, "name": "A"}, {"id": 2, "name": "AMD Instinct"}],)");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  const NodeIndex copy = FindNode(*store, rank, "Memcpy HtoD (Host -> Device)");
+  EXPECT_EQ(rank.runtime_call(rank.launcher(copy)), RuntimeCall::kMemcpySync);
+  // "Host" tells nothing; a blocking copy call means pageable.
+  EXPECT_EQ(rank.memcpy_kind(copy), MemcpyKind::kHostToDevicePageable);
+  EXPECT_EQ(rank.runtime_call(FindNode(*store, rank, "hipExtModuleLaunchKernel")),
+            RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(rank.info().device_name, "AMD Instinct");
+  EXPECT_EQ(rank.info().origin_ns, 1735632360000001000);
+}
+
+TEST(Kineto, CountsKernelsWithoutLaunchAndNamesUnknownCallsByWhatTheyIssue) {
+  const auto store = ImportEvents(
+      R"({"ph":"X","cat":"cuda_runtime","name":"INVALID","pid":9,"tid":9,"ts":1,"dur":9,
+          "args":{"correlation":3}},
+         {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":2,"dur":3,
+          "args":{"stream":7,"correlation":3}},
+         {"ph":"X","cat":"kernel","name":"orphan","pid":0,"tid":7,"ts":6,"dur":3,
+          "args":{"stream":7,"correlation":99}})");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  EXPECT_EQ(rank.runtime_call(FindNode(*store, rank, "INVALID")), RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(store->diagnostics().Count("missing_launch"), 1);
+  EXPECT_EQ(store->diagnostics().entries().begin()->second.first,
+            "memory.json: correlation 99 (orphan)");
+}
+
+TEST(Kineto, AGraphLaunchIssuesManyKernels) {
+  std::string events =
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":9,"tid":9,"ts":1,"dur":9,
+          "args":{"correlation":3}})";
+  for (int i = 0; i < 3; ++i) {
+    events += R"(,{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)" +
+              std::to_string(20 + 5 * i) + R"(,"dur":3,"args":{"stream":7,"correlation":3}})";
+  }
+  const auto store = ImportEvents(events);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  const NodeIndex call = FindNode(*store, rank, "cudaGraphLaunch");
+  EXPECT_EQ(rank.runtime_call(call), RuntimeCall::kGraphLaunch);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(rank.launcher(FindNode(*store, rank, "k", i)), call);
+}
+
+TEST(Kineto, PutsEventWaitsOntoTheirCalls) {
+  const auto store = ImportEvents(
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaStreamWaitEvent","pid":9,"tid":9,"ts":1,"dur":1,
+          "args":{"correlation":1389}},
+         {"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":0,"tid":24,"ts":1,"dur":1,
+          "args":{"wait_on_stream":20,"wait_on_cuda_event_record_corr_id":1385,
+                  "wait_on_cuda_event_id":19,"stream":24,"correlation":1389,"device":0}},
+         {"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":9,"tid":9,"ts":3,
+          "dur":1,"args":{"correlation":1400}},
+         {"ph":"X","cat":"cuda_sync","name":"Context Sync","pid":0,"tid":-1,"ts":3,"dur":1,
+          "args":{"stream":-1,"correlation":1400,"device":0}})");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  const SyncAttr* wait = rank.sync(FindNode(*store, rank, "cudaStreamWaitEvent"));
+  ASSERT_NE(wait, nullptr);
+  EXPECT_EQ(wait->event, 19);
+  EXPECT_EQ(wait->waits_for_correlation, 1385);
+  EXPECT_EQ(rank.lane_at(wait->stream).id, 24);
+  EXPECT_EQ(rank.lane_at(wait->waits_for_stream).id, 20);
+  const SyncAttr* sync = rank.sync(FindNode(*store, rank, "cudaDeviceSynchronize"));
+  ASSERT_NE(sync, nullptr);
+  EXPECT_FALSE(sync->stream.valid());
+}
+
+// An operator range, the launch in it, and the kernel.
+std::string CollectiveEvents(const std::string& ranges, const std::string& kernel,
+                             const std::string& kernel_args = "") {
+  return ranges +
+         R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":50,"dur":2,
+             "args":{"correlation":5}},
+            {"ph":"X","cat":"kernel","name":")" + kernel +
+         R"(","pid":0,"tid":40,"ts":60,"dur":9,"args":{"stream":40,"correlation":5)" + kernel_args +
+         "}}";
+}
+
+const CommAttr& OnlyCollective(const TraceStore& store, NodeIndex& node) {
+  const RankTrace& rank = store.ranks()[0];
+  for (uint32_t n = 0; n < rank.size(); ++n) {
+    if (IsCommunicationKind(rank.kind(NodeIndex(n)))) node = NodeIndex(n);
+  }
+  return *rank.comm(node);
+}
+
+TEST(Kineto, DescribesACollectiveByTheKernelsArguments) {
+  const auto store = ImportEvents(CollectiveEvents(
+      "", "ncclDevKernel_SendRecv(ncclDevComm*, unsigned long, ncclWork*)",
+      R"(,"Collective name":"all_to_allv","In msg nelems":12,"Out msg nelems":8,"Group size":2,
+          "dtype":"Half","In split size":"[4, 8]","Out split size":"[6, 2]",
+          "Process Group Name":"ep","Process Group Description":"experts",
+          "Process Group Ranks":"[1, 3]","Seq":17)"));
+  ASSERT_TRUE(store.ok()) << store.status();
+  NodeIndex node;
+  const CommAttr& comm = OnlyCollective(*store, node);
+  const RankTrace& rank = store->ranks()[0];
+  EXPECT_EQ(rank.kind(node), NodeKind::kCollective);
+  EXPECT_EQ(rank.collective_op(node), CollectiveOp::kAllToAll);
+  EXPECT_EQ(comm.bytes_in, Bytes(24));  // 12 elements of 2 bytes
+  EXPECT_EQ(comm.bytes_out, Bytes(16));
+  EXPECT_THAT(rank.in_splits(comm), ::testing::ElementsAre(8, 16));
+  EXPECT_THAT(rank.out_splits(comm), ::testing::ElementsAre(12, 4));
+  EXPECT_EQ(comm.group_size, 2);
+  EXPECT_EQ(comm.sequence, 17);
+  EXPECT_EQ(store->strings().Get(comm.group), "ep");
+  ASSERT_TRUE(store->process_groups().contains("ep"));
+  EXPECT_THAT(store->process_groups().find("ep")->second.ranks, ::testing::ElementsAre(1, 3));
+}
+
+TEST(Kineto, DescribesACollectiveByTheOperatorsAroundItsLaunch) {
+  const std::string ranges =
+      R"({"ph":"X","cat":"cpu_op","name":"c10d::alltoall_base_","pid":9,"tid":9,"ts":40,"dur":20,
+          "args":{"Input Dims":[[10],[6],[],[],[],[]],"Input type":["float","float","","","",""]}},
+         {"ph":"X","cat":"user_annotation","name":"nccl:all_to_all","pid":9,"tid":9,"ts":45,"dur":10,
+          "args":{"Input Dims":[[6]],"Input type":["float"]}},)";
+  const auto store = ImportEvents(
+      CollectiveEvents(ranges, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)"));
+  ASSERT_TRUE(store.ok()) << store.status();
+  NodeIndex node;
+  const CommAttr& comm = OnlyCollective(*store, node);
+  EXPECT_EQ(store->ranks()[0].collective_op(node), CollectiveOp::kAllToAll);
+  EXPECT_EQ(comm.bytes_in, Bytes(24));   // 6 floats; (output, input, ...)
+  EXPECT_EQ(comm.bytes_out, Bytes(40));  // 10 floats
+  EXPECT_EQ(comm.dtype, DType::kFloat32);
+}
+
+TEST(Kineto, TellsSendsFromReceivesAndSumsUpGroupedOnes) {
+  const auto range = [](const std::string& name, int ts, int elements) {
+    return R"({"ph":"X","cat":"user_annotation","name":")" + name +
+           R"(","pid":9,"tid":9,"ts":)" + std::to_string(ts) +
+           R"(,"dur":3,"args":{"Input Dims":[[)" + std::to_string(elements) +
+           R"(]],"Input type":["float"]}},)";
+  };
+  NodeIndex node;
+  const auto send = ImportEvents(
+      CollectiveEvents(range("nccl:send 0->1", 49, 5), "ncclDevKernel_SendRecv(ncclDevComm*)"));
+  ASSERT_TRUE(send.ok()) << send.status();
+  const CommAttr& sent = OnlyCollective(*send, node);
+  EXPECT_EQ(send->ranks()[0].kind(node), NodeKind::kSend);
+  EXPECT_EQ(sent.peer, 1);
+  EXPECT_EQ(sent.bytes_in, Bytes(20));
+  EXPECT_EQ(sent.bytes_out, Bytes(0));
+  // batch_isend_irecv: the operations end before the one launch that serves them.
+  const auto both = ImportEvents(
+      CollectiveEvents(range("nccl:send 0->1", 40, 5) + range("nccl:recv 0<-1", 44, 7),
+                       "ncclDevKernel_SendRecv(ncclDevComm*)"));
+  ASSERT_TRUE(both.ok()) << both.status();
+  const CommAttr& exchange = OnlyCollective(*both, node);
+  EXPECT_EQ(both->ranks()[0].kind(node), NodeKind::kCollective);
+  EXPECT_EQ(both->ranks()[0].collective_op(node), CollectiveOp::kSendRecv);
+  EXPECT_EQ(exchange.bytes_in, Bytes(20));
+  EXPECT_EQ(exchange.bytes_out, Bytes(28));
+  EXPECT_EQ(exchange.peer, 1);
+}
+
+TEST(Kineto, ReadsRankAndGroupsOfTheJob) {
+  const auto store = ImportEvents(
+      kLaunch, R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 4, "pg_config": [
+                    {"pg_name": "0", "pg_desc": "default_pg", "pg_size": 4, "ranks": [0, 1, 2, 3]},
+                    {"pg_name": "7", "pg_size": 2, "ranks": "[1, 3]"}]},)");
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(store->ranks()[0].info().rank, 3);
+  EXPECT_EQ(store->world_size(), 4);
+  ASSERT_EQ(store->process_groups().size(), 2u);
+  EXPECT_THAT(store->process_groups().find("7")->second.ranks, ::testing::ElementsAre(1, 3));
+}
+
+TEST(Kineto, IsTheSameWhateverTheOrderOfKeysAndEvents) {
+  const auto store = ImportEvents(
+      R"({"args":{"stream":20,"correlation":7},"dur":4,"ts":1009,"tid":20,"pid":0,
+          "name":"add_kernel","cat":"kernel","ph":"X"},
+         {"args":{"correlation":7,"grid":[1,[2]],"x":{"y":1}},"dur":3.25,"ts":1002,"tid":100,
+          "pid":100,"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X"})");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  EXPECT_EQ(rank.launcher(FindNode(*store, rank, "add_kernel")),
+            FindNode(*store, rank, "cudaLaunchKernel"));
+}
+
+TEST(Kineto, OneClearLineForBadInput) {
+  const auto event = [](const std::string& fields) {
+    return R"({"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,)" + fields + "}";
+  };
+  const auto expect = [](const absl::StatusOr<TraceStore>& store, std::string_view message) {
+    ASSERT_FALSE(store.ok()) << message;
+    EXPECT_EQ(store.status().message(), message);
+  };
+  const std::string at = "memory.json: event 0 at byte 17 (op): ";
+  expect(ImportEvents(event(R"("dur":1)")), at + "its start \"ts\" is missing");
+  expect(ImportEvents(event(R"("ts":"x","dur":1)")), at + "its start \"ts\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":1e25,"dur":1)")), at + "its start \"ts\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":5e15,"dur":1)")), at + "its start \"ts\" is out of range");
+  expect(ImportEvents(event(R"("ts":1,"dur":-2)")), at + "its duration \"dur\" is negative (-2)");
+  expect(ImportEvents(event(R"("ts":1,"dur":"NaN")")), at + "its duration \"dur\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":1,"dur":NaN)")),
+         "memory.json: not valid JSON at byte 83: NaN is no JSON number");
+  expect(ImportEvents(event(R"("ts":1,"ts":2,"dur":1)")),
+         "memory.json: event 0 at byte 17: a key stands twice (second value \"2\")");
+  expect(ImportEvents(event(R"("ts":1,"dur":1)") + "," + event(R"("ts":4e12,"dur":1)")),
+         "memory.json: event 1 at byte 86 (op): its start is over 26 days away from that of the "
+         "first event");
+  expect(ImportEvents(""), "memory.json: no operators, calls or kernels among the events");
+  expect(ImportText(*MakeKinetoImporter(), "{}"), "memory.json: no \"traceEvents\" in the file");
+  expect(ImportEvents("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"\xFF\",\"ts\":1,\"dur\":1}"),
+         "memory.json: event 0 at byte 17: its name is not valid UTF-8");
+  expect(ImportEvents(kLaunch, R"("distributedInfo": {"rank": 4, "world_size": 4},)"),
+         "memory.json: distributedInfo names world_size 4, rank 4");
+  const std::string whole = "{\"traceEvents\": [" + event(R"("ts":1,"dur":1)");
+  expect(ImportText(*MakeKinetoImporter(), whole),
+         "memory.json: truncated at byte " + std::to_string(whole.size()) +
+             ": the JSON document does not end");
+}
+
+TEST(Kineto, SurvivesAnyTruncationAndAnyFlippedByte) {
+  const std::string text =
+      std::string(R"({"distributedInfo":{"rank":0,"world_size":2,"pg_config":[{"pg_name":"0",)") +
+      R"("ranks":[0,1]}]},"traceEvents":[)" + kLaunch + "]}";
+  const auto importer = MakeKinetoImporter();
+  for (size_t length = 0; length < text.size(); ++length) {
+    EXPECT_FALSE(ImportText(*importer, std::string_view(text).substr(0, length)).ok()) << length;
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const char flip : {'\x01', '\x20', '\x80'}) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      const auto store = ImportText(*importer, damaged);  // must return, well or with one line
+      if (!store.ok()) EXPECT_EQ(store.status().message().find('\n'), std::string_view::npos);
+    }
+  }
+}
+
+TEST(Classify, RuntimeCalls) {
+  using kineto::ParseRuntimeCall;
+  EXPECT_EQ(ParseRuntimeCall("cudaLaunchKernelExC"), RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(ParseRuntimeCall("cuLaunchKernelEx"), RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(ParseRuntimeCall("cudaLaunchCooperativeKernel"), RuntimeCall::kLaunchKernel);
+  EXPECT_EQ(ParseRuntimeCall("cuMemcpyDtoHAsync_v2"), RuntimeCall::kMemcpyAsync);
+  EXPECT_EQ(ParseRuntimeCall("cudaMemcpy"), RuntimeCall::kMemcpySync);
+  EXPECT_EQ(ParseRuntimeCall("cudaMemsetAsync"), RuntimeCall::kMemset);
+  EXPECT_EQ(ParseRuntimeCall("cudaMallocAsync_v11020"), RuntimeCall::kOther);
+  EXPECT_EQ(ParseRuntimeCall("cudaMalloc"), RuntimeCall::kMalloc);
+  EXPECT_EQ(ParseRuntimeCall("cudaFreeHost"), RuntimeCall::kFree);
+  EXPECT_EQ(ParseRuntimeCall("hipStreamSynchronize"), RuntimeCall::kStreamSynchronize);
+  EXPECT_EQ(ParseRuntimeCall("cudaEventRecordWithFlags"), RuntimeCall::kEventRecord);
+  EXPECT_EQ(ParseRuntimeCall("cudaEventElapsedTime"), RuntimeCall::kOther);
+  EXPECT_EQ(ParseRuntimeCall("cudaStreamIsCapturing"), RuntimeCall::kOther);
+  EXPECT_EQ(ParseRuntimeCall("INVALID"), RuntimeCall::kOther);
+}
+
+TEST(Classify, CollectiveKernels) {
+  using kineto::IsCollectiveKernel;
+  EXPECT_TRUE(IsCollectiveKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
+  EXPECT_TRUE(IsCollectiveKernel("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"));
+  EXPECT_TRUE(IsCollectiveKernel("ncclSymDevKernel_AllReduce_AGxLL_R_f32(ncclSymDevArgs)"));
+  EXPECT_FALSE(IsCollectiveKernel("void at::native::elementwise_kernel<128>(int)"));
+}
+
+}  // namespace
+}  // namespace foretrace
