@@ -92,6 +92,7 @@ RankTraceBuilder::Result DrawRank(int32_t rank, int32_t ranks) {
   std::vector<int32_t> all;
   for (int32_t r = 0; r < ranks; ++r) all.push_back(r);
   builder.AddProcessGroup({"default_pg", "", all});
+  std::vector<NodeIndex> cpu_nodes;
   const auto nodes = static_cast<uint32_t>(Draw(1, 20));
   for (uint32_t i = 0; i < nodes; ++i) {
     RankTraceBuilder::NodeSpec spec;
@@ -105,8 +106,10 @@ RankTraceBuilder::Result DrawRank(int32_t rank, int32_t ranks) {
     if (Draw(0, 4)) spec.duration = SimTime::FromPs(Draw(0, 100'000'000));
     spec.source_id = *arbitrary<uint64_t>();
     const NodeIndex n = builder.AddNode(spec);
-    if (i > 0 && Draw(0, 2)) builder.SetParent(n, NodeIndex(static_cast<uint32_t>(Draw(0, i))));
-    if (i > 0 && Draw(0, 2)) builder.SetLauncher(n, NodeIndex(static_cast<uint32_t>(Draw(0, i))));
+    const auto on_cpu = static_cast<int64_t>(cpu_nodes.size());
+    if (on_cpu > 0 && Draw(0, 2)) builder.SetParent(n, cpu_nodes[static_cast<size_t>(Draw(0, on_cpu))]);
+    if (on_cpu > 0 && Draw(0, 2)) builder.SetLauncher(n, cpu_nodes[static_cast<size_t>(Draw(0, on_cpu))]);
+    if (!IsDeviceKind(spec.kind)) cpu_nodes.push_back(n);
     for (int64_t d = i > 0 ? Draw(0, 4) : 0; d > 0; --d) {
       builder.AddDependency(n, NodeIndex(static_cast<uint32_t>(Draw(0, i))),
                             static_cast<DependencyKind>(Draw(0, 3)));

@@ -267,15 +267,17 @@ absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
   return absl::OkStatus();
 }
 
-void Mapper::AddDependencies(const Node& node, bool on_cpu, NodeIndex index) {
+void Mapper::AddDependencies(const Node& node, const Placement& placement, NodeIndex index) {
   for (const uint64_t producer : node.data_deps) {
     builder_.AddDependencyBySourceId(index, producer, DependencyKind::kData);
   }
   for (const uint64_t producer : node.ctrl_deps) {
-    if (on_cpu) {
-      builder_.AddDependencyBySourceId(index, producer, DependencyKind::kControl);
-    } else {
+    // Converters from PyTorch put the enclosing or launching op there, which a node does not wait
+    // for; generators put what a node waits for.
+    if (placement.placed) {
       builder_.AddIssuerBySourceId(index, producer);
+    } else {
+      builder_.AddDependencyBySourceId(index, producer, DependencyKind::kControl);
     }
   }
 }
@@ -327,7 +329,7 @@ absl::Status Mapper::Add(const Node& node) {
                         : "",
                     node.unknown_attributes);
   }
-  AddDependencies(node, placement.on_cpu, index);
+  AddDependencies(node, placement, index);
   return absl::OkStatus();
 }
 
