@@ -10,6 +10,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/importers/chakra/process_groups.h"
 #include "simulator/importers/io/input_file.h"
 #include "simulator/importers/linker/linker.h"
 #include "simulator/importers/process_groups.h"
@@ -33,6 +34,15 @@ struct InputPath {
 struct Document {
   std::string name;
   ImportedFile file;
+  // A complete trace is built as soon as it is read, which takes less memory than to hold all
+  // ranks as they are while being read.
+  std::optional<RankTraceBuilder::Result> built;
+};
+
+// What one path holds: traces, and tables of process groups that lie beside them.
+struct InputContent {
+  std::vector<Document> documents;
+  std::vector<ProcessGroup> groups;
 };
 
 bool IsSideFile(std::string_view base_name) {
@@ -104,19 +114,42 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
                       document.name(), known);
 }
 
+// The rank a document declares or is named after; the folder counts where the file has no number.
+std::optional<int32_t> RankOf(const Document& document) {
+  if (document.file.rank) return document.file.rank;
+  if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
+  std::string_view folder = document.name;
+  folder.remove_suffix(BaseName(document.name).size());
+  if (!folder.empty()) folder.remove_suffix(1);
+  return RankFromFileName(BaseName(folder));
+}
+
 absl::Status ImportFile(const Importers& importers, const InputPath& input,
-                        const ImportOptions& options, std::vector<Document>& out) {
+                        const ImportOptions& options, InputContent& out) {
   FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(input.path, options.limits));
   const bool must_be_trace = input.named && !file->is_archive();
   while (true) {
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
     if (document == nullptr) return absl::OkStatus();
+    const std::string name = document->name();
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kSniffBytes));
+    if (!must_be_trace && LooksLikeProcessGroupTable(prefix)) {
+      FORETRACE_ASSIGN_OR_RETURN(const std::vector<ProcessGroup> groups,
+                                 ReadProcessGroupTable(*document));
+      out.groups.insert(out.groups.end(), groups.begin(), groups.end());
+      continue;
+    }
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
                                FindImporter(importers, *document, must_be_trace));
     if (importer == nullptr) continue;
-    const std::string name = document->name();
     FORETRACE_ASSIGN_OR_RETURN(ImportedFile imported, importer->Import(*document, name, options));
-    out.push_back({name, std::move(imported)});
+    out.documents.push_back({name, std::move(imported), std::nullopt});
+    Document& added = out.documents.back();
+    if (added.file.role == TraceRole::kComplete) {
+      added.file.builder->info().rank = RankOf(added).value_or(0);
+      FORETRACE_ASSIGN_OR_RETURN(added.built, added.file.builder->Build(added.file.build_options));
+      added.file.builder.reset();
+    }
   }
 }
 
@@ -174,16 +207,6 @@ std::string_view RoleName(TraceRole role) {
                                      : "traces";
 }
 
-// The rank a document declares or is named after; the folder counts where the file has no number.
-std::optional<int32_t> RankOf(const Document& document) {
-  if (document.file.rank) return document.file.rank;
-  if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
-  std::string_view folder = document.name;
-  folder.remove_suffix(BaseName(document.name).size());
-  if (!folder.empty()) folder.remove_suffix(1);
-  return RankFromFileName(BaseName(folder));
-}
-
 absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Document>& documents) {
   std::map<int32_t, RankFiles> ranks;
   for (size_t i = 0; i < documents.size(); ++i) {
@@ -224,6 +247,7 @@ absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& docume
   const size_t main = files.complete ? *files.complete
                       : files.profile ? *files.profile
                                       : *files.graph;
+  if (documents[main].built) return *std::move(documents[main].built);
   ImportedFile& file = documents[main].file;
   file.builder->info().rank = rank;
   if (files.profile && files.graph) {
@@ -233,6 +257,18 @@ absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& docume
   absl::StatusOr<RankTraceBuilder::Result> result = file.builder->Build(file.build_options);
   file.builder.reset();
   return result;
+}
+
+// Groups from tables beside the traces: those that a communication names and no trace declares.
+// Their members may be ranks without a trace, so they say how large the job is.
+absl::Status AddSideGroups(std::vector<ProcessGroup> groups, TraceStore& store) {
+  for (const ProcessGroup& group : groups) {
+    for (const int32_t rank : group.ranks) store.RaiseWorldSize(rank + 1);
+  }
+  std::erase_if(groups, [&store](const ProcessGroup& group) {
+    return store.process_groups().contains(group.name) || !store.strings().Find(group.name).valid();
+  });
+  return store.SetProcessGroups(std::move(groups));
 }
 
 }  // namespace
@@ -288,7 +324,7 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
   FORETRACE_ASSIGN_OR_RETURN(file_options.keep_link_keys,
                              MayHoldGraphs(importers, files, options));
 
-  std::vector<std::vector<Document>> per_file(files.size());
+  std::vector<InputContent> per_file(files.size());
   std::mutex progress_mutex;
   int done = 0;
   FORETRACE_RETURN_IF_ERROR(RunAll(options.jobs, files.size(), [&](size_t i) {
@@ -300,8 +336,10 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
     return status;
   }));
   std::vector<Document> documents;
-  for (auto& list : per_file) {
-    std::move(list.begin(), list.end(), std::back_inserter(documents));
+  std::vector<ProcessGroup> side_groups;
+  for (InputContent& content : per_file) {
+    std::move(content.documents.begin(), content.documents.end(), std::back_inserter(documents));
+    std::move(content.groups.begin(), content.groups.end(), std::back_inserter(side_groups));
   }
   if (documents.empty()) return InvalidInput("{}: no traces found", files[0].path);
 
@@ -322,6 +360,7 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
   }
   FORETRACE_ASSIGN_OR_RETURN(TraceStore store,
                              TraceStore::Assemble(std::move(traces), std::move(diagnostics)));
+  FORETRACE_RETURN_IF_ERROR(AddSideGroups(std::move(side_groups), store));
   if (!user_groups.empty()) {
     FORETRACE_RETURN_IF_ERROR(store.SetProcessGroups(std::move(user_groups)));
   }

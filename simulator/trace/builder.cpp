@@ -170,6 +170,7 @@ absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& 
   if (options.infer_nesting) InferNesting();
   BuildListColumns();
   FORETRACE_RETURN_IF_ERROR(CheckAcyclic());
+  FORETRACE_RETURN_IF_ERROR(CheckParents());
   ReduceIterations();
   ReleaseSlack();
   return Result{std::move(trace_), std::move(strings_), std::move(diagnostics_)};
@@ -256,6 +257,21 @@ bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
   }
   if (reference != Reference::kIssuerSourceId) return true;
   const NodeKind issuer = trace_.kind_[dependency.producer];
+  if (!IsDeviceKind(trace_.kind_[dependency.consumer])) {
+    const bool earlier =
+        trace_.source_id_[dependency.producer] < trace_.source_id_[dependency.consumer];
+    if (!IsDeviceKind(issuer) && earlier) {
+      trace_.parent_[dependency.consumer] = static_cast<uint32_t>(dependency.producer);
+    } else {
+      diagnostics_.Add("implausible_parent",
+                       diagnostics_.IsNew("implausible_parent")
+                           ? fmt::format("{} is said to be issued by {}",
+                                         Where(dependency.consumer),
+                                         Where(static_cast<uint32_t>(dependency.producer)))
+                           : "");
+    }
+    return false;
+  }
   if (IsDeviceKind(issuer)) return true;
   (issuer == NodeKind::kRuntimeCall ? trace_.launcher_ : trace_.parent_)[dependency.consumer] =
       static_cast<uint32_t>(dependency.producer);
@@ -516,6 +532,33 @@ absl::Status RankTraceBuilder::CheckAcyclic() const {
   }
   message += fmt::format(" needs node {}", trace_.source_id_[at]);
   return absl::InvalidArgumentError(message);
+}
+
+absl::Status RankTraceBuilder::CheckParents() const {
+  bool earlier_only = true;
+  for (uint32_t n = 0; n < trace_.size(); ++n) {
+    const uint32_t parent = trace_.parent_[n];
+    const uint32_t launcher = trace_.launcher_[n];
+    if ((parent != NodeIndex::kNone && IsDeviceKind(trace_.kind_[parent])) ||
+        (launcher != NodeIndex::kNone && IsDeviceKind(trace_.kind_[launcher]))) {
+      return InvalidInput("{}: device work is given as what issued it", Where(n));
+    }
+    if (parent != NodeIndex::kNone && parent >= n) earlier_only = false;
+  }
+  if (earlier_only) return absl::OkStatus();
+  // Each node is followed upwards until one that is known to end.
+  std::vector<uint32_t> visit(trace_.size(), NodeIndex::kNone);  // by which start
+  for (uint32_t start = 0; start < trace_.size(); ++start) {
+    uint32_t at = start;
+    while (at != NodeIndex::kNone && visit[at] == NodeIndex::kNone) {
+      visit[at] = start;
+      at = trace_.parent_[at];
+    }
+    if (at != NodeIndex::kNone && visit[at] == start) {
+      return InvalidInput("{}: is nested in itself", Where(at));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void RankTraceBuilder::ReduceIterations() {

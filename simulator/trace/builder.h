@@ -69,8 +69,10 @@ class RankTraceBuilder {
   // The producer is named by source id and resolved by Build; unknown ids are counted as
   // "dangling_dependency", own ids as "self_dependency", and dropped.
   void AddDependencyBySourceId(NodeIndex consumer, uint64_t producer, DependencyKind kind);
-  // The node, device work, was issued by the one with that source id: a runtime call becomes its
-  // launcher, any other CPU node its parent, and a device node a control dependency.
+  // The node was issued by the one with that source id. For device work a runtime call becomes its
+  // launcher, any other CPU node its parent, and a device node a control dependency. For a CPU node
+  // a CPU node with a smaller source id becomes its parent; anything else cannot have issued it, is
+  // dropped and counted as "implausible_parent".
   void AddIssuerBySourceId(NodeIndex node, uint64_t issuer);
   void AddIteration(int64_t number, NodeIndex annotation);
   void AddProcessGroup(ProcessGroup group);
@@ -116,6 +118,8 @@ class RankTraceBuilder {
   bool ResolveDependency(const SourceIdIndex& index, PendingDependency& dependency);
   absl::Status CheckValues() const;
   absl::Status CheckAcyclic() const;
+  // Parents and launchers must be CPU nodes, and following parents must come to an end.
+  absl::Status CheckParents() const;
   // Empty when the nodes are in order already.
   std::vector<uint32_t> OrderByStart() const;
   void Permute(const std::vector<uint32_t>& order);

@@ -5,6 +5,7 @@
 // (an enclosing op before what is nested in it); symbolic traces, which have no times, by file
 // order. Everything here is as recorded or declared: nothing inferred is written back.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -232,6 +233,8 @@ class TraceStore {
   const Diagnostics& diagnostics() const { return diagnostics_; }
   // Largest declared world size, at least the number of ranks present.
   int32_t world_size() const { return world_size_; }
+  // The job has at least that many ranks, whether there are traces of them or not.
+  void RaiseWorldSize(int32_t ranks) { world_size_ = std::max(world_size_, ranks); }
   // Groups by name, united over the ranks; a user's YAML may replace them.
   const std::map<std::string, ProcessGroup, std::less<>>& process_groups() const {
     return process_groups_;

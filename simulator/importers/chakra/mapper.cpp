@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/chakra/process_groups.h"
+#include "simulator/importers/kineto/classify.h"
 
 namespace foretrace::chakra {
 namespace {
@@ -23,17 +24,9 @@ constexpr int64_t kMaxMicros = (int64_t{1} << 62) / kPsPerUs;
 // 73 years, in a clock that may count from 1970.
 constexpr uint64_t kMaxOriginMicros = (uint64_t{1} << 61) / 1000;
 
-MemcpyKind MemcpyKindFromName(std::string_view name) {
-  const bool pageable = name.find("Pageable") != std::string_view::npos;
-  if (name.find("HtoD") != std::string_view::npos) {
-    return pageable ? MemcpyKind::kHostToDevicePageable : MemcpyKind::kHostToDevicePinned;
-  }
-  if (name.find("DtoH") != std::string_view::npos) {
-    return pageable ? MemcpyKind::kDeviceToHostPageable : MemcpyKind::kDeviceToHostPinned;
-  }
-  if (name.find("DtoD") != std::string_view::npos) return MemcpyKind::kDeviceToDevice;
-  if (name.find("PtoP") != std::string_view::npos) return MemcpyKind::kPeerToPeer;
-  return MemcpyKind::kUnknown;
+// Converted traces keep the names of the profiler they come from.
+bool IsRuntimeCall(std::string_view name) {
+  return name.starts_with("cuda") || name.starts_with("hip") || name.starts_with("cuLaunch");
 }
 
 }  // namespace
@@ -126,6 +119,10 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
   const auto detail = [&spec](auto value) { spec.detail = static_cast<uint8_t>(value); };
   if (placement.on_cpu) {
     spec.kind = type == NodeType::kMetadata ? NodeKind::kAnnotation : NodeKind::kCpuOp;
+    if (placement.placed && spec.kind == NodeKind::kCpuOp && IsRuntimeCall(node.name)) {
+      spec.kind = NodeKind::kRuntimeCall;
+      detail(kineto::ParseRuntimeCall(node.name));
+    }
     return spec;
   }
   switch (type) {
@@ -156,7 +153,8 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
     default:
       if (node.name.starts_with("Memcpy ")) {
         spec.kind = NodeKind::kMemcpy;
-        detail(MemcpyKindFromName(node.name));
+        bool host_kind_known = true;
+        detail(kineto::ParseMemcpyKind(node.name, host_kind_known));
       } else {
         spec.kind = node.name.starts_with("Memset") ? NodeKind::kMemset : NodeKind::kKernel;
       }
@@ -269,15 +267,17 @@ absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
   return absl::OkStatus();
 }
 
-void Mapper::AddDependencies(const Node& node, bool on_cpu, NodeIndex index) {
+void Mapper::AddDependencies(const Node& node, const Placement& placement, NodeIndex index) {
   for (const uint64_t producer : node.data_deps) {
     builder_.AddDependencyBySourceId(index, producer, DependencyKind::kData);
   }
   for (const uint64_t producer : node.ctrl_deps) {
-    if (on_cpu) {
-      builder_.AddDependencyBySourceId(index, producer, DependencyKind::kControl);
-    } else {
+    // Converters from PyTorch put the enclosing or launching op there, which a node does not wait
+    // for; generators put what a node waits for.
+    if (placement.placed) {
       builder_.AddIssuerBySourceId(index, producer);
+    } else {
+      builder_.AddDependencyBySourceId(index, producer, DependencyKind::kControl);
     }
   }
 }
@@ -329,7 +329,7 @@ absl::Status Mapper::Add(const Node& node) {
                         : "",
                     node.unknown_attributes);
   }
-  AddDependencies(node, placement.on_cpu, index);
+  AddDependencies(node, placement, index);
   return absl::OkStatus();
 }
 

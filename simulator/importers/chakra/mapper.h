@@ -14,8 +14,8 @@ namespace foretrace::chakra {
 
 // Files of other producers. Two kinds, told apart node by node:
 // - placed nodes have a thread or stream attribute (traces converted from PyTorch): CPU ops go to
-//   their thread, device work to its stream, and a control dependency of device work on a CPU op
-//   says which op issued it;
+//   their thread, device work to its stream, and control dependencies say which op encloses an op
+//   or issued device work;
 // - unplaced nodes (symbolic generators, micro-benchmarks) are device work on one compute stream,
 //   one stream per communicator, one for sends, one for receives and one for memory, unless
 //   is_cpu_op is set.
@@ -45,7 +45,7 @@ class Mapper {
                         RankTraceBuilder::NodeSpec& spec);
   absl::Status AddComm(const Node& node, NodeType type, CollectiveOp op, NodeIndex index);
   absl::Status AddWork(const Node& node, NodeIndex index);
-  void AddDependencies(const Node& node, bool on_cpu, NodeIndex index);
+  void AddDependencies(const Node& node, const Placement& placement, NodeIndex index);
   void AddProcessGroups(const Node& node);
   void Note(std::string_view kind, const Node& node, std::string_view what);
   absl::StatusOr<std::optional<int64_t>> Integer(const Node& node, const AttributeValue& value,

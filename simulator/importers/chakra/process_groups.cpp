@@ -6,6 +6,7 @@
 #include <string>
 
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 
 namespace foretrace {
 namespace {
@@ -16,10 +17,13 @@ constexpr unsigned kFlags = rapidjson::kParseIterativeFlag;
 // Far above any job's table; a trace given by mistake is refused before it is parsed.
 constexpr size_t kMaxTable = size_t{64} << 20;
 
+// Far above any machine; keeps the size of the job from being taken from a damaged number.
+constexpr int kMaxRank = 10'000'000;
+
 bool ReadRanks(const rapidjson::Value& list, std::vector<int32_t>& ranks) {
   if (!list.IsArray()) return false;
   for (const rapidjson::Value& rank : list.GetArray()) {
-    if (!rank.IsInt() || rank.GetInt() < 0) return false;
+    if (!rank.IsInt() || rank.GetInt() < 0 || rank.GetInt() > kMaxRank) return false;
     ranks.push_back(rank.GetInt());
   }
   return true;
@@ -74,6 +78,16 @@ absl::StatusOr<std::vector<ProcessGroup>> ParseProcessGroupTable(std::string_vie
     groups.push_back(std::move(group));
   }
   return groups;
+}
+
+absl::StatusOr<std::vector<ProcessGroup>> ReadProcessGroupTable(ByteSource& input) {
+  std::string text;
+  while (text.size() <= kMaxTable) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view chunk, input.Next());
+    if (chunk.empty()) break;
+    text.append(chunk);
+  }
+  return ParseProcessGroupTable(text, input.name());
 }
 
 namespace chakra {
