@@ -144,10 +144,9 @@ void BM_Timeline(benchmark::State& state, const char* suffix) {
   TimelineOptions options;
   options.recorded = false;
   for (auto _ : state) {
-    auto writer = TraceEventWriter::Create(path);
-    FORETRACE_CHECK(writer.ok());
-    WriteTimeline(table, options, **writer);
-    FORETRACE_CHECK((*writer)->Close().ok());
+    TraceEventWriter writer(path);
+    WriteTimeline(table, options, writer);
+    FORETRACE_CHECK(writer.Close().ok());
   }
   state.counters["MB"] = static_cast<double>(std::filesystem::file_size(path)) * 1e-6;
   std::filesystem::remove(path);

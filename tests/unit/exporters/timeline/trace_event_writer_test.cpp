@@ -25,16 +25,15 @@ std::string Read(const std::string& path) {
 
 TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
   const std::string path = TempPath("events.json");
-  auto writer = TraceEventWriter::Create(path);
-  ASSERT_TRUE(writer.ok());
+  TraceEventWriter writer(path);
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing under the name before Close";
   // 1,499 ps round to 1 ns, 2,500 ps to 3 ns.
-  (*writer)->Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromPs(1499), SimTime::FromPs(2500),
+  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromPs(1499), SimTime::FromPs(2500),
                    "{\"a\":1}");
-  (*writer)->Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromNs(1234050),
+  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromNs(1234050),
                    SimTime::FromNs(1235050), {});
-  (*writer)->Metadata("note", "a \"b\"");
-  ASSERT_TRUE((*writer)->Close().ok());
+  writer.Metadata("note", "a \"b\"");
+  ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(Read(path),
             "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
             "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":0.001,"
@@ -46,18 +45,20 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
 }
 
 TEST(TraceEventWriter, NamesWhatCannotBeWritten) {
-  const auto absent = TraceEventWriter::Create("/nonexistent-folder/t.json");
-  ASSERT_FALSE(absent.ok());
-  EXPECT_THAT(std::string(absent.status().message()),
-              testing::AllOf(testing::HasSubstr("/nonexistent-folder/t.json"),
-                             testing::HasSubstr("No such file")));
+  for (const std::string path : {"/nonexistent-folder/t.json", "/nonexistent-folder/t.json.gz"}) {
+    const absl::Status status = TraceEventWriter(path).Close();
+    ASSERT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr(path),
+                                                              testing::HasSubstr("No such file")));
+  }
 }
 
 TEST(TraceEventWriter, LeavesNothingBehindWithoutClose) {
-  const std::string path = TempPath("dropped.json.gz");
-  { auto writer = TraceEventWriter::Create(path); }
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+  const std::string folder = TempPath("dropped");
+  std::filesystem::create_directory(folder);
+  { TraceEventWriter writer(folder + "/t.json.gz"); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
 }
 
 }  // namespace
