@@ -236,7 +236,8 @@ class TimelineWriter {
     for (const ExecutedNode& e : table_.events(r)) {
       if (IsDeviceKind(rank.kind(e.node))) continue;
       extents[e.node.value] = {e.start, e.end, e.node};
-      lanes[e.lane].push_back({e.start, e.end, e.node});
+      // Executed ops (symbolic traces run their CPU ops as nodes) are drawn as the ranges below.
+      if (!IsRange(rank.kind(e.node))) lanes[e.lane].push_back({e.start, e.end, e.node});
       BlockedPart(e, lanes[e.lane]);
     }
     // Ranges hold what is nested in them: from the inside out, as parents come first.

@@ -6,15 +6,11 @@
 #include <rapidjson/writer.h>
 #include <zlib.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "simulator/base/check.h"
-#include "simulator/base/error.h"
 #include "simulator/base/utf8.h"
+#include "simulator/exporters/atomic_file.h"
 
 namespace foretrace {
 namespace {
@@ -51,11 +47,46 @@ void AppendTrack(std::string& out, TraceEventWriter::Track track) {
 
 }  // namespace
 
-// zlib's gzFile also writes plain files, so that both kinds share one path.
-struct TraceEventWriter::File {
-  gzFile gz = nullptr;
-  std::string partial;
-  std::string error;
+// The file, through gzip where asked.
+class TraceEventWriter::Sink {
+ public:
+  explicit Sink(const std::string& path) : file_(path), compress_(path.ends_with(".gz")) {
+    if (!compress_) return;
+    // Level 1: several times faster than the default, for files about a fifth larger. 15 + 16: the
+    // largest window, with gzip's header.
+    const int status = deflateInit2(&stream_, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+    FORETRACE_CHECK(status == Z_OK);
+    compressed_.resize(kBufferBytes / 4);
+  }
+  ~Sink() {
+    if (compress_) deflateEnd(&stream_);
+  }
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+
+  void Write(std::string_view text, bool last) {
+    if (!compress_) {
+      file_.Append(text);
+      return;
+    }
+    // zlib's interface is not const-correct; it does not write through next_in.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream_.avail_in = static_cast<uInt>(text.size());
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(compressed_.data());
+      stream_.avail_out = static_cast<uInt>(compressed_.size());
+      const int status = deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
+      FORETRACE_CHECK(status != Z_STREAM_ERROR);
+      file_.Append({compressed_.data(), compressed_.size() - stream_.avail_out});
+    } while (stream_.avail_out == 0);
+  }
+  absl::Status Commit() { return file_.Commit(); }
+
+ private:
+  AtomicFile file_;
+  bool compress_;
+  z_stream stream_{};
+  std::string compressed_;
 };
 
 JsonText::JsonText(std::string_view text) {
@@ -66,54 +97,20 @@ JsonText::JsonText(std::string_view text) {
   literal_.assign(buffer.GetString(), buffer.GetSize());
 }
 
-absl::StatusOr<std::unique_ptr<TraceEventWriter>> TraceEventWriter::Create(
-    const std::string& path) {
-  auto file = std::make_unique<File>();
-  file->partial = path + ".partial";
-  // "T": plain, without compression. Level 1: five times faster than the default here and about a
-  // fifth larger.
-  errno = 0;
-  file->gz = gzopen(file->partial.c_str(), path.ends_with(".gz") ? "wb1" : "wbT");
-  if (file->gz == nullptr) {
-    return InvalidInput("{}: cannot be written: {}", path,
-                        errno != 0 ? std::strerror(errno) : "out of memory");
-  }
-  gzbuffer(file->gz, 1u << 18);
-  return std::unique_ptr<TraceEventWriter>(new TraceEventWriter(path, std::move(file)));
-}
-
-TraceEventWriter::TraceEventWriter(std::string path, std::unique_ptr<File> file)
-    : path_(std::move(path)), file_(std::move(file)) {
+TraceEventWriter::TraceEventWriter(const std::string& path) : sink_(std::make_unique<Sink>(path)) {
   buffer_.reserve(kBufferBytes + 65536);
   buffer_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 }
 
-TraceEventWriter::~TraceEventWriter() {
-  if (file_->gz == nullptr) return;
-  gzclose(file_->gz);
-  std::remove(file_->partial.c_str());
-}
+TraceEventWriter::~TraceEventWriter() = default;
 
 void TraceEventWriter::Begin() {
-  if (buffer_.size() >= kBufferBytes) Flush();
+  if (buffer_.size() >= kBufferBytes) {
+    sink_->Write(buffer_, /*last=*/false);
+    buffer_.clear();
+  }
   buffer_ += first_ ? "\n{" : ",\n{";
   first_ = false;
-}
-
-void TraceEventWriter::Flush() {
-  FORETRACE_CHECK(file_->gz != nullptr);
-  size_t at = 0;
-  while (file_->error.empty() && at < buffer_.size()) {
-    const auto chunk = static_cast<unsigned>(std::min<size_t>(buffer_.size() - at, kBufferBytes));
-    errno = 0;
-    const int written = gzwrite(file_->gz, buffer_.data() + at, chunk);
-    if (written <= 0) {
-      file_->error = errno != 0 ? std::strerror(errno) : "write failed";
-      break;
-    }
-    at += static_cast<size_t>(written);
-  }
-  buffer_.clear();
 }
 
 void TraceEventWriter::Process(int32_t process, std::string_view name, std::string_view labels,
@@ -189,20 +186,9 @@ void TraceEventWriter::Metadata(std::string_view key, std::string_view value) {
 }
 
 absl::Status TraceEventWriter::Close() {
-  FORETRACE_CHECK(file_->gz != nullptr);
   buffer_ += "\n],\"otherData\":{" + metadata_ + "}}\n";
-  Flush();
-  errno = 0;
-  const int closed = gzclose(std::exchange(file_->gz, nullptr));
-  if (file_->error.empty() && closed != Z_OK) {
-    file_->error = errno != 0 ? std::strerror(errno) : "write failed";
-  }
-  if (file_->error.empty() && std::rename(file_->partial.c_str(), path_.c_str()) != 0) {
-    file_->error = std::strerror(errno);
-  }
-  if (file_->error.empty()) return absl::OkStatus();
-  std::remove(file_->partial.c_str());
-  return InvalidInput("{}: the timeline could not be written: {}", path_, file_->error);
+  sink_->Write(buffer_, /*last=*/true);
+  return sink_->Commit();
 }
 
 }  // namespace foretrace

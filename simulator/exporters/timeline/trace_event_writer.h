@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 
 namespace foretrace {
@@ -34,10 +33,8 @@ class TraceEventWriter {
     int32_t thread = 0;
   };
 
-  // Writes beside `path` and moves the whole file there on Close(), so that nothing half-written
-  // stands under that name; compressed when it ends in ".gz".
-  static absl::StatusOr<std::unique_ptr<TraceEventWriter>> Create(const std::string& path);
-  // Removes what was written unless Close() succeeded.
+  // The file appears whole on Close() or not at all; compressed when `path` ends in ".gz".
+  explicit TraceEventWriter(const std::string& path);
   ~TraceEventWriter();
   TraceEventWriter(const TraceEventWriter&) = delete;
   TraceEventWriter& operator=(const TraceEventWriter&) = delete;
@@ -55,18 +52,15 @@ class TraceEventWriter {
   // Any text under "otherData"; before Close.
   void Metadata(std::string_view key, std::string_view value);
 
-  // Ends the document and moves it in place. Errors of any write before are reported here; nothing
-  // may be called after it.
+  // Ends the document and moves it in place. Errors of opening and writing are reported here, and
+  // name the file; nothing may be called after it.
   absl::Status Close();
 
  private:
-  struct File;
-  TraceEventWriter(std::string path, std::unique_ptr<File> file);
+  class Sink;
   void Begin();  // separator between events
-  void Flush();
 
-  std::string path_;
-  std::unique_ptr<File> file_;
+  std::unique_ptr<Sink> sink_;
   std::string buffer_;
   std::string metadata_;
   uint64_t next_flow_ = 1;

@@ -1,0 +1,24 @@
+#include "simulator/base/utf8.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+TEST(ValidUtf8, KeepsWellFormedText) {
+  for (const char* text : {"", "plain", "ä", "€", "𝐿", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ValidUtf8(text), text);
+  }
+}
+
+TEST(ValidUtf8, ReplacesTheRest) {
+  EXPECT_EQ(ValidUtf8("a\x80z"), "a?z");           // continuation alone
+  EXPECT_EQ(ValidUtf8("a\xc3"), "a?");             // cut short
+  EXPECT_EQ(ValidUtf8("\xc0\xaf"), "??");          // overlong
+  EXPECT_EQ(ValidUtf8("\xe0\x80\xaf"), "???");     // overlong
+  EXPECT_EQ(ValidUtf8("\xed\xa0\x80"), "???");     // surrogate
+  EXPECT_EQ(ValidUtf8("\xf4\x90\x80\x80"), "????");  // past U+10FFFF
+}
+
+}  // namespace
+}  // namespace foretrace

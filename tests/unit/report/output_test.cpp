@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "simulator/report/prediction_report.h"
+#include "simulator/report/report_json.h"
+#include "simulator/report/text_report.h"
+#include "simulator/report/text_table.h"
+#include "tests/unit/report/scenario.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::vector<IterationWindow>> PerRank(const Scenario& s) {
+  return {{s.windows[0]}, {s.windows[1]}};
+}
+
+TEST(PredictionReport, JsonHoldsTheContract) {
+  const Scenario s = MakeScenario();
+  const auto report = BuildPredictionReport(*s.table, PerRank(s), {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  rapidjson::Document d;
+  d.Parse(ReportJson(*report, *s.store).c_str());
+  ASSERT_FALSE(d.HasParseError());
+  EXPECT_DOUBLE_EQ(d["iteration_time_us"].GetDouble(), 60);
+  EXPECT_DOUBLE_EQ(d["recorded_iteration_time_us"].GetDouble(), 60);
+  EXPECT_DOUBLE_EQ(d["baseline_us"].GetDouble(), 40);
+  ASSERT_EQ(d["ranks"].Size(), 2u);
+  const auto& rank = d["ranks"][1];
+  EXPECT_EQ(rank["rank"].GetInt(), 1);
+  EXPECT_DOUBLE_EQ(rank["iteration_time_us"].GetDouble(), 60);
+  EXPECT_DOUBLE_EQ(rank["blocked_share"].GetDouble(), 47.0 / 60);
+  EXPECT_EQ(rank["streams"].Size(), 2u);
+  EXPECT_DOUBLE_EQ(rank["streams"][0]["work_us"]["gemm_forward"].GetDouble(), 30);
+  const auto& sources = d["sources"];
+  EXPECT_DOUBLE_EQ(sources["calibrated"].GetDouble(), 20.0 / 60);
+  EXPECT_NEAR(sources["recorded"].GetDouble() + sources["calibrated"].GetDouble() +
+                  sources["analytic"].GetDouble() + sources["missing"].GetDouble(),
+              1.0, 1e-12);
+  EXPECT_EQ(d["critical_path"]["runs"].Size(), 4u);
+  EXPECT_DOUBLE_EQ(d["critical_path"]["total_us"].GetDouble(), 60);
+  EXPECT_STREQ(d["communicators"][0]["operation"].GetString(), "all_reduce");
+  EXPECT_EQ(d["communicators"][0]["latecomers"][0]["rank"].GetInt(), 1);
+}
+
+TEST(PredictionReport, TextNamesTheFigures) {
+  const Scenario s = MakeScenario(/*synthetic=*/true);
+  ReportOptions options;
+  options.notes = {"rank 2 is missing"};
+  const auto report = BuildPredictionReport(*s.table, PerRank(s), options);
+  ASSERT_TRUE(report.ok());
+  const std::string text = TextReport(*report, *s.store, {});
+  EXPECT_THAT(text, HasSubstr("SYNTHETIC"));
+  EXPECT_THAT(text, HasSubstr("Iteration 5: 60.0 us predicted, 60.0 us recorded (+0.00 %)"));
+  EXPECT_THAT(text, HasSubstr("Note: rank 2 is missing"));
+  EXPECT_THAT(text, HasSubstr("gemm fwd"));
+  EXPECT_THAT(text, HasSubstr("1 (1, 10)"));
+  EXPECT_THAT(text, HasSubstr("Critical path of rank 0: 60.0 us in 4 runs over 2 ranks"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("\x1b")));
+}
+
+TEST(PredictionReport, PicksTheMedianOfTheIterationsAllRanksHave) {
+  const Scenario s = MakeScenario();
+  auto windows = PerRank(s);
+  windows[0] = {{1, Us(0), Us(90), {}, {}}, {2, Us(0), Us(50), {}, {}}, {3, Us(0), Us(60), {}, {}},
+                {4, Us(0), Us(1), {}, {}}};
+  windows[1] = {{1, Us(0), Us(10), {}, {}}, {2, Us(0), Us(20), {}, {}}, {3, Us(0), Us(70), {}, {}}};
+  auto report = BuildPredictionReport(*s.table, windows, {});
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->iterations.size(), 3u);  // slowest ranks: 90, 50, 70
+  EXPECT_EQ(report->iteration, 3);
+  EXPECT_EQ(report->iteration_time, Us(70));
+  EXPECT_EQ(report->critical_path.total, Us(70));
+  EXPECT_EQ(report->critical_path.end_rank, 1u);
+
+  ReportOptions options;
+  options.iteration = 4;
+  const auto absent = BuildPredictionReport(*s.table, windows, options);
+  EXPECT_THAT(std::string(absent.status().message()), HasSubstr("they have 1, 2, 3"));
+  windows[1].clear();
+  EXPECT_FALSE(BuildPredictionReport(*s.table, windows, {}).ok());
+}
+
+TEST(TextTable, AlignsAndCutsNamesToTheWidth) {
+  TextTable table({{"us"}, {"name", TextTable::Align::kLeft, true}});
+  table.AddRow({"1.0", "short"});
+  table.AddRow({"1234.5", std::string(30, 'a') + std::string(30, 'b')});
+  EXPECT_EQ(table.Format({.width = 30}),
+            "    us  name\n"
+            "   1.0  short\n"
+            "1234.5  aaaaaaaaaaaaa...bbbbbb\n");
+  EXPECT_EQ(table.Format({.width = 100, .colour = true}).substr(0, 4), "\x1b[1m");
+}
+
+TEST(TextTable, KeepsUtf8WholeAndControlCharactersOut) {
+  EXPECT_EQ(Shorten("ääääääääääää", 9), "ääää...ää");
+  EXPECT_EQ(DisplayWidth("äb"), 2u);
+  TextTable table({{"x", TextTable::Align::kLeft}});
+  table.AddRow({"a\x1b[2Jb\xff"});
+  EXPECT_EQ(table.Format({}), "x\na?[2Jb?\n");
+}
+
+}  // namespace
+}  // namespace foretrace

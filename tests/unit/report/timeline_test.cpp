@@ -1,0 +1,202 @@
+#include "simulator/report/timeline.h"
+
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/report/scenario.h"
+
+namespace foretrace {
+namespace {
+
+class TimelineTest : public testing::Test {
+ protected:
+  // Writes, reads back (plain or gzip alike) and checks what every trace-event file must satisfy.
+  void Write(const Scenario& s, const TimelineOptions& options, const std::string& name) {
+    path_ = testing::TempDir() + "/" + std::to_string(getpid()) + name;
+    TraceEventWriter writer(path_);
+    WriteTimeline(*s.table, options, writer);
+    ASSERT_TRUE(writer.Close().ok());
+    gzFile file = gzopen(path_.c_str(), "rb");
+    std::string text(1 << 20, '\0');
+    const int size = gzread(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    ASSERT_GT(size, 0);
+    text.resize(static_cast<size_t>(size));
+    document_.Parse(text.c_str());
+    ASSERT_FALSE(document_.HasParseError());
+    CheckSchema();
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  void CheckSchema() {
+    using Key = std::pair<int, int>;
+    std::set<int> processes;
+    std::set<Key> threads;
+    std::map<Key, std::vector<std::pair<double, double>>> slices;
+    std::map<int64_t, std::pair<int, int>> flows;
+    for (const auto& e : document_["traceEvents"].GetArray()) {
+      const std::string phase = e["ph"].GetString();
+      const Key track(e["pid"].GetInt(), e["tid"].GetInt());
+      ASSERT_TRUE(e["ts"].IsNumber());
+      ASSERT_GE(e["ts"].GetDouble(), 0);
+      const std::string name = e["name"].GetString();
+      if (phase == "M") {
+        if (name == "process_name") processes.insert(track.first);
+        if (name == "thread_name") threads.insert(track);
+      } else if (phase == "X") {
+        EXPECT_FALSE(std::string(e["cat"].GetString()).empty());
+        const double start = e["ts"].GetDouble();
+        slices[track].emplace_back(start, start + e["dur"].GetDouble());
+      } else {
+        ASSERT_TRUE(phase == "s" || phase == "f") << phase;
+        auto& [starts, ends] = flows[e["id"].GetInt64()];
+        ++(phase == "s" ? starts : ends);
+        if (phase == "f") {
+          EXPECT_STREQ(e["bp"].GetString(), "e");
+        }
+        bool inside = false;
+        for (const auto& [from, to] : slices[track]) {
+          inside |= from <= e["ts"].GetDouble() && e["ts"].GetDouble() <= to;
+        }
+        EXPECT_TRUE(inside) << "an arrow at " << e["ts"].GetDouble() << " outside any slice";
+      }
+    }
+    for (const auto& [id, ends] : flows) EXPECT_EQ(ends, std::make_pair(1, 1)) << id;
+    for (const auto& [track, list] : slices) {
+      EXPECT_TRUE(processes.contains(track.first));
+      EXPECT_TRUE(threads.contains(track));
+      for (const auto& a : list) {
+        for (const auto& b : list) {
+          const bool crossing = a.first < b.first && b.first < a.second && a.second < b.second;
+          EXPECT_FALSE(crossing) << "slices cross on " << track.first << "/" << track.second;
+        }
+      }
+    }
+  }
+
+  struct Found {
+    std::string process, thread, category;
+    double start = 0, duration = 0;
+    std::string group;
+  };
+  std::vector<Found> Slices(const std::string& name) const {
+    std::map<int, std::string> processes;
+    std::map<std::pair<int, int>, std::string> threads;
+    for (const auto& e : document_["traceEvents"].GetArray()) {
+      const std::string what = e["name"].GetString();
+      if (what == "process_name") processes[e["pid"].GetInt()] = e["args"]["name"].GetString();
+      if (what == "thread_name") {
+        threads[{e["pid"].GetInt(), e["tid"].GetInt()}] = e["args"]["name"].GetString();
+      }
+    }
+    std::vector<Found> found;
+    for (const auto& e : document_["traceEvents"].GetArray()) {
+      if (std::string(e["ph"].GetString()) != "X" || e["name"].GetString() != name) continue;
+      Found f{processes.at(e["pid"].GetInt()),
+              threads.at({e["pid"].GetInt(), e["tid"].GetInt()}), e["cat"].GetString(),
+              e["ts"].GetDouble(), e["dur"].GetDouble(), ""};
+      if (e.HasMember("args")) f.group = e["args"]["group"].GetString();
+      found.push_back(f);
+    }
+    return found;
+  }
+  int CountFlows(const std::string& name) const {
+    int count = 0;
+    for (const auto& e : document_["traceEvents"].GetArray()) {
+      count += std::string(e["ph"].GetString()) == "s" && e["name"].GetString() == name;
+    }
+    return count;
+  }
+
+  std::string path_;
+  rapidjson::Document document_;
+};
+
+TEST_F(TimelineTest, PredictedBesideRecorded) {
+  const Scenario s = MakeScenario();
+  const std::vector<std::vector<IterationWindow>> windows = {{s.windows[0]}, {s.windows[1]}};
+  TimelineOptions options;
+  options.windows = windows;
+  options.predicted_cpu_time = [](RankIndex, SimTime recorded) { return recorded - Us(1000); };
+  Write(s, options, "timeline.json");
+  const auto gemm = Slices(Scenario::kGemm);
+  ASSERT_EQ(gemm.size(), 4u);  // two ranks, predicted and recorded
+  EXPECT_EQ(gemm[0].process, "rank 0");
+  EXPECT_EQ(gemm[0].thread, "stream 7");
+  EXPECT_EQ(gemm[0].group, "gemm_forward");
+  EXPECT_DOUBLE_EQ(gemm[0].start, 5);
+  EXPECT_DOUBLE_EQ(gemm[0].duration, 20);
+  EXPECT_EQ(gemm[1].process, "rank 0 (recorded)");
+  EXPECT_DOUBLE_EQ(gemm[1].start, 5);  // both steps begin at zero
+  const auto steps = Slices("ProfilerStep#5");
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_DOUBLE_EQ(steps[0].duration, 60);
+  // The all-reduce of rank 0 waits [25,35) for rank 1 and [25] for its kernel; rank 1's does not.
+  const auto arrival = Slices("wait: collective_arrival");
+  ASSERT_EQ(arrival.size(), 1u);
+  EXPECT_DOUBLE_EQ(arrival[0].start, 25);
+  EXPECT_DOUBLE_EQ(arrival[0].duration, 10);
+  const auto blocked = Slices("wait: cpu_block");
+  ASSERT_EQ(blocked.size(), 2u);
+  EXPECT_DOUBLE_EQ(blocked[0].start, 10);
+  EXPECT_DOUBLE_EQ(blocked[0].duration, 45);  // to the end of the all-reduce at 55
+  EXPECT_EQ(CountFlows("launch"), 10);        // five launches, predicted and recorded
+  EXPECT_EQ(CountFlows("last arrival"), 1);
+}
+
+TEST_F(TimelineTest, GzipAndRangesAroundTheirCallsWithoutAMapping) {
+  const Scenario s = MakeScenario(/*synthetic=*/true);
+  TimelineOptions options;
+  options.recorded = false;
+  Write(s, options, "timeline.json.gz");
+  const auto linear = Slices("aten::linear");
+  ASSERT_EQ(linear.size(), 2u);
+  EXPECT_EQ(linear[0].process, "rank 0 (synthetic trace)");
+  EXPECT_DOUBLE_EQ(linear[0].duration, 2);  // the launch in it
+  EXPECT_TRUE(document_["otherData"].HasMember("synthetic"));
+  std::FILE* file = std::fopen(path_.c_str(), "rb");
+  EXPECT_EQ(std::fgetc(file), 0x1f);
+  EXPECT_EQ(std::fgetc(file), 0x8b);
+  std::fclose(file);
+}
+
+// Two kernels of one stream that overlap, as nodes of a CUDA graph may, and a name that needs
+// escaping.
+TEST_F(TimelineTest, OverlappingWorkGoesOnFurtherTracks) {
+  RankTraceBuilder b(RankInfo{});
+  const LaneIndex stream = b.AddLane(Lane::Kind::kStream, 7);
+  for (int64_t i = 0; i < 3; ++i) {
+    RankTraceBuilder::NodeSpec spec;
+    spec.kind = NodeKind::kKernel;
+    spec.name = "a \"quoted\"\n\xff name";
+    spec.lane = stream;
+    spec.start = Us(10 * i);
+    spec.duration = Us(15);
+    b.AddNode(spec);
+  }
+  auto built = b.Build({});
+  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
+  ranks.emplace_back(std::move(built->trace), std::move(built->strings));
+  Scenario s;
+  s.store = std::make_unique<TraceStore>(*TraceStore::Assemble(std::move(ranks), {}));
+  s.table = std::make_unique<EventTable>(*s.store);
+  Write(s, {}, "overlap.json");
+  const auto found = Slices("a \"quoted\"\n? name");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].thread, "stream 7");
+  EXPECT_EQ(found[1].thread, "stream 7 (concurrent 1)");
+  EXPECT_EQ(found[2].thread, "stream 7");
+}
+
+}  // namespace
+}  // namespace foretrace
