@@ -146,8 +146,10 @@ class TableWriter:
     # A table mixes no two of these: such rows would look comparable and are not.
     _MUST_AGREE = ("platform", "device", "driver", "libraries")
 
-    def __init__(self, path, provenance):
+    def __init__(self, path, provenance, key=row_key):
+        """`key` maps a row to its identity, by which a resumed run knows what it has."""
         self.path = path
+        self._key = key
         self.keys = set()
         self.resumed = 0
         self.added = 0
@@ -175,11 +177,11 @@ class TableWriter:
         if end < len(data):
             with open(self.path, "r+b") as file:
                 file.truncate(end)
-        self.keys = {row_key(row) for row in rows}
+        self.keys = {self._key(row) for row in rows}
         self.resumed = len(rows)
 
     def has(self, row):
-        return row_key(row) in self.keys
+        return self._key(row) in self.keys
 
     def add(self, row):
         """Writes a row unless the table has it; raises ValueError where it breaks the schema."""
@@ -190,7 +192,7 @@ class TableWriter:
         csv.writer(line, lineterminator="\n").writerow([row[c] for c in COLUMNS])
         self._file.write(line.getvalue())
         self._file.flush()
-        self.keys.add(row_key(row))
+        self.keys.add(self._key(row))
         self.added += 1
 
     def close(self):
