@@ -87,7 +87,7 @@ def main():
     parser = benchmark_parser(__doc__)
     options = parser.parse_args()
     need_gpu(options.device, "launch and synchronisation overheads")
-    device = pick_device(options.device)
+    device = pick_device(options.device, cpu_helps=False)
     torch = import_torch()
     budget = Budget(options.budget_seconds)
     table = TableWriter(options.output, provenance(device, options, SOURCE, {

@@ -16,14 +16,15 @@ _KNOWN = (
 )
 
 
-def pick_device(name, local_rank=0):
-    """The torch.device to measure; refuses where a GPU is asked for and none is there."""
+def pick_device(name, local_rank=0, cpu_helps=True):
+    """The torch.device to measure; refuses where a GPU is asked for and none is there.  `cpu_helps`:
+    whether the refusal may advise --device cpu."""
     torch = import_torch()
     if name == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise Refusal("no CUDA device is available to PyTorch %s; run on a machine with a GPU, or "
-                      "give --device cpu to try the script out" % torch.__version__)
+        raise Refusal("no CUDA device is available to PyTorch %s; run on a machine with a GPU%s" % (
+            torch.__version__, ", or give --device cpu to try the script out" if cpu_helps else ""))
     if local_rank >= torch.cuda.device_count():
         raise Refusal("local rank %d has no GPU: %d here; start fewer processes" %
                       (local_rank, torch.cuda.device_count()))

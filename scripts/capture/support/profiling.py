@@ -62,14 +62,14 @@ def make_profiler(device, event_ids):
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device.type == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-        if not torch.profiler.kineto_available():
+        if not torch.autograd.kineto_available():
             raise Refusal("this PyTorch was built without Kineto; GPU traces need it")
     options = {}
     if event_ids and device.type == "cuda":
         try:
-            options["experimental_config"] = torch.profiler._ExperimentalConfig(
-                enable_cuda_sync_events=True)
-        except (AttributeError, TypeError):
+            from torch._C._profiler import _ExperimentalConfig
+            options["experimental_config"] = _ExperimentalConfig(enable_cuda_sync_events=True)
+        except (ImportError, TypeError):
             pass  # PyTorch before 2.1
     return (torch.profiler.profile(activities=activities, record_shapes=True, **options), bool(options))
 
@@ -112,7 +112,7 @@ def profiled_steps(step, first, options, ranks, folder):
     if observer:
         observer.stop()
         observer.unregister_callback()
-    kineto = torch.profiler.kineto_available()
+    kineto = torch.autograd.kineto_available()
     facts = {"steps_us": times, "wall_us": wall, "writer": "kineto" if kineto else "autograd profiler",
              "cuda_event_ids": event_ids, "execution_trace": observer is not None}
     if kineto:

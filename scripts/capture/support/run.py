@@ -85,8 +85,11 @@ def scale_of(options):
 
 
 def command_line():
-    """The call, as provenance: scripts by name, not by the path they lie at."""
-    return shlex.join(["scripts/capture/" + os.path.basename(sys.argv[0])] + sys.argv[1:])
+    """The call, as provenance: script and output by name, not by the place where they lay."""
+    words = ["scripts/capture/" + os.path.basename(sys.argv[0])]
+    for before, word in zip([""] + sys.argv[1:], sys.argv[1:]):
+        words.append(os.path.basename(word) if before == "--output" else word)
+    return shlex.join(words)
 
 
 def now_text():

@@ -164,6 +164,8 @@ class EventTimer(_GpuTimer):
         return summarise(times)
 
 
+# Waits that newer profilers list among the device's work; they are none.
+WAITS = frozenset(("Event Sync", "Stream Sync", "Context Sync", "Unknown Sync", "Stream Wait Event"))
 MARK, DELIMITER = "spin_kernel", "bitwise_not"  # parts of these kernels' names, in every version
 
 
@@ -238,7 +240,7 @@ def device_events(profiler):
     for event in profiler.profiler.kineto_results.events():
         if not str(event.device_type()).endswith("CUDA"):
             continue
-        if getattr(event, "is_user_annotation", bool)():
+        if event.name() in WAITS or getattr(event, "is_user_annotation", bool)():
             continue
         events.append((event.start_ns(), event.duration_ns() * 1e-3, event.name()))
     return events
