@@ -25,7 +25,7 @@ def pack(captured, out, file_bytes, total_bytes):
                if os.path.exists(os.path.join(captured, f, "manifest.json"))]
     folders.sort(key=lambda f: os.path.getmtime(os.path.join(captured, f, "manifest.json")))
     bins, left, total = [], [], 0  # bins: [bytes, folders]
-    overhead = 10240  # a tar file's end
+    overhead = 1024 + 10239  # a tar file's end, and its rounding to records
     for folder in folders:
         size = folder_bytes(os.path.join(captured, folder))
         if size + overhead > file_bytes or total + size > total_bytes:
@@ -39,7 +39,8 @@ def pack(captured, out, file_bytes, total_bytes):
         place[0] += size
         place[1].append(folder)
     for number, (_, names) in enumerate(bins):
-        with tarfile.open(os.path.join(out, "traces.%d.tar" % number), "w") as tar:
+        with tarfile.open(os.path.join(out, "traces.%d.tar" % number), "w",
+                          format=tarfile.GNU_FORMAT) as tar:
             for name in names:
                 tar.add(os.path.join(captured, name), arcname="captured/" + name)
     return [name for _, names in bins for name in names], left

@@ -19,6 +19,7 @@ limit=${LIMIT_SECONDS:-460}    # of a whole call
 device=${DEVICE:-cuda}         # cpu: a rehearsal of the sequence, with SIZE=--tiny
 size=${SIZE:-}                 # --quick or --tiny
 cpu_only=$([ "$device" = cpu ] && echo --precision fp32)
+tiny=$([ "$size" = --tiny ] && echo --tiny)
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out" || exit 2
 work=$(mktemp -d) || exit 2
@@ -37,17 +38,19 @@ run() {
   [ $code -eq 0 ] || note "failed with code $code: $name $*"
   return $code
 }
-compress() { xz -9 --force --keep --stdout "$1" >"$2" || note "xz failed: $1"; }
+# Python's lzma: a bare machine may lack xz.
+compress() { "$python" -c 'import lzma,sys; open(sys.argv[2],"wb").write(lzma.compress(open(sys.argv[1],"rb").read(),preset=9))' "$1" "$2" || note "cannot compress $1"; }
+expand() { "$python" -c 'import lzma,sys; open(sys.argv[2],"wb").write(lzma.open(sys.argv[1]).read())' "$1" "$2" || note "cannot read $1"; }
 bench() {  # script, table, seconds of measuring
   if [ -n "$earlier" ] && [ -f "$earlier/$2.csv.xz" ]; then
-    xz -d --stdout "$earlier/$2.csv.xz" >"$work/$2.csv" || note "cannot read $earlier/$2.csv.xz"
+    expand "$earlier/$2.csv.xz" "$work/$2.csv"
   fi
   run "$1" --device "$device" $size --output "$work/$2.csv" --budget-seconds "$3"
   [ -f "$work/$2.csv" ] && compress "$work/$2.csv" "$out/$2.csv.xz"
 }
 capture() {  # folder name, then options
   local name=$1; shift
-  run capture_trace.py --device "$device" ${size:+--tiny} --output "$work/captured/$name" \
+  run capture_trace.py --device "$device" $tiny --output "$work/captured/$name" \
     --steps 5 --gzip-execution-trace "$@" $cpu_only || rm -rf "$work/captured/$name"
 }
 
