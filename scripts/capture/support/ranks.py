@@ -2,6 +2,8 @@
 import datetime
 import os
 import socket
+import threading
+import time
 
 from support.device import pick_device
 from support.run import Refusal, import_torch
@@ -48,7 +50,19 @@ class Ranks:
             import_torch().distributed.destroy_process_group()
 
 
+def _end_with_parent():
+    """Ends this process when its parent is gone: a rank left over would wait for the others forever."""
+    parent = os.getppid()
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _run_rank(local_rank, world, port, device_name, body, options):
+    _end_with_parent()
     os.environ.update(RANK=str(local_rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world),
                       LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     if device_name == "cpu":
