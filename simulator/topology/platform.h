@@ -121,6 +121,7 @@ struct PlatformSpec {
   FabricSpec fabric;
   Placement placement = Placement::kBlock;
   std::vector<int32_t> placement_list;  // kList: device of each rank
+  bool has_library = false;  // `library` describes NCCL on this platform; else links as they are
   CollectiveLibrary library;
 
   int64_t devices() const { return int64_t{nodes} * node.devices; }

@@ -240,6 +240,7 @@ class Loader {
   void LoadLibrary(const YamlReader& library) {
     library.ExpectKeys(std::array<std::string_view, 3>{"gpu_generation", "launch_us", "fitted"});
     constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
+    spec_.has_library = true;
     spec_.library.generation =
         static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
     spec_.library.launch = SimTime::FromUs(library.Number("launch_us", 0, kMaxLatencyUs, 0));

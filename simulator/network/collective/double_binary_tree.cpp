@@ -88,13 +88,13 @@ class DoubleBinaryTree : public CollectiveSchedule {
     return tree.parent[r] >= 0 && step == height_ + tree.depth[r] - 1 ? 1 : 0;
   }
   int64_t flows() const override { return int64_t{2} * chunks_ * 2 * (n_ - 1); }
-  // An estimate, exact for two ranks with one chunk: latency of the way up and down, the time of a
-  // chunk on each level, and every port carrying the data twice in all.
+  // An estimate, exact for two ranks with one chunk: the way up and down, a chunk for each child on
+  // every level, and ports that carry the data twice in all (once for two ranks).
   double ClosedForm(const AlphaBeta& net) const override {
     if (n_ == 1) return 0;
-    if (n_ == 2) return 2 * net.alpha + (chunks_ + 1) * 2 * bytes_ / net.bandwidth / 2 * 1.0;
-    return 2 * height_ * (net.alpha + 2 * bytes_ / net.bandwidth) +
-           2 * total_ / net.bandwidth * (chunks_ - 1) / chunks_;
+    const double children = n_ == 2 ? 1 : 2;
+    return 2 * height_ * (net.alpha + children * bytes_ / net.bandwidth) +
+           children * total_ / net.bandwidth * (chunks_ - 1) / chunks_;
   }
   int32_t blocks() const override { return 1; }
   void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>& out) const override {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Algorithm::kCount)> kNames = {
     "auto",   "ring",     "bidirectional_ring", "tree",    "halving_doubling", "recursive_doubling",
-    "direct", "pairwise", "hierarchical",       "binomial"};
+    "direct", "pairwise", "hierarchical",       "binomial", "in_switch"};
 
 bool PowerOfTwo(int32_t n) { return (n & (n - 1)) == 0; }
 

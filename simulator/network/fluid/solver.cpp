@@ -21,10 +21,19 @@ FluidSolver::RouteIndex FluidSolver::AddRoute(std::span<const LinkIndex> links) 
   return static_cast<RouteIndex>(routes_.size() - 1);
 }
 
-void FluidSolver::ClearRoutes() {
-  FORETRACE_CHECK(active_ == 0);
-  routes_.clear();
-  route_links_.clear();
+void FluidSolver::DropIdleRoutes() {
+  std::vector<RouteSpan> routes;
+  std::vector<LinkIndex> links;
+  for (Flow& flow : flows_) {
+    if (!flow.active) continue;
+    const auto old = LinksOf(flow);
+    const auto first = static_cast<uint32_t>(links.size());
+    links.insert(links.end(), old.begin(), old.end());
+    flow.route = static_cast<RouteIndex>(routes.size());
+    routes.push_back({first, static_cast<uint32_t>(old.size())});
+  }
+  routes_ = std::move(routes);
+  route_links_ = std::move(links);
 }
 
 FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, double bytes) {
@@ -43,6 +52,7 @@ FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, double bytes) {
   flow.updated = now_;
   flow.finish = kNever;
   flow.route = route;
+  flow.active = true;
   ++active_;
   touched_.push_back(index);
   return index;
@@ -246,6 +256,7 @@ void FluidSolver::AdvanceTo(double time, std::vector<FlowIndex>& completed) {
         touched_.push_back(f);
         continue;
       }
+      flows_[f].active = false;
       completed.push_back(f);
       free_flows_.push_back(f);
       --active_;

@@ -25,8 +25,8 @@ class FluidSolver {
   LinkIndex AddLink(double capacity);
   // At least one link; a link may not appear twice.
   RouteIndex AddRoute(std::span<const LinkIndex> links);
-  // Forgets all routes; allowed only while no flow is active.
-  void ClearRoutes();
+  // Forgets the routes that no active flow uses. All route indices become invalid.
+  void DropIdleRoutes();
   size_t route_pool_size() const { return route_links_.size(); }
 
   double now() const { return now_; }
@@ -61,7 +61,8 @@ class FluidSolver {
     double finish = kNever;
     RouteIndex route = 0;
     uint32_t next = kNone;  // in the component
-    bool fixed = false;     // scratch
+    bool active = false;
+    bool fixed = false;  // scratch
   };
   struct Component {
     double time = kNever;
