@@ -35,6 +35,7 @@ else()
 endif()
 
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid)
 
 set(BASICS absl::status absl::statusor absl::strings absl::flat_hash_map absl::flat_hash_set
     absl::btree absl::span absl::inlined_vector fmt::fmt)
@@ -46,7 +47,7 @@ foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace LIBS foretrace_proto PkgConfig::ARCHIVE yaml-cpp)
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace topology LIBS yaml-cpp)
-foretrace_room(network DEPS base topology des cost)
+foretrace_room(network DEPS base topology des cost LIBS PkgConfig::SIMGRID)
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
 foretrace_room(engine DEPS base trace topology des network cost)

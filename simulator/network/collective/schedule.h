@@ -1,0 +1,112 @@
+#pragma once
+// A collective algorithm as a schedule of messages between ranks. Messages are computed when they
+// are due, never listed, so memory does not grow with their number.
+//
+// A schedule runs in lanes (chunks of the data, or rings and trees that share it) and steps. Rule:
+// a rank issues the sends of (lane, step) once everything it receives in earlier steps of the lane
+// has been delivered and its own sends of earlier steps have drained; in a serial schedule also
+// once its sends of the same step in lane - lane_stride() have drained, which makes chunks a
+// pipeline. Ranks here are positions in the communicator.
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/collective_op.h"
+
+namespace foretrace {
+
+enum class Algorithm : uint8_t {
+  kAuto,
+  kRing,
+  kBidirectionalRing,
+  kDoubleBinaryTree,
+  kHalvingDoubling,
+  kRecursiveDoubling,
+  kDirect,
+  kPairwise,
+  kHierarchical,
+  kBinomial,
+  kInSwitch,  // all-reduce inside an NVLink switch; a closed form only, no flows
+  kCount,
+};
+std::string_view Name(Algorithm algorithm);
+// kCount: not an algorithm.
+Algorithm ParseAlgorithm(std::string_view text);
+
+struct Send {
+  int32_t to = 0;
+  double bytes = 0;   // 0: a signal, which takes only latency
+  bool reduce = false;  // the receiver combines it with what it holds, else overwrites
+};
+
+// Every pair of ranks at `alpha` seconds and ports of `bandwidth` bytes per second, full duplex,
+// shared by the flows through them: a non-blocking switch.
+struct AlphaBeta {
+  double alpha = 0;
+  double bandwidth = 1;
+};
+
+class CollectiveSchedule {
+ public:
+  virtual ~CollectiveSchedule() = default;
+  virtual int32_t ranks() const = 0;
+  virtual int32_t lanes() const { return 1; }
+  virtual int32_t steps() const = 0;
+  virtual bool serial() const { return false; }
+  virtual int32_t lane_stride() const { return 1; }
+  // Appends the sends of `rank`.
+  virtual void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const = 0;
+  // How many messages of (lane, step) arrive at `rank`.
+  virtual int32_t Receives(int32_t rank, int32_t lane, int32_t step) const = 0;
+  // The earliest step with exactly the same sends, ranks and sizes as `step`; `step` if none.
+  virtual int32_t SameStep(int32_t step) const { return step; }
+  // Total messages over all ranks, lanes and steps; the default counts them.
+  virtual int64_t flows() const;
+  // Seconds on a non-blocking switch.
+  virtual double ClosedForm(const AlphaBeta& network) const = 0;
+
+  // For proofs that data ends where it should: a lane's data is `blocks()` blocks, and the k-th
+  // send of (rank, lane, step) carries these.
+  virtual int32_t blocks() const = 0;
+  virtual void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k,
+                          std::vector<int32_t>& out) const = 0;
+  // The block of a lane that belongs to `rank` (its input of a gather, its output of a scatter).
+  virtual int32_t BlockOf(int32_t rank) const { return rank; }
+};
+
+// What a schedule is made for.
+struct CollectiveRequest {
+  bool point_to_point = false;  // rank 0 sends `bytes` to rank 1; op is ignored
+  CollectiveOp op = CollectiveOp::kUnknown;
+  int32_t ranks = 0;
+  double bytes = 0;  // as TransferSpec.bytes
+  int32_t chunks = 1;
+  // Row-major bytes between ranks for an all-to-all with unequal splits; empty: equal.
+  std::vector<int64_t> split_bytes;
+  // Orders of ranks around which rings run; empty: 0, 1, 2, ... Each is a permutation.
+  std::vector<std::vector<int32_t>> ring_orders;
+  // Sizes of the dimensions of a hierarchical algorithm, first fastest; their product is `ranks`.
+  std::vector<int32_t> dimensions;
+};
+
+// Errors: the algorithm does not exist for the operation or the number of ranks.
+absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algorithm,
+                                                                 const CollectiveRequest& request);
+
+// One per algorithm, in the file of its name.
+std::unique_ptr<CollectiveSchedule> MakeRing(const CollectiveRequest& request, bool two_way);
+std::unique_ptr<CollectiveSchedule> MakeChain(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeDoubleBinaryTree(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeHalvingDoubling(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeRecursiveDoubling(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeDirect(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakePairwise(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeHierarchical(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeHierarchicalAllToAll(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeBinomial(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeDissemination(const CollectiveRequest& request);
+
+}  // namespace foretrace

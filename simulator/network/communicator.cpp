@@ -1,0 +1,142 @@
+#include "simulator/network/communicator.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/topology/ring_orders.h"
+
+namespace foretrace {
+namespace {
+
+// Adds up bytes per link; reset costs only what was touched.
+class LinkLoads {
+ public:
+  explicit LinkLoads(const Topology& topology) : topology_(topology) {}
+  void Clear() { loads_.clear(); }
+  double Add(DeviceId from, DeviceId to, double bytes) {
+    topology_.FindRoute(from, to, route_);
+    for (LinkId link : route_.links) loads_[link] += bytes;
+    return route_.latency;
+  }
+  double DrainTime() const {
+    double longest = 0;
+    for (const auto& [link, bytes] : loads_) {
+      longest = std::max(longest, bytes / topology_.link_rate(link));
+    }
+    return longest;
+  }
+
+ private:
+  const Topology& topology_;
+  Route route_;
+  absl::flat_hash_map<LinkId, double> loads_;
+};
+
+void MeasureNodes(const Topology& topology, Communicator& c) {
+  absl::flat_hash_map<int32_t, int32_t> count;
+  for (DeviceId device : c.devices) {
+    c.ranks_per_node = std::max(c.ranks_per_node, ++count[topology.node_of(device)]);
+  }
+  c.nodes = static_cast<int32_t>(count.size());
+  c.blocked = c.nodes * c.ranks_per_node == c.size();
+  for (int32_t i = 0; c.blocked && i < c.size(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const auto first = static_cast<size_t>(i / c.ranks_per_node * c.ranks_per_node);
+    c.blocked = topology.node_of(c.devices[at]) == topology.node_of(c.devices[first]);
+  }
+}
+
+// Node by node, then between nodes; over a composed fabric, its dimensions where the members are
+// all of its devices in order.
+void FindDimensions(const Topology& topology, Communicator& c) {
+  const PlatformSpec& spec = topology.spec();
+  bool all = c.size() == topology.device_count();
+  for (int32_t i = 0; all && i < c.size(); ++i) all = c.devices[static_cast<size_t>(i)] == i;
+  if (all && spec.fabric.kind == FabricKind::kDimensions) {
+    if (spec.node.devices > 1) c.dimensions.push_back(spec.node.devices);
+    for (const DimensionSpec& dim : spec.fabric.dimensions) c.dimensions.push_back(dim.size);
+  } else if (c.blocked && c.nodes > 1 && c.ranks_per_node > 1) {
+    c.dimensions = {c.ranks_per_node, c.nodes};
+  } else {
+    c.dimensions = {c.size()};
+  }
+}
+
+void MeasureRings(const Topology& topology, Communicator& c) {
+  c.ring_orders = RingOrders(topology, c.devices);
+  LinkLoads loads(topology);
+  const double share = 1.0 / static_cast<double>(c.ring_orders.size());
+  int64_t inter = 0;
+  int64_t intra = 0;
+  for (const auto& order : c.ring_orders) {
+    for (size_t p = 0; p < order.size(); ++p) {
+      const DeviceId from = c.devices[static_cast<size_t>(order[p])];
+      const DeviceId to = c.devices[static_cast<size_t>(order[(p + 1) % order.size()])];
+      const double latency = loads.Add(from, to, share);
+      const bool leaves = topology.node_of(from) != topology.node_of(to);
+      (leaves ? c.ring_latency_inter : c.ring_latency_intra) += latency;
+      ++(leaves ? inter : intra);
+    }
+  }
+  if (inter > 0) c.ring_latency_inter /= static_cast<double>(inter);
+  if (intra > 0) c.ring_latency_intra /= static_cast<double>(intra);
+  if (inter + intra > 0) {
+    c.ring_inter_share = static_cast<double>(inter) / static_cast<double>(inter + intra);
+  }
+  const double drain = loads.DrainTime();
+  c.ring_bandwidth = drain > 0 ? 1 / drain : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Communicator>> CommunicatorCache::Get(
+    const std::vector<int32_t>& members) {
+  const auto found = cache_.find(members);
+  if (found != cache_.end()) return found->second;
+  if (members.empty()) return InvalidInput("a communicator without members");
+  auto c = std::make_shared<Communicator>();
+  FORETRACE_ASSIGN_OR_RETURN(c->devices, topology_.DevicesOf(members));
+  std::vector<int32_t> sorted = members;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) return InvalidInput("rank {} is twice in one communicator", *twice);
+  MeasureNodes(topology_, *c);
+  FindDimensions(topology_, *c);
+  MeasureRings(topology_, *c);
+  cache_[members] = c;
+  return std::shared_ptr<const Communicator>(c);
+}
+
+double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+               const Topology& topology) {
+  std::vector<StepCost> costs(static_cast<size_t>(schedule.steps()));
+  std::vector<Send> sends;
+  LinkLoads loads(topology);
+  double total = 0;
+  for (int32_t step = 0; step < schedule.steps(); ++step) {
+    StepCost& cost = costs[static_cast<size_t>(step)];
+    const int32_t same = schedule.SameStep(step);
+    if (same < step) {
+      cost = costs[static_cast<size_t>(same)];
+    } else {
+      loads.Clear();
+      for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
+        for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
+          sends.clear();
+          schedule.Sends(rank, lane, step, sends);
+          for (const Send& send : sends) {
+            cost.latency = std::max(
+                cost.latency, loads.Add(devices[static_cast<size_t>(rank)],
+                                        devices[static_cast<size_t>(send.to)], send.bytes));
+          }
+        }
+      }
+      cost.drain = loads.DrainTime();
+    }
+    total += cost.drain + cost.latency;
+  }
+  return total;
+}
+
+}  // namespace foretrace

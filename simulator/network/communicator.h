@@ -1,0 +1,57 @@
+#pragma once
+// What algorithms and cost formulas need to know about a set of ranks on a topology; computed once
+// per set.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "simulator/network/collective/schedule.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+
+struct Communicator {
+  std::vector<DeviceId> devices;                // per member
+  std::vector<std::vector<int32_t>> ring_orders;
+  int32_t nodes = 1;                            // that hold a member
+  int32_t ranks_per_node = 1;                   // the most on one node
+  // Ranks divide evenly over nodes, in member order with nodes slowest.
+  bool blocked = true;
+  std::vector<int32_t> dimensions;              // for hierarchical algorithms, first fastest
+  double ring_bandwidth = 0;                    // bytes per second of bus bandwidth of the rings
+  double ring_latency_intra = 0;                // seconds, mean over hops of that kind
+  double ring_latency_inter = 0;
+  double ring_inter_share = 0;                  // share of ring hops that leave a node
+
+  int32_t size() const { return static_cast<int32_t>(devices.size()); }
+};
+
+// Not thread-safe. `topology` must outlive it.
+class CommunicatorCache {
+ public:
+  explicit CommunicatorCache(const Topology& topology) : topology_(topology) {}
+  // Errors: no members, a member twice, a rank without device.
+  absl::StatusOr<std::shared_ptr<const Communicator>> Get(const std::vector<int32_t>& members);
+
+ private:
+  const Topology& topology_;
+  absl::flat_hash_map<std::vector<int32_t>, std::shared_ptr<const Communicator>> cache_;
+};
+
+// Seconds for the sends of one step to drain if they start together, and their longest latency:
+// the most loaded link decides.
+struct StepCost {
+  double drain = 0;
+  double latency = 0;
+};
+
+// Sums, over the steps of a schedule run one after the other, the drain time of the most loaded
+// link and the longest latency. Equal to the fluid result where all ranks move in lock-step.
+double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+               const Topology& topology);
+
+}  // namespace foretrace

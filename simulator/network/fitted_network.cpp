@@ -1,0 +1,28 @@
+#include "simulator/network/fitted_network.h"
+
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+
+absl::StatusOr<Estimate> FittedNetwork::IsolatedDuration(const TransferSpec& spec) {
+  if (measured_) {
+    if (const auto estimate = measured_(spec)) return *estimate;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner_.Choose(spec));
+  return Estimate{SimTime::FromSeconds(choice.seconds), EstimateSource::kAnalytic};
+}
+
+absl::StatusOr<TransferHandle> FittedNetwork::Start(const TransferSpec& spec, SimTime start) {
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, IsolatedDuration(spec));
+  running_.insert({start + estimate.time, next_handle_});
+  return next_handle_++;
+}
+
+absl::StatusOr<std::optional<NetworkModel::Completion>> FittedNetwork::Next() {
+  if (running_.empty()) return std::nullopt;
+  const auto [time, handle] = *running_.begin();
+  running_.erase(running_.begin());
+  return Completion{time, handle};
+}
+
+}  // namespace foretrace

@@ -1,0 +1,20 @@
+#pragma once
+// Shortcuts for symmetric collectives on an idle network. They follow the arithmetic of the full
+// simulation operation by operation, so the result has the same bits; where symmetry is not certain
+// they decline.
+
+#include <optional>
+
+#include "simulator/network/schedule_runner.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+
+// Seconds from the call to the last delivery, or nullopt when the plan is not symmetric. Two cases:
+// - rings in which every rank has links of its own: one recurrence per rank of a period, without a
+//   solver;
+// - steps in which all flows are alike (same size, rate and latency) and every rank takes part: the
+//   ranks move in lock-step, so one flow per step stands for all.
+std::optional<double> CollapsedDuration(const Topology& topology, const TransferPlan& plan);
+
+}  // namespace foretrace

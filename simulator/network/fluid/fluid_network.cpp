@@ -1,0 +1,79 @@
+#include "simulator/network/fluid/fluid_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/network/fluid/collapse.h"
+
+namespace foretrace {
+namespace {
+
+absl::Status Stalled(const ScheduleRunner& runner) {
+  return absl::InternalError(
+      fmt::format("the network simulation stalled: {}", runner.DescribeRunning()));
+}
+
+}  // namespace
+
+FluidNetwork::FluidNetwork(const Topology& topology, NetworkOptions options)
+    : planner_(topology, options), backend_(topology, runner_) {
+  runner_.set_backend(&backend_);
+}
+
+absl::StatusOr<Estimate> FluidNetwork::IsolatedDuration(const TransferSpec& spec) {
+  FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner_.Plan(spec));
+  FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(planner_.topology(), plan, true));
+  return Estimate{SimTime::FromSeconds(run.seconds), EstimateSource::kAnalytic};
+}
+
+absl::StatusOr<TransferHandle> FluidNetwork::Start(const TransferSpec& spec, SimTime start) {
+  FORETRACE_ASSIGN_OR_RETURN(TransferPlan plan, planner_.Plan(spec));
+  // Completions were rounded to picoseconds, so `start` may lie a fraction before the solver's now.
+  runner_.Begin(next_handle_, std::move(plan), std::max(start.seconds(), backend_.now()));
+  return next_handle_++;
+}
+
+absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next() {
+  if (completed_.empty()) {
+    if (runner_.running() == 0) return std::nullopt;
+    while (!runner_.has_finished()) {
+      if (!backend_.RunBatch()) return Stalled(runner_);
+    }
+    for (const auto& finished : runner_.TakeFinished()) {
+      completed_.push_back({SimTime::FromSeconds(finished.time), finished.transfer});
+    }
+    std::sort(completed_.begin(), completed_.end(), [](const Completion& a, const Completion& b) {
+      return a.transfer < b.transfer;
+    });
+  }
+  const Completion first = completed_.front();
+  completed_.pop_front();
+  return first;
+}
+
+absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan,
+                                 bool collapse) {
+  PlanRun run;
+  run.flows = plan.schedule->flows();
+  if (collapse) {
+    if (const auto seconds = CollapsedDuration(topology, plan)) {
+      run.seconds = *seconds;
+      run.collapsed = true;
+      return run;
+    }
+  }
+  ScheduleRunner runner;
+  FluidBackend backend(topology, runner);
+  runner.set_backend(&backend);
+  runner.Begin(0, plan, 0);
+  while (!runner.has_finished()) {
+    if (!backend.RunBatch()) return Stalled(runner);
+  }
+  run.seconds = runner.TakeFinished().front().time;
+  run.events = backend.events();
+  return run;
+}
+
+}  // namespace foretrace

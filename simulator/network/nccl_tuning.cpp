@@ -1,0 +1,86 @@
+#include "simulator/network/nccl_tuning.h"
+
+#include <algorithm>
+
+#include "simulator/base/enum_names.h"
+
+namespace foretrace {
+namespace {
+
+// Columns: LL, LL128, Simple.
+using Row = std::array<double, 3>;
+constexpr Row kTreeBaseUs = {6.8, 14.0, 0};
+constexpr Row kRingBaseUs = {6.6, 14.0, 8.4};
+constexpr Row kTreeNvlinkUs = {0.6, 1.25, 4.0};
+constexpr Row kRingNvlinkUs = {0.6, 1.9, 3.4};
+constexpr Row kTreeNetUs = {5.0, 8.5, 14.0};
+constexpr Row kRingNetUs = {2.7, 4.0, 14.0};
+constexpr double kNvlsBaseUs = 23.0;
+// Bus bandwidth limit of LL in GB/s: one node by GPU generation; two nodes, more nodes.
+constexpr Row kLLOneNodeGBps = {39.0, 87.7, 87.7};
+constexpr double kLLTwoNodesGBps = 39.0;
+constexpr double kLLMoreNodesGBps = 20.4;
+
+size_t Column(Protocol protocol) { return static_cast<size_t>(protocol) - 1; }
+
+double LLLimit(int32_t generation, int32_t nodes) {
+  const double gbps = nodes == 1   ? kLLOneNodeGBps[static_cast<size_t>(generation)]
+                      : nodes == 2 ? kLLTwoNodesGBps
+                                   : kLLMoreNodesGBps;
+  return gbps * 1e9;
+}
+
+}  // namespace
+
+std::string_view Name(Protocol protocol) {
+  static constexpr std::array<std::string_view, 4> kNames = {"raw", "ll", "ll128", "simple"};
+  return EnumName(kNames, protocol);
+}
+
+ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes, int32_t ranks_per_node) {
+  ProtocolCost cost;
+  if (protocol == Protocol::kRaw) return cost;
+  const size_t p = Column(protocol);
+  cost.launch = kRingBaseUs[p] * 1e-6;
+  cost.intra_latency = kRingNvlinkUs[p] / kRingNvlinkUs[2];
+  cost.inter_latency = kRingNetUs[p] / kRingNetUs[2];
+  if (protocol == Protocol::kLL) {
+    cost.bandwidth = 0.5;
+    cost.max_bandwidth = LLLimit(generation, nodes);
+  } else if (protocol == Protocol::kLL128) {
+    cost.bandwidth = ranks_per_node < 2 ? 0.7 : 0.92;
+  }
+  return cost;
+}
+
+ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes) {
+  ProtocolCost cost;
+  if (protocol == Protocol::kRaw) return cost;
+  const size_t p = Column(protocol);
+  cost.launch = kTreeBaseUs[p] * 1e-6;
+  cost.intra_latency = kTreeNvlinkUs[p] / kRingNvlinkUs[2];
+  cost.inter_latency = kTreeNetUs[p] / kRingNetUs[2];
+  cost.bandwidth = 0.92;
+  if (protocol == Protocol::kLL) {
+    cost.bandwidth = 1.0 / 3.8;
+    cost.max_bandwidth = LLLimit(generation, nodes);
+  } else if (protocol == Protocol::kLL128) {
+    cost.bandwidth *= nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
+  }
+  return cost;
+}
+
+ProtocolCost NvlsCost() {
+  ProtocolCost cost;
+  cost.launch = kNvlsBaseUs * 1e-6;
+  cost.bandwidth = 5.0 / 6.0;
+  return cost;
+}
+
+ProtocolCost PointToPointCost() {
+  ProtocolCost cost;
+  cost.launch = kRingBaseUs[2] * 1e-6;
+  return cost;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,36 @@
+#pragma once
+// What NCCL adds to links: protocols that trade bandwidth for latency, fixed start-up costs, and the
+// choice among them. Constants are those of NCCL's own tuner (src/graph/tuning.cc, release 2.18,
+// BSD-3-Clause): baseLat, hwLat, llMaxBws and the bandwidth factors of ncclTopoTuneModel.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace foretrace {
+
+enum class Protocol : uint8_t { kRaw, kLL, kLL128, kSimple, kCount };
+std::string_view Name(Protocol protocol);
+
+// NCCL moves data in one of three protocols; kRaw is none: links as they are.
+inline constexpr std::array<Protocol, 3> kNcclProtocols = {Protocol::kLL, Protocol::kLL128,
+                                                           Protocol::kSimple};
+
+struct ProtocolCost {
+  double launch = 0;            // seconds per collective
+  double intra_latency = 1;     // multiples of the links' own latency, hops inside a node
+  double inter_latency = 1;     // the same, hops between nodes
+  double bandwidth = 1;         // share of the link bandwidth that reaches the payload
+  double max_bandwidth = 1e30;  // bytes per second of bus bandwidth, whatever the links
+};
+
+// `generation`: 0 Volta, 1 Ampere, 2 Hopper. Link latencies in platform files are those of the
+// Simple protocol in a ring; the others follow in NCCL's proportions.
+ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes, int32_t ranks_per_node);
+ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes);
+// All-reduce in the switch (NVLink SHARP): every port carries the data once each way. Simple only.
+ProtocolCost NvlsCost();
+// Grouped sends and receives (all-to-all, gather, scatter, send/recv): Simple only.
+ProtocolCost PointToPointCost();
+
+}  // namespace foretrace

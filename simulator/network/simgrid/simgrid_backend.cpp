@@ -1,0 +1,127 @@
+#include "simulator/network/simgrid/simgrid_backend.h"
+
+#include <fmt/format.h>
+#include <simgrid/kernel/Timer.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace {
+namespace {
+
+namespace sg = simgrid::s4u;
+
+// SimGrid counts whole bytes; finer units keep fractions of a byte (a collective's share of a
+// buffer) to better than 1e-12 of a flow of a kilobyte.
+constexpr double kUnitsPerByte = 1 << 20;
+
+// A clean max-min model: no TCP window limit (it would also cap CM02), no cross traffic, no weights
+// by round-trip time, and precision for comparisons.
+constexpr const char* kArguments[] = {"foretrace",
+                                      "--cfg=network/model:CM02",
+                                      "--cfg=network/optim:Lazy",
+                                      "--cfg=network/TCP-gamma:0",
+                                      "--cfg=network/crosstraffic:0",
+                                      "--cfg=network/weight-S:0",
+                                      "--cfg=surf/precision:1e-12",
+                                      "--cfg=contexts/factory:raw",
+                                      "--log=root.thresh:critical"};
+
+}  // namespace
+
+SimgridBackend::SimgridBackend(const Topology& topology, FlowSink& sink)
+    : topology_(topology), sink_(sink) {
+  std::vector<std::string> arguments(std::begin(kArguments), std::end(kArguments));
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  int argc = static_cast<int>(arguments.size());
+  engine_ = std::make_unique<sg::Engine>(&argc, argv.data());
+  BuildPlatform();
+  // The signal is SimGrid's own global; one backend per process registers once.
+  sg::Activity::on_completion_cb([this](const sg::Activity& activity) { OnCompletion(activity); });
+}
+
+void SimgridBackend::BuildPlatform() {
+  sg::NetZone* zone = sg::create_full_zone("platform");
+  for (DeviceId d = 0; d < topology_.device_count(); ++d) {
+    hosts_.push_back(zone->create_host(fmt::format("device{}", d), 1.0));
+  }
+  absl::flat_hash_map<LinkId, sg::Link*> links;
+  Route route;
+  for (DeviceId a = 0; a < topology_.device_count(); ++a) {
+    for (DeviceId b = 0; b < topology_.device_count(); ++b) {
+      if (a == b) continue;
+      topology_.FindRoute(a, b, route);
+      std::vector<sg::LinkInRoute> path;
+      for (LinkId id : route.links) {
+        sg::Link*& link = links[id];
+        if (link == nullptr) {
+          link = zone->create_link(fmt::format("link{}", id),
+                                   topology_.link_rate(id) * kUnitsPerByte);
+          link->set_latency(0.0)->seal();
+        }
+        path.emplace_back(link);
+      }
+      zone->add_route(hosts_[static_cast<size_t>(a)]->get_netpoint(),
+                      hosts_[static_cast<size_t>(b)]->get_netpoint(), nullptr, nullptr, path,
+                      /*symmetrical=*/false);
+    }
+  }
+  zone->seal();
+}
+
+void SimgridBackend::Deliver(double latency, uint32_t token) {
+  simgrid::kernel::timer::Timer::set(now() + latency, [this, token] {
+    sink_.OnDelivered(token);
+    after_event_();
+  });
+}
+
+void SimgridBackend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+                            uint32_t token) {
+  Route route;
+  topology_.FindRoute(from, to, route);
+  const bool inter = topology_.node_of(from) != topology_.node_of(to);
+  const double latency = route.latency * (inter ? scale.inter : scale.intra);
+  const double units = std::round(bytes * kUnitsPerByte);
+  if (units < 1 || route.links.empty()) {
+    simgrid::kernel::timer::Timer::set(now(), [this, token, latency] {
+      sink_.OnDrained(token);
+      Deliver(latency, token);
+    });
+    return;
+  }
+  sg::CommPtr comm = sg::Comm::sendto_init(hosts_[static_cast<size_t>(from)],
+                                           hosts_[static_cast<size_t>(to)]);
+  comm->set_payload_size(static_cast<uint64_t>(units));
+  pending_[comm.get()] = {comm, token, latency};
+  comm->vetoable_start();
+}
+
+void SimgridBackend::CallAt(double time, uint32_t token) {
+  simgrid::kernel::timer::Timer::set(std::max(time, now()), [this, token] {
+    sink_.OnTimer(token);
+    after_event_();
+  });
+}
+
+void SimgridBackend::OnCompletion(const sg::Activity& activity) {
+  const auto found = pending_.find(&activity);
+  if (found == pending_.end()) return;
+  const Pending pending = found->second;
+  // Frees the communications of earlier events, keeps this one through SimGrid's own callback.
+  if (finished_.size() > 64) finished_.erase(finished_.begin(), finished_.begin() + 32);
+  finished_.push_back(pending.comm);
+  pending_.erase(found);
+  Deliver(pending.latency, pending.token);
+  sink_.OnDrained(pending.token);
+  after_event_();
+}
+
+void SimgridBackend::Run(std::function<void()> after_event) {
+  after_event_ = std::move(after_event);
+  engine_->run();
+}
+
+}  // namespace foretrace

@@ -1,0 +1,215 @@
+#include "simulator/network/simgrid/simgrid_network.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/network/simgrid/simgrid_backend.h"
+#include "simulator/network/simgrid/worker.h"
+
+namespace foretrace {
+namespace {
+
+// Routes between all pairs are built up front.
+constexpr int32_t kMaxDevices = 1024;
+
+enum class Command : int32_t { kStart, kNext };
+
+struct StartHeader {
+  double start;
+  int64_t bytes;
+  uint32_t handle;
+  int32_t op;
+  int32_t point_to_point;
+  int32_t members;
+  int64_t splits;
+};
+
+// One per kNext. handle = kStalled: nothing more will happen.
+struct Reply {
+  double time;
+  uint32_t handle;
+};
+constexpr uint32_t kStalled = 0xffffffffu;
+
+absl::Status CheckSize(const Topology& topology) {
+  if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
+  return Infeasible("platform '{}' has {} devices; the simgrid network takes at most {}: use fluid",
+                    topology.spec().name, topology.device_count(), kMaxDevices);
+}
+
+absl::Status WorkerLost() {
+  return absl::InternalError("the SimGrid worker process ended unexpectedly");
+}
+
+// The worker's side: waits for commands before the run and inside SimGrid's callbacks.
+class Server {
+ public:
+  Server(const Topology& topology, NetworkOptions options, int in, int out)
+      : planner_(topology, options), backend_(topology, runner_), in_(in), out_(out) {
+    runner_.set_backend(&backend_);
+  }
+
+  void Serve() {
+    while (WaitForNext()) {
+      backend_.Run([this] { AfterEvent(); });
+      if (closed_) return;
+      const Reply stalled{0, kStalled};
+      if (!WriteAll(out_, &stalled, sizeof stalled)) return;
+    }
+  }
+
+ private:
+  void AfterEvent() {
+    while (!closed_ && runner_.has_finished()) {
+      for (const auto& finished : runner_.TakeFinished()) {
+        const Reply reply{finished.time, finished.transfer};
+        if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
+      }
+    }
+  }
+
+  // Handles commands until kNext; false: the pipe is closed.
+  bool WaitForNext() {
+    for (;;) {
+      Command command;
+      if (!ReadAll(in_, &command, sizeof command)) return !(closed_ = true);
+      if (command == Command::kNext) return true;
+      if (!ReadStart()) return !(closed_ = true);
+    }
+  }
+
+  bool ReadStart() {
+    StartHeader header;
+    if (!ReadAll(in_, &header, sizeof header)) return false;
+    TransferSpec spec;
+    spec.op = static_cast<CollectiveOp>(header.op);
+    spec.point_to_point = header.point_to_point != 0;
+    spec.bytes = Bytes(header.bytes);
+    spec.members.resize(static_cast<size_t>(header.members));
+    spec.split_bytes.resize(static_cast<size_t>(header.splits));
+    if (!ReadAll(in_, spec.members.data(), spec.members.size() * sizeof(int32_t)) ||
+        !ReadAll(in_, spec.split_bytes.data(), spec.split_bytes.size() * sizeof(int64_t))) {
+      return false;
+    }
+    auto plan = planner_.Plan(spec);
+    if (!plan.ok()) return false;  // the parent has planned it before
+    runner_.Begin(header.handle, *std::move(plan), std::max(header.start, backend_.now()));
+    return true;
+  }
+
+  TransferPlanner planner_;
+  ScheduleRunner runner_;
+  SimgridBackend backend_;
+  int in_;
+  int out_;
+  bool closed_ = false;
+};
+
+// Reports the times of a flow set.
+class FlowTimes : public FlowSink {
+ public:
+  explicit FlowTimes(const std::vector<TimedFlow>& flows) : flows_(flows), times_(flows.size()) {}
+  void OnDrained(uint32_t token) override { times_[token] = backend->now(); }
+  void OnDelivered(uint32_t) override {}
+  void OnTimer(uint32_t token) override {
+    const TimedFlow& flow = flows_[token];
+    backend->Launch(flow.from, flow.to, flow.bytes, {0, 0}, token);
+  }
+  const std::vector<double>& times() const { return times_; }
+  FlowBackend* backend = nullptr;
+
+ private:
+  const std::vector<TimedFlow>& flows_;
+  std::vector<double> times_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SimgridNetwork>> SimgridNetwork::Create(const Topology& topology,
+                                                                       NetworkOptions options) {
+  FORETRACE_RETURN_IF_ERROR(CheckSize(topology));
+  std::unique_ptr<SimgridNetwork> network(new SimgridNetwork(topology, options));
+  FORETRACE_ASSIGN_OR_RETURN(const Worker worker, StartWorker([&](int in, int out) {
+                               Server(topology, options, in, out).Serve();
+                             }));
+  network->worker_ = worker.pid;
+  network->from_worker_ = worker.in;
+  network->to_worker_ = worker.out;
+  return network;
+}
+
+SimgridNetwork::~SimgridNetwork() {
+  Worker worker{worker_, from_worker_, to_worker_};
+  StopWorker(worker);
+}
+
+absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& spec) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto alone, Create(topology_, options_));
+  FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle, alone->Start(spec, SimTime()));
+  FORETRACE_ASSIGN_OR_RETURN(const auto completion, alone->Next());
+  if (!completion || completion->transfer != handle) return WorkerLost();
+  return Estimate{completion->time, EstimateSource::kAnalytic};
+}
+
+absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, SimTime start) {
+  FORETRACE_RETURN_IF_ERROR(planner_.Plan(spec).status());
+  const Command command = Command::kStart;
+  const StartHeader header{start.seconds(),
+                           spec.bytes.count(),
+                           next_handle_,
+                           static_cast<int32_t>(spec.op),
+                           spec.point_to_point ? 1 : 0,
+                           static_cast<int32_t>(spec.members.size()),
+                           static_cast<int64_t>(spec.split_bytes.size())};
+  if (!WriteAll(to_worker_, &command, sizeof command) ||
+      !WriteAll(to_worker_, &header, sizeof header) ||
+      !WriteAll(to_worker_, spec.members.data(), spec.members.size() * sizeof(int32_t)) ||
+      !WriteAll(to_worker_, spec.split_bytes.data(), spec.split_bytes.size() * sizeof(int64_t))) {
+    return WorkerLost();
+  }
+  ++in_flight_;
+  return next_handle_++;
+}
+
+absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next() {
+  if (in_flight_ == 0) return std::nullopt;
+  const Command command = Command::kNext;
+  Reply reply;
+  if (!WriteAll(to_worker_, &command, sizeof command) ||
+      !ReadAll(from_worker_, &reply, sizeof reply)) {
+    return WorkerLost();
+  }
+  if (reply.handle == kStalled) {
+    return absl::InternalError(
+        fmt::format("the SimGrid simulation stalled with {} transfers in flight", in_flight_));
+  }
+  --in_flight_;
+  return Completion{SimTime::FromSeconds(reply.time), reply.handle};
+}
+
+absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
+                                                     const std::vector<TimedFlow>& flows) {
+  FORETRACE_RETURN_IF_ERROR(CheckSize(topology));
+  for (const TimedFlow& flow : flows) {
+    if (flow.from == flow.to) return InvalidInput("a flow from device {} to itself", flow.from);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(Worker worker, StartWorker([&](int, int out) {
+                               FlowTimes times(flows);
+                               SimgridBackend backend(topology, times);
+                               times.backend = &backend;
+                               for (size_t i = 0; i < flows.size(); ++i) {
+                                 backend.CallAt(flows[i].start, static_cast<uint32_t>(i));
+                               }
+                               backend.Run([] {});
+                               WriteAll(out, times.times().data(), flows.size() * sizeof(double));
+                             }));
+  std::vector<double> times(flows.size());
+  const bool complete = ReadAll(worker.in, times.data(), times.size() * sizeof(double));
+  StopWorker(worker);
+  if (!complete) return WorkerLost();
+  return times;
+}
+
+}  // namespace foretrace

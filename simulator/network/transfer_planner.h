@@ -1,0 +1,68 @@
+#pragma once
+// From a transfer to a runnable plan: which algorithm and protocol, over which rings, with which
+// start-up cost. All network tiers plan alike; they differ in how they run the plan.
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "simulator/network/communicator.h"
+#include "simulator/network/nccl_tuning.h"
+#include "simulator/network/network_model.h"
+#include "simulator/network/schedule_runner.h"
+
+namespace foretrace {
+
+struct NetworkOptions {
+  Algorithm algorithm = Algorithm::kAuto;
+  int32_t chunks = 0;  // 0: one, or enough to pipeline where the algorithm does
+  // kCount: chosen by size as NCCL does where the platform names a library, else raw.
+  Protocol protocol = Protocol::kCount;
+};
+
+// An algorithm and protocol for one transfer, with the closed-form time.
+struct Choice {
+  Algorithm algorithm = Algorithm::kAuto;
+  Protocol protocol = Protocol::kRaw;
+  ProtocolCost cost;
+  double seconds = 0;  // on an idle network
+};
+
+// Not thread-safe. The topology must outlive it.
+class TransferPlanner {
+ public:
+  TransferPlanner(const Topology& topology, NetworkOptions options)
+      : topology_(topology), options_(options), communicators_(topology) {}
+
+  const Topology& topology() const { return topology_; }
+  const NetworkOptions& options() const { return options_; }
+  // The closed form; what the `fitted` tier answers where nothing was measured.
+  absl::StatusOr<Choice> Choose(const TransferSpec& spec);
+  // For the tiers that run flows. Algorithms that have no flows are replaced by the best that has.
+  absl::StatusOr<TransferPlan> Plan(const TransferSpec& spec);
+
+ private:
+  struct Job {
+    const TransferSpec& spec;
+    std::shared_ptr<const Communicator> communicator;
+  };
+  absl::StatusOr<Job> Check(const TransferSpec& spec);
+  absl::StatusOr<Choice> ChooseFor(const Job& job, bool flows_only);
+  void Consider(const Job& job, Choice candidate, double seconds, Choice& best) const;
+  void ConsiderRing(const Job& job, Choice& best) const;
+  void ConsiderTree(const Job& job, Choice& best) const;
+  void ConsiderInSwitch(const Job& job, Choice& best) const;
+  absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
+  CollectiveRequest Request(const Job& job, Algorithm algorithm, double bytes) const;
+  double StepLatency(const Communicator& c, const ProtocolCost& cost) const;
+
+  const Topology& topology_;
+  NetworkOptions options_;
+  CommunicatorCache communicators_;
+};
+
+// "all_reduce of 1048576 bytes on 8 ranks", for messages.
+std::string Describe(const TransferSpec& spec);
+
+}  // namespace foretrace

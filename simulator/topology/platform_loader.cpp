@@ -1,0 +1,306 @@
+#include "simulator/topology/platform_loader.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/topology/yaml_reader.h"
+
+namespace foretrace {
+namespace {
+
+using Names = std::span<const std::string_view>;
+constexpr double kMaxLatencyUs = 1e6;
+constexpr double kMaxGBps = 1e6;
+
+// Names of the enumerators of E, in order.
+template <typename E>
+std::vector<std::string_view> EnumNames() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < static_cast<int>(E::kCount); ++i) names.push_back(Name(static_cast<E>(i)));
+  return names;
+}
+
+class Loader {
+ public:
+  explicit Loader(const YamlReader& root) : root_(root) {}
+
+  absl::StatusOr<PlatformSpec> Load(const std::string& file) {
+    spec_.file = file;
+    root_.ExpectKeys(std::array<std::string_view, 8>{"name", "description", "links", "node",
+                                                     "nodes", "fabric", "ranks", "library"});
+    spec_.name = root_.String("name");
+    spec_.description = root_.String("description", "");
+    LoadLinks(root_.Child("links"));
+    LoadNode(root_.Child("node"));
+    spec_.nodes = root_.Integer("nodes", 1, kMaxNodes, 1);
+    if (root_.ok() && spec_.devices() > kMaxDevices) {
+      root_.Fail("nodes", fmt::format("{} nodes of {} devices exceed the limit of {} devices",
+                                      spec_.nodes, spec_.node.devices, kMaxDevices));
+    }
+    if (root_.Has("fabric")) LoadFabric(root_.Child("fabric"));
+    if (root_.Has("ranks")) LoadPlacement(root_.Child("ranks"));
+    if (root_.Has("library")) LoadLibrary(root_.Child("library"));
+    if (root_.ok()) CheckConnected();
+    if (!root_.ok()) return root_.status();
+    return spec_;
+  }
+
+ private:
+  void LoadLinks(const YamlReader& links) {
+    for (const auto& [name, link] : links.Entries()) {
+      link.ExpectKeys(std::array<std::string_view, 6>{"class", "bandwidth_GBps", "latency_us",
+                                                      "efficiency", "source", "fitted"});
+      LinkType type;
+      type.name = name;
+      type.link_class = static_cast<LinkClass>(link.Choice("class", EnumNames<LinkClass>()));
+      type.bandwidth = Bandwidth::GBps(link.Number("bandwidth_GBps", 1e-9, kMaxGBps));
+      type.latency = SimTime::FromUs(link.Number("latency_us", 0, kMaxLatencyUs));
+      type.efficiency = link.Number("efficiency", 1e-6, 1, 1.0);
+      type.source = link.String("source");
+      type.fitted = link.String("fitted", "");
+      link_index_[name] = static_cast<LinkTypeIndex>(spec_.links.size());
+      spec_.links.push_back(std::move(type));
+    }
+    if (root_.ok() && spec_.links.empty()) root_.Fail("links", "at least one link type is needed");
+  }
+
+  LinkTypeIndex Link(const YamlReader& node, std::string_view key) {
+    const std::string name = node.String(key);
+    if (!node.ok()) return kNoLinkType;
+    const auto found = link_index_.find(name);
+    if (found != link_index_.end()) return found->second;
+    std::string known;
+    for (const LinkType& type : spec_.links) known += (known.empty() ? "" : ", ") + type.name;
+    node.Fail(key, fmt::format("'{}' is not one of the link types: {}", name, known));
+    return kNoLinkType;
+  }
+
+  void LoadNode(const YamlReader& node) {
+    node.ExpectKeys(
+        std::array<std::string_view, 5>{"devices", "device", "interconnect", "pcie", "nics"});
+    NodeSpec& out = spec_.node;
+    out.devices = node.Integer("devices", 1, kMaxDevicesPerNode);
+    if (node.Has("device")) LoadDevice(node.Child("device"));
+    if (node.Has("interconnect")) LoadInterconnect(node.Child("interconnect"));
+    if (node.Has("pcie")) {
+      const YamlReader pcie = node.Child("pcie");
+      pcie.ExpectKeys(std::array<std::string_view, 3>{"link", "devices_per_switch", "host_link"});
+      out.pcie_link = Link(pcie, "link");
+      out.devices_per_pcie_switch =
+          pcie.Integer("devices_per_switch", 1, kMaxDevicesPerNode, out.devices);
+      out.host_link = pcie.Has("host_link") ? Link(pcie, "host_link") : out.pcie_link;
+    }
+    if (out.interconnect == InterconnectKind::kPcieTree && out.pcie_link == kNoLinkType) {
+      node.Fail("interconnect", "kind pcie_tree needs the section node.pcie");
+    }
+    if (node.Has("nics")) LoadNics(node.Child("nics"));
+  }
+
+  void LoadDevice(const YamlReader& device) {
+    device.ExpectKeys(std::array<std::string_view, 6>{"name", "memory_GB", "memory_GBps",
+                                                      "fp32_TFLOPS", "fp16_TFLOPS", "source"});
+    DeviceSpec& out = spec_.node.device;
+    out.name = device.String("name");
+    out.memory_bytes = device.Number("memory_GB", 0, 1e6, 0) * 1e9;
+    out.memory_bandwidth = device.Number("memory_GBps", 0, 1e6, 0) * 1e9;
+    out.peak_flops_fp32 = device.Number("fp32_TFLOPS", 0, 1e6, 0) * 1e12;
+    out.peak_flops_fp16 = device.Number("fp16_TFLOPS", 0, 1e6, 0) * 1e12;
+    out.source = device.String("source");
+  }
+
+  void LoadInterconnect(const YamlReader& interconnect) {
+    interconnect.ExpectKeys(
+        std::array<std::string_view, 4>{"kind", "link", "links_per_device", "edges"});
+    NodeSpec& out = spec_.node;
+    out.interconnect = static_cast<InterconnectKind>(
+        interconnect.Choice("kind", EnumNames<InterconnectKind>()));
+    if (out.interconnect == InterconnectKind::kSwitch) {
+      out.interconnect_link = Link(interconnect, "link");
+      out.links_per_device = interconnect.Integer("links_per_device", 1, 1024, 1);
+    } else if (out.interconnect == InterconnectKind::kMesh) {
+      out.interconnect_link = Link(interconnect, "link");
+      for (const YamlReader& edge : interconnect.Child("edges").Items()) {
+        const auto items = edge.Items();
+        if (edge.ok() && items.size() != 3) {
+          edge.Fail("", "must be [device, device, number of links]");
+        }
+        if (!edge.ok()) return;
+        MeshEdge parsed{items[0].AsInteger(0, out.devices - 1),
+                        items[1].AsInteger(0, out.devices - 1), items[2].AsInteger(1, 64)};
+        if (parsed.a == parsed.b) edge.Fail("", "joins a device with itself");
+        for (const MeshEdge& other : out.mesh) {
+          if (std::minmax(other.a, other.b) == std::minmax(parsed.a, parsed.b)) {
+            edge.Fail("", "this pair is listed twice; give the number of links instead");
+          }
+        }
+        out.mesh.push_back(parsed);
+      }
+    }
+  }
+
+  void LoadNics(const YamlReader& nics) {
+    nics.ExpectKeys(std::array<std::string_view, 2>{"count", "affinity"});
+    NodeSpec& out = spec_.node;
+    out.nics = nics.Integer("count", 1, kMaxDevicesPerNode);
+    if (nics.Has("affinity")) {
+      out.nic_affinity = nics.Integers("affinity", 0, out.nics - 1);
+      if (nics.ok() && static_cast<int32_t>(out.nic_affinity.size()) != out.devices) {
+        nics.Fail("affinity", fmt::format("needs one NIC for each of the {} devices, has {}",
+                                          out.devices, out.nic_affinity.size()));
+      }
+    } else {
+      // Devices in order share the NICs evenly.
+      for (int32_t d = 0; d < out.devices; ++d) {
+        out.nic_affinity.push_back(
+            static_cast<int32_t>(int64_t{d} * out.nics / out.devices));
+      }
+    }
+  }
+
+  void LoadFabric(const YamlReader& fabric) {
+    fabric.ExpectKeys(std::array<std::string_view, 10>{
+        "kind", "link", "levels", "cross_rail", "terminals_per_router", "routers_per_group",
+        "local_link", "global_link", "dimensions", "note"});
+    FabricSpec& out = spec_.fabric;
+    out.kind = static_cast<FabricKind>(fabric.Choice("kind", EnumNames<FabricKind>()));
+    switch (out.kind) {
+      case FabricKind::kSwitch:
+        out.link = Link(fabric, "link");
+        break;
+      case FabricKind::kFatTree:
+      case FabricKind::kRail:
+        out.link = Link(fabric, "link");
+        for (const YamlReader& level : fabric.Child("levels").Items()) {
+          level.ExpectKeys(std::array<std::string_view, 2>{"radix", "oversubscription"});
+          out.levels.push_back(
+              {level.Integer("radix", 1, 1 << 20), level.Number("oversubscription", 1, 1e3, 1)});
+        }
+        if (fabric.ok() && out.levels.empty()) fabric.Fail("levels", "needs at least one level");
+        if (fabric.ok() && out.levels.size() > 8) fabric.Fail("levels", "more than 8 levels");
+        if (fabric.Has("cross_rail")) {
+          constexpr std::array<std::string_view, 2> kWays = {"spine", "relay"};
+          out.rail_relay = fabric.Choice("cross_rail", kWays) == 1;
+        }
+        break;
+      case FabricKind::kDragonfly:
+        out.link = Link(fabric, "link");
+        out.terminals_per_router = fabric.Integer("terminals_per_router", 1, 4096);
+        out.routers_per_group = fabric.Integer("routers_per_group", 1, 4096);
+        out.local_link = Link(fabric, "local_link");
+        out.global_link = Link(fabric, "global_link");
+        break;
+      case FabricKind::kDimensions:
+        LoadDimensions(fabric);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void LoadDimensions(const YamlReader& fabric) {
+    int64_t product = 1;
+    for (const YamlReader& item : fabric.Child("dimensions").Items()) {
+      item.ExpectKeys(std::array<std::string_view, 4>{"kind", "size", "link", "links"});
+      DimensionSpec dim;
+      dim.kind = static_cast<DimensionKind>(item.Choice("kind", EnumNames<DimensionKind>()));
+      dim.size = item.Integer("size", 1, kMaxNodes);
+      if (dim.kind == DimensionKind::kFullyConnected && dim.size > 4096) {
+        item.Fail("size", "a fully connected dimension may have at most 4096 members");
+      }
+      dim.link = Link(item, "link");
+      dim.links = item.Integer("links", 1, 1024, 1);
+      product *= dim.size;
+      if (product > kMaxDevices) item.Fail("size", "the dimensions multiply to too many nodes");
+      if (!item.ok()) return;
+      spec_.fabric.dimensions.push_back(dim);
+    }
+    if (fabric.ok() && product != spec_.nodes) {
+      fabric.Fail("dimensions",
+                  fmt::format("sizes multiply to {}, but there are {} nodes", product, spec_.nodes));
+    }
+  }
+
+  void LoadPlacement(const YamlReader& ranks) {
+    ranks.ExpectKeys(std::array<std::string_view, 2>{"placement", "devices"});
+    spec_.placement = static_cast<Placement>(ranks.Choice("placement", EnumNames<Placement>()));
+    if (spec_.placement != Placement::kList || !ranks.ok()) return;
+    spec_.placement_list =
+        ranks.Integers("devices", 0, static_cast<int32_t>(spec_.devices() - 1));
+    std::vector<int32_t> sorted = spec_.placement_list;
+    std::sort(sorted.begin(), sorted.end());
+    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    if (ranks.ok() && twice != sorted.end()) {
+      ranks.Fail("devices", fmt::format("device {} is given to two ranks", *twice));
+    }
+  }
+
+  void LoadLibrary(const YamlReader& library) {
+    library.ExpectKeys(std::array<std::string_view, 3>{"gpu_generation", "launch_us", "fitted"});
+    constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
+    spec_.has_library = true;
+    spec_.library.generation =
+        static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
+    spec_.library.launch = SimTime::FromUs(library.Number("launch_us", 0, kMaxLatencyUs, 0));
+    spec_.library.fitted = library.String("fitted", "");
+  }
+
+  // Every pair of devices must have a route.
+  void CheckConnected() {
+    const NodeSpec& node = spec_.node;
+    if (spec_.nodes > 1 && spec_.fabric.kind == FabricKind::kNone) {
+      root_.Fail("nodes", "more than one node needs the section fabric");
+    }
+    if (spec_.nodes > 1 && node.nics == 0 && spec_.fabric.kind == FabricKind::kRail) {
+      root_.Fail("fabric", "a rail fabric needs node.nics");
+    }
+    if (node.devices == 1) return;
+    if (node.interconnect == InterconnectKind::kNone) {
+      root_.Fail("node", "devices of a node cannot reach each other: add node.interconnect");
+    }
+    if (node.interconnect != InterconnectKind::kMesh || node.pcie_link != kNoLinkType) return;
+    std::vector<int32_t> group(static_cast<size_t>(node.devices));
+    for (int32_t d = 0; d < node.devices; ++d) group[static_cast<size_t>(d)] = d;
+    for (int32_t pass = 0; pass < node.devices; ++pass) {
+      for (const MeshEdge& edge : node.mesh) {
+        auto& a = group[static_cast<size_t>(edge.a)];
+        auto& b = group[static_cast<size_t>(edge.b)];
+        a = b = std::min(a, b);
+      }
+    }
+    for (int32_t d = 0; d < node.devices; ++d) {
+      if (group[static_cast<size_t>(d)] != 0) {
+        root_.Fail("node", fmt::format("device {} is not reachable from device 0 over the mesh: "
+                                       "add edges or the section node.pcie", d));
+        return;
+      }
+    }
+  }
+
+  YamlReader root_;
+  PlatformSpec spec_;
+  absl::flat_hash_map<std::string, LinkTypeIndex> link_index_;
+};
+
+absl::StatusOr<PlatformSpec> Load(const absl::StatusOr<YamlReader>& root, const std::string& file) {
+  if (!root.ok()) return root.status();
+  try {
+    return Loader(*root).Load(file);
+  } catch (const YAML::Exception& e) {
+    return InvalidInput("{}:{}: {}", file, e.mark.line + 1, e.msg);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PlatformSpec> LoadPlatform(const std::string& file) {
+  return Load(ReadYamlFile(file), file);
+}
+
+absl::StatusOr<PlatformSpec> ParsePlatform(const std::string& text, const std::string& name) {
+  return Load(ParseYaml(text, name), name);
+}
+
+}  // namespace foretrace

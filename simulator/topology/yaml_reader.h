@@ -1,0 +1,69 @@
+#pragma once
+// Reads a YAML mapping against a schema: every problem is one line with file, line, key and what is
+// allowed. The first problem sticks; later reads return defaults, so that loaders need no error
+// branch per key.
+
+#include <yaml-cpp/yaml.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace foretrace {
+
+struct YamlSink {
+  std::string file;
+  absl::Status status;
+};
+
+class YamlReader {
+ public:
+  YamlReader(YAML::Node node, std::string path, std::shared_ptr<YamlSink> sink)
+      : node_(std::move(node)), path_(std::move(path)), sink_(std::move(sink)) {}
+
+  // Fails unless this is a mapping whose keys all appear in `allowed`.
+  void ExpectKeys(std::span<const std::string_view> allowed) const;
+  bool Has(std::string_view key) const;
+  // The value of `key`; a missing one is an error unless optional (then an undefined reader).
+  YamlReader Child(std::string_view key) const;
+  std::vector<YamlReader> Items() const;  // of a sequence
+  std::vector<std::pair<std::string, YamlReader>> Entries() const;  // of a mapping
+
+  std::string String(std::string_view key) const;
+  std::string String(std::string_view key, std::string_view fallback) const;
+  // Within [low, high]; finite.
+  double Number(std::string_view key, double low, double high) const;
+  double Number(std::string_view key, double low, double high, double fallback) const;
+  int32_t Integer(std::string_view key, int32_t low, int32_t high) const;
+  int32_t Integer(std::string_view key, int32_t low, int32_t high, int32_t fallback) const;
+  bool Bool(std::string_view key, bool fallback) const;
+  std::vector<int32_t> Integers(std::string_view key, int32_t low, int32_t high) const;
+  // Index of the string within `names`.
+  size_t Choice(std::string_view key, std::span<const std::string_view> names) const;
+  double AsNumber(double low, double high) const;
+  int32_t AsInteger(int32_t low, int32_t high) const;
+
+  void Fail(std::string_view key, std::string_view message) const;
+  bool ok() const { return sink_->status.ok(); }
+  const absl::Status& status() const { return sink_->status; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string Label(std::string_view key) const;
+  YAML::Node node_;
+  std::string path_;  // "node.nics"; empty at the root
+  std::shared_ptr<YamlSink> sink_;
+};
+
+// Reads and parses a file; at most 16 MiB. yaml-cpp's exceptions become errors here.
+absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file);
+absl::StatusOr<YamlReader> ParseYaml(const std::string& text, const std::string& file);
+
+}  // namespace foretrace
