@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -82,13 +83,23 @@ CollectiveModel WithCurve(const Sweep& sweep, CollectiveCurve curve) {
   return model;
 }
 
+// Position of the size nearest to the geometric mean of the smallest and the largest.
+size_t MiddleSize(const Sweep& sweep) {
+  const auto log_size = [&](size_t i) { return std::log(static_cast<double>(SizeOf(*sweep.rows[i]))); };
+  const double middle = 0.5 * (log_size(0) + log_size(sweep.rows.size() - 1));
+  size_t best = 0;
+  for (size_t i = 1; i < sweep.rows.size(); ++i) {
+    if (std::abs(log_size(i) - middle) < std::abs(log_size(best) - middle)) best = i;
+  }
+  return best;
+}
+
 bool KeepBack(std::string_view rule, const Sweep& sweep, size_t index) {
-  const size_t count = sweep.rows.size();
   if (rule == "every-third") return index % 3 == 2;
   if (rule == "powers-of-two") {
     return !std::has_single_bit(static_cast<uint64_t>(SizeOf(*sweep.rows[index])));
   }
-  return index != 0 && index != count / 2 && index + 1 != count;  // three-points
+  return index != 0 && index != MiddleSize(sweep) && index + 1 != sweep.rows.size();
 }
 
 // Numbers of ranks with a smaller and a larger one measured by the same source within a node.
@@ -258,9 +269,9 @@ absl::StatusOr<RowSplit> CollectiveFitter::Split(std::span<const BenchmarkRow> r
   const std::set<std::string> inner =
       rule == "ranks" ? InnerRanks(sweeps) : std::set<std::string>();
   for (const Sweep& sweep : sweeps) {
+    const bool inner_ranks = inner.contains(sweep.key.Name());
     for (size_t i = 0; i < sweep.rows.size(); ++i) {
-      const bool test =
-          rule == "ranks" ? inner.contains(sweep.key.Name()) : KeepBack(rule, sweep, i);
+      const bool test = rule == "ranks" ? inner_ranks : KeepBack(rule, sweep, i);
       (test ? split.test : split.train).push_back(*sweep.rows[i]);
     }
   }
