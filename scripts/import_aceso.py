@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Aceso's profile (SuperScaler, branch Aceso) to the neutral CSV.
+
+Collectives: prim_*_gpus.csv (ms by MiB) and comm_profile_miniset.json. The profiler's size is what
+one rank passes in; the neutral size of an all-gather is the gathered output, so it is multiplied by
+the ranks. Copies of one sweep under several model names are merged. 1e6 and 1e9 ms are the
+profiler's marks for failed and skipped runs.
+"""
+import csv
+import io
+import json
+import re
+import sys
+
+import import_common as common
+
+SENTINELS_MS = (1e6, 1e9)
+PROVENANCE = dict(source="https://github.com/microsoft/SuperScaler",
+                  commit="fa80ad02c1dc855ca85b591fb689a09598d2cb7e", licence="MIT",
+                  command="scripts/import_aceso.py", device="V100-32GB")
+
+
+def add(table, platform, op, ranks, mebibytes, dtype, time_ms, source):
+    if time_ms in SENTINELS_MS or time_ms >= 1e5:
+        table.skip("failure sentinel")
+        return
+    if mebibytes == 0:
+        table.skip("size rounded to zero")
+        return
+    size = (mebibytes << 20) * (ranks if op == "all_gather" else 1)
+    table.add("collective", op, platform, dtype,
+              common.shape(bytes=size, ranks=ranks, nodes=1, placement="node", inplace=False),
+              time_ms * 1e3, library="nccl", source=source)
+
+
+def eurosys(source, output):
+    platform = "v100-sxm2-nvlink"
+    table = common.Table(**PROVENANCE, path="profiler/profiled-time-eurosys", interconnect="mesh",
+                         note="host clock around one call; times were in ms")
+    seen = set()
+    for name, text in common.read_tree(source, r"prim_\w+.*gpus\.csv$"):
+        match = re.search(r"prim_(gpt|t5|resnet)_.*?_(all_gather|all_reduce|all_to_all|reduce_scatter)"
+                          r"_(\d+)gpus\.csv$", name)
+        if not match:
+            common.fail(f"{name}: unknown file name")
+        dtype = "float32" if match.group(1) == "resnet" else "float16"
+        rows = list(csv.reader(io.StringIO(text)))
+        if rows[0] != ["data_size(MB)", "time(ms)"]:
+            common.fail(f"{name}: expected the header data_size(MB),time(ms)")
+        for size, time_ms in rows[1:]:
+            key = (match.group(1, 2, 3), size, time_ms)
+            if key in seen:
+                table.skip("copy of a row in another file")
+                continue
+            seen.add(key)
+            add(table, platform, match.group(2), int(match.group(3)), int(size), dtype,
+                float(time_ms), f"aceso-{match.group(1)}")
+    table.write(output / f"aceso-{platform}-collectives.csv")
+
+
+def miniset(source, output):
+    platform = "v100-pcie"
+    table = common.Table(**PROVENANCE, path="profiler/profiled-time-miniset/comm_profile.pkl",
+                         interconnect="mesh",
+                         note="host clock around one call; a machine without NVLink by its bandwidth")
+    for name, text in common.read_tree(source, r"comm_profile_miniset\.json$"):
+        for key, time_ms in json.loads(text).items():
+            match = re.fullmatch(r"(\w+)_(\d+)gpus_(\d+)_torch\.(float16|float32)", key)
+            if not match:
+                common.fail(f"{name}: unknown key '{key}'")
+            op, ranks, size, dtype = match.groups()
+            add(table, platform, op, int(ranks), int(size), dtype, time_ms, "aceso-miniset")
+    table.write(output / f"aceso-{platform}-collectives.csv")
+
+
+def run(source, output):
+    archive = source / "profiled-time-eurosys_csv.tar.xz"
+    eurosys(archive if archive.exists() else source, output)
+    miniset(source, output)
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(__doc__, run))

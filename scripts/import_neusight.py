@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""NeuSight's kernel tables (dataset/train/collect and dataset/test, ms) to the neutral CSV.
+
+The latencies are kept as they are: they include about 30 to 60 us of launch and measurement, which
+the fit has to model apart. Convolutions on A100 ran with PyTorch's default cuDNN setting, which
+allows TF32; everything else is full float32.
+"""
+import re
+import sys
+
+import import_common as common
+
+PLATFORMS = {"NVIDIA A100-PCIE-40GB": "a100-pcie-40gb", "NVIDIA A100 80GB PCIe": "a100-pcie-80gb",
+             "Tesla P100-PCIE-16GB": "p100-pcie", "Tesla V100-PCIE-32GB": "v100-pcie",
+             "Tesla T4": "t4", "NVIDIA L4": "l4", "NVIDIA H100 80GB HBM3": "h100-sxm5-nvswitch",
+             "Tesla P4": "p4", "NVIDIA H100 PCIe": "h100-pcie"}
+# Upstream's names of element-wise operators: a final "u" is an operator with one tensor argument.
+TWO_INPUTS = {"add", "mul", "div", "sub", "pow"}
+ONE_INPUT = {"addu": "add", "mulu": "mul", "divu": "div", "subu": "sub", "gelu": "gelu",
+             "relu": "relu", "powu": "pow", "tanh": "tanh", "exp": "exp", "sqrt": "sqrt"}
+
+
+def row_shape(op, row):
+    """(neutral op, shape) of one row; None where the schema has no such operator."""
+    def number(column):
+        return int(float(row[column]))
+    if op == "linear":
+        return "linear", common.shape(m=number("B") * number("M"), n=number("N"), k=number("K"),
+                                      bias=True)
+    if op == "bmm":
+        return "bmm", common.shape(b=number("B"), m=number("M"), n=number("N"), k=number("K"))
+    if op in ("ln", "softmax"):
+        return ("layer_norm" if op == "ln" else "softmax",
+                common.shape(rows=number("B"), cols=number("H")))
+    if op == "conv":
+        kernel, size = number("Kernel_Szie"), number("Input_Size")
+        return "conv2d", common.shape(
+            n=number("B"), c=number("Input_Channel"), h=size, w=size, k=number("Output_Channel"),
+            r=kernel, s=kernel, stride=number("Stride"), pad=number("Padding"), dilation=1, groups=1)
+    if op in TWO_INPUTS or op in ONE_INPUT:
+        return "elementwise", common.shape(elements=number("B") * number("H"),
+                                           inputs=2 if op in TWO_INPUTS else 1,
+                                           op=op if op in TWO_INPUTS else ONE_INPUT[op])
+    return None
+
+
+def run(source, output):
+    tables = {}
+    for name, text in common.read_tree(source, r"(test|train)/.*\.csv$"):
+        split = re.search(r"(test|train)/[^/]*\.csv$", name)
+        if not split:
+            continue
+        split = split.group(1)
+        for row in common.read_csv(name, text, ["OPName", "Latency", "Device", "B"]):
+            device = row["Device"]
+            if device not in PLATFORMS:
+                common.fail(f"{name}: unknown GPU '{device}'; add it to PLATFORMS")
+            platform = PLATFORMS[device]
+            table = tables.setdefault((platform, split), common.Table(
+                source="https://github.com/sitar-lab/NeuSight",
+                commit="6945927d9afcca2b9daf021f8395e53edc5b4eef", licence="MIT",
+                path=f"scripts/asplos/data/dataset/{split}", command="scripts/import_neusight.py",
+                device=device, note="times include launch and measurement; they were in ms"))
+            shaped = row_shape(row["OPName"], row)
+            if shaped is None:
+                table.skip(f"operator {row['OPName']} is not in the schema")
+                continue
+            dtype = "tf32" if shaped[0] == "conv2d" and "A100" in device else "float32"
+            table.add("kernel", shaped[0], platform, dtype, shaped[1], float(row["Latency"]) * 1e3,
+                      phase="forward", library=f"torch {row['Torch Version'].lstrip('p')}",
+                      source=f"neusight-{split}")
+    for (platform, split), table in tables.items():
+        table.write(output / f"neusight-{split}-{platform}-kernels.csv")
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(__doc__, run))

@@ -1,0 +1,174 @@
+#include "simulator/cost/calibration_file.h"
+
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+std::string ErrorsYaml(const ErrorSummary& errors) {
+  return fmt::format(
+      "{{count: {}, gmae_percent: {:.4g}, mape_percent: {:.4g}, std_percent: {:.4g}, "
+      "max_percent: {:.4g}}}",
+      errors.count, errors.gmae_percent, errors.mape_percent, errors.std_percent,
+      errors.max_percent);
+}
+
+std::string Text(const YAML::Node& node, const char* key) {
+  const YAML::Node value = node[key];
+  return value && value.IsScalar() ? value.Scalar() : std::string();
+}
+
+ErrorSummary ParseErrors(const YAML::Node& node) {
+  ErrorSummary errors;
+  errors.count = node["count"].as<size_t>(0);
+  errors.gmae_percent = node["gmae_percent"].as<double>(0);
+  errors.mape_percent = node["mape_percent"].as<double>(0);
+  errors.std_percent = node["std_percent"].as<double>(0);
+  errors.max_percent = node["max_percent"].as<double>(0);
+  return errors;
+}
+
+absl::StatusOr<CalibrationHeader> ParseHeaderOrThrow(const YAML::Node& root,
+                                                     const std::string& path,
+                                                     std::string_view kind) {
+  if (!root.IsMap() || !root["foretrace_calibration"]) {
+    return InvalidInput("{}: not a calibration file (no key foretrace_calibration)", path);
+  }
+  const std::string version = Text(root, "foretrace_calibration");
+  if (version != fmt::format("{}", kCalibrationVersion)) {
+    return InvalidInput("{}: calibration format version {}, this build reads version {}; run "
+                        "`foretrace calibrate` again on its tables", path, version,
+                        kCalibrationVersion);
+  }
+  CalibrationHeader header;
+  header.kind = Text(root, "kind");
+  header.platform = Text(root, "platform");
+  if (header.kind != kind) {
+    return InvalidInput("{}: kind is '{}', expected '{}'", path, header.kind, kind);
+  }
+  if (header.platform.empty()) return InvalidInput("{}: no platform", path);
+  header.interconnect = ParseInterconnect(Text(root, "interconnect"));
+  header.date = Text(root, "date");
+  header.command = Text(root, "command");
+  header.note = Text(root, "note");
+  for (const YAML::Node& source : root["sources"]) {
+    auto& entry = header.sources.emplace_back();
+    for (const auto& item : source) entry[item.first.as<std::string>()] = item.second.Scalar();
+  }
+  if (const YAML::Node errors = root["errors"]; errors && errors.IsMap()) {
+    if (errors["in_sample"]) header.in_sample = ParseErrors(errors["in_sample"]);
+    if (errors["held_out"]) header.held_out = ParseErrors(errors["held_out"]);
+    header.held_out_rule = Text(errors, "held_out_rule");
+  }
+  return header;
+}
+
+}  // namespace
+
+std::string_view Name(Interconnect interconnect) {
+  static constexpr std::array<std::string_view, 3> kNames = {"unknown", "switch", "mesh"};
+  return EnumName(kNames, interconnect);
+}
+
+Interconnect ParseInterconnect(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(Interconnect::kCount); ++i) {
+    if (Name(static_cast<Interconnect>(i)) == name) return static_cast<Interconnect>(i);
+  }
+  return Interconnect::kUnknown;
+}
+
+std::string YamlQuoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string HeaderYaml(const CalibrationHeader& header) {
+  std::string yaml = fmt::format(
+      "foretrace_calibration: {}\nkind: {}\nplatform: {}\ninterconnect: {}\ndate: {}\n"
+      "command: {}\n",
+      kCalibrationVersion, header.kind, YamlQuoted(header.platform), Name(header.interconnect),
+      YamlQuoted(header.date), YamlQuoted(header.command));
+  if (!header.note.empty()) yaml += fmt::format("note: {}\n", YamlQuoted(header.note));
+  yaml += "sources:\n";
+  for (const auto& source : header.sources) {
+    const char* lead = "  - ";
+    for (const auto& [key, value] : source) {
+      yaml += fmt::format("{}{}: {}\n", lead, YamlQuoted(key), YamlQuoted(value));
+      lead = "    ";
+    }
+  }
+  if (header.sources.empty()) yaml += "  []\n";
+  if (header.in_sample || header.held_out) yaml += "errors:\n";
+  if (header.in_sample) yaml += fmt::format("  in_sample: {}\n", ErrorsYaml(*header.in_sample));
+  if (header.held_out) {
+    yaml += fmt::format("  held_out: {}\n  held_out_rule: {}\n", ErrorsYaml(*header.held_out),
+                        YamlQuoted(header.held_out_rule));
+  }
+  return yaml;
+}
+
+absl::StatusOr<YAML::Node> ParseYaml(const std::string& path, const std::string& text) {
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    return InvalidInput("{}:{}: not valid YAML: {}", path, error.mark.line + 1, error.msg);
+  }
+}
+
+absl::StatusOr<YAML::Node> ReadYaml(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return InvalidInput("{}: cannot be opened", path);
+  const std::streamoff size = file.tellg();
+  constexpr std::streamoff kMaxBytes = std::streamoff{64} << 20;
+  if (size < 0) return InvalidInput("{}: not a regular file", path);
+  if (size > kMaxBytes) return InvalidInput("{}: larger than 64 MiB", path);
+  std::string text(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  if (!file.read(text.data(), size)) return InvalidInput("{}: cannot be read", path);
+  return ParseYaml(path, text);
+}
+
+absl::StatusOr<CalibrationHeader> ParseHeader(const YAML::Node& root, const std::string& path,
+                                              std::string_view kind) {
+  try {
+    return ParseHeaderOrThrow(root, path, kind);
+  } catch (const YAML::Exception& error) {
+    return InvalidInput("{}:{}: {}", path, error.mark.line + 1, error.msg);
+  }
+}
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
+  const std::filesystem::path target(path);
+  std::error_code error;
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  file.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+  file.close();
+  if (!file) return InvalidInput("{}: cannot be written", path);
+  std::filesystem::rename(temporary, target, error);
+  if (error) return InvalidInput("{}: cannot be written: {}", path, error.message());
+  return absl::OkStatus();
+}
+
+}  // namespace foretrace

@@ -1,0 +1,125 @@
+#include "simulator/cost/collective/collective_calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "simulator/base/check.h"
+
+namespace foretrace {
+namespace {
+
+bool UsuallyInPlace(CollectiveOp op) {
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
+         op == CollectiveOp::kBroadcast;
+}
+
+}  // namespace
+
+std::string CollectiveModel::Name() const {
+  return fmt::format("{} ranks={} nodes={} {} {} {} {}", foretrace::Name(op), ranks, nodes,
+                     inplace ? "in-place" : "out-of-place", dtype, library, source);
+}
+
+CollectiveCalibration::CollectiveCalibration(CalibrationHeader header,
+                                             std::vector<CollectiveModel> models)
+    : header_(std::move(header)), models_(std::move(models)) {
+  const auto key = [](const auto& x) { return std::tuple(x.op, x.nodes > 1, x.ranks, x.nodes); };
+  std::vector<uint32_t> order(models_.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const CollectiveModel& x = models_[a];
+    const CollectiveModel& y = models_[b];
+    const bool x_unusual = x.inplace != UsuallyInPlace(x.op);
+    const bool y_unusual = y.inplace != UsuallyInPlace(y.op);
+    return std::tuple(key(x), x_unusual) < std::tuple(key(y), y_unusual);
+  });
+  for (uint32_t index : order) {
+    const CollectiveModel& model = models_[index];
+    if (groups_.empty() || key(groups_.back()) != key(model)) {
+      groups_.push_back(
+          {model.op, model.ranks, model.nodes, BusFactor(model.op, model.ranks), {}});
+    }
+    groups_.back().models.push_back(index);
+  }
+}
+
+CollectiveCalibration::Time CollectiveCalibration::GroupTime(const Group& group,
+                                                             int64_t bytes) const {
+  const CollectiveModel* nearest = nullptr;
+  double nearest_ratio = std::numeric_limits<double>::infinity();
+  for (uint32_t index : group.models) {
+    const CollectiveModel& model = models_[index];
+    if (bytes >= model.min_bytes && bytes <= model.max_bytes) {
+      return {model.curve.TimeUs(static_cast<double>(bytes)), false};
+    }
+    const auto size = static_cast<double>(std::max<int64_t>(bytes, 1));
+    const double ratio = bytes < model.min_bytes ? static_cast<double>(model.min_bytes) / size
+                                                 : size / static_cast<double>(model.max_bytes);
+    if (ratio < nearest_ratio) {
+      nearest_ratio = ratio;
+      nearest = &model;
+    }
+  }
+  FORETRACE_CHECK(nearest != nullptr);
+  return {nearest->curve.TimeUs(static_cast<double>(bytes)), true};
+}
+
+CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t ranks,
+                                                   int32_t nodes) const {
+  CollectiveEstimator estimator;
+  if (ranks < 2 || nodes < 1 || nodes > ranks) return estimator;
+  const bool cross = nodes > 1;
+  const bool may_interpolate = cross || header_.interconnect == Interconnect::kSwitch;
+  const auto ranks_per_node = static_cast<double>(ranks) / nodes;
+  const auto begin = std::lower_bound(
+      groups_.begin(), groups_.end(), std::pair(op, cross),
+      [](const Group& g, const auto& wanted) { return std::pair(g.op, g.nodes > 1) < wanted; });
+  const Group* low = nullptr;   // largest measured below
+  const Group* high = nullptr;  // smallest measured above
+  for (auto it = begin; it != groups_.end() && it->op == op && (it->nodes > 1) == cross; ++it) {
+    if (static_cast<double>(it->ranks) / it->nodes != ranks_per_node) {
+      if (cross) continue;
+    }
+    if (it->ranks < ranks) low = &*it;
+    if (it->ranks >= ranks && high == nullptr) high = &*it;
+  }
+  estimator.bus_factor_ = BusFactor(op, ranks);
+  const bool exact = high != nullptr && high->ranks == ranks;
+  if (exact) {
+    estimator.low_ = high;
+  } else if (may_interpolate && low != nullptr && high != nullptr) {
+    estimator.low_ = low;
+    estimator.high_ = high;
+    estimator.high_weight_ = std::log(static_cast<double>(ranks) / low->ranks) /
+                             std::log(static_cast<double>(high->ranks) / low->ranks);
+  } else if (may_interpolate && (low != nullptr || high != nullptr)) {
+    estimator.low_ = low != nullptr ? low : high;
+    estimator.extrapolated_ranks_ = true;
+  }
+  estimator.calibration_ = this;
+  return estimator;
+}
+
+Estimate CollectiveEstimator::Time(Bytes bytes) const {
+  FORETRACE_CHECK(covered());
+  const auto [us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
+  Estimate estimate;
+  estimate.source = EstimateSource::kCalibrated;
+  estimate.extrapolated = extrapolated || extrapolated_ranks_;
+  double per_factor = us / low_->bus_factor;  // message bytes over bus bandwidth
+  if (high_ != nullptr) {
+    const auto high = calibration_->GroupTime(*high_, bytes.count());
+    per_factor *= std::pow(high.us / high_->bus_factor / per_factor, high_weight_);
+    estimate.extrapolated |= high.extrapolated;
+  }
+  constexpr double kLongestUs = 9e12;  // what SimTime holds
+  estimate.time = SimTime::FromUs(std::min(per_factor * bus_factor_, kLongestUs));
+  return estimate;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,31 @@
+#pragma once
+// From the measured sizes of one collective on one set of ranks to its curve.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cost/collective/collective_curve.h"
+#include "simulator/cost/collective/sweep_smoothing.h"
+
+namespace foretrace {
+
+// Least measured sizes for a fit. Below, the caller interpolates or goes without.
+inline constexpr size_t kMinCurvePoints = 3;
+// The paper's form overfits short sweeps.
+inline constexpr size_t kMinThreeRegionPoints = 20;
+
+// Fits the closed form to log time with a soft-L1 loss, from fixed starts and bounds; the form
+// kCurve then gets knots at the smoothed points. Parameters are rounded to what the calibration
+// file holds, so that a loaded curve is the fitted one. Errors: too few sizes for the form.
+absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> points,
+                                                   double bus_factor, CurveForm form,
+                                                   uint64_t seed);
+
+// The curve of another machine of the same kind: `prior` times a correction interpolated linearly
+// in log size between the measured points, constant beyond them. At least three sizes.
+absl::StatusOr<CollectiveCurve> AdaptCollectiveCurve(const CollectiveCurve& prior,
+                                                     std::span<const SizeTime> points);
+
+}  // namespace foretrace
