@@ -101,6 +101,7 @@ class Solver {
     int32_t fits_up_to = 0;     // that fit at all
     PiperStageChoices choices;  // kept only where some in-flight count needs slower options
     std::vector<double> slower_s;  // for fastest_up_to + 1, ...; negative: not computed yet
+    std::vector<internal::PiperBounds> bounds;  // likewise
   };
   struct Step {
     uint32_t before = 0;  // downset without this stage
@@ -138,6 +139,7 @@ class Solver {
       ++entry.fits_up_to;
     }
     entry.slower_s.assign(static_cast<size_t>(entry.fits_up_to - entry.fastest_up_to), -1);
+    entry.bounds.assign(entry.slower_s.size(), {0, -1});
     if (entry.slower_s.empty()) PiperStageChoices().swap(entry.choices);
   }
 
@@ -153,14 +155,20 @@ class Solver {
     return sum;
   }
 
-  double TimeAt(StageEntry& entry, int32_t in_flight) {
-    if (in_flight <= entry.fastest_up_to) return entry.fastest_s;
-    double& time = entry.slower_s[static_cast<size_t>(in_flight - entry.fastest_up_to - 1)];
-    if (time < 0) {
-      const auto s = internal::SelectOptions(entry.choices, problem_.memory_bytes, in_flight);
-      time = s.feasible ? s.time_s : kInfinity;
+  bool Fits(StageEntry& entry, int32_t in_flight, double bound) {
+    if (in_flight <= entry.fastest_up_to) return entry.fastest_s <= bound;
+    const auto i = static_cast<size_t>(in_flight - entry.fastest_up_to - 1);
+    if (entry.slower_s[i] >= 0) return entry.slower_s[i] <= bound;
+    internal::PiperBounds& b = entry.bounds[i];
+    if (b.upper_s < 0) {
+      b = internal::BoundSelection(entry.choices, problem_.memory_bytes, in_flight);
     }
-    return time;
+    // Rounding must not decide: within 1e-12 of a bound the selection itself is asked.
+    if (b.lower_s > bound * (1 + 1e-12)) return false;
+    if (b.upper_s <= bound * (1 - 1e-12)) return true;
+    const auto s = internal::SelectOptions(entry.choices, problem_.memory_bytes, in_flight);
+    entry.slower_s[i] = s.feasible ? s.time_s : kInfinity;
+    return entry.slower_s[i] <= bound;
   }
 
   // The largest number in flight within the bound; 0: none. What holds for it holds for fewer.
@@ -169,7 +177,7 @@ class Solver {
     int32_t low = entry.fastest_up_to, high = entry.fits_up_to;
     while (low < high) {
       const int32_t middle = (low + high + 1) / 2;
-      if (TimeAt(entry, middle) <= bound) {
+      if (Fits(entry, middle, bound)) {
         low = middle;
       } else {
         high = middle - 1;

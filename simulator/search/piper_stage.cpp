@@ -185,4 +185,42 @@ PiperSelection SelectOptions(const PiperStageChoices& choices, double memory_byt
   return Selector(choices, memory_bytes, in_flight).Run();
 }
 
+PiperBounds BoundSelection(const PiperStageChoices& choices, double memory_bytes,
+                           int32_t in_flight) {
+  struct Swap {
+    double time_s, saved;
+  };
+  PiperBounds bounds;
+  std::vector<Swap> swaps;
+  double excess = -memory_bytes;
+  bool binary = true;
+  for (const auto& list : choices) {
+    const auto fastest = std::min_element(list.begin(), list.end(), [](const auto& x, const auto& y) {
+      return x.time_s < y.time_s;
+    });
+    bounds.lower_s += fastest->time_s;
+    excess += Memory(*fastest, in_flight);
+    binary &= list.size() <= 2;
+    for (const PiperChoice& c : list) {
+      const double saved = Memory(*fastest, in_flight) - Memory(c, in_flight);
+      if (saved > 1e-9) swaps.push_back({c.time_s - fastest->time_s, saved});
+    }
+  }
+  if (!binary) {
+    bounds.upper_s = std::numeric_limits<double>::infinity();
+    return bounds;
+  }
+  bounds.upper_s = bounds.lower_s;
+  std::sort(swaps.begin(), swaps.end(), [](const Swap& a, const Swap& b) {
+    return a.time_s * b.saved < b.time_s * a.saved;
+  });
+  for (const Swap& swap : swaps) {
+    if (excess <= 0) break;
+    bounds.lower_s += swap.time_s * std::min(1.0, excess / swap.saved);
+    bounds.upper_s += swap.time_s;
+    excess -= swap.saved;
+  }
+  return bounds;
+}
+
 }  // namespace foretrace::internal

@@ -49,4 +49,13 @@ PiperStageChoices StageChoices(const PiperProblem& problem, const PiperTables& t
 PiperSelection SelectOptions(const PiperStageChoices& choices, double memory_bytes,
                              int32_t in_flight);
 
+// Bounds on the time that SelectOptions returns for an in-flight count that fits in memory: the
+// fractional knapsack below, its rounding above. Costs a sort instead of a search.
+struct PiperBounds {
+  double lower_s = 0;
+  double upper_s = 0;
+};
+PiperBounds BoundSelection(const PiperStageChoices& choices, double memory_bytes,
+                           int32_t in_flight);
+
 }  // namespace foretrace::internal
