@@ -1,0 +1,58 @@
+#pragma once
+// In which order a pipeline stage runs its passes over the micro-batches of one iteration.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace foretrace {
+
+enum class PassKind : uint8_t {
+  kForward,
+  kBackward,        // gradients of input and weights together
+  kBackwardInput,   // gradient of the input only
+  kBackwardWeight,  // gradient of the weights, later
+  kCount,
+};
+
+struct Pass {
+  PassKind kind = PassKind::kForward;
+  int32_t microbatch = 0;
+  int32_t chunk = 0;  // model chunk of the stage, for interleaved schedules
+  auto operator<=>(const Pass&) const = default;
+};
+using PassList = std::vector<Pass>;
+
+enum class ScheduleKind : uint8_t { kGPipe, k1F1B, kKFKB, kInterleaved, kZeroBubbleH1, kCount };
+std::string_view Name(ScheduleKind kind);
+
+// All forwards, then all backwards (Huang et al., 2019).
+PassList GPipeSchedule(int32_t microbatches);
+
+// `in_flight` forwards, then alternately k backwards and k forwards, then the remaining backwards
+// (GraphPipe, footnote 7). 1F1B is k = 1 with in_flight = depth from the end.
+PassList KFKBSchedule(int32_t microbatches, int32_t k, int32_t in_flight);
+
+// Interleaved 1F1B of `chunks` model chunks a stage (Narayanan et al., 2021, section 2.2), in
+// Megatron-LM's order: micro-batches go through the chunks in groups of `stages`.
+// Errors: microbatches is not a multiple of stages.
+absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stages, int32_t stage,
+                                             int32_t chunks);
+
+// ZB-H1 of "Zero bubble pipeline parallelism" (Qi et al., 2024), section 2.1: backward split into
+// its two gradients, weight gradients filling the drain; as many in flight as 1F1B at most.
+std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages);
+
+// Most micro-batches (of any chunk) between their forward and the end of their backward.
+int32_t PeakInFlight(const PassList& passes);
+
+// Condition C4 of GraphPipe: every micro-batch once forward and once backward, each kind in order
+// of micro-batches, forward before backward. The message names the offending pass.
+absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks = 1);
+
+// "FFBFBB", for messages and tests.
+std::string ToString(const PassList& passes);
+
+}  // namespace foretrace

@@ -1,0 +1,279 @@
+#include "simulator/search/phaze.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int32_t kMaxAccelerators = 1 << 20;
+
+struct Load {
+  double last_s = 0;     // as the last stage, which never recomputes
+  double other_s = 0;
+  int32_t max_depth = 0;  // deepest position from the end at which it fits in memory
+  int32_t accelerators = 1;
+  double base_bytes = 0, stash_bytes = 0, parameter_bytes = 0;
+
+  double At(int32_t depth) const { return depth == 1 ? last_s : other_s; }
+};
+
+class StageLoads {
+ public:
+  StageLoads(const PhazeProblem& problem, const OpGraph& graph) : p_(problem), graph_(graph) {
+    position_.resize(static_cast<size_t>(problem.layers));
+    for (size_t i = 0; i < graph.topological_order().size(); ++i) {
+      position_[static_cast<size_t>(graph.topological_order()[i])] = static_cast<int32_t>(i);
+    }
+    in_.resize(static_cast<size_t>(problem.layers));
+    out_.resize(static_cast<size_t>(problem.layers));
+    for (const PhazeEdge& e : problem.edges) {
+      in_[static_cast<size_t>(e.to)].emplace_back(e.from, e.bytes);
+      out_[static_cast<size_t>(e.from)].emplace_back(e.to, e.bytes);
+    }
+  }
+
+  Load Of(std::vector<int32_t> nodes, const std::vector<PhazeLayer>& layers, int32_t width) const {
+    std::sort(nodes.begin(), nodes.end(), [&](int32_t a, int32_t b) {
+      return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
+    });
+    std::vector<bool> inside(static_cast<size_t>(p_.layers));
+    for (const int32_t v : nodes) inside[static_cast<size_t>(v)] = true;
+    Load load;
+    double forward = 0, repeat = 0, backward = 0;
+    // One layer after another, each not before its inputs from other devices have arrived; all
+    // transfers start with the microbatch.
+    for (const int32_t v : nodes) {
+      double arrival = 0;
+      for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
+        if (inside[static_cast<size_t>(u)]) continue;
+        arrival = std::max(arrival, bytes / p_.bandwidth);
+        load.stash_bytes += bytes;
+      }
+      const PhazeLayer& layer = layers[static_cast<size_t>(v)];
+      forward = std::max(forward, arrival) + layer.forward_s;
+      repeat += layer.forward_s;
+      load.parameter_bytes += layer.parameter_bytes;
+      load.base_bytes += (2 + p_.optimizer_factor) * layer.parameter_bytes + layer.activation_bytes;
+      if (!p_.recompute) load.stash_bytes += layer.activation_bytes;
+      if (layer.sliced) load.accelerators = width;
+    }
+    if (!p_.recompute) {
+      for (const int32_t v : nodes) {
+        for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
+          if (!inside[static_cast<size_t>(u)]) load.stash_bytes -= bytes;
+        }
+      }
+    }
+    for (size_t i = nodes.size(); i-- > 0;) {
+      double arrival = 0;
+      for (const auto& [w, bytes] : out_[static_cast<size_t>(nodes[i])]) {
+        if (!inside[static_cast<size_t>(w)]) arrival = std::max(arrival, bytes / p_.bandwidth);
+      }
+      backward = std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward_s;
+    }
+    load.last_s = forward + backward;
+    load.other_s = load.last_s + (p_.recompute ? repeat : 0);
+    if (load.base_bytes <= p_.memory_bytes) {
+      const double room = p_.memory_bytes - load.base_bytes;
+      const double deeper = load.stash_bytes > 0 ? room / load.stash_bytes : kInfinity;
+      load.max_depth = deeper >= p_.layers ? p_.layers : 1 + static_cast<int32_t>(deeper);
+    }
+    return load;
+  }
+
+ private:
+  const PhazeProblem& p_;
+  const OpGraph& graph_;
+  std::vector<int32_t> position_;
+  std::vector<std::vector<std::pair<int32_t, double>>> in_, out_;
+};
+
+double SyncTime(const PhazeProblem& p, double first_stage_bytes, int32_t d) {
+  return 4.0 * (d - 1) * first_stage_bytes / (d * p.bandwidth);
+}
+
+double Factor(const PhazeProblem& p, int32_t d, int32_t stages) {
+  return (p.microbatches + d - 1) / d + stages - 1;
+}
+
+// One tensor-parallel width. dp[downset][stages][accelerators], downsets successor-closed.
+class WidthSolver {
+ public:
+  WidthSolver(const PhazeProblem& problem, const DownsetLattice& lattice, const StageLoads& loads,
+              int32_t width)
+      : p_(problem), lattice_(lattice), loads_(loads), width_(width) {}
+
+  void Improve(PhazePlan& best) {
+    const std::vector<PhazeLayer>& layers = p_.by_width.at(width_);
+    // In a chain of stages a stage uses `width_` accelerators or, without sliced layers, one.
+    const size_t cells = lattice_.size() * Depths();
+    table_.assign(cells, {});
+    table_[0].push_back({0, 0, 0, 0, {}});
+    for (size_t inner = 0; inner + 1 < lattice_.size(); ++inner) {
+      bool reachable = false;
+      for (int32_t s = 0; s < p_.layers; ++s) reachable |= !Cell(inner, s).empty();
+      if (!reachable) continue;
+      for (size_t outer = inner + 1; outer < lattice_.size(); ++outer) {
+        if (!lattice_.IsSubset(inner, outer)) continue;
+        const Load load = loads_.Of(lattice_.Difference(inner, outer), layers, width_);
+        Extend(inner, outer, load, best);
+      }
+    }
+  }
+
+ private:
+  struct Entry {
+    double load_s = 0;
+    int32_t accelerators = 0;
+    uint32_t inner = 0;
+    int32_t index = 0;  // of the entry that it extends
+    Load stage;
+  };
+
+  size_t Depths() const { return static_cast<size_t>(p_.layers) + 1; }
+  std::vector<Entry>& Cell(size_t set, int32_t s) {
+    return table_[set * Depths() + static_cast<size_t>(s)];
+  }
+
+  void Extend(size_t inner, size_t outer, const Load& load, PhazePlan& best) {
+    const bool last = outer == lattice_.full();
+    for (int32_t s = 1; s <= std::min(load.max_depth, p_.layers); ++s) {
+      const auto& from = Cell(inner, s - 1);
+      for (size_t i = 0; i < from.size(); ++i) {
+        const Entry entry{std::max(from[i].load_s, load.At(s)),
+                          from[i].accelerators + load.accelerators, static_cast<uint32_t>(inner),
+                          static_cast<int32_t>(i), load};
+        if (entry.accelerators > p_.accelerators) continue;
+        if (last) {
+          Finish(entry, s, best);
+        } else {
+          Insert(Cell(outer, s), entry);
+        }
+      }
+    }
+  }
+
+  // Keeps entries that no other beats in both load and accelerators.
+  static void Insert(std::vector<Entry>& cell, const Entry& entry) {
+    for (const Entry& e : cell) {
+      if (e.load_s <= entry.load_s && e.accelerators <= entry.accelerators) return;
+    }
+    // Entries of a cell are referred to by index, but only once the cell is complete: smaller
+    // downsets are finished before larger ones are extended.
+    std::erase_if(cell, [&](const Entry& e) {
+      return entry.load_s <= e.load_s && entry.accelerators <= e.accelerators;
+    });
+    cell.push_back(entry);
+  }
+
+  void Finish(const Entry& entry, int32_t s, PhazePlan& best) {
+    const int32_t most = std::min(p_.accelerators / entry.accelerators, p_.microbatches);
+    for (int32_t d = 1; d <= most; ++d) {
+      const double time =
+          entry.load_s * Factor(p_, d, s) + SyncTime(p_, entry.stage.parameter_bytes, d);
+      if (time >= best.batch_s) continue;
+      best.batch_s = time;
+      best.data_parallel = d;
+      best.width = width_;
+      best.stages.clear();
+      size_t outer = lattice_.full();
+      Entry at = entry;
+      for (int32_t depth = s;; --depth) {
+        best.stages.push_back({lattice_.Difference(at.inner, outer), at.stage.accelerators,
+                               at.stage.At(depth),
+                               at.stage.base_bytes + (depth - 1) * at.stage.stash_bytes});
+        if (depth == 1) break;
+        outer = at.inner;
+        at = Cell(at.inner, depth - 1)[static_cast<size_t>(at.index)];
+      }
+    }
+  }
+
+  const PhazeProblem& p_;
+  const DownsetLattice& lattice_;
+  const StageLoads& loads_;
+  int32_t width_;
+  std::vector<std::vector<Entry>> table_;
+};
+
+absl::StatusOr<OpGraph> Check(const PhazeProblem& p) {
+  if (p.layers < 1 || p.by_width.empty()) return InvalidInput("phaze: the model has no layers");
+  if (p.accelerators < 1 || p.accelerators > kMaxAccelerators || p.microbatches < 1 ||
+      !(p.bandwidth > 0)) {
+    return InvalidInput("phaze: accelerators, microbatches and bandwidth must be positive");
+  }
+  for (const auto& [width, layers] : p.by_width) {
+    if (width < 1 || layers.size() != static_cast<size_t>(p.layers)) {
+      return InvalidInput("phaze: width {} describes {} of {} layers", width, layers.size(),
+                          p.layers);
+    }
+  }
+  std::vector<std::pair<int32_t, int32_t>> edges;
+  for (const PhazeEdge& e : p.edges) edges.emplace_back(e.from, e.to);
+  return OpGraph::Create(p.layers, edges);
+}
+
+}  // namespace
+
+absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, Check(problem));
+  FORETRACE_ASSIGN_OR_RETURN(const DownsetLattice lattice,
+                             DownsetLattice::Enumerate(graph.Reversed(), problem.max_downsets));
+  const StageLoads loads(problem, graph);
+  PhazePlan best;
+  best.batch_s = kInfinity;
+  for (const auto& [width, layers] : problem.by_width) {
+    WidthSolver(problem, lattice, loads, width).Improve(best);
+  }
+  if (best.stages.empty()) {
+    return Infeasible(
+        "phaze: no placement on {} accelerators fits in {:.2f} GiB each; more accelerators or "
+        "memory, a larger tensor-parallel width or recomputation would help",
+        problem.accelerators, problem.memory_bytes / (1 << 30));
+  }
+  return best;
+}
+
+absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, int32_t stages,
+                                                 int32_t width, int32_t data_parallel) {
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, Check(problem));
+  if (stages < 1 || stages > problem.layers || data_parallel < 1 ||
+      !problem.by_width.contains(width)) {
+    return InvalidInput("phaze: {} stages of width {} on {} layers are not possible", stages, width,
+                        problem.layers);
+  }
+  PhazeProblem stash = problem;
+  stash.recompute = false;
+  const StageLoads loads(stash, graph);
+  PhazePlan plan;
+  plan.width = width;
+  plan.data_parallel = data_parallel;
+  const int32_t each = problem.layers / stages;
+  double slowest = 0;
+  double first_bytes = 0;
+  for (int32_t i = 0; i < stages; ++i) {
+    const auto begin = graph.topological_order().begin() + i * each;
+    const auto end = i + 1 == stages ? graph.topological_order().end() : begin + each;
+    PhazeStage stage;
+    stage.layers.assign(begin, end);
+    const Load load = loads.Of(stage.layers, problem.by_width.at(width), width);
+    stage.accelerators = load.accelerators;
+    stage.load_s = load.At(stages - i);
+    stage.memory_bytes = load.base_bytes + (stages - i - 1) * load.stash_bytes;
+    if (i == 0) first_bytes = load.parameter_bytes;
+    slowest = std::max(slowest, stage.load_s);
+    plan.stages.push_back(std::move(stage));
+  }
+  plan.batch_s =
+      slowest * Factor(problem, data_parallel, stages) + SyncTime(problem, first_bytes, data_parallel);
+  return plan;
+}
+
+}  // namespace foretrace

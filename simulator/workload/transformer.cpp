@@ -1,0 +1,336 @@
+#include "simulator/workload/transformer.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <utility>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+
+std::string_view Name(TransformerFamily family) {
+  static constexpr std::array<std::string_view, 4> kNames = {"gpt", "llama", "bert", "t5"};
+  return EnumName(kNames, family);
+}
+
+namespace {
+
+// No published model comes near these; they keep every product below inside 63 bits.
+constexpr int64_t kMaxSize = int64_t{1} << 24;
+constexpr int64_t kMaxLayers = 100'000;
+// T5's relative position biases: 32 buckets per head, in the first layer of each stack.
+constexpr int64_t kRelativeBuckets = 32;
+
+absl::Status CheckSizes(const TransformerConfig& c) {
+  const std::pair<const char*, int64_t> required[] = {{"hidden", c.hidden},
+                                                      {"layers", c.layers},
+                                                      {"heads", c.heads},
+                                                      {"vocabulary", c.vocabulary},
+                                                      {"sequence", c.sequence},
+                                                      {"ffn", c.ffn},
+                                                      {"head_size", c.head_size},
+                                                      {"kv_heads", c.kv_heads}};
+  for (const auto& [what, value] : required) {
+    if (value <= 0 || value > kMaxSize) {
+      return InvalidInput("workload '{}': {} must be between 1 and {}, not {}", c.name, what,
+                          kMaxSize, value);
+    }
+  }
+  if (c.layers > kMaxLayers || c.decoder_layers < 0 || c.decoder_layers > kMaxLayers) {
+    return InvalidInput("workload '{}': more than {} layers", c.name, kMaxLayers);
+  }
+  if (c.heads % c.kv_heads != 0) {
+    return InvalidInput("workload '{}': heads {} is not a multiple of kv_heads {}", c.name, c.heads,
+                        c.kv_heads);
+  }
+  if (c.experts < 0 || c.experts > kMaxSize || (c.experts > 0) != (c.top_k > 0) ||
+      c.top_k > c.experts) {
+    return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
+                        c.experts);
+  }
+  if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
+    return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);
+  }
+  const auto size = [](int64_t v) { return static_cast<double>(v); };
+  const double copies = size(std::max<int64_t>(c.experts, 1));
+  const double largest = std::max({size(c.heads) * size(c.sequence) * size(c.sequence) * 160,
+                                   size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
+                                   size(c.sequence) * size(c.vocabulary) * 160,
+                                   size(c.sequence) * size(c.ffn) * copies * 160,
+                                   copies * 4 * size(c.hidden) * size(c.ffn)});
+  if (largest > 1e18 / size(c.layers + c.decoder_layers)) {
+    return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);
+  }
+  if (ElementSize(c.dtype) == 0) return InvalidInput("workload '{}': unknown dtype", c.name);
+  return absl::OkStatus();
+}
+
+// Appends operators one after another; `previous` is the operator whose output is read next.
+class Builder {
+ public:
+  explicit Builder(const TransformerConfig& config) : c_(config), e_(ElementSize(config.dtype)) {
+    w_.name = c_.name;
+    w_.dtype = c_.dtype;
+    w_.sequence_length = c_.sequence;
+    w_.hidden = c_.hidden;
+  }
+
+  Workload Build() {
+    const bool t5 = c_.family == TransformerFamily::kT5;
+    Embedding(t5 ? "encoder embedding" : "embedding", true);
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      Block(i == 0 && t5, false);
+    }
+    if (HasFinalNorm()) Norm("final norm", -1);
+    if (t5) Decoder();
+    Head();
+    return std::move(w_);
+  }
+
+ private:
+  int64_t width() const { return c_.heads * c_.head_size; }
+  int64_t kv_width() const { return c_.kv_heads * c_.head_size; }
+  bool biased() const {
+    return c_.family == TransformerFamily::kGpt || c_.family == TransformerFamily::kBert;
+  }
+  bool HasFinalNorm() const { return c_.family != TransformerFamily::kBert; }
+  int64_t NormParameters() const { return biased() ? 2 * c_.hidden : c_.hidden; }
+  Bytes PerToken(int64_t elements) const { return Bytes(elements * c_.sequence * e_); }
+  // Keeps for dropout masks, one byte an element, where the family trains with dropout.
+  Bytes Mask(int64_t elements) const {
+    return c_.family == TransformerFamily::kLlama ? Bytes() : Bytes(elements * c_.sequence);
+  }
+
+  int32_t Append(Operator op, std::initializer_list<int32_t> inputs) {
+    const auto index = static_cast<int32_t>(w_.operators.size());
+    for (const int32_t from : inputs) {
+      if (from >= 0) w_.edges.push_back({from, index, w_.operators[from].output_bytes});
+    }
+    w_.operators.push_back(std::move(op));
+    return index;
+  }
+  int32_t Append(Operator op) { return last_ = Append(std::move(op), {last_}); }
+
+  // A matrix product of every token with a [in, out] weight.
+  Operator Linear(std::string name, int64_t in, int64_t out, int32_t block) const {
+    Operator op;
+    op.name = std::move(name);
+    op.kind = OperatorKind::kLinear;
+    op.block = block;
+    op.parameters = in * out + (biased() ? out : 0);
+    op.active_parameters = op.parameters;
+    op.tensor_parallel = true;
+    const double flop = 2.0 * static_cast<double>(in) * static_cast<double>(out) *
+                        static_cast<double>(c_.sequence);
+    op.forward_flop = Flop(flop);
+    op.backward_flop = Flop(2 * flop);
+    op.forward_bytes = PerToken(in + out);
+    op.backward_bytes = PerToken(2 * (in + out));
+    op.output_bytes = PerToken(out);
+    return op;
+  }
+
+  void Embedding(const char* name, bool first) {
+    Operator op;
+    op.name = name;
+    op.kind = OperatorKind::kEmbedding;
+    op.tensor_parallel = true;
+    if (first) op.parameters = c_.vocabulary * c_.hidden;
+    if (biased()) op.parameters += c_.positions * c_.hidden;
+    if (c_.family == TransformerFamily::kBert) op.parameters += 2 * c_.hidden + NormParameters();
+    op.active_parameters = op.parameters;
+    op.forward_bytes = PerToken(2 * c_.hidden);
+    op.backward_bytes = PerToken(2 * c_.hidden);
+    op.stash_sequence = Mask(c_.hidden);
+    op.output_bytes = PerToken(c_.hidden);
+    last_ = Append(std::move(op), {});
+  }
+
+  void Norm(std::string name, int32_t block) {
+    Operator op;
+    op.name = std::move(name);
+    op.kind = OperatorKind::kNorm;
+    op.block = block;
+    op.parameters = op.active_parameters = NormParameters();
+    op.forward_bytes = PerToken(2 * c_.hidden);
+    op.backward_bytes = PerToken(3 * c_.hidden);
+    op.stash_sequence = PerToken(c_.hidden);
+    op.output_bytes = PerToken(c_.hidden);
+    Append(std::move(op));
+  }
+
+  // `memory` >= 0: keys and values come from that operator's output (cross attention).
+  void Attention(const std::string& prefix, int32_t block, bool relative_bias, int32_t memory) {
+    const double s = static_cast<double>(c_.sequence);
+    Operator qkv = Linear(prefix + "qkv", c_.hidden, width() + 2 * kv_width(), block);
+    qkv.stash_sequence = PerToken(c_.hidden);
+    if (memory >= 0) {
+      qkv.stash_sequence += PerToken(c_.hidden);
+      last_ = Append(std::move(qkv), {last_, memory});
+    } else {
+      Append(std::move(qkv));
+    }
+
+    Operator core;
+    core.name = prefix + "attention";
+    core.kind = OperatorKind::kAttention;
+    core.block = block;
+    core.tensor_parallel = true;
+    core.parameters = core.active_parameters = relative_bias ? kRelativeBuckets * c_.heads : 0;
+    // Scores and weighted sum; no saving for causal masks (Korthikanti et al., appendix A).
+    const double flop = 4.0 * s * s * static_cast<double>(width());
+    core.forward_flop = Flop(flop);
+    core.backward_flop = Flop(2 * flop);
+    const Bytes matrix(c_.heads * c_.sequence * c_.sequence * e_);
+    core.forward_bytes = PerToken(2 * width() + 2 * kv_width());
+    core.backward_bytes = PerToken(4 * width() + 4 * kv_width());
+    core.stash_tensor = PerToken(width() + 2 * kv_width());
+    if (!c_.fused_attention) {
+      // Scores written and read by softmax, its result by dropout, and that by the second product:
+      // six passes forward; backward reads them and writes as many gradients.
+      core.forward_bytes += matrix * 6;
+      core.backward_bytes += matrix * 10;
+      // Softmax output, dropout output, and the mask at one byte: 5 a s^2 b for two-byte types.
+      core.stash_selective =
+          matrix * 2 + (Mask(1) > Bytes() ? Bytes(c_.heads * c_.sequence * c_.sequence) : Bytes());
+      core.stash_tensor += core.stash_selective;
+    }
+    core.output_bytes = PerToken(width());
+    Append(std::move(core));
+
+    Operator out = Linear(prefix + "projection", width(), c_.hidden, block);
+    out.stash_tensor = PerToken(width());
+    out.stash_sequence = Mask(c_.hidden);
+    out.reduces_output = true;
+    // Residual addition and dropout.
+    out.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
+    out.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
+    Append(std::move(out));
+  }
+
+  void FeedForward(const std::string& prefix, int32_t block) {
+    const bool gated = c_.family == TransformerFamily::kLlama;
+    const int64_t copies = c_.experts > 0 ? c_.experts : 1;
+    const int64_t active = c_.experts > 0 ? c_.top_k : 1;
+    if (c_.experts > 0) {
+      Operator router = Linear(prefix + "router", c_.hidden, c_.experts, block);
+      router.kind = OperatorKind::kRouter;
+      router.parameters = router.active_parameters = c_.hidden * c_.experts;
+      router.tensor_parallel = false;
+      router.stash_sequence = PerToken(c_.hidden);
+      router.output_bytes = PerToken(c_.hidden);
+      Append(std::move(router));
+    }
+    const int64_t up_width = gated ? 2 * c_.ffn : c_.ffn;
+    Operator up = Linear(prefix + "ffn up", c_.hidden, up_width, block);
+    Operator act;
+    act.name = prefix + "activation";
+    act.kind = OperatorKind::kElementwise;
+    act.block = block;
+    act.tensor_parallel = true;
+    act.forward_bytes = PerToken(up_width + c_.ffn) * active;
+    act.backward_bytes = PerToken(2 * up_width + c_.ffn) * active;
+    act.stash_tensor = PerToken(up_width) * active;
+    act.output_bytes = PerToken(c_.ffn) * active;
+    Operator down = Linear(prefix + "ffn down", c_.ffn, c_.hidden, block);
+    for (Operator* op : {&up, &down}) {
+      op->active_parameters = op->parameters * active;
+      op->parameters *= copies;
+      op->forward_flop = Flop(op->forward_flop.count() * static_cast<double>(active));
+      op->backward_flop = Flop(op->backward_flop.count() * static_cast<double>(active));
+      op->forward_bytes = op->forward_bytes * active;
+      op->backward_bytes = op->backward_bytes * active;
+      if (c_.experts > 0) {
+        op->kind = OperatorKind::kExperts;
+        op->expert_parallel = true;
+      }
+    }
+    up.output_bytes = PerToken(up_width) * active;
+    up.stash_sequence = PerToken(c_.hidden) * active;
+    down.stash_tensor = PerToken(c_.ffn) * active;
+    down.stash_sequence = Mask(c_.hidden);
+    down.reduces_output = true;
+    down.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
+    down.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
+    Append(std::move(up));
+    Append(std::move(act));
+    Append(std::move(down));
+  }
+
+  void Block(bool relative_bias, bool cross, int32_t memory = -1) {
+    const int32_t block = w_.blocks++;
+    const std::string prefix = fmt::format("block {} ", block);
+    Norm(prefix + "norm 1", block);
+    Attention(prefix, block, relative_bias, -1);
+    if (cross) {
+      Norm(prefix + "cross norm", block);
+      Attention(prefix + "cross ", block, false, memory);
+    }
+    Norm(prefix + "norm 2", block);
+    FeedForward(prefix, block);
+  }
+
+  void Decoder() {
+    const int32_t memory = last_;
+    Embedding("decoder embedding", false);
+    for (int64_t i = 0; i < c_.decoder_layers; ++i) Block(i == 0, true, memory);
+    Norm("decoder final norm", -1);
+  }
+
+  void Head() {
+    if (c_.family == TransformerFamily::kBert) {
+      Operator pooler = Linear("pooler", c_.hidden, c_.hidden, -1);
+      pooler.forward_flop = Flop(pooler.forward_flop.count() / static_cast<double>(c_.sequence));
+      pooler.backward_flop = Flop(pooler.backward_flop.count() / static_cast<double>(c_.sequence));
+      pooler.stash_sequence = Bytes(c_.hidden * e_);
+      pooler.output_bytes = PerToken(c_.hidden);
+      Append(std::move(pooler));
+    }
+    Operator head = Linear("output layer", c_.hidden, c_.vocabulary, -1);
+    // Tied to the embedding except in Llama.
+    head.parameters = c_.family == TransformerFamily::kLlama ? c_.hidden * c_.vocabulary : 0;
+    head.active_parameters = head.parameters;
+    head.stash_sequence = PerToken(c_.hidden);
+    Append(std::move(head));
+    Operator loss;
+    loss.name = "loss";
+    loss.kind = OperatorKind::kLoss;
+    loss.tensor_parallel = true;
+    // Cross entropy in 32 bits keeps the logits (Korthikanti et al., section 4.3).
+    loss.stash_tensor = Bytes(4 * c_.sequence * c_.vocabulary);
+    loss.forward_bytes = Bytes(12 * c_.sequence * c_.vocabulary);
+    loss.backward_bytes = Bytes(8 * c_.sequence * c_.vocabulary);
+    loss.output_bytes = Bytes(4);
+    Append(std::move(loss));
+  }
+
+  const TransformerConfig& c_;
+  int64_t e_;
+  Workload w_;
+  int32_t last_ = -1;
+};
+
+}  // namespace
+
+absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config) {
+  TransformerConfig c = config;
+  if (c.ffn == 0) c.ffn = 4 * c.hidden;
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.head_size == 0 && c.heads > 0) {
+    if (c.hidden % c.heads != 0) {
+      return InvalidInput("workload '{}': hidden {} is not a multiple of heads {}; give head_size",
+                          c.name, c.hidden, c.heads);
+    }
+    c.head_size = c.hidden / c.heads;
+  }
+  if (c.positions == 0) c.positions = c.sequence;
+  FORETRACE_RETURN_IF_ERROR(CheckSizes(c));
+  Workload workload = Builder(c).Build();
+  FORETRACE_RETURN_IF_ERROR(workload.Validate());
+  return workload;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,327 @@
+#include "simulator/workload/workload_yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/workload/multi_branch.h"
+#include "simulator/workload/transformer.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kMaxFileBytes = 64 << 20;
+constexpr size_t kMaxOperators = 1'000'000;
+// yaml-cpp recurses once per level; a workload file needs five.
+constexpr int kMaxNesting = 32;
+
+// Reads scalars of one map and remembers the first thing wrong, so that callers check once.
+class MapReader {
+ public:
+  MapReader(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {
+    if (!node.IsNull() && !node.IsMap()) status_ = InvalidInput("{}: must be a map", where_);
+  }
+
+  void Int(const char* key, int64_t& value) {
+    double number = static_cast<double>(value);
+    Number(key, number);
+    if (number != std::floor(number) || std::abs(number) > 9e15) {
+      Fail(key, "is not a whole number");
+    } else {
+      value = static_cast<int64_t>(number);
+    }
+  }
+  void BytesAt(const char* key, Bytes& value) {
+    int64_t n = value.count();
+    Int(key, n);
+    value = Bytes(n);
+  }
+  void FlopAt(const char* key, Flop& value) {
+    double n = value.count();
+    Number(key, n);
+    value = Flop(n);
+  }
+  void Bool(const char* key, bool& value) {
+    if (const YAML::Node v = Take(key); v.IsDefined() && !YAML::convert<bool>::decode(v, value)) {
+      Fail(key, "is not true or false");
+    }
+  }
+  void String(const char* key, std::string& value) {
+    if (const YAML::Node v = Take(key); v.IsDefined()) {
+      if (v.IsScalar()) {
+        value = v.Scalar();
+      } else {
+        Fail(key, "is not a word");
+      }
+    }
+  }
+  void Fail(const char* key, const char* what) {
+    if (status_.ok()) status_ = InvalidInput("{}: '{}' {}", where_, key, what);
+  }
+  // The first error, or a key that nobody asked for.
+  absl::Status Finish() {
+    if (!status_.ok() || !node_.IsMap()) return status_;
+    for (const auto& entry : node_) {
+      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+      if (!known_.contains(key)) {
+        std::string names;
+        for (const auto& [name, unused] : known_) names += names.empty() ? name : ", " + name;
+        return InvalidInput("{}: unknown key '{}'; known are {}", where_, key, names);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  YAML::Node Take(const char* key) {
+    known_[key] = true;
+    if (!node_.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
+    return node_[key];
+  }
+  void Number(const char* key, double& value) {
+    const YAML::Node v = Take(key);
+    if (!v.IsDefined()) return;
+    if (!v.IsScalar() || !YAML::convert<double>::decode(v, value) || !std::isfinite(value)) {
+      Fail(key, "is not a number");
+      value = 0;
+    }
+  }
+
+  const YAML::Node node_;
+  std::string where_;
+  std::map<std::string, bool> known_;
+  absl::Status status_;
+};
+
+absl::StatusOr<Workload> ReadTransformer(const YAML::Node& node, const std::string& where) {
+  TransformerConfig c;
+  MapReader in(node, where);
+  std::string family = "gpt", dtype = "float16";
+  in.String("family", family);
+  in.String("dtype", dtype);
+  in.Int("hidden", c.hidden);
+  in.Int("layers", c.layers);
+  in.Int("decoder_layers", c.decoder_layers);
+  in.Int("heads", c.heads);
+  in.Int("kv_heads", c.kv_heads);
+  in.Int("head_size", c.head_size);
+  in.Int("ffn", c.ffn);
+  in.Int("vocabulary", c.vocabulary);
+  in.Int("sequence", c.sequence);
+  in.Int("positions", c.positions);
+  in.Int("experts", c.experts);
+  in.Int("top_k", c.top_k);
+  in.Bool("fused_attention", c.fused_attention);
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  bool found = false;
+  for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {
+    if (Name(static_cast<TransformerFamily>(i)) == family) {
+      c.family = static_cast<TransformerFamily>(i);
+      found = true;
+    }
+  }
+  if (!found) {
+    return InvalidInput("{}: unknown family '{}'; known are gpt, llama, bert, t5", where, family);
+  }
+  c.dtype = ParseDType(dtype);
+  if (c.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype '{}'", where, dtype);
+  c.name = family;
+  return BuildTransformer(c);
+}
+
+absl::StatusOr<Workload> ReadMmt(const YAML::Node& node, const std::string& where) {
+  MultiModalConfig c;
+  MapReader in(node, where);
+  in.Int("branches", c.branches);
+  in.Int("layers", c.layers);
+  in.Int("hidden", c.hidden);
+  in.Int("heads", c.heads);
+  in.Int("ffn", c.ffn);
+  in.Int("sequence", c.sequence);
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  return BuildMultiModalTransformer(c);
+}
+
+absl::StatusOr<Workload> ReadDlrm(const YAML::Node& node, const std::string& where) {
+  DlrmConfig c;
+  MapReader in(node, where);
+  in.Int("dense_branches", c.dense_branches);
+  in.Int("dense_layers", c.dense_layers);
+  in.Int("dense_width", c.dense_width);
+  in.Int("sparse_branches", c.sparse_branches);
+  in.Int("rows", c.rows);
+  in.Int("dimension", c.dimension);
+  in.Int("bag", c.bag);
+  in.Int("top_layers", c.top_layers);
+  in.Int("top_width", c.top_width);
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  return BuildDlrm(c);
+}
+
+absl::StatusOr<Workload> ReadCandleUno(const YAML::Node& node, const std::string& where) {
+  CandleUnoConfig c;
+  MapReader in(node, where);
+  in.Int("branches", c.branches);
+  in.Int("layers", c.layers);
+  in.Int("width", c.width);
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  return BuildCandleUno(c);
+}
+
+absl::StatusOr<Workload> ReadTwoBranch(const YAML::Node& node, const std::string& where) {
+  MapReader in(node, where);
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  return BuildTwoBranchCaseStudy();
+}
+
+absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Operator& op) {
+  MapReader in(node, where);
+  in.String("name", op.name);
+  in.Int("parameters", op.parameters);
+  in.FlopAt("forward_flop", op.forward_flop);
+  in.FlopAt("backward_flop", op.backward_flop);
+  in.BytesAt("forward_bytes", op.forward_bytes);
+  in.BytesAt("backward_bytes", op.backward_bytes);
+  in.BytesAt("stash_bytes", op.stash_tensor);
+  in.BytesAt("output_bytes", op.output_bytes);
+  op.active_parameters = op.parameters;
+  FORETRACE_RETURN_IF_ERROR(in.Finish());
+  if (op.name.empty()) return InvalidInput("{}: 'name' is missing", where);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Workload> ReadGraph(const YAML::Node& node, const std::string& where) {
+  Workload w;
+  w.name = "graph";
+  if (!node.IsMap()) return InvalidInput("{}: must be a map with operators and edges", where);
+  const YAML::Node operators = node["operators"];
+  const YAML::Node edges = node["edges"];
+  if (!operators.IsDefined() || !operators.IsSequence() || operators.size() == 0) {
+    return InvalidInput("{}: 'operators' must be a list that is not empty", where);
+  }
+  if (operators.size() > kMaxOperators) {
+    return InvalidInput("{}: more than {} operators", where, kMaxOperators);
+  }
+  std::map<std::string, int32_t> index;
+  for (const YAML::Node& entry : operators) {
+    Operator op;
+    FORETRACE_RETURN_IF_ERROR(ReadOperator(
+        entry, fmt::format("{}: operator {}", where, w.operators.size()), op));
+    if (!index.emplace(op.name, static_cast<int32_t>(w.operators.size())).second) {
+      return InvalidInput("{}: operator '{}' is given twice", where, op.name);
+    }
+    w.operators.push_back(std::move(op));
+  }
+  if (edges.IsDefined() && !edges.IsNull()) {
+    if (!edges.IsSequence()) return InvalidInput("{}: 'edges' must be a list", where);
+    for (const YAML::Node& entry : edges) {
+      if (!entry.IsSequence() || entry.size() < 2 || entry.size() > 3 || !entry[0].IsScalar() ||
+          !entry[1].IsScalar()) {
+        return InvalidInput("{}: an edge must be [from, to] or [from, to, bytes]", where);
+      }
+      const auto from = index.find(entry[0].Scalar());
+      const auto to = index.find(entry[1].Scalar());
+      if (from == index.end() || to == index.end()) {
+        return InvalidInput("{}: edge [{}, {}] names an operator that is not listed", where,
+                            entry[0].Scalar(), entry[1].Scalar());
+      }
+      OperatorEdge e{from->second, to->second, w.operators[from->second].output_bytes};
+      if (entry.size() == 3) {
+        double bytes = 0;
+        if (!YAML::convert<double>::decode(entry[2], bytes) || !(bytes >= 0 && bytes < 9e15)) {
+          return InvalidInput("{}: edge [{}, {}]: bytes must be a number", where, from->first,
+                              to->first);
+        }
+        e.bytes = Bytes(static_cast<int64_t>(bytes));
+      }
+      w.edges.push_back(e);
+    }
+  }
+  return w;
+}
+
+// Bounds nesting before yaml-cpp, which recurses, sees the text.
+bool NestsTooDeep(const std::string& text) {
+  int depth = 0;
+  size_t line_dashes = 0;
+  bool line_start = true;
+  for (const char ch : text) {
+    if (ch == '[' || ch == '{') ++depth;
+    if (ch == ']' || ch == '}') --depth;
+    if (depth > kMaxNesting) return true;
+    if (ch == '\n') {
+      line_start = true;
+      line_dashes = 0;
+    } else if (line_start && (ch == '-' || ch == '?')) {
+      if (++line_dashes > static_cast<size_t>(kMaxNesting)) return true;
+    } else if (ch != ' ') {
+      line_start = false;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<Workload> ReadRoot(const YAML::Node& root, std::string_view source) {
+  using Reader = std::function<absl::StatusOr<Workload>(const YAML::Node&, const std::string&)>;
+  const std::map<std::string, Reader> readers = {
+      {"transformer", ReadTransformer}, {"mmt", ReadMmt},     {"dlrm", ReadDlrm},
+      {"candle_uno", ReadCandleUno},    {"graph", ReadGraph}, {"two_branch", ReadTwoBranch}};
+  if (!root.IsMap()) return InvalidInput("{}: not a workload: the top must be a map", source);
+  std::string name, chosen;
+  for (const auto& entry : root) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+    if (key == "name") {
+      if (!entry.second.IsScalar()) return InvalidInput("{}: 'name' is not a word", source);
+      name = entry.second.Scalar();
+    } else if (!readers.contains(key) || !chosen.empty()) {
+      return InvalidInput(
+          "{}: {} '{}'; a workload has one of transformer, mmt, dlrm, candle_uno, two_branch, graph",
+          source, readers.contains(key) ? "a second model," : "unknown key", key);
+    } else {
+      chosen = key;
+    }
+  }
+  if (chosen.empty()) {
+    return InvalidInput(
+        "{}: no model; give one of transformer, mmt, dlrm, candle_uno, two_branch, graph", source);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      Workload workload, readers.at(chosen)(root[chosen], fmt::format("{}: {}", source, chosen)));
+  if (!name.empty()) workload.name = name;
+  FORETRACE_RETURN_IF_ERROR(workload.Validate());
+  return workload;
+}
+
+}  // namespace
+
+absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source) {
+  if (NestsTooDeep(text)) {
+    return InvalidInput("{}: nested more than {} levels deep", source, kMaxNesting);
+  }
+  try {
+    return ReadRoot(YAML::Load(text), source);
+  } catch (const YAML::Exception& e) {
+    return InvalidInput("{}: line {}: not valid YAML: {}", source, e.mark.line + 1, e.msg);
+  }
+}
+
+absl::StatusOr<Workload> LoadWorkload(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return InvalidInput("{}: cannot open the file", path);
+  std::string text;
+  char buffer[1 << 16];
+  while (file.read(buffer, sizeof buffer) || file.gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMaxFileBytes) return InvalidInput("{}: larger than 64 MiB", path);
+  }
+  return ParseWorkload(text, path);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,28 @@
+#pragma once
+// Workloads from YAML. One of:
+//
+//   transformer: {family: gpt, hidden: 12288, layers: 96, heads: 96, vocabulary: 51200,
+//                 sequence: 2048}            keys as in TransformerConfig
+//   mmt: {branches: 4, ...}                  keys as in MultiModalConfig
+//   dlrm: {...}   candle_uno: {...}   two_branch: {}
+//   graph:                                   any DAG; operators in topological order
+//     operators:
+//       - {name: a, parameters: 100, forward_flop: 1e9, backward_flop: 2e9, forward_bytes: 1e6,
+//          backward_bytes: 2e6, stash_bytes: 1e6, output_bytes: 1e5}
+//     edges: [[a, b], [a, c]]                a third element gives bytes, else a's output_bytes
+//
+// and, optionally, `name`. Quantities are per sample, in bytes and FLOP.
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "simulator/workload/workload.h"
+
+namespace foretrace {
+
+// `source` names the text in messages.
+absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source);
+absl::StatusOr<Workload> LoadWorkload(const std::string& path);
+
+}  // namespace foretrace
