@@ -80,8 +80,10 @@ void FluidBackend::HandleEvents() {
   }
 }
 
+double FluidBackend::NextTime() { return std::min(solver_.NextTime(), queue_.NextTime()); }
+
 bool FluidBackend::RunBatch() {
-  const double time = std::min(solver_.NextTime(), queue_.NextTime());
+  const double time = NextTime();
   if (time == FluidSolver::kNever) return false;
   now_ = time;
   completed_.clear();

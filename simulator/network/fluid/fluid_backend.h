@@ -20,6 +20,8 @@ class FluidBackend : public FlowBackend {
   void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
               uint32_t token) override;
   void CallAt(double time, uint32_t token) override;
+  // When the next thing happens; FluidSolver::kNever: nothing will.
+  double NextTime();
   // Advances to the next time at which something happens and reports it; false: nothing will.
   bool RunBatch();
   size_t active_flows() const { return solver_.active_flows(); }

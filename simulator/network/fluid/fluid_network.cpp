@@ -35,10 +35,14 @@ absl::StatusOr<TransferHandle> FluidNetwork::Start(const TransferSpec& spec, Sim
   return next_handle_++;
 }
 
-absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next() {
+absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTime limit) {
   if (completed_.empty()) {
     if (runner_.running() == 0) return std::nullopt;
     while (!runner_.has_finished()) {
+      const double next = backend_.NextTime();
+      if (limit != SimTime::Max() && next != FluidSolver::kNever && next > limit.seconds()) {
+        return std::nullopt;
+      }
       if (!backend_.RunBatch()) return Stalled(runner_);
     }
     for (const auto& finished : runner_.TakeFinished()) {
@@ -48,6 +52,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next() {
       return a.transfer < b.transfer;
     });
   }
+  if (completed_.front().time > limit) return std::nullopt;
   const Completion first = completed_.front();
   completed_.pop_front();
   return first;

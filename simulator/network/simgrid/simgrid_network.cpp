@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -32,6 +33,23 @@ struct Reply {
   uint32_t handle;
 };
 constexpr uint32_t kStalled = 0xffffffffu;
+// Nothing completed up to the limit.
+constexpr uint32_t kNothing = 0xfffffffeu;
+constexpr uint32_t kLimitToken = 0xfffffffdu;
+
+// Passes events on, except the timers that stop a run at its limit.
+class LimitSink : public FlowSink {
+ public:
+  explicit LimitSink(FlowSink& sink) : sink_(sink) {}
+  void OnDrained(uint32_t token) override { sink_.OnDrained(token); }
+  void OnDelivered(uint32_t token) override { sink_.OnDelivered(token); }
+  void OnTimer(uint32_t token) override {
+    if (token != kLimitToken) sink_.OnTimer(token);
+  }
+
+ private:
+  FlowSink& sink_;
+};
 
 absl::Status CheckSize(const Topology& topology) {
   if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
@@ -47,7 +65,8 @@ absl::Status WorkerLost() {
 class Server {
  public:
   Server(const Topology& topology, NetworkOptions options, int in, int out)
-      : planner_(topology, options), backend_(topology, runner_), in_(in), out_(out) {
+      : planner_(topology, options), sink_(runner_), backend_(topology, sink_), in_(in),
+        out_(out) {
     runner_.set_backend(&backend_);
   }
 
@@ -68,6 +87,10 @@ class Server {
         if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
       }
     }
+    while (!closed_ && !runner_.has_finished() && backend_.now() >= limit_) {
+      const Reply nothing{backend_.now(), kNothing};
+      if (!WriteAll(out_, &nothing, sizeof nothing) || !WaitForNext()) std::_Exit(0);
+    }
   }
 
   // Handles commands until kNext; false: the pipe is closed.
@@ -75,7 +98,11 @@ class Server {
     for (;;) {
       Command command;
       if (!ReadAll(in_, &command, sizeof command)) return !(closed_ = true);
-      if (command == Command::kNext) return true;
+      if (command == Command::kNext) {
+        if (!ReadAll(in_, &limit_, sizeof limit_)) return !(closed_ = true);
+        if (limit_ < kNoLimit && limit_ > backend_.now()) backend_.CallAt(limit_, kLimitToken);
+        return true;
+      }
       if (!ReadStart()) return !(closed_ = true);
     }
   }
@@ -99,9 +126,13 @@ class Server {
     return true;
   }
 
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
   TransferPlanner planner_;
   ScheduleRunner runner_;
+  LimitSink sink_;
   SimgridBackend backend_;
+  double limit_ = kNoLimit;
   int in_;
   int out_;
   bool closed_ = false;
@@ -148,7 +179,7 @@ SimgridNetwork::~SimgridNetwork() {
 absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const auto alone, Create(topology_, options_));
   FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle, alone->Start(spec, SimTime()));
-  FORETRACE_ASSIGN_OR_RETURN(const auto completion, alone->Next());
+  FORETRACE_ASSIGN_OR_RETURN(const auto completion, alone->Next(SimTime::Max()));
   if (!completion || completion->transfer != handle) return WorkerLost();
   return Estimate{completion->time, EstimateSource::kAnalytic};
 }
@@ -173,11 +204,14 @@ absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, S
   return next_handle_++;
 }
 
-absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next() {
+absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(SimTime limit) {
   if (in_flight_ == 0) return std::nullopt;
   const Command command = Command::kNext;
+  const double limit_seconds =
+      limit == SimTime::Max() ? std::numeric_limits<double>::infinity() : limit.seconds();
   Reply reply;
   if (!WriteAll(to_worker_, &command, sizeof command) ||
+      !WriteAll(to_worker_, &limit_seconds, sizeof limit_seconds) ||
       !ReadAll(from_worker_, &reply, sizeof reply)) {
     return WorkerLost();
   }
@@ -185,6 +219,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next() {
     return absl::InternalError(
         fmt::format("the SimGrid simulation stalled with {} transfers in flight", in_flight_));
   }
+  if (reply.handle == kNothing) return std::nullopt;
   --in_flight_;
   return Completion{SimTime::FromSeconds(reply.time), reply.handle};
 }
