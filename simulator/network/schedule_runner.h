@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/network/collective/schedule.h"
 #include "simulator/network/flow_backend.h"
+#include "simulator/network/nccl_tuning.h"
 
 namespace foretrace {
 
@@ -22,6 +23,7 @@ struct TransferPlan {
   double latency_scale_intra = 1;
   double latency_scale_inter = 1;
   Algorithm algorithm = Algorithm::kAuto;
+  Protocol protocol = Protocol::kRaw;
 };
 
 class ScheduleRunner : public FlowSink {

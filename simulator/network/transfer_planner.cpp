@@ -229,6 +229,7 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   plan.devices = c.devices;
   plan.launch = choice.cost.launch;
   plan.algorithm = choice.algorithm;
+  plan.protocol = choice.protocol;
   plan.latency_scale_intra = choice.cost.intra_latency;
   plan.latency_scale_inter = choice.cost.inter_latency;
   return plan;

@@ -92,18 +92,24 @@ CurveForm ParseCurveForm(std::string_view name) {
   return CurveForm::kCount;
 }
 
+double ClosedFormUs(const CurveSpec& spec, double bytes, double log2_bytes) {
+  if (spec.form == CurveForm::kCurve) return spec.start_up_us + MovingUs(bytes, log2_bytes, spec);
+  if (bytes <= spec.m1_bytes) return spec.start_up_us;
+  // The parameters meet at m1 and m2 up to their rounding in the file; max() keeps time from
+  // falling there.
+  if (bytes < spec.m2_bytes) return std::max(spec.start_up_us, MovingUs(bytes, log2_bytes, spec));
+  const double linear = spec.start_up_us + bytes * spec.bus_factor /
+                                               (spec.max_bandwidth_gbps * kBytesPerUsPerGBps);
+  return std::max(linear, MovingUs(spec.m2_bytes, std::log2(spec.m2_bytes), spec));
+}
+
 absl::StatusOr<CollectiveCurve> CollectiveCurve::Create(CurveSpec spec) {
   if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
   CollectiveCurve curve;
   curve.spec_ = std::move(spec);
-  if (curve.spec_.form == CurveForm::kThreeRegion) {
-    curve.at_m2_us_ =
-        std::max(curve.spec_.start_up_us,
-                 MovingUs(curve.spec_.m2_bytes, std::log2(curve.spec_.m2_bytes), curve.spec_));
-  }
   curve.knots_.reserve(curve.spec_.knots.size());
   for (const CurveKnot& knot : curve.spec_.knots) {
-    const double form = curve.FormUs(std::exp2(knot.log2_bytes), knot.log2_bytes);
+    const double form = ClosedFormUs(curve.spec_, std::exp2(knot.log2_bytes), knot.log2_bytes);
     if (!(form > 0) || !std::isfinite(form)) return InvalidInput("the curve is not positive");
     const double log_form = std::log(form);
     double log_time = log_form + knot.log_residual;
@@ -114,22 +120,10 @@ absl::StatusOr<CollectiveCurve> CollectiveCurve::Create(CurveSpec spec) {
   return curve;
 }
 
-double CollectiveCurve::FormUs(double bytes, double log2_bytes) const {
-  const CurveSpec& spec = spec_;
-  if (spec.form == CurveForm::kCurve) return spec.start_up_us + MovingUs(bytes, log2_bytes, spec);
-  if (bytes <= spec.m1_bytes) return spec.start_up_us;
-  // The parameters meet at m1 and m2 up to their rounding in the file; max() keeps time from
-  // falling there.
-  if (bytes < spec.m2_bytes) return std::max(spec.start_up_us, MovingUs(bytes, log2_bytes, spec));
-  const double linear = spec.start_up_us + bytes * spec.bus_factor /
-                                               (spec.max_bandwidth_gbps * kBytesPerUsPerGBps);
-  return std::max(linear, at_m2_us_);
-}
-
 double CollectiveCurve::TimeUs(double bytes) const {
   bytes = std::max(bytes, 1.0);
   const double x = std::log2(bytes);
-  const double form = FormUs(bytes, x);
+  const double form = ClosedFormUs(spec_, bytes, x);
   if (knots_.empty()) return form;
   const auto next = std::upper_bound(knots_.begin(), knots_.end(), x,
                                      [](double v, const Knot& knot) { return v < knot.log2_bytes; });

@@ -60,6 +60,9 @@ struct CurveSpec {
   std::vector<CurveKnot> knots;
 };
 
+// The closed form without knots, in us; `bytes` of at least 1. Does not check the parameters.
+double ClosedFormUs(const CurveSpec& spec, double bytes, double log2_bytes);
+
 // Continuous and non-decreasing in the message size. Between knots, log time is interpolated
 // linearly in log of the closed form, so that the measured shape keeps the form's bend; outside
 // them the closed form is scaled to meet the outermost knot.
@@ -78,10 +81,7 @@ class CollectiveCurve {
     double log_form = 0;  // ln of the closed form there
     double log_time = 0;
   };
-  double FormUs(double bytes, double log2_bytes) const;
-
   CurveSpec spec_;
-  double at_m2_us_ = 0;  // three-region form: time where the linear region begins
   std::vector<Knot> knots_;
 };
 

@@ -92,11 +92,10 @@ LeastSquaresProblem BuildProblem(const std::vector<SmoothedPoint>& points, Curve
   }
   problem.residuals = [points, form, bus_factor](std::span<const double> p,
                                                  std::span<double> residuals) {
-    const auto curve = CollectiveCurve::Create(SpecOf(p, form, bus_factor));
+    const CurveSpec spec = SpecOf(p, form, bus_factor);
     for (size_t i = 0; i < points.size(); ++i) {
-      residuals[i] = curve.ok() ? std::log(curve->TimeUs(std::exp2(points[i].log2_bytes))) -
-                                      points[i].log_time
-                                : std::nan("");
+      const double x = points[i].log2_bytes;
+      residuals[i] = std::log(ClosedFormUs(spec, std::exp2(x), x)) - points[i].log_time;
     }
   };
   return problem;
@@ -162,7 +161,8 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> poi
       const LeastSquaresResult fit,
       SolveLeastSquares(problem, {.soft_l1_scale = kSoftL1Scale,
                                   .random_starts = kRandomStarts,
-                                  .seed = seed}));
+                                  .seed = seed,
+                                  .max_iterations = 60}));
   CurveSpec spec = RoundedSpec(SpecOf(fit.parameters, form, bus_factor));
   if (form == CurveForm::kThreeRegion) return CollectiveCurve::Create(std::move(spec));
   FORETRACE_ASSIGN_OR_RETURN(const CollectiveCurve closed_form, CollectiveCurve::Create(spec));

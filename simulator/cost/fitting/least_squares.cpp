@@ -169,7 +169,7 @@ std::optional<double> SolveFrom(const LeastSquaresProblem& problem,
   const std::vector<int> constants = AtBound(problem, parameters, /*only_constants=*/true);
   RunSolver(problem, options, evaluator, constants, parameters);
   std::optional<double> cost = Cost(problem, evaluator, parameters);
-  constexpr int kMaxRounds = 4;
+  constexpr int kMaxRounds = 2;
   for (int round = 0; round < kMaxRounds && cost; ++round) {
     const std::vector<int> fixed = AtBound(problem, parameters, /*only_constants=*/false);
     if (fixed.size() == constants.size()) break;
@@ -177,7 +177,7 @@ std::optional<double> SolveFrom(const LeastSquaresProblem& problem,
     RunSolver(problem, options, evaluator, fixed, next);
     RunSolver(problem, options, evaluator, constants, next);
     const std::optional<double> next_cost = Cost(problem, evaluator, next);
-    if (!next_cost || *next_cost >= *cost * (1 - 1e-6)) break;
+    if (!next_cost || *next_cost >= *cost * (1 - 1e-4)) break;
     parameters = std::move(next);
     cost = next_cost;
   }

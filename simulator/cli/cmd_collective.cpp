@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <numeric>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/command.h"
+#include "simulator/cli/output.h"
+#include "simulator/network/collective_table.h"
+#include "simulator/network/link_study.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+struct CollectiveOptions {
+  std::string op = "all_reduce";
+  int32_t ranks = 0;  // 0: all of the platform
+  std::string bytes = "1M:1G";
+  std::string topology;
+  std::string algorithm = "auto";
+  std::string protocol = "auto";
+  int32_t chunks = 0;
+  std::string network = "fluid";
+  bool json = false;
+  std::string measured;
+  bool fit = false;
+  std::string min_bytes = "1M";
+};
+
+absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& options) {
+  NetworkOptions network;
+  network.algorithm = ParseAlgorithm(options.algorithm);
+  if (network.algorithm == Algorithm::kCount) {
+    std::string known;
+    for (int a = 0; a < static_cast<int>(Algorithm::kCount); ++a) {
+      known += (a > 0 ? ", " : "") + std::string(Name(static_cast<Algorithm>(a)));
+    }
+    return InvalidInput("--algorithm '{}' is not known; allowed: {}", options.algorithm, known);
+  }
+  network.chunks = options.chunks;
+  if (options.protocol == "auto") return network;
+  for (int p = 0; p < static_cast<int>(Protocol::kCount); ++p) {
+    if (Name(static_cast<Protocol>(p)) == options.protocol) {
+      network.protocol = static_cast<Protocol>(p);
+      return network;
+    }
+  }
+  return InvalidInput("--protocol '{}' is not known; allowed: auto, raw, ll, ll128, simple",
+                      options.protocol);
+}
+
+std::string FormatTables(const std::vector<StudyTable>& tables) {
+  std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
+                                "nodes", "ranks", "", "rows", "GMAE %", "MAPE %", "max %");
+  for (const StudyTable& t : tables) {
+    out += fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", Name(t.op),
+                       t.nodes, t.ranks, t.held_out ? "held out" : "fitted", t.errors.count,
+                       t.errors.gmae_percent, t.errors.mape_percent, t.errors.max_percent);
+  }
+  for (const bool held_out : {false, true}) {
+    const ErrorSummary s = Summarize(tables, held_out);
+    out += fmt::format("all {:<26} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", "",
+                       held_out ? "held out" : "fitted", s.count, s.gmae_percent, s.mape_percent,
+                       s.max_percent);
+  }
+  return out;
+}
+
+absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
+                                 NetworkOptions network) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto rows, ReadMeasuredCollectives(options.measured));
+  FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, ParseSize(options.min_bytes));
+  std::vector<StudyTable> tables = MakeTables(rows, min_bytes);
+  if (tables.empty()) {
+    return InvalidInput("{}: no collective of {} bytes or more", options.measured, min_bytes);
+  }
+  std::string out;
+  if (options.fit) {
+    FORETRACE_ASSIGN_OR_RETURN(platform, FitLinks(std::move(platform), network, tables));
+    for (const LinkType& link : platform.links) {
+      out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
+                         link.efficiency);
+    }
+  }
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, network, tables));
+  return Print(out + FormatTables(tables));
+}
+
+absl::Status Collective(const CollectiveOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(options.topology));
+  FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
+  if (!options.measured.empty()) {
+    return CompareWithMeasured(options, std::move(platform), network);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
+  CollectiveQuery query;
+  query.op = ParseCollectiveOp(options.op);
+  if (query.op == CollectiveOp::kUnknown) {
+    return InvalidInput("'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
+                        "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv",
+                        options.op);
+  }
+  query.tier = ParseNetworkTier(options.network);
+  if (query.tier == NetworkTier::kCount) {
+    return InvalidInput("--network '{}' is not known; allowed: fitted, fluid, simgrid",
+                        options.network);
+  }
+  query.options = network;
+  const int32_t ranks = options.ranks == 0 ? topology.rank_count() : options.ranks;
+  if (ranks > topology.rank_count()) {
+    return InvalidInput("--ranks {}: platform '{}' ({}) has {} devices for ranks", ranks,
+                        topology.spec().name, options.topology, topology.rank_count());
+  }
+  query.members.resize(static_cast<size_t>(ranks));
+  std::iota(query.members.begin(), query.members.end(), 0);
+  const size_t colon = options.bytes.find(':');
+  FORETRACE_ASSIGN_OR_RETURN(query.first_bytes, ParseSize(options.bytes.substr(0, colon)));
+  query.last_bytes = query.first_bytes;
+  if (colon != std::string::npos) {
+    FORETRACE_ASSIGN_OR_RETURN(query.last_bytes, ParseSize(options.bytes.substr(colon + 1)));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
+  return Print(options.json ? CollectiveTableJson(rows) + "\n" : FormatCollectiveTable(rows));
+}
+
+}  // namespace
+
+void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<CollectiveOptions>();
+  CLI::App* command = app.add_subcommand(
+      "collective", "times and bus bandwidths of a collective on a platform, over sizes");
+  command->add_option("operation", o->op, "all_reduce, all_gather, all_to_all, ...");
+  command->add_option("--topology", o->topology, "platform file")->required();
+  command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
+      ->check(CLI::Range(1, 1 << 21));
+  command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
+  command->add_option("--algorithm", o->algorithm, "auto, ring, tree, direct, hierarchical, ...");
+  command->add_option("--protocol", o->protocol, "auto, raw, ll, ll128, simple");
+  command->add_option("--chunks", o->chunks, "pieces that algorithms pipeline (0: chosen)")
+      ->check(CLI::Range(0, 1 << 16));
+  command->add_option("--network", o->network, "fitted, fluid or simgrid");
+  command->add_flag("--json", o->json, "one JSON document on standard output");
+  command->add_option("--measured", o->measured,
+                      "compare the closed form with a table of measured collectives");
+  command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
+  command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
+  command->footer(Examples({
+      "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
+      "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid --json",
+  }));
+  command->callback([o, &context] { context.run = [o] { return Collective(*o); }; });
+}
+
+}  // namespace foretrace

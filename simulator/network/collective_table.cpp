@@ -1,0 +1,185 @@
+#include "simulator/network/collective_table.h"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <limits>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/simgrid/simgrid_network.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::array<std::string_view, 3> kTierNames = {"fitted", "fluid", "simgrid"};
+constexpr int64_t kMaxRows = 64;
+
+absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuery& query,
+                                  TransferPlanner& planner, const TransferSpec& spec) {
+  CollectiveRow row;
+  row.bytes = spec.bytes.count();
+  row.ranks = static_cast<int32_t>(spec.members.size());
+  row.tier = query.tier;
+  double seconds = 0;
+  if (query.tier == NetworkTier::kFitted) {
+    FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner.Choose(spec));
+    row.algorithm = choice.algorithm;
+    row.protocol = choice.protocol;
+    seconds = choice.seconds;
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
+    row.algorithm = plan.algorithm;
+    row.protocol = plan.protocol;
+    row.flows = plan.schedule->flows();
+    if (query.tier == NetworkTier::kFluid) {
+      FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(topology, plan, true));
+      seconds = run.seconds;
+    } else {
+      FORETRACE_ASSIGN_OR_RETURN(const auto network, SimgridNetwork::Create(topology, query.options));
+      FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network->IsolatedDuration(spec));
+      seconds = estimate.time.seconds();
+    }
+  }
+  row.time_us = seconds * 1e6;
+  if (seconds > 0) row.algbw_GBps = static_cast<double>(row.bytes) / seconds * 1e-9;
+  row.busbw_GBps = row.algbw_GBps * BusFactor(query.op, row.ranks);
+  return row;
+}
+
+}  // namespace
+
+std::string_view Name(NetworkTier tier) { return EnumName(kTierNames, tier); }
+
+NetworkTier ParseNetworkTier(std::string_view text) {
+  for (size_t i = 0; i < kTierNames.size(); ++i) {
+    if (kTierNames[i] == text) return static_cast<NetworkTier>(i);
+  }
+  return NetworkTier::kCount;
+}
+
+absl::StatusOr<std::unique_ptr<NetworkModel>> MakeNetwork(NetworkTier tier,
+                                                          const Topology& topology,
+                                                          NetworkOptions options) {
+  switch (tier) {
+    case NetworkTier::kFitted:
+      return std::make_unique<FittedNetwork>(topology, options, nullptr);
+    case NetworkTier::kFluid:
+      return std::make_unique<FluidNetwork>(topology, options);
+    default:
+      return SimgridNetwork::Create(topology, options);
+  }
+}
+
+double BusFactor(CollectiveOp op, int32_t ranks) {
+  const double n = ranks;
+  switch (op) {
+    case CollectiveOp::kAllReduce:
+      return 2 * (n - 1) / n;
+    case CollectiveOp::kAllGather:
+    case CollectiveOp::kReduceScatter:
+    case CollectiveOp::kAllToAll:
+    case CollectiveOp::kGather:
+    case CollectiveOp::kScatter:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+absl::StatusOr<int64_t> ParseSize(std::string_view text) {
+  int64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit = LowerCase(std::string_view(result.ptr, static_cast<size_t>(text.data() + text.size() - result.ptr)));
+  if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
+  if (unit.ends_with("b")) unit.resize(unit.size() - 1);
+  const std::string_view units = "kmgt";
+  int64_t factor = unit.empty() ? 1 : 0;
+  if (unit.size() == 1 && units.find(unit[0]) != std::string_view::npos) {
+    factor = int64_t{1} << (10 * (units.find(unit[0]) + 1));
+  }
+  if (result.ec != std::errc() || factor == 0 || value < 0 ||
+      value > std::numeric_limits<int64_t>::max() / factor) {
+    return InvalidInput("'{}' is not a size; write for example 4096, 32M or 1G", text);
+  }
+  return value * factor;
+}
+
+absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,
+                                                           const CollectiveQuery& query) {
+  if (query.last_bytes < query.first_bytes) {
+    return InvalidInput("sizes run from {} to {} bytes: the first must not be larger",
+                        query.first_bytes, query.last_bytes);
+  }
+  TransferPlanner planner(topology, query.options);
+  TransferSpec spec;
+  spec.op = query.op;
+  spec.members = query.members;
+  std::vector<CollectiveRow> rows;
+  for (int64_t bytes = query.first_bytes;;) {
+    spec.bytes = Bytes(bytes);
+    FORETRACE_ASSIGN_OR_RETURN(CollectiveRow row, Row(topology, query, planner, spec));
+    rows.push_back(row);
+    if (bytes > query.last_bytes / 2 || static_cast<int64_t>(rows.size()) == kMaxRows) break;
+    bytes = bytes == 0 ? 1 : 2 * bytes;
+  }
+  return rows;
+}
+
+std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows) {
+  std::string out;
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "#{:>13} {:>7} {:>20} {:>8} {:>8} {:>14} {:>12} {:>12} {:>12}\n", "size (B)",
+                 "ranks", "algorithm", "protocol", "network", "time (us)", "algbw (GB/s)",
+                 "busbw (GB/s)", "flows");
+  for (const CollectiveRow& row : rows) {
+    fmt::format_to(to, "{:>14} {:>7} {:>20} {:>8} {:>8} {:>14.2f} {:>12.2f} {:>12.2f} {:>12}\n",
+                   row.bytes, row.ranks, Name(row.algorithm), Name(row.protocol), Name(row.tier),
+                   row.time_us, row.algbw_GBps, row.busbw_GBps, row.flows);
+  }
+  return out;
+}
+
+std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
+  const auto text = [&](std::string_view value) {
+    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  };
+  json.StartObject();
+  json.Key("rows");
+  json.StartArray();
+  for (const CollectiveRow& row : rows) {
+    json.StartObject();
+    json.Key("bytes");
+    json.Int64(row.bytes);
+    json.Key("ranks");
+    json.Int(row.ranks);
+    json.Key("algorithm");
+    text(Name(row.algorithm));
+    json.Key("protocol");
+    text(Name(row.protocol));
+    json.Key("network");
+    text(Name(row.tier));
+    json.Key("time_us");
+    json.Double(row.time_us);
+    json.Key("algbw_GBps");
+    json.Double(row.algbw_GBps);
+    json.Key("busbw_GBps");
+    json.Double(row.busbw_GBps);
+    json.Key("flows");
+    json.Int64(row.flows);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return buffer.GetString();
+}
+
+}  // namespace foretrace

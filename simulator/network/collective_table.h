@@ -1,0 +1,56 @@
+#pragma once
+// Times of a collective over sizes, as nccl-tests prints them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/network/transfer_planner.h"
+
+namespace foretrace {
+
+enum class NetworkTier : uint8_t { kFitted, kFluid, kSimgrid, kCount };
+std::string_view Name(NetworkTier tier);
+// kCount: not a tier.
+NetworkTier ParseNetworkTier(std::string_view text);
+
+// A model of the tier. `topology` must outlive it.
+absl::StatusOr<std::unique_ptr<NetworkModel>> MakeNetwork(NetworkTier tier,
+                                                          const Topology& topology,
+                                                          NetworkOptions options);
+
+struct CollectiveRow {
+  int64_t bytes = 0;
+  int32_t ranks = 0;
+  Algorithm algorithm = Algorithm::kAuto;
+  Protocol protocol = Protocol::kRaw;
+  NetworkTier tier = NetworkTier::kFluid;
+  double time_us = 0;
+  double algbw_GBps = 0;  // bytes over time
+  double busbw_GBps = 0;  // algbw x nccl-tests' factor of the operation
+  int64_t flows = 0;      // messages that the algorithm sends; 0 for a closed form without flows
+};
+
+struct CollectiveQuery {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  std::vector<int32_t> members;
+  int64_t first_bytes = 0;
+  int64_t last_bytes = 0;  // sizes double from first to last
+  NetworkTier tier = NetworkTier::kFluid;
+  NetworkOptions options;
+};
+
+absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,
+                                                           const CollectiveQuery& query);
+std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows);
+// One JSON document by design.md section 9: `rows`.
+std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows);
+
+// "8", "32M", "1GiB", "4096", "16K": factors of 1,024.
+absl::StatusOr<int64_t> ParseSize(std::string_view text);
+
+// algbw to bus bandwidth, as nccl-tests' PERFORMANCE.md defines it.
+double BusFactor(CollectiveOp op, int32_t ranks);
+
+}  // namespace foretrace

@@ -1,0 +1,123 @@
+#include "simulator/network/link_study.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform, int64_t bytes) {
+  TransferSpec spec;
+  spec.op = table.op;
+  spec.bytes = Bytes(bytes);
+  const int32_t per_node = table.ranks / table.nodes;
+  for (int32_t r = 0; r < table.ranks; ++r) {
+    spec.members.push_back(r / per_node * platform.node.devices + r % per_node);
+  }
+  return spec;
+}
+
+// Mean squared log error over the tables for fitting; infinite where prediction fails.
+double Loss(const PlatformSpec& platform, NetworkOptions options, std::vector<StudyTable>& tables) {
+  if (!PredictTables(platform, options, tables).ok()) return INFINITY;
+  double sum = 0;
+  double count = 0;
+  for (const StudyTable& table : tables) {
+    for (size_t i = 0; i < table.rows.size(); ++i) {
+      const double e = std::log(table.predicted_us[i] / table.rows[i].time_us);
+      sum += e * e;
+      ++count;
+    }
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace
+
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows,
+                                   int64_t min_bytes) {
+  std::map<std::tuple<CollectiveOp, int32_t, int32_t>, StudyTable> tables;
+  for (const MeasuredCollective& row : rows) {
+    if (row.bytes < min_bytes) continue;
+    StudyTable& table = tables[{row.op, row.nodes, row.ranks}];
+    table.op = row.op;
+    table.ranks = row.ranks;
+    table.nodes = row.nodes;
+    table.rows.push_back(row);
+  }
+  std::vector<StudyTable> ordered;
+  for (auto& [key, table] : tables) {
+    table.held_out = ordered.size() % 2 == 1;
+    ordered.push_back(std::move(table));
+  }
+  return ordered;
+}
+
+absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
+                           std::vector<StudyTable>& tables) {
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(platform));
+  TransferPlanner planner(topology, options);
+  for (StudyTable& table : tables) {
+    if (table.nodes > platform.nodes || table.ranks / table.nodes > platform.node.devices) {
+      return InvalidInput("a table has {} ranks on {} nodes; platform '{}' has {} nodes of {} devices",
+                          table.ranks, table.nodes, platform.name, platform.nodes,
+                          platform.node.devices);
+    }
+    table.predicted_us.clear();
+    std::vector<double> errors;
+    for (const MeasuredCollective& row : table.rows) {
+      FORETRACE_ASSIGN_OR_RETURN(const Choice choice,
+                                 planner.Choose(SpecOf(table, platform, row.bytes)));
+      table.predicted_us.push_back(choice.seconds * 1e6);
+      errors.push_back(choice.seconds * 1e6 / row.time_us - 1);
+    }
+    table.errors = SummarizeErrors(errors);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
+                                      std::vector<StudyTable> tables) {
+  std::erase_if(tables, [](const StudyTable& table) { return table.held_out; });
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, options, tables));
+  double best = Loss(platform, options, tables);
+  for (double step = 0.4; step > 0.004; step *= 0.6) {
+    for (size_t l = 0; l < platform.links.size(); ++l) {
+      if (platform.links[l].link_class == LinkClass::kPcie) continue;
+      for (const double factor : {1 + step, 1 / (1 + step)}) {
+        for (const bool latency : {true, false}) {
+          PlatformSpec trial = platform;
+          LinkType& link = trial.links[l];
+          if (latency) {
+            link.latency = link.latency.ScaledBy(factor);
+          } else {
+            link.efficiency = std::min(1.0, link.efficiency * factor);
+          }
+          const double loss = Loss(trial, options, tables);
+          if (loss >= best) continue;
+          best = loss;
+          platform = std::move(trial);
+        }
+      }
+    }
+  }
+  return platform;
+}
+
+ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
+  std::vector<double> errors;
+  for (const StudyTable& table : tables) {
+    if (table.held_out != held_out) continue;
+    for (size_t i = 0; i < table.predicted_us.size(); ++i) {
+      errors.push_back(table.predicted_us[i] / table.rows[i].time_us - 1);
+    }
+  }
+  return SummarizeErrors(errors);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,42 @@
+#pragma once
+// Closed-form predictions against measured collectives, and the fit of one latency and one
+// efficiency per link type. Tables are (operation, ranks, nodes); every other table is for fitting,
+// the rest are held out.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/statistics.h"
+#include "simulator/network/measured_table.h"
+#include "simulator/network/transfer_planner.h"
+
+namespace foretrace {
+
+struct StudyTable {
+  CollectiveOp op = CollectiveOp::kUnknown;
+  int32_t ranks = 0;
+  int32_t nodes = 1;
+  bool held_out = false;
+  std::vector<MeasuredCollective> rows;
+  std::vector<double> predicted_us;
+  ErrorSummary errors;
+};
+
+// Groups rows of `min_bytes` and more into tables, ordered by operation, nodes, ranks; the first is
+// for fitting, the second held out, and so on.
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes);
+
+// Fills predictions and errors. Ranks are placed in order on the first `nodes` nodes.
+absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
+                           std::vector<StudyTable>& tables);
+
+// Adjusts latency and efficiency of the link types of class nvlink and network to the tables that
+// are not held out, by coordinate search on the mean squared log error.
+absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
+                                      std::vector<StudyTable> tables);
+
+// Over all rows of the tables whose held_out is as given.
+ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);
+
+}  // namespace foretrace

@@ -1,0 +1,111 @@
+#include "simulator/network/measured_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <string_view>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+template <typename T>
+bool Parse(std::string_view text, T& value) {
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  return result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& file) : file_(file) {}
+
+  absl::StatusOr<std::vector<MeasuredCollective>> Read() {
+    std::ifstream in(file_);
+    if (!in) return InvalidInput("{}: cannot be opened for reading", file_);
+    std::string line;
+    while (std::getline(in, line)) {
+      ++line_;
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+      if (line.empty() || line[0] == '#') continue;
+      FORETRACE_RETURN_IF_ERROR(columns_.empty() ? ReadHeader(line) : ReadRow(line));
+    }
+    if (columns_.empty()) return InvalidInput("{}: no header line", file_);
+    if (rows_.empty()) return InvalidInput("{}: no rows of kind collective", file_);
+    return rows_;
+  }
+
+ private:
+  absl::Status ReadHeader(std::string_view line) {
+    const auto names = Split(line, ',');
+    for (size_t i = 0; i < names.size(); ++i) columns_[std::string(names[i])] = i;
+    for (const char* needed : {"kind", "op", "shape", "time_us"}) {
+      if (!columns_.contains(needed)) {
+        return InvalidInput("{}:{}: no column '{}'; the schema is in calibration/README.md", file_,
+                            line_, needed);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadRow(std::string_view line) {
+    const auto fields = Split(line, ',');
+    if (fields.size() < columns_.size()) {
+      return InvalidInput("{}:{}: {} fields, the header has {}", file_, line_, fields.size(),
+                          columns_.size());
+    }
+    if (fields[columns_["kind"]] != "collective") return absl::OkStatus();
+    MeasuredCollective row;
+    row.op = ParseCollectiveOp(fields[columns_["op"]]);
+    if (row.op == CollectiveOp::kUnknown || row.op == CollectiveOp::kSendRecv) {
+      return absl::OkStatus();
+    }
+    bool in_place = false;
+    for (std::string_view pair : Split(fields[columns_["shape"]], ';')) {
+      const size_t equals = pair.find('=');
+      if (equals == std::string_view::npos) continue;
+      const std::string_view key = pair.substr(0, equals);
+      const std::string_view value = pair.substr(equals + 1);
+      bool good = true;
+      if (key == "bytes") good = Parse(value, row.bytes);
+      if (key == "ranks") good = Parse(value, row.ranks);
+      if (key == "nodes") good = Parse(value, row.nodes);
+      if (key == "inplace") in_place = value == "1";
+      if (!good) return InvalidInput("{}:{}: '{}' is not a number", file_, line_, pair);
+    }
+    if (!Parse(fields[columns_["time_us"]], row.time_us) || !(row.time_us > 0)) {
+      return InvalidInput("{}:{}: time_us must be a positive number", file_, line_);
+    }
+    if (row.bytes <= 0 || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
+      return InvalidInput("{}:{}: needs bytes > 0, and ranks that divide over nodes", file_, line_);
+    }
+    if (!in_place) rows_.push_back(row);
+    return absl::OkStatus();
+  }
+
+  std::string file_;
+  int64_t line_ = 0;
+  std::map<std::string, size_t, std::less<>> columns_;
+  std::vector<MeasuredCollective> rows_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<MeasuredCollective>> ReadMeasuredCollectives(const std::string& file) {
+  return Reader(file).Read();
+}
+
+}  // namespace foretrace

@@ -1,0 +1,26 @@
+#pragma once
+// Measured collectives in the neutral CSV schema (calibration/README.md): rows of kind `collective`
+// with shape bytes=;ranks=;nodes=;...
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/collective_op.h"
+
+namespace foretrace {
+
+struct MeasuredCollective {
+  CollectiveOp op = CollectiveOp::kUnknown;
+  int32_t ranks = 0;
+  int32_t nodes = 1;
+  int64_t bytes = 0;  // as TransferSpec.bytes
+  double time_us = 0;
+};
+
+// Rows of other kinds and of operations that are not collectives are skipped; in-place rows too,
+// where the table holds both. Errors name file and line.
+absl::StatusOr<std::vector<MeasuredCollective>> ReadMeasuredCollectives(const std::string& file);
+
+}  // namespace foretrace

@@ -1,0 +1,141 @@
+// The fluid solver against SimGrid, an independent implementation of the same model: per flow and
+// per collective, on random flow sets and on every kind of topology.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <random>
+
+#include "simulator/network/fluid/fluid_backend.h"
+#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/simgrid/simgrid_network.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+constexpr char kLinks[] =
+    "name: p\nlinks:\n"
+    "  fast: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, efficiency: 0.9, source: test}\n"
+    "  slow: {class: pcie, bandwidth_GBps: 12, latency_us: 2, source: test}\n"
+    "  net: {class: network, bandwidth_GBps: 10, latency_us: 3, source: test}\n";
+
+const char* const kPlatforms[] = {
+    "node: {devices: 8, interconnect: {kind: switch, link: fast, links_per_device: 3}}\n",
+    "node: {devices: 4, interconnect: {kind: mesh, link: fast, edges: [[0,1,2],[1,2,1],[2,3,2]]}, "
+    "pcie: {link: slow, devices_per_switch: 2}}\n",
+    "node: {devices: 6, interconnect: {kind: pcie_tree}, pcie: {link: slow, devices_per_switch: 2}}\n",
+    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: {count: "
+    "2}}\nnodes: 6\nfabric: {kind: fat_tree, link: net, levels: [{radix: 4, oversubscription: 2}, "
+    "{radix: 4}]}\n",
+    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: {count: "
+    "4}}\nnodes: 4\nfabric: {kind: rail, link: net, levels: [{radix: 2}, {radix: 8}]}\n",
+    "node: {devices: 1}\nnodes: 24\nfabric: {kind: dimensions, dimensions: [{kind: ring, size: 4, "
+    "link: net}, {kind: fully_connected, size: 3, link: fast}, {kind: switch, size: 2, link: slow}]}\n",
+    "node: {devices: 1}\nnodes: 18\nfabric: {kind: dragonfly, link: net, terminals_per_router: 2, "
+    "routers_per_group: 3, local_link: fast, global_link: slow}\n",
+};
+
+Topology Make(size_t index) {
+  const auto spec = ParsePlatform(std::string(kLinks) + kPlatforms[index], "p");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *Topology::Create(*spec);
+}
+
+class FlowTimes : public FlowSink {
+ public:
+  explicit FlowTimes(const std::vector<TimedFlow>& flows) : flows_(flows), times(flows.size()) {}
+  void OnDrained(uint32_t token) override { times[token] = backend->now(); }
+  void OnDelivered(uint32_t) override {}
+  void OnTimer(uint32_t token) override {
+    backend->Launch(flows_[token].from, flows_[token].to, flows_[token].bytes, {0, 0}, token);
+  }
+  FluidBackend* backend = nullptr;
+
+ private:
+  const std::vector<TimedFlow>& flows_;
+
+ public:
+  std::vector<double> times;
+};
+
+TEST(FluidAgainstSimgrid, EveryFlowOfRandomSetsEndsAtTheSameTime) {
+  EXPECT_TRUE(rc::check("fluid == simgrid per flow", [] {
+    const Topology topology = Make(*rc::gen::inRange<size_t>(0, std::size(kPlatforms)));
+    std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
+    const int count = *rc::gen::inRange(1, 120);
+    std::vector<TimedFlow> flows;
+    const auto n = static_cast<uint32_t>(topology.device_count());
+    for (int i = 0; i < count; ++i) {
+      TimedFlow flow;
+      flow.from = static_cast<DeviceId>(random() % n);
+      flow.to = static_cast<DeviceId>((static_cast<uint32_t>(flow.from) + 1 + random() % (n - 1)) % n);
+      flow.bytes = 1000 + random() % 50000000;
+      // Some at once, some later.
+      flow.start = random() % 3 == 0 ? 0 : static_cast<double>(random() % 5000) * 1e-6;
+      flows.push_back(flow);
+    }
+    FlowTimes fluid(flows);
+    FluidBackend backend(topology, fluid);
+    fluid.backend = &backend;
+    for (size_t i = 0; i < flows.size(); ++i) {
+      backend.CallAt(flows[i].start, static_cast<uint32_t>(i));
+    }
+    while (backend.RunBatch()) {
+    }
+    const auto simgrid = SimgridFlowTimes(topology, flows);
+    RC_ASSERT(simgrid.ok());
+    for (size_t i = 0; i < flows.size(); ++i) {
+      RC_ASSERT(std::abs(fluid.times[i] - (*simgrid)[i]) <= 1e-9 * (*simgrid)[i]);
+    }
+  }));
+}
+
+// Several collectives and sends at once, contending; each completes at the same time in both tiers,
+// to the picosecond that SimTime resolves plus 1e-9.
+TEST(FluidAgainstSimgrid, ContendingCollectivesEndAtTheSameTime) {
+  EXPECT_TRUE(rc::check("fluid == simgrid per collective", [] {
+    const Topology topology = Make(*rc::gen::inRange<size_t>(0, std::size(kPlatforms)));
+    std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
+    const CollectiveOp ops[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
+                                CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+                                CollectiveOp::kBroadcast,     CollectiveOp::kBarrier};
+    FluidNetwork fluid(topology, {});
+    auto simgrid = SimgridNetwork::Create(topology, {});
+    RC_ASSERT(simgrid.ok());
+    const int transfers = 1 + static_cast<int>(random() % 5);
+    for (int i = 0; i < transfers; ++i) {
+      TransferSpec spec;
+      spec.op = ops[random() % std::size(ops)];
+      spec.point_to_point = random() % 4 == 0;
+      const int32_t n = topology.device_count();
+      int32_t members = spec.point_to_point ? 2 : 2 + static_cast<int32_t>(random() % 5);
+      const auto first = static_cast<int32_t>(random() % static_cast<uint32_t>(n));
+      members = std::min(members, n);
+      for (int32_t m = 0; m < members; ++m) spec.members.push_back((first + m) % n);
+      spec.bytes = Bytes(1000 + static_cast<int64_t>(random() % 20000000));
+      const SimTime start = SimTime::FromUs(static_cast<double>(random() % 300));
+      RC_ASSERT(fluid.Start(spec, start).ok());
+      RC_ASSERT((*simgrid)->Start(spec, start).ok());
+    }
+    std::vector<SimTime> a(static_cast<size_t>(transfers));
+    std::vector<SimTime> b(static_cast<size_t>(transfers));
+    for (int i = 0; i < transfers; ++i) {
+      const auto x = fluid.Next();
+      const auto y = (*simgrid)->Next();
+      RC_ASSERT(x.ok() && y.ok() && x->has_value() && y->has_value());
+      a[(*x)->transfer] = (*x)->time;
+      b[(*y)->transfer] = (*y)->time;
+    }
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double tolerance = 1 + 1e-9 * static_cast<double>(b[i].ps());
+      RC_ASSERT(std::abs(static_cast<double>(a[i].ps() - b[i].ps())) <= tolerance);
+    }
+    RC_ASSERT(!(*fluid.Next()).has_value());
+    RC_ASSERT(!(*(*simgrid)->Next()).has_value());
+  }));
+}
+
+}  // namespace
+}  // namespace foretrace

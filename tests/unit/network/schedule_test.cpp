@@ -1,0 +1,282 @@
+// Every algorithm: data ends where it should, and its time on an idle non-blocking switch is the
+// closed form.
+
+#include "simulator/network/collective/schedule.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+struct Case {
+  Algorithm algorithm;
+  CollectiveOp op;
+  bool powers_only;        // the algorithm exists for powers of two only
+  bool exact_powers_only;  // the closed form is exact for powers of two only
+};
+
+using A = Algorithm;
+using Op = CollectiveOp;
+const Case kCases[] = {
+    {A::kRing, Op::kAllReduce, false, false},
+    {A::kRing, Op::kAllGather, false, false},
+    {A::kRing, Op::kReduceScatter, false, false},
+    {A::kRing, Op::kBroadcast, false, false},
+    {A::kRing, Op::kReduce, false, false},
+    {A::kBidirectionalRing, Op::kAllReduce, false, false},
+    {A::kBidirectionalRing, Op::kAllGather, false, false},
+    {A::kBidirectionalRing, Op::kReduceScatter, false, false},
+    {A::kHalvingDoubling, Op::kAllReduce, false, true},
+    {A::kHalvingDoubling, Op::kAllGather, true, false},
+    {A::kHalvingDoubling, Op::kReduceScatter, true, false},
+    {A::kRecursiveDoubling, Op::kAllReduce, false, true},
+    {A::kRecursiveDoubling, Op::kAllGather, true, false},
+    {A::kDirect, Op::kAllReduce, false, false},
+    {A::kDirect, Op::kAllGather, false, false},
+    {A::kDirect, Op::kReduceScatter, false, false},
+    {A::kDirect, Op::kAllToAll, false, false},
+    {A::kDirect, Op::kBroadcast, false, false},
+    {A::kDirect, Op::kReduce, false, false},
+    {A::kDirect, Op::kGather, false, false},
+    {A::kDirect, Op::kScatter, false, false},
+    {A::kPairwise, Op::kAllToAll, false, false},
+    {A::kPairwise, Op::kReduceScatter, false, false},
+    {A::kBinomial, Op::kBroadcast, false, false},
+    {A::kBinomial, Op::kReduce, false, true},
+    {A::kBinomial, Op::kGather, false, true},
+    {A::kBinomial, Op::kScatter, false, false},
+    {A::kRing, Op::kBarrier, false, false},
+};
+
+// Contributions to each block that a rank holds.
+using Contents = std::vector<std::map<int32_t, std::set<int32_t>>>;
+
+Contents Initial(const CollectiveSchedule& s, CollectiveOp op, int32_t n) {
+  Contents held(static_cast<size_t>(n));
+  for (int32_t r = 0; r < n; ++r) {
+    auto& mine = held[static_cast<size_t>(r)];
+    for (int32_t b = 0; b < s.blocks(); ++b) {
+      if (op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kReduce ||
+          op == Op::kBarrier) {
+        mine[b] = {r};
+      } else if (op == Op::kBroadcast || op == Op::kScatter) {
+        if (r == 0) mine[b] = {0};
+      } else if (op == Op::kAllToAll) {
+        if (b / n == r) mine[b] = {r};
+      } else if (s.BlockOf(r) == b) {
+        mine[b] = {r};
+      }
+    }
+  }
+  return held;
+}
+
+// Plays the schedule rank by rank under its own rule, with messages delivered as soon as they are
+// sent but read only when due, and checks that no contribution is combined twice.
+void CheckData(const CollectiveSchedule& s, CollectiveOp op) {
+  const int32_t n = s.ranks();
+  for (int32_t lane = 0; lane < s.lanes(); ++lane) {
+    Contents held = Initial(s, op, n);
+    for (int32_t step = 0; step < s.steps(); ++step) {
+      const Contents before = held;
+      std::vector<int32_t> received(static_cast<size_t>(n), 0);
+      for (int32_t r = 0; r < n; ++r) {
+        std::vector<Send> sends;
+        s.Sends(r, lane, step, sends);
+        for (size_t k = 0; k < sends.size(); ++k) {
+          ASSERT_NE(sends[k].to, r);
+          ++received[static_cast<size_t>(sends[k].to)];
+          std::vector<int32_t> blocks;
+          s.SentBlocks(r, lane, step, static_cast<int32_t>(k), blocks);
+          for (int32_t b : blocks) {
+            const auto& source = before[static_cast<size_t>(r)];
+            ASSERT_TRUE(source.contains(b)) << "rank " << r << " lacks block " << b;
+            auto& target = held[static_cast<size_t>(sends[k].to)][b];
+            if (!sends[k].reduce) {
+              target = source.at(b);
+              continue;
+            }
+            for (int32_t contribution : source.at(b)) {
+              const bool fresh = target.insert(contribution).second;
+              ASSERT_TRUE(fresh || op == Op::kBarrier) << "counted twice";
+            }
+          }
+        }
+      }
+      for (int32_t r = 0; r < n; ++r) {
+        ASSERT_EQ(received[static_cast<size_t>(r)], s.Receives(r, lane, step));
+      }
+    }
+    std::set<int32_t> everyone;
+    for (int32_t r = 0; r < n; ++r) everyone.insert(r);
+    for (int32_t r = 0; r < n; ++r) {
+      const auto& mine = held[static_cast<size_t>(r)];
+      for (int32_t b = 0; b < s.blocks(); ++b) {
+        const auto holds = [&](const std::set<int32_t>& what) {
+          return mine.contains(b) && mine.at(b) == what;
+        };
+        if (op == Op::kAllReduce || op == Op::kBarrier || (op == Op::kReduce && r == 0) ||
+            (op == Op::kReduceScatter && s.BlockOf(r) == b)) {
+          ASSERT_TRUE(holds(everyone)) << "rank " << r << " block " << b;
+        } else if (op == Op::kBroadcast || (op == Op::kScatter && s.BlockOf(r) == b)) {
+          ASSERT_TRUE(holds({0}));
+        } else if (op == Op::kAllToAll && b % n == r) {
+          ASSERT_TRUE(holds({b / n}));
+        } else if (op == Op::kAllGather || (op == Op::kGather && r == 0)) {
+          ASSERT_TRUE(mine.contains(b) && mine.at(b).size() == 1);
+          ASSERT_EQ(s.BlockOf(*mine.at(b).begin()), b);
+        }
+      }
+    }
+  }
+}
+
+constexpr double kAlpha = 3e-6;
+constexpr double kBandwidth = 40e9;
+
+// A switch in one node: two hops of half the latency each.
+Topology Switch(int32_t n) {
+  const auto spec = ParsePlatform(
+      fmt::format("name: s\nlinks:\n  l: {{class: nvlink, bandwidth_GBps: 40, latency_us: 1.5, "
+                  "source: test}}\nnode: {{devices: {}, interconnect: {{kind: switch, link: l}}}}\n",
+                  std::max(2, n)),
+      "s");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *Topology::Create(*spec);
+}
+
+double Fluid(const Topology& t, std::unique_ptr<CollectiveSchedule> s, bool collapse) {
+  TransferPlan plan;
+  plan.schedule = std::move(s);
+  for (int32_t r = 0; r < plan.schedule->ranks(); ++r) plan.devices.push_back(r);
+  const auto run = RunAlone(t, plan, collapse);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run->seconds;
+}
+
+bool PowerOfTwo(int32_t n) { return (n & (n - 1)) == 0; }
+
+TEST(Schedules, MoveDataAndMatchTheClosedForm) {
+  for (const Case& c : kCases) {
+    for (int32_t n : {1, 2, 3, 4, 5, 7, 8, 13, 16, 32}) {
+      if (c.powers_only && !PowerOfTwo(n)) continue;
+      for (int32_t chunks : {1, 3}) {
+        SCOPED_TRACE(fmt::format("{} {} n={} chunks={}", Name(c.algorithm), Name(c.op), n, chunks));
+        CollectiveRequest request;
+        request.op = c.op;
+        request.ranks = n;
+        request.bytes = 7e6;
+        request.chunks = chunks;
+        auto schedule = MakeSchedule(c.algorithm, request);
+        ASSERT_TRUE(schedule.ok()) << schedule.status();
+        if (n <= 16) CheckData(**schedule, c.op);
+        EXPECT_EQ((*schedule)->flows(), (*schedule)->CollectiveSchedule::flows());
+        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+        const double full = Fluid(Switch(n), std::move(*schedule), false);
+        if (!c.exact_powers_only || PowerOfTwo(n)) {
+          EXPECT_NEAR(full, expected, 1e-9 * expected);
+        } else {
+          EXPECT_LE(full, expected * (1 + 1e-9));
+        }
+        auto again = MakeSchedule(c.algorithm, request);
+        EXPECT_EQ(Fluid(Switch(n), std::move(*again), true), full);  // the same bits
+      }
+    }
+  }
+}
+
+TEST(Schedules, TreesMoveDataAndStayNearTheirEstimate) {
+  for (int32_t n : {2, 3, 4, 5, 8, 13, 16, 31}) {
+    for (int32_t chunks : {1, 8}) {
+      SCOPED_TRACE(fmt::format("n={} chunks={}", n, chunks));
+      CollectiveRequest request;
+      request.op = Op::kAllReduce;
+      request.ranks = n;
+      request.bytes = 64e6;
+      request.chunks = chunks;
+      auto schedule = MakeSchedule(A::kDoubleBinaryTree, request);
+      ASSERT_TRUE(schedule.ok());
+      CheckData(**schedule, Op::kAllReduce);
+      const double estimate = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+      const double full = Fluid(Switch(n), std::move(*schedule), false);
+      EXPECT_LT(full, 2 * estimate);
+      EXPECT_GT(full, estimate / 2);
+      if (n == 2 && chunks == 1) {
+        EXPECT_NEAR(full, estimate, 1e-9 * estimate);
+      }
+    }
+  }
+}
+
+TEST(Schedules, HierarchicalMoveDataAndMatchTheClosedForm) {
+  const std::vector<std::vector<int32_t>> shapes = {{4}, {2, 3}, {4, 2}, {2, 2, 2}, {3, 1, 4}};
+  for (const auto& shape : shapes) {
+    for (Op op : {Op::kAllReduce, Op::kAllGather, Op::kReduceScatter, Op::kAllToAll}) {
+      for (int32_t chunks : {1, 4}) {
+        CollectiveRequest request;
+        request.op = op;
+        request.ranks = 1;
+        for (int32_t size : shape) request.ranks *= size;
+        request.bytes = 5e6;
+        request.chunks = chunks;
+        request.dimensions = shape;
+        auto schedule = MakeSchedule(A::kHierarchical, request);
+        ASSERT_TRUE(schedule.ok()) << schedule.status();
+        CheckData(**schedule, op);
+        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+        const double full = Fluid(Switch(request.ranks), std::move(*schedule), false);
+        if ((*MakeSchedule(A::kHierarchical, request))->lanes() == 1) {
+          EXPECT_NEAR(full, expected, 1e-9 * expected) << Name(op);
+        } else {
+          EXPECT_LE(full, expected * chunks);
+        }
+      }
+    }
+  }
+}
+
+// Two ranks: 0 sends 8 MB, 1 sends 2 MB at 40 GB/s full duplex: the larger decides.
+TEST(Schedules, UnequalAllToAll) {
+  CollectiveRequest request;
+  request.op = Op::kAllToAll;
+  request.ranks = 2;
+  request.bytes = 8e6;
+  request.split_bytes = {0, 8000000, 2000000, 0};
+  for (A algorithm : {A::kDirect, A::kPairwise}) {
+    auto schedule = MakeSchedule(algorithm, request);
+    ASSERT_TRUE(schedule.ok());
+    EXPECT_NEAR(Fluid(Switch(2), std::move(*schedule), false), kAlpha + 8e6 / kBandwidth, 1e-12);
+  }
+}
+
+TEST(Schedules, RefuseWhatDoesNotExist) {
+  CollectiveRequest request;
+  request.op = Op::kAllGather;
+  request.ranks = 6;
+  EXPECT_FALSE(MakeSchedule(A::kHalvingDoubling, request).ok());
+  EXPECT_FALSE(MakeSchedule(A::kDoubleBinaryTree, request).ok());
+  request.dimensions = {4, 2};
+  EXPECT_FALSE(MakeSchedule(A::kHierarchical, request).ok());
+  request.ranks = 0;
+  EXPECT_FALSE(MakeSchedule(A::kRing, request).ok());
+  request.ranks = 2;
+  request.chunks = 0;
+  EXPECT_FALSE(MakeSchedule(A::kRing, request).ok());
+  request.chunks = 1;
+  request.op = Op::kAllToAll;
+  request.split_bytes = {0, -1, 1, 0};
+  EXPECT_FALSE(MakeSchedule(A::kDirect, request).ok());
+  request.split_bytes = {0, 1};
+  EXPECT_FALSE(MakeSchedule(A::kDirect, request).ok());
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,126 @@
+#include "simulator/topology/platform_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGood[] = R"(name: p
+links:
+  nv: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, efficiency: 0.8, source: s}
+node:
+  devices: 4
+  interconnect: {kind: switch, link: nv, links_per_device: 2}
+)";
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(PlatformLoader, ReadsValues) {
+  const auto spec = ParsePlatform(kGood, "p.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->node.devices, 4);
+  EXPECT_EQ(spec->links[0].payload_rate(), 20e9);
+  EXPECT_EQ(spec->links[0].latency, SimTime::FromUs(1));
+  EXPECT_FALSE(spec->has_library);
+}
+
+struct BadCase {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+TEST(PlatformLoader, NamesFileLineKeyAndWhatIsAllowed) {
+  const BadCase cases[] = {
+      {"bandwidth_GBps: 25", "bandwidth_GBps: 0", "p.yaml:3: key 'links.nv.bandwidth_GBps': 0 is"},
+      {"bandwidth_GBps: 25", "bandwidth_GBps: -3", "outside the allowed range"},
+      {"bandwidth_GBps: 25", "bandwidth_GBps: .nan", "must be a number"},
+      {"bandwidth_GBps: 25", "bandwidth: 25", "unknown key; allowed: class, bandwidth_GBps"},
+      {"latency_us: 1", "latency_us: fast", "p.yaml:3: key 'links.nv.latency_us': must be a number"},
+      {", source: s", "", "key 'links.nv.source': missing"},
+      {"class: nvlink", "class: string", "'string' is not known; allowed: nvlink, pcie, network"},
+      {"devices: 4", "devices: 100000", "p.yaml:5: key 'node.devices': 100000 is outside"},
+      {"devices: 4", "devices: 4.5", "must be an integer"},
+      {"link: nv,", "link: ib,", "p.yaml:6: key 'node.interconnect.link': 'ib' is not one of"},
+      {"kind: switch", "kind: mesh", "key 'node.interconnect.edges': missing"},
+      {"kind: switch", "kind: mesh, edges: [[0, 1, 1]]", "device 2 is not reachable"},
+      {"kind: switch", "kind: mesh, edges: [[0, 4, 1]]", "4 is outside the allowed range 0 to 3"},
+      {"kind: switch", "kind: mesh, edges: [[1, 1, 1]]", "joins a device with itself"},
+      {"kind: switch", "kind: mesh, edges: [[0, 1, 1], [1, 0, 1]]", "listed twice"},
+      {"kind: switch", "kind: pcie_tree", "needs the section node.pcie"},
+      {"name: p", "name: p\nnodes: 3", "needs the section fabric"},
+      {"name: p", "name: p\nnodes: 1000000", "exceed the limit"},
+      {"name: p", "name: p\nranks: {placement: list, devices: [0, 0]}", "given to two ranks"},
+      {"name: p", "name: [p", "not valid YAML"},
+      {"name: p", "name: p\nfabric: {kind: dimensions, dimensions: [{kind: ring, size: 2, link: nv}]}",
+       "sizes multiply to 2, but there are 1 nodes"},
+  };
+  for (const BadCase& bad : cases) {
+    const auto spec = ParsePlatform(Replaced(kGood, bad.from, bad.to), "p.yaml");
+    ASSERT_FALSE(spec.ok()) << bad.to;
+    EXPECT_THAT(std::string(spec.status().message()), HasSubstr(bad.message)) << bad.to;
+  }
+  EXPECT_FALSE(LoadPlatform("/nonexistent.yaml").ok());
+  EXPECT_FALSE(ParsePlatform("", "empty.yaml").ok());
+  EXPECT_FALSE(ParsePlatform("- a\n- b\n", "list.yaml").ok());
+}
+
+TEST(PlatformLoader, RefusesFatTreesThatDoNotReachEveryNic) {
+  const auto spec = ParsePlatform(
+      std::string(kGood) + "  nics: {count: 1}\nnodes: 9\nfabric: {kind: fat_tree, link: nv, "
+                           "levels: [{radix: 2}, {radix: 4}]}\n",
+      "p.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto topology = Topology::Create(*spec);
+  ASSERT_FALSE(topology.ok());
+  EXPECT_THAT(std::string(topology.status().message()), HasSubstr("reach only 8 of 9 NICs"));
+}
+
+// Every shipped platform loads; every route is made of links with positive rates, starts and ends
+// where it should, and repeats no link.
+TEST(ShippedPlatforms, LoadAndRoute) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(FORETRACE_SOURCE_DIR) + "/topologies")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++count;
+    const auto spec = LoadPlatform(entry.path());
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto topology = Topology::Create(*spec);
+    ASSERT_TRUE(topology.ok()) << topology.status();
+    Route route;
+    const DeviceId n = topology->device_count();
+    for (DeviceId step = 1; step < n; step = step * 3 + 1) {
+      for (DeviceId from = 0; from < n; from += 1 + n / 50) {
+        topology->FindRoute(from, (from + step) % n, route);
+        ASSERT_FALSE(route.links.empty());
+        double latency = 0;
+        for (LinkId link : route.links) {
+          ASSERT_LT(link, topology->link_count());
+          EXPECT_GT(topology->link_rate(link), 0);
+          EXPECT_FALSE(topology->LinkName(link).empty());
+          latency += spec->links[static_cast<size_t>(topology->link(link).type)].latency.seconds();
+        }
+        EXPECT_DOUBLE_EQ(route.latency, latency);
+        auto sorted = route.links;
+        std::sort(sorted.begin(), sorted.end());
+        EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end());
+      }
+    }
+  }
+  EXPECT_GE(count, 11);
+}
+
+}  // namespace
+}  // namespace foretrace
