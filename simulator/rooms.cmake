@@ -59,6 +59,8 @@ foretrace_room(cli DEPS base trace topology des importers exporters cost network
                engine report search)
 
 if(TARGET foretrace_cli)
+  # Platforms and calibrations that ship with foretrace are found by name.
+  target_compile_definitions(foretrace_cli PRIVATE FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
   add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)
   target_link_libraries(foretrace PRIVATE foretrace_cli)
 endif()

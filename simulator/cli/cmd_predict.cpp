@@ -26,15 +26,15 @@ absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& 
                                const Prediction& prediction,
                                const std::vector<std::vector<IterationWindow>>& windows,
                                const std::vector<std::string>& notes) {
-  FORETRACE_ASSIGN_OR_RETURN(auto writer, TraceEventWriter::Create(options.timeline));
+  TraceEventWriter writer(options.timeline);
   TimelineOptions timeline;
   timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
     return prediction.PredictedCpuTime(rank, recorded);
   };
   timeline.windows = windows;
   timeline.notes = notes;
-  WriteTimeline(table, timeline, *writer);
-  return writer->Close();
+  WriteTimeline(table, timeline, writer);
+  return writer.Close();
 }
 
 absl::Status RunPredict(const PredictOptions& options) {

@@ -1,76 +1,79 @@
-#include <cstdlib>
 #include <memory>
+#include <set>
 
 #include "simulator/base/error.h"
-#include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
-#include "simulator/cli/step_errors.h"
-#include "simulator/cli/trace_options.h"
-#include "simulator/engine/replay.h"
+#include "simulator/cli/output.h"
+#include "simulator/cli/run.h"
+#include "simulator/cli/validation.h"
 
 namespace foretrace {
 namespace {
 
 struct ValidateOptions {
-  TraceOptions traces;
-  SimulationOptions simulation;
+  std::string cases_file;
+  ValidationCase inline_case;
+  std::string from_ranks;
+  std::string from_steps;
+  bool ablation = false;
+  bool json = false;
 };
 
-absl::Status Validate(const ValidateOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
-  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
-                             SimulationSetup::Make(options.simulation, store));
-  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                             Predict(store, setup.compile(), setup.network()));
-  std::vector<double> errors;
-  for (const StepError& e : CompareSteps(store, prediction)) {
-    fmt::print("step {:5} rank {:3} measured {:10.1f} predicted {:10.1f} error {:+7.3f}% blocked {:5.1f}% "
-               "start err median {:7.1f} p90 {:7.1f}{}\n",
-               e.step, store.ranks()[e.rank_index].info().rank, e.measured.us(), e.predicted.us(),
-               100 * e.error, 100 * e.blocked_share, e.kernel_start_median_us,
-               e.kernel_start_p90_us, e.partial ? " (partial)" : "");
-    errors.push_back(e.error);
-  }
-  for (size_t r = 0; r < prediction.job.reports.size(); ++r) {
-    const RankCompileReport& report = prediction.job.reports[r];
-    for (size_t c = 0; c < kLaunchClasses; ++c) fmt::print("launch[{}] {:.2f} ({}) ", c, report.latencies.launch[c].us(), report.latencies.launch_samples[c]);
-    fmt::print("rank {} gap {:.2f} ({}) event {:.2f} ({}) unexplained {} queue {} unlaunched {} offset {:.1f} skew {:.1f}\n",
-               r,
-               report.latencies.gap.us(), report.latencies.gap_samples, report.latencies.event.us(),
-               report.latencies.event_samples, report.unexplained_blocks, report.queue_full_launches,
-               report.unlaunched_device_nodes, report.clock_offset.us(), report.start_skew.us());
-    for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
-      const RuleCount& c = report.sync.rules[k];
-      if (c.applied) fmt::print("   {} {} viol {} tight {}\n", Name(static_cast<SyncRule>(k)), c.applied, c.violations, c.tight);
+absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options) {
+  if (!options.cases_file.empty()) {
+    if (!options.inline_case.traces.paths.empty()) {
+      return InvalidInput("give either a file of cases or --trace, not both");
     }
-    fmt::print("   unresolved {}\n", report.sync.unresolved_waits);
+    return LoadCases(options.cases_file);
   }
-  if (getenv("FT_DEBUG")) {
-    const uint32_t dr = static_cast<uint32_t>(atoi(getenv("FT_DEBUG")));
-    const auto& rp = prediction.job.program.ranks[dr]; const auto& t = store.ranks()[dr];
-    for (uint32_t i = 0; i < rp.items.size(); ++i) {
-      const NodeIndex n = rp.items[i].node;
-      const double rs = (t.start(n) - t.start(NodeIndex(0))).us();
-      const double ps = (prediction.schedule.ranks[dr].start[i] - rp.start).us();
-      const double re = (t.end(n) - t.start(NodeIndex(0))).us();
-      const double pe = (prediction.schedule.ranks[dr].end[i] - rp.start).us();
-      fmt::print("D {} {} kind {} rec {:.1f} pred {:.1f} diff {:+.1f} | end rec {:.1f} pred {:.1f} diff {:+.1f} lead {:.1f} {}\n", i, rp.items[i].lane, static_cast<int>(rp.items[i].kind), rs, ps, ps - rs, re, pe, pe-re, rp.items[i].lead.us(), store.name(t, n).substr(0, 50));
-    }
+  if (options.inline_case.traces.paths.empty()) {
+    return InvalidInput("nothing to validate: give --trace PATH or a file of cases");
   }
-  const ErrorSummary s = SummarizeErrors(errors);
-  fmt::print("n {} gmae {:.3f} mape {:.3f} max {:.3f}\n", s.count, s.gmae_percent, s.mape_percent, s.max_percent);
-  return absl::OkStatus();
+  return std::vector<ValidationCase>{options.inline_case};
+}
+
+absl::Status RunValidate(const ValidateOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
+  ValidationResult result;
+  for (ValidationCase& c : cases) {
+    if (!options.from_ranks.empty()) c.overheads_from_ranks = options.from_ranks;
+    if (!options.from_steps.empty()) c.overheads_from_steps = options.from_steps;
+    FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, result));
+  }
+  Summarize(result);
+  if (options.json) return Print(ValidationJson(result) + "\n");
+  return Print(ValidationText(result, OutputStyle()));
 }
 
 }  // namespace
 
 void AddValidateCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app.add_subcommand("validate", "predicted against measured times");
-  options->traces.Register(*command, false);
-  options->simulation.Register(*command);
-  command->callback([options, &context] { context.run = [options] { return Validate(*options); }; });
+  CLI::App* command = app.add_subcommand(
+      "validate", "predicted against measured: the steps recorded in traces, or a file of cases");
+  command->add_option("cases", options->cases_file, "YAML of cases (docs/validation.md)")
+      ->type_name("CASES.yaml");
+  options->inline_case.traces.Register(*command, false);
+  options->inline_case.simulation.Register(*command);
+  command->add_option("--overheads-from-ranks", options->from_ranks,
+                      "hold out: CPU overheads of the other ranks are means over these, e.g. 0-3; "
+                      "only the other ranks are judged");
+  command->add_option("--overheads-from-steps", options->from_steps,
+                      "hold out: CPU overheads of even steps replace those of odd steps (even), or "
+                      "the other way round (odd); only the steps replaced are judged")
+      ->check(CLI::IsMember({"even", "odd"}));
+  command->add_flag("--ablation", options->ablation,
+                    "also predict with one ingredient left out at a time");
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  command->footer(Examples({
+      "foretrace validate --trace run1/",
+      "foretrace validate --trace kineto/ --trace et/ --ablation",
+      "foretrace validate --trace run1/ --overheads-from-ranks 0-3",
+      "foretrace validate tests/models/public_traces.yaml --json",
+  }));
+  command->callback(
+      [options, &context] { context.run = [options] { return RunValidate(*options); }; });
 }
 
 }  // namespace foretrace

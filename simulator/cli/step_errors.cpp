@@ -55,6 +55,8 @@ std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& p
       }
       e.kernel_start_median_us = Quantile(distances, 0.5);
       e.kernel_start_p90_us = Quantile(distances, 0.9);
+      e.kernel_start_us = std::move(distances);
+      e.followed = prediction.ranks[r].iterations.size() > 1;
       errors.push_back(e);
     }
   }

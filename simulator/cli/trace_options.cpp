@@ -1,5 +1,6 @@
 #include "simulator/cli/trace_options.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +8,15 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/what_if.h"
+#include "simulator/cost/cpu_overhead/overhead_statistics.h"
+#include "simulator/cost/recorded/recorded_cost_model.h"
+#include "simulator/cost/roofline/roofline_cost_model.h"
 #include "simulator/importers/import.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/simgrid/simgrid_network.h"
+#include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
 
@@ -55,12 +64,98 @@ void SimulationOptions::Register(CLI::App& command) {
   command.add_flag("--allow-missing-ranks", allow_missing_ranks,
                    "simulate the ranks that are there; collectives with absent members keep their "
                    "recorded durations");
+  command.add_option("--overheads", overheads,
+                     "CPU overheads T1..T5: recorded, or a file of statistics (calibrate overheads)")
+      ->type_name("recorded|FILE")
+      ->capture_default_str();
+  command.add_option("--what-if", what_if,
+                     "change durations: SELECTOR:ACTION, e.g. kind=collective:x0.5, "
+                     "name=gemm,rank=0-3:+20us, rank=2:delay=1ms (docs/semantics.md)")
+      ->type_name("EDIT");
+  command.add_option("--platform", platform,
+                     "platform file, or the name of one in topologies/; needed by traces without "
+                     "durations and by --network")
+      ->type_name("FILE|NAME");
+  command.add_option("--network", network,
+                     "communication from a network model instead of the recording: fitted (closed "
+                     "form), fluid or simgrid (with contention)")
+      ->check(CLI::IsMember({"recorded", "fitted", "fluid", "simgrid"}))
+      ->capture_default_str();
+}
+
+namespace {
+
+// A path, or the name of a platform that ships with foretrace.
+std::string FindPlatform(const std::string& name) {
+  if (access(name.c_str(), R_OK) == 0) return name;
+  for (const std::string& folder :
+       {std::string("topologies"), std::string(FORETRACE_DATA_DIR) + "/topologies"}) {
+    const std::string path = folder + "/" + name + ".yaml";
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  return name;
+}
+
+}  // namespace
+
+absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
+                                          const TraceStore& store) {
+  const bool symbolic = !store.ranks().front().info().has_times;
+  const bool modelled = symbolic || options.network != "recorded";
+  if (!modelled && options.platform.empty()) return absl::OkStatus();
+  if (options.platform.empty()) {
+    return InvalidInput("{}: {}; say on what to run it with --platform (files in topologies/)",
+                        store.ranks().front().info().source,
+                        symbolic ? "the trace has no durations"
+                                 : "--network needs a platform");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(FindPlatform(options.platform)));
+  const DeviceSpec device = spec.node.device;
+  FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
+  topology_ = std::make_unique<Topology>(std::move(topology));
+  if (topology_->rank_count() < store.world_size()) {
+    return InvalidInput("platform {} places {} ranks, but the job has {}",
+                        topology_->spec().name, topology_->rank_count(), store.world_size());
+  }
+  if (symbolic) {
+    if (device.memory_bandwidth <= 0 || device.peak_flops_fp16 + device.peak_flops_fp32 <= 0) {
+      return InvalidInput("platform {}: node.device states no peak rate or memory bandwidth, which "
+                          "traces without durations need", topology_->spec().name);
+    }
+    durations_->Append(std::make_unique<RooflineCostModel>(device));
+    notes_.push_back(fmt::format("durations: analytic roofline of {} (a lower bound)",
+                                 device.name.empty() ? topology_->spec().name : device.name));
+  }
+  if (!modelled) return absl::OkStatus();
+  compile_.model_communication = true;
+  if (options.network == "fluid") {
+    network_ = std::make_unique<FluidNetwork>(*topology_, NetworkOptions());
+  } else if (options.network == "simgrid") {
+    FORETRACE_ASSIGN_OR_RETURN(network_, SimgridNetwork::Create(*topology_, NetworkOptions()));
+  } else {
+    network_ = std::make_unique<FittedNetwork>(*topology_, NetworkOptions(),
+                                               FittedNetwork::Measured());
+  }
+  notes_.push_back(fmt::format("communication: {} network on platform {}", network_->name(),
+                               topology_->spec().name));
+  return absl::OkStatus();
+}
+
+absl::Status SimulationSetup::AddOverheads(const SimulationOptions& options) {
+  if (options.overheads == "recorded") return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(OverheadStatistics statistics,
+                             OverheadStatistics::Load(options.overheads));
+  overheads_ = std::make_unique<OverheadStatistics>(std::move(statistics));
+  compile_.overheads = overheads_.get();
+  notes_.push_back(fmt::format("CPU overheads: means from {}", options.overheads));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& options,
                                                       const TraceStore& store) {
-  (void)store;
   SimulationSetup setup;
+  setup.durations_ = std::make_unique<CostModelChain>();
+  setup.durations_->Append(std::make_unique<RecordedCostModel>());
   CompileOptions& compile = setup.compile_;
   compile.semantics =
       options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
@@ -73,6 +168,22 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   }
   compile.aligned_start = options.aligned_start;
   compile.allow_missing_ranks = options.allow_missing_ranks;
+  FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
+  FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
+  FORETRACE_ASSIGN_OR_RETURN(setup.edit_, ParseWhatIf(options.what_if));
+  compile.edit = setup.edit_.get();
+  compile.durations = setup.durations_.get();
+  if (!options.what_if.empty()) {
+    setup.notes_.push_back(
+        fmt::format("what if: {}; the figures are not a prediction of the recorded run",
+                    fmt::join(options.what_if, " and ")));
+  }
+  if (options.semantics == "algorithm1") {
+    setup.notes_.push_back("semantics: the multi-GPU paper's Algorithm 1");
+  }
+  if (!options.without.empty()) {
+    setup.notes_.push_back(fmt::format("ablation: without {}", fmt::join(options.without, ", ")));
+  }
   return setup;
 }
 

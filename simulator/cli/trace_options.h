@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -31,8 +32,9 @@ struct SimulationOptions {
   std::string overheads = "recorded";
   std::vector<std::string> what_if;
   std::string platform;
-  std::string network = "fitted";
+  std::string network = "recorded";
   std::string durations = "recorded";
+  bool skip_absent = false;  // cases on data that may be absent are skipped, with a message
 
   void Register(CLI::App& command);
 };
@@ -49,8 +51,12 @@ class SimulationSetup {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  absl::Status AddPlatform(const SimulationOptions& options, const TraceStore& store);
+  absl::Status AddOverheads(const SimulationOptions& options);
+
   CompileOptions compile_;
-  std::unique_ptr<CostModel> durations_;
+  std::unique_ptr<Topology> topology_;  // outlives the network
+  std::unique_ptr<CostModelChain> durations_;
   std::unique_ptr<OverheadModel> overheads_;
   std::unique_ptr<DurationEdit> edit_;
   std::unique_ptr<NetworkModel> network_;

@@ -21,7 +21,7 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
     std::set<int32_t> present;
     for (const RankTrace& r : store.ranks()) present.insert(r.info().rank);
     std::vector<int32_t> absent;
-    const Communicator& communicator = map.communicators[meeting.communicator];
+    const MatchedCommunicator& communicator = map.communicators[meeting.communicator];
     for (int32_t r = 0; r < store.world_size() && absent.size() < 8; ++r) {
       if (!present.contains(r)) absent.push_back(r);
     }
@@ -62,7 +62,7 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
                          const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job) {
   for (const Meeting& meeting : job.communicators.meetings) {
     const auto id = static_cast<uint32_t>(job.program.meetings.size());
-    const Communicator& communicator = job.communicators.communicators[meeting.communicator];
+    const MatchedCommunicator& communicator = job.communicators.communicators[meeting.communicator];
     MeetingProgram program;
     const bool timed = store.ranks()[meeting.members.front().rank].info().has_times;
     const bool incomplete = meeting.missing_members > 0;
@@ -140,7 +140,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
     rank.report.clock_offset = clock_offset[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
-      if (!options.aligned_start) rank.program.start = rank.report.start_skew;
+      if (!options.aligned_start && options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;
     }
     if (options.edit != nullptr) rank.program.start += options.edit->StartDelay(trace.info().rank);
     for (const NodeIndex n : rank.missing) job.missing.push_back({r, n});

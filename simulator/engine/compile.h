@@ -53,6 +53,8 @@ struct CompileOptions {
   // Communication durations from the network model even where recorded ones exist.
   bool model_communication = false;
   const OverheadModel* overheads = nullptr;
+  // Which ranks and steps (-1: outside of steps) take their overheads from the model; null: all.
+  std::function<bool(int32_t rank, int64_t step)> overheads_apply;
   const DurationEdit* edit = nullptr;
   std::optional<Latencies> latencies;
   SyncCosts sync_costs;

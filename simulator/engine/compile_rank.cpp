@@ -38,7 +38,9 @@ RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const Compile
 absl::StatusOr<CompiledRank> RankCompiler::Run() {
   out_.item_of.assign(rank_.size(), kNoItem);
   recorded_begin_ = RecordedBegin(rank_);
-  if (rank_.info().has_times) {
+  if (rank_.info().has_times && options_.semantics == Semantics::kAlgorithm1) {
+    CompileAlgorithm1();
+  } else if (rank_.info().has_times) {
     CompileRecorded();
   } else {
     CompileSymbolic();
@@ -76,9 +78,15 @@ void RankCompiler::CompileRecorded() {
   FindIterations();
 }
 
+bool RankCompiler::ModelsOverheads(const CpuPoint& point) const {
+  if (options_.overheads == nullptr) return false;
+  return options_.overheads_apply == nullptr ||
+         options_.overheads_apply(rank_.info().rank, rank_.iteration_at(point.recorded_start));
+}
+
 SimTime RankCompiler::Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const {
   if (!options_.cpu) return SimTime();
-  if (options_.overheads == nullptr) return point.lead;
+  if (!ModelsOverheads(point)) return point.lead;
   SimTime lead;
   for (const OverheadSegment& s : timeline.segments_of(point)) {
     lead += options_.overheads->Mean(s.kind, store_.strings().Get(s.op));
@@ -96,7 +104,7 @@ void RankCompiler::AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint&
   if (point.blocking) {
     item.duration = options_.cpu ? options_.sync_costs.call : SimTime();
   } else if (options_.cpu && !point.is_mark) {
-    item.duration = options_.overheads != nullptr
+    item.duration = ModelsOverheads(point)
                         ? options_.overheads->Mean(OverheadKind::kT4, store_.name(rank_, point.node))
                         : point.duration;
   }

@@ -34,10 +34,12 @@ class RankCompiler {
 
  private:
   void CompileRecorded();
+  void CompileAlgorithm1();
   void CompileSymbolic();
 
   void AddTimeline(const CpuTimelinePoints& timeline, bool main);
   void AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint& point);
+  bool ModelsOverheads(const CpuPoint& point) const;
   SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const;
   void AddOpAnchors();
   void AddStreams();
@@ -64,7 +66,7 @@ class RankCompiler {
 SimTime RecordedBegin(const RankTrace& rank);
 
 // What the members of a meeting move. Errors: communication without a size or an operation.
-absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const Communicator& communicator,
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCommunicator& communicator,
                                         const Meeting& meeting);
 
 // "rank 3 node 17 (all_reduce)"

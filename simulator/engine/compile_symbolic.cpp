@@ -49,7 +49,7 @@ void RankCompiler::CompileSymbolic() {
   }
 }
 
-absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const Communicator& communicator,
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCommunicator& communicator,
                                         const Meeting& meeting) {
   const auto& first = meeting.members.front();
   const RankTrace& rank = store.ranks()[first.rank];

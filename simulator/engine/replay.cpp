@@ -9,8 +9,20 @@
 namespace foretrace {
 namespace {
 
+// Algorithm 1 counts an iteration until its streams are done too (line 40).
+SimTime StreamsDone(const RankProgram& program, const RankSchedule& times, SimTime from,
+                    SimTime to) {
+  SimTime done = to;
+  for (uint32_t i = 0; i < program.items.size(); ++i) {
+    const uint32_t issuer = program.items[i].issuer;
+    if (issuer == kNoItem || times.start[issuer] < from || times.start[issuer] >= to) continue;
+    done = std::max(done, times.end[i]);
+  }
+  return done;
+}
+
 PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob& job,
-                          const Schedule& schedule) {
+                          const Schedule& schedule, Semantics semantics) {
   const RankTrace& trace = store.ranks()[r];
   const RankProgram& program = job.program.ranks[r];
   const RankSchedule& times = schedule.ranks[r];
@@ -21,6 +33,10 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
     iteration.number = it.number;
     iteration.predicted_start = times.start[it.begin_item];
     iteration.predicted_end = times.start[it.end_item];
+    if (semantics == Semantics::kAlgorithm1) {
+      iteration.predicted_end =
+          StreamsDone(program, times, iteration.predicted_start, iteration.predicted_end);
+    }
     iteration.recorded_start = it.recorded_begin;
     iteration.recorded_end = it.recorded_end;
     iteration.partial = out.iterations.empty() && job.reports[r].in_flight_at_start;
@@ -106,7 +122,7 @@ absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions
   }
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     prediction.ranks.push_back(
-        MeasureRank(store, r, prediction.job, prediction.schedule));
+        MeasureRank(store, r, prediction.job, prediction.schedule, options.semantics));
     prediction.marked_iterations =
         prediction.marked_iterations || !program.ranks[r].iterations.empty();
   }

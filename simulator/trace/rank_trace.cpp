@@ -28,6 +28,13 @@ const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, n)
 const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, n); }
 const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, n); }
 
+int64_t RankTrace::iteration_at(SimTime time) const {
+  for (const IterationMark& mark : iterations_) {
+    if (time >= start(mark.node) && time < end(mark.node)) return mark.number;
+  }
+  return -1;
+}
+
 size_t RankTrace::memory_bytes() const {
   return HeapBytes(kind_) + HeapBytes(detail_) + HeapBytes(lane_) + HeapBytes(name_) +
          HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +

@@ -130,6 +130,9 @@ class RankTrace {
   // Step marks in order of time; nested or overlapping marks already reduced to the outermost.
   std::span<const IterationMark> iterations() const { return iterations_; }
 
+  // Number of the iteration whose mark encloses the time; -1 outside of all marks.
+  int64_t iteration_at(SimTime time) const;
+
   NodeKind kind(NodeIndex n) const { return kind_[n.value]; }
   StringId name(NodeIndex n) const { return name_[n.value]; }
   LaneIndex lane(NodeIndex n) const { return LaneIndex(lane_[n.value]); }

@@ -17,14 +17,6 @@ constexpr int kSchema = 1;
 // Fewer samples of an op than this say less than the mean over all ops.
 constexpr int64_t kEnough = 5;
 
-// The step whose mark encloses the time; -1 outside of all marks.
-int64_t StepAt(const RankTrace& rank, SimTime time) {
-  for (const IterationMark& mark : rank.iterations()) {
-    if (time >= rank.start(mark.node) && time < rank.end(mark.node)) return mark.number;
-  }
-  return -1;
-}
-
 }  // namespace
 
 double OverheadMoments::std_us() const {
@@ -59,7 +51,7 @@ OverheadStatistics OverheadStatistics::Extract(const TraceStore& store,
           BuildCpuTimeline(rank, order.timelines[t], index, sync, SyncCosts(), t == 0);
       bool first = true;
       for (const CpuPoint& point : timeline.points) {
-        const int64_t step = StepAt(rank, point.recorded_start);
+        const int64_t step = rank.iteration_at(point.recorded_start);
         const bool wanted = filter == nullptr || filter(rank.info().rank, step);
         if (wanted && !first) {
           for (const OverheadSegment& s : timeline.segments_of(point)) {

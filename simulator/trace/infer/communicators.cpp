@@ -25,7 +25,7 @@ bool IsRooted(CollectiveOp op) {
 }
 
 struct Group {
-  Communicator communicator;
+  MatchedCommunicator communicator;
   std::vector<CommSequence*> members;
 };
 
@@ -295,7 +295,7 @@ absl::Status Matcher::PairPointToPoint() {
     const auto [it, inserted] =
         ids.emplace(pair.communicator_name, static_cast<uint32_t>(map_.communicators.size()));
     if (inserted) {
-      Communicator communicator;
+      MatchedCommunicator communicator;
       communicator.name = pair.communicator_name;
       communicator.ranks = pair.ranks;
       communicator.missing_members = pair.missing_members;

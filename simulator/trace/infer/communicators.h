@@ -32,7 +32,7 @@ struct Meeting {
   bool point_to_point = false;
 };
 
-struct Communicator {
+struct MatchedCommunicator {
   std::string name;             // declared name, or "stream 84 of ranks 0-7"
   std::vector<int32_t> ranks;   // global ranks in group order; those present when undeclared
   uint32_t missing_members = 0;
@@ -41,7 +41,7 @@ struct Communicator {
 };
 
 struct CommunicatorMap {
-  std::vector<Communicator> communicators;
+  std::vector<MatchedCommunicator> communicators;
   std::vector<Meeting> meetings;
   // Communication at the edge of the recording whose partners lie outside it.
   int64_t outside_window = 0;

@@ -1,0 +1,192 @@
+#include "simulator/cli/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/rank_list.h"
+#include "simulator/cli/run.h"
+#include "simulator/cost/cpu_overhead/overhead_statistics.h"
+#include "simulator/engine/replay.h"
+
+namespace foretrace {
+namespace {
+
+// Statistics from one part of the traces, and the rest, which is judged.
+struct HoldOut {
+  std::optional<OverheadStatistics> statistics;
+  std::function<bool(int32_t rank, int64_t step)> judged;
+};
+
+absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& store) {
+  HoldOut out;
+  OverheadFilter source;
+  if (!c.overheads_from_ranks.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(c.overheads_from_ranks));
+    source = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
+    out.judged = [ranks](int32_t rank, int64_t) { return !ranks.contains(rank); };
+  } else if (!c.overheads_from_steps.empty()) {
+    const int64_t parity = c.overheads_from_steps == "even" ? 0 : 1;
+    source = [parity](int32_t, int64_t step) { return step >= 0 && step % 2 == parity; };
+    out.judged = [parity](int32_t, int64_t step) { return step >= 0 && step % 2 != parity; };
+  } else {
+    return out;
+  }
+  out.statistics = OverheadStatistics::Extract(store, source);
+  if (out.statistics->empty()) {
+    return InvalidInput("{}: no overheads to take from {}", c.name,
+                        c.overheads_from_ranks.empty() ? c.overheads_from_steps + " steps"
+                                                       : "ranks " + c.overheads_from_ranks);
+  }
+  return out;
+}
+
+double MeanError(const TraceStore& store, const Prediction& prediction, const HoldOut& hold_out,
+                 AblationRow& row) {
+  std::vector<double> errors;
+  for (const StepError& e : CompareSteps(store, prediction)) {
+    const int32_t rank = store.ranks()[e.rank_index].info().rank;
+    if (hold_out.judged == nullptr || hold_out.judged(rank, e.step)) errors.push_back(e.error);
+  }
+  const ErrorSummary summary = SummarizeErrors(errors);
+  row.steps = summary.count;
+  row.mape_percent = summary.mape_percent;
+  row.max_percent = summary.max_percent;
+  return summary.mape_percent;
+}
+
+// The multi-GPU paper's baseline: the busiest stream's summed device time, per recorded step.
+void AddBaseline(const ValidationCase& c, const TraceStore& store, const Prediction& prediction,
+                 ValidationResult& result) {
+  std::vector<double> errors;
+  for (uint32_t r = 0; r < store.ranks().size(); ++r) {
+    const RankTrace& trace = store.ranks()[r];
+    const RankProgram& program = prediction.job.program.ranks[r];
+    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
+      SimTime busiest;
+      for (const LaneProgram& lane : program.lanes) {
+        if (lane.cpu) continue;
+        SimTime sum;
+        for (uint32_t i = lane.begin; i < lane.end; ++i) {
+          const SimTime start = trace.start(program.items[i].node);
+          if (start >= it.recorded_start && start < it.recorded_end) {
+            sum += program.items[i].duration;
+          }
+        }
+        busiest = std::max(busiest, sum);
+      }
+      const double measured = (it.recorded_end - it.recorded_start).us();
+      if (measured > 0) errors.push_back(busiest.us() / measured - 1.0);
+    }
+  }
+  const ErrorSummary summary = SummarizeErrors(errors);
+  result.ablation.push_back({c.name, "baseline: busiest stream's sum", summary.count,
+                             summary.mape_percent, summary.max_percent});
+}
+
+absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
+                         const SimulationSetup& setup, const HoldOut& hold_out,
+                         const Prediction& full, ValidationResult& result) {
+  struct Variant {
+    const char* name;
+    void (*change)(CompileOptions&);
+  };
+  static constexpr Variant kVariants[] = {
+      {"full", [](CompileOptions&) {}},
+      {"without rank-sync", [](CompileOptions& o) { o.rank_sync = false; }},
+      {"without stream-sync", [](CompileOptions& o) { o.stream_sync = false; }},
+      {"without blocking", [](CompileOptions& o) { o.blocking = false; }},
+      {"without contention", [](CompileOptions& o) { o.contention = false; }},
+      {"without cpu", [](CompileOptions& o) { o.cpu = false; }},
+      {"aligned start", [](CompileOptions& o) { o.aligned_start = true; }},
+      {"Algorithm 1", [](CompileOptions& o) { o.semantics = Semantics::kAlgorithm1; }},
+  };
+  for (const Variant& variant : kVariants) {
+    CompileOptions options = setup.compile();
+    variant.change(options);
+    FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                               Predict(store, options, setup.network()));
+    AblationRow row{c.name, variant.name};
+    MeanError(store, prediction, hold_out, row);
+    result.ablation.push_back(row);
+  }
+  AddBaseline(c, store, full, result);
+  return absl::OkStatus();
+}
+
+// Compares the slowest rank's iteration with one measured number.
+void JudgeMeasured(const ValidationCase& c, const TraceStore& store, const Prediction& prediction,
+                   ValidationResult& result) {
+  ValidatedStep step;
+  step.case_name = c.name;
+  step.error.measured = *c.measured;
+  for (uint32_t r = 0; r < prediction.ranks.size(); ++r) {
+    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
+      const SimTime predicted = it.predicted_end - it.predicted_start;
+      if (predicted <= step.error.predicted) continue;
+      step.error.predicted = predicted;
+      step.error.step = it.number;
+      step.rank = store.ranks()[r].info().rank;
+    }
+  }
+  step.error.error = step.error.predicted.us() / step.error.measured.us() - 1.0;
+  result.steps.push_back(step);
+}
+
+}  // namespace
+
+absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResult& result) {
+  for (const std::string& path : c.traces.paths) {
+    if (c.simulation.skip_absent && !std::filesystem::exists(path)) {
+      result.skipped.push_back(fmt::format("{}: {} is not there", c.name, path));
+      return absl::OkStatus();
+    }
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, c.traces.Load());
+  FORETRACE_ASSIGN_OR_RETURN(SimulationSetup setup, SimulationSetup::Make(c.simulation, store));
+  FORETRACE_ASSIGN_OR_RETURN(const HoldOut hold_out, MakeHoldOut(c, store));
+  if (hold_out.statistics.has_value()) {
+    setup.compile().overheads = &*hold_out.statistics;
+    setup.compile().overheads_apply = hold_out.judged;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                             Predict(store, setup.compile(), setup.network()));
+  FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, c.traces.strict));
+  for (std::string& note : RunNotes(store, prediction, setup)) {
+    result.notes.push_back(c.name.empty() ? note : c.name + ": " + note);
+  }
+  if (c.measured.has_value()) {
+    JudgeMeasured(c, store, prediction, result);
+    return absl::OkStatus();
+  }
+  if (prediction.job.symbolic) {
+    return InvalidInput("{}: the trace has no recorded times to validate against; give measured_us "
+                        "in a file of cases", store.ranks().front().info().source);
+  }
+  for (const StepError& e : CompareSteps(store, prediction)) {
+    const int32_t rank = store.ranks()[e.rank_index].info().rank;
+    const bool judged = hold_out.judged == nullptr || hold_out.judged(rank, e.step);
+    result.steps.push_back({c.name, rank, e, judged && !(e.partial && e.followed)});
+  }
+  if (ablation) return AddAblation(c, store, setup, hold_out, prediction, result);
+  return absl::OkStatus();
+}
+
+void Summarize(ValidationResult& result) {
+  std::vector<double> errors;
+  std::vector<double> distances;
+  for (ValidatedStep& step : result.steps) {
+    if (!step.judged) continue;
+    errors.push_back(step.error.error);
+    distances.insert(distances.end(), step.error.kernel_start_us.begin(),
+                     step.error.kernel_start_us.end());
+  }
+  result.summary = SummarizeErrors(errors);
+  result.kernel_start_median_us = Quantile(distances, 0.5);
+  result.kernel_start_p90_us = Quantile(std::move(distances), 0.9);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,142 @@
+// The result of a validation as tables and as JSON.
+
+#include "simulator/report/report_json.h"
+#include "simulator/base/error.h"
+#include "simulator/cli/validation.h"
+
+namespace foretrace {
+namespace {
+
+std::string StepTable(const ValidationResult& result, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"case", Align::kLeft, true}, {"step"}, {"rank"}, {"measured us"},
+                   {"predicted us"}, {"error %"}, {"blocked %"}, {"start err us"}, {"p90"},
+                   {"", Align::kLeft}});
+  for (const ValidatedStep& s : result.steps) {
+    table.AddRow({s.case_name, fmt::format("{}", s.error.step), fmt::format("{}", s.rank),
+                  fmt::format("{:.1f}", s.error.measured.us()),
+                  fmt::format("{:.1f}", s.error.predicted.us()),
+                  fmt::format("{:+.2f}", 100 * s.error.error),
+                  fmt::format("{:.1f}", 100 * s.error.blocked_share),
+                  fmt::format("{:.1f}", s.error.kernel_start_median_us),
+                  fmt::format("{:.1f}", s.error.kernel_start_p90_us),
+                  s.judged ? "" : (s.error.partial ? "partial" : "not judged")});
+  }
+  return table.Format(style);
+}
+
+std::string AblationTable(const ValidationResult& result, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"case", Align::kLeft, true}, {"variant", Align::kLeft}, {"steps"},
+                   {"mean error %"}, {"max %"}});
+  for (const AblationRow& row : result.ablation) {
+    table.AddRow({row.case_name, row.variant, fmt::format("{}", row.steps),
+                  fmt::format("{:.2f}", row.mape_percent), fmt::format("{:.2f}", row.max_percent)});
+  }
+  return table.Format(style);
+}
+
+void String(JsonWriter& json, std::string_view text) {
+  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+}
+
+void WriteStep(const ValidatedStep& s, JsonWriter& json) {
+  json.StartObject();
+  json.Key("name");
+  String(json, s.case_name);
+  json.Key("step");
+  json.Int64(s.error.step);
+  json.Key("rank");
+  json.Int(s.rank);
+  json.Key("measured_us");
+  json.Double(s.error.measured.us());
+  json.Key("predicted_us");
+  json.Double(s.error.predicted.us());
+  json.Key("error_percent");
+  json.Double(100 * s.error.error);
+  json.Key("blocked_share");
+  json.Double(s.error.blocked_share);
+  json.Key("partial");
+  json.Bool(s.error.partial);
+  json.Key("judged");
+  json.Bool(s.judged);
+  json.Key("kernel_start_error_us");
+  json.StartObject();
+  json.Key("median");
+  json.Double(s.error.kernel_start_median_us);
+  json.Key("p90");
+  json.Double(s.error.kernel_start_p90_us);
+  json.EndObject();
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string ValidationText(const ValidationResult& result, const TextStyle& style) {
+  std::string text = StepTable(result, style);
+  if (!result.ablation.empty()) text += "\n" + AblationTable(result, style);
+  text += "\n";
+  const ErrorSummary& s = result.summary;
+  text += fmt::format(
+      "{} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard deviation "
+      "{:.2f} %, max {:.2f} %\n", s.count, s.mape_percent, s.gmae_percent, s.std_percent,
+      s.max_percent);
+  text += fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
+                      result.kernel_start_median_us, result.kernel_start_p90_us);
+  text += "A step error says little where the blocked share is near zero: the CPU is replayed.\n";
+  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  for (const std::string& skipped : result.skipped) text += "skipped: " + skipped + "\n";
+  return text;
+}
+
+std::string ValidationJson(const ValidationResult& result) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("cases");
+  json.StartArray();
+  for (const ValidatedStep& s : result.steps) WriteStep(s, json);
+  json.EndArray();
+  json.Key("summary");
+  json.StartObject();
+  json.Key("count");
+  json.Uint64(result.summary.count);
+  const std::pair<const char*, double> figures[] = {
+      {"gmae_percent", result.summary.gmae_percent}, {"mape_percent", result.summary.mape_percent},
+      {"std_percent", result.summary.std_percent},   {"min_percent", result.summary.min_percent},
+      {"max_percent", result.summary.max_percent},
+      {"kernel_start_median_us", result.kernel_start_median_us},
+      {"kernel_start_p90_us", result.kernel_start_p90_us}};
+  for (const auto& [key, value] : figures) {
+    json.Key(key);
+    json.Double(value);
+  }
+  json.EndObject();
+  json.Key("ablation");
+  json.StartArray();
+  for (const AblationRow& row : result.ablation) {
+    json.StartObject();
+    json.Key("name");
+    String(json, row.case_name);
+    json.Key("variant");
+    String(json, row.variant);
+    json.Key("steps");
+    json.Uint64(row.steps);
+    json.Key("mape_percent");
+    json.Double(row.mape_percent);
+    json.Key("max_percent");
+    json.Double(row.max_percent);
+    json.EndObject();
+  }
+  json.EndArray();
+  for (const auto& [key, list] : {std::pair{"notes", &result.notes}, {"skipped", &result.skipped}}) {
+    json.Key(key);
+    json.StartArray();
+    for (const std::string& text : *list) String(json, text);
+    json.EndArray();
+  }
+  json.EndObject();
+  return buffer.GetString();
+}
+
+}  // namespace foretrace

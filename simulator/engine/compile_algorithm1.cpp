@@ -1,0 +1,96 @@
+// The multi-GPU paper's Algorithm 1 as a preset: two streams a rank (computation and communication),
+// no blocking calls, and its own rules of synchronisation. Line numbers are those of the paper.
+
+#include <algorithm>
+
+#include "simulator/engine/compile_rank.h"
+
+namespace foretrace {
+namespace {
+
+// Line 21: a kernel starts at least 1 us after the previous one of its stream.
+constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
+
+
+}  // namespace
+
+void RankCompiler::CompileAlgorithm1() {
+  const IssueOrder& order = analysis_.order;
+  RankSync& sync = analysis_.sync;
+  RankProgram& program = out_.program;
+  CpuTimeline merged;
+  for (const CpuTimeline& timeline : order.timelines) {
+    merged.calls.insert(merged.calls.end(), timeline.calls.begin(), timeline.calls.end());
+    merged.threads.insert(merged.threads.end(), timeline.threads.begin(), timeline.threads.end());
+  }
+  std::sort(merged.calls.begin(), merged.calls.end());
+  const CpuTimelinePoints timeline =
+      BuildCpuTimeline(rank_, merged, index_, sync, options_.sync_costs, true);
+  AddTimeline(timeline, true);
+  // The paper knows no blocking calls: they cost what any call costs.
+  for (uint32_t i = program.lanes[0].begin; i < program.lanes[0].end; ++i) {
+    program.items[i].kind = ItemKind::kCall;
+  }
+
+  // Streams in order of issue.
+  std::vector<NodeIndex> issued[2];
+  std::vector<NodeIndex> sequence;
+  for (const CpuPoint& point : timeline.points) {
+    if (point.is_mark) continue;
+    for (const NodeIndex device : index_.issued_by(point.node)) {
+      issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
+      sequence.push_back(device);
+    }
+  }
+  for (const auto& stream : issued) {
+    if (stream.empty()) continue;
+    LaneProgram lane;
+    lane.lane = rank_.lane(stream.front());
+    lane.begin = static_cast<uint32_t>(program.items.size());
+    const auto lane_index = static_cast<uint32_t>(program.lanes.size());
+    program.lanes.push_back(lane);
+    for (const NodeIndex node : stream) {
+      const uint32_t item = AddDeviceItem(node, lane_index, recorded_begin_);
+      program.items[item].lead = kStreamGap;
+      // Line 21: half of the launch call lies before the kernel.
+      const Item& call = program.items[program.items[item].issuer];
+      program.items[item].issue_lag = call.duration.ScaledBy(0.5);
+      program.items[item].needs_room = false;
+      program.items[item].placement_share = 0;
+    }
+    program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+  }
+
+  // Lines 12 to 15: communication, and what depends on the last communication, first brings both
+  // streams to the same time.
+  NodeIndex last_communication;
+  uint32_t tail[2] = {kNoItem, kNoItem};
+  bool joined = false;
+  auto edge = sync.device_edges.begin();
+  for (const NodeIndex node : sequence) {
+    const uint32_t item = out_.item_of[node.value];
+    const int stream = IsCommunicationKind(rank_.kind(node)) ? 1 : 0;
+    edge = std::lower_bound(sync.device_edges.begin(), sync.device_edges.end(), node,
+                            [](const SyncEdge& e, NodeIndex n) { return e.consumer < n; });
+    bool depends = false;
+    for (; edge != sync.device_edges.end() && edge->consumer == node; ++edge) {
+      depends = depends || edge->producer == last_communication;
+    }
+    if (options_.stream_sync && (stream == 1 || (depends && last_communication.valid()))) {
+      joined = true;
+      last_communication = NodeIndex();
+    }
+    if (joined && tail[1 - stream] != kNoItem) {
+      waits_.push_back({item, {tail[1 - stream], SimTime(), false, false, WaitCause::kDependency}});
+    }
+    // The other stream keeps the joined time until it has work of its own.
+    if (joined && stream == 0) joined = false;
+    if (stream == 1) last_communication = node;  // lines 36 to 38
+    tail[stream] = item;
+  }
+  sync.device_edges = {};
+  sync.block_edges = {};
+  FindIterations();
+}
+
+}  // namespace foretrace
