@@ -6,6 +6,7 @@ std::vector<AddCommand> AllCommands() {
   return {
       AddInspectCommand,
       AddConvertCommand,
+      AddCalibrateCommand,
       AddPredictCommand,
       AddValidateCommand,
   };

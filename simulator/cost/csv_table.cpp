@@ -1,5 +1,6 @@
 #include "simulator/cost/csv_table.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -119,6 +120,15 @@ absl::Status ParseTimes(const std::vector<std::string>& fields, BenchmarkRow& ro
   return absl::OkStatus();
 }
 
+// Platforms name folders.
+bool IsPlatformName(std::string_view name) {
+  return !name.empty() && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
 absl::Status ParseRow(const std::vector<std::string>& fields, BenchmarkRow& row) {
   if (fields.size() != kColumns.size()) {
     return InvalidInput("{} fields, expected {}", fields.size(), kColumns.size());
@@ -139,7 +149,9 @@ absl::Status ParseRow(const std::vector<std::string>& fields, BenchmarkRow& row)
   row.dtype = fields[4];
   row.library = fields[9];
   row.source = fields[10];
-  if (row.platform.empty()) return InvalidInput("platform is empty");
+  if (!IsPlatformName(row.platform)) {
+    return InvalidInput("platform is '{}'; use letters, digits, '.', '_' and '-'", row.platform);
+  }
   FORETRACE_ASSIGN_OR_RETURN(row.shape, ShapeKeys::Parse(fields[5]));
   FORETRACE_RETURN_IF_ERROR(ParseTimes(fields, row));
   return CheckRowShape(row);

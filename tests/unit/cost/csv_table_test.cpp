@@ -110,6 +110,7 @@ TEST(BenchmarkCsv, ChecksShapes) {
   EXPECT_THAT(MessageFor(RowWith("bytes=1048576", "bytes=0")), HasSubstr("bytes is 0"));
   EXPECT_THAT(MessageFor(RowWith("nodes=1", "nodes=9")), HasSubstr("9 nodes for 8 ranks"));
   EXPECT_THAT(MessageFor(RowWith("placement=node", "placement=cross")), HasSubstr("placement"));
+  EXPECT_THAT(MessageFor(RowWith(",p,", ",../p,")), HasSubstr("platform is '../p'"));
   EXPECT_THAT(MessageFor(RowWith("all_reduce", "all_mix")), HasSubstr("'all_mix'"));
   EXPECT_THAT(MessageFor(RowWith("collective,", "colective,")), HasSubstr("unknown kind"));
   EXPECT_THAT(MessageFor(RowWith(",-,", ",sideways,")), HasSubstr("unknown phase"));

@@ -1,0 +1,230 @@
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/stringbuffer.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/command.h"
+#include "simulator/cli/output.h"
+#include "simulator/cost/collective/collective_fitter.h"
+#include "simulator/cost/fitting/calibrate.h"
+#include "simulator/cost/memory/memory_fitter.h"
+#include "simulator/cost/overheads/overhead_fitter.h"
+#include "simulator/report/text_table.h"
+
+namespace foretrace {
+namespace {
+
+// One line per family of cost models.
+std::vector<std::shared_ptr<const Fitter>> AllFitters() {
+  return {
+      std::make_shared<CollectiveFitter>(),
+      std::make_shared<MemoryFitter>(),
+      std::make_shared<OverheadFitter>(),
+  };
+}
+
+struct CalibrateCommandOptions {
+  CalibrateOptions run;
+  std::string interconnect;
+  std::string rows_file;
+  bool json = false;
+};
+
+// The unweighted mean over models, so that long sweeps do not drown short ones.
+struct MeanErrors {
+  double gmae_percent = 0;
+  double mape_percent = 0;
+};
+MeanErrors MeanOfModels(const CalibrateReport& report) {
+  MeanErrors mean;
+  const size_t count = report.models.size() - 1;  // without "all"
+  for (size_t i = 0; i < count; ++i) {
+    mean.gmae_percent += report.models[i].errors.gmae_percent / static_cast<double>(count);
+    mean.mape_percent += report.models[i].errors.mape_percent / static_cast<double>(count);
+  }
+  return mean;
+}
+
+using JsonWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
+
+void Key(JsonWriter& json, const char* key, double value) {
+  json.Key(key);
+  json.Double(value);
+}
+
+void Strings(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
+  json.Key(key);
+  json.StartArray();
+  for (const std::string& value : values) {
+    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  }
+  json.EndArray();
+}
+
+std::string Json(const CalibrateReport& report) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.SetIndent(' ', 2);
+  json.StartObject();
+  json.Key("in_sample");
+  json.Bool(report.in_sample);
+  json.Key("models");
+  json.StartArray();
+  for (const ModelErrors& model : report.models) {
+    json.StartObject();
+    json.Key("name");
+    json.String(model.name.data(), static_cast<rapidjson::SizeType>(model.name.size()));
+    json.Key("count");
+    json.Uint64(model.errors.count);
+    Key(json, "gmae_percent", model.errors.gmae_percent);
+    Key(json, "mape_percent", model.errors.mape_percent);
+    Key(json, "std_percent", model.errors.std_percent);
+    Key(json, "max_percent", model.errors.max_percent);
+    json.Key("extrapolated_count");
+    json.Uint64(model.extrapolated_count);
+    json.EndObject();
+  }
+  json.EndArray();
+  const MeanErrors mean = MeanOfModels(report);
+  json.Key("mean_of_models");
+  json.StartObject();
+  json.Key("count");
+  json.Uint64(report.models.size() - 1);
+  Key(json, "gmae_percent", mean.gmae_percent);
+  Key(json, "mape_percent", mean.mape_percent);
+  json.EndObject();
+  json.Key("uncovered_count");
+  json.Uint64(report.uncovered_count);
+  Strings(json, "notes", report.notes);
+  Strings(json, "written", report.written);
+  json.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string Text(const CalibrateReport& report) {
+  using Align = TextTable::Align;
+  TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on rows kept back",
+                    Align::kLeft, true},
+                   {"rows"}, {"GMAE %"}, {"MAPE %"}, {"std %"}, {"max %"}, {"extrapolated"}});
+  for (const ModelErrors& model : report.models) {
+    const ErrorSummary& e = model.errors;
+    table.AddRow({model.name, fmt::format("{}", e.count), fmt::format("{:.2f}", e.gmae_percent),
+                  fmt::format("{:.2f}", e.mape_percent), fmt::format("{:.2f}", e.std_percent),
+                  fmt::format("{:.1f}", e.max_percent),
+                  fmt::format("{}", model.extrapolated_count)});
+  }
+  const MeanErrors mean = MeanOfModels(report);
+  std::string text = table.Format(OutputStyle());
+  text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
+                      report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
+  if (report.uncovered_count > 0) {
+    text += fmt::format("{} rows are covered by no model\n", report.uncovered_count);
+  }
+  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  for (const std::string& path : report.written) text += fmt::format("wrote {}\n", path);
+  return text;
+}
+
+std::string CsvQuoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// For scripts/plot_fit.py.
+absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
+  std::string text = "platform,model,shape,measured_us,predicted_us,extrapolated\n";
+  for (const CalibrateRow& row : report.rows) {
+    text += fmt::format("{},{},{},{},{},{}\n", CsvQuoted(row.platform), CsvQuoted(row.model),
+                        CsvQuoted(row.shape), row.measured_us, row.predicted_us,
+                        row.extrapolated ? 1 : 0);
+  }
+  return WriteFileAtomically(path, text);
+}
+
+absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
+  if (!options.interconnect.empty()) {
+    options.run.fit.interconnect = ParseInterconnect(options.interconnect);
+    if (options.run.fit.interconnect == Interconnect::kUnknown) {
+      return InvalidInput("--interconnect is '{}', not switch or mesh", options.interconnect);
+    }
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const CalibrateReport report, RunCalibrate(fitter, options.run));
+  if (!options.rows_file.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
+  }
+  return Print(options.json ? Json(report) : Text(report));
+}
+
+std::string RuleNames(const Fitter& fitter) {
+  std::string names;
+  for (std::string_view rule : fitter.HoldOutRules()) {
+    names += (names.empty() ? "" : ", ") + std::string(rule);
+  }
+  return names;
+}
+
+void AddFamily(CLI::App& calibrate, CommandContext& context,
+               const std::shared_ptr<const Fitter>& fitter) {
+  auto options = std::make_shared<CalibrateCommandOptions>();
+  CalibrateOptions& run = options->run;
+  CLI::App* command =
+      calibrate.add_subcommand(std::string(fitter->kind()),
+                               fmt::format("fit and evaluate {} models", fitter->kind()));
+  command->add_option("tables", run.tables, "tables to fit, in the neutral CSV schema")
+      ->type_name("CSV");
+  command->add_option("--test", run.test_tables, "evaluate on these tables, which take no part")
+      ->type_name("CSV");
+  command->add_option("--hold-out", run.hold_out,
+                      "keep rows back and evaluate on them: " + RuleNames(*fitter))
+      ->type_name("RULE");
+  command->add_option("--adapt", run.adapt,
+                      "correct this calibration with the tables' few points, instead of fitting")
+      ->type_name("YAML");
+  command->add_option("--calibration", run.calibration,
+                      "evaluate this calibration on the --test tables")
+      ->type_name("YAML");
+  command->add_option("-o,--output", run.output,
+                      fmt::format("write DIR/<platform>/{}.yaml", fitter->file_stem()))
+      ->type_name("DIR");
+  command->add_option("--platform", run.platform, "use only rows of this platform");
+  command->add_option("--as", run.output_platform, "name of the written platform");
+  command->add_option("--form", run.fit.form, "form of the model, such as curve or three_region");
+  command->add_option("--interconnect", options->interconnect, "switch or mesh")
+      ->type_name("KIND");
+  command->add_option("--seed", run.fit.seed, "of the random starts")->capture_default_str();
+  command->add_option("--date", run.date, "date to write into the file")->type_name("YYYY-MM-DD");
+  command->add_option("--note", run.note, "words to write into the file");
+  command->add_option("--rows", options->rows_file,
+                      "write measured and predicted times, for scripts/plot_fit.py")
+      ->type_name("CSV");
+  command->add_flag("--json", options->json, "one JSON document on standard output");
+  command->callback([options, fitter, &context] {
+    context.run = [options, fitter] { return RunCommand(*fitter, *options); };
+  });
+}
+
+}  // namespace
+
+void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "fit cost models from benchmark tables, and report their errors");
+  command->require_subcommand(1);
+  for (const auto& fitter : AllFitters()) AddFamily(*command, context, fitter);
+  command->footer(Examples({
+      "foretrace calibrate collective lab.csv --hold-out every-third",
+      "foretrace calibrate collective lab.csv --test other.csv --json",
+      "foretrace calibrate collective lab.csv -o calibration/ --date 2026-01-31",
+      "foretrace calibrate collective three_points.csv --adapt "
+      "calibration/a100-sxm4-nvswitch/collectives.yaml -o calibration/ --as our-a100",
+  }));
+}
+
+}  // namespace foretrace
