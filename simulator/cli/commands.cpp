@@ -9,6 +9,7 @@ std::vector<AddCommand> AllCommands() {
       AddCalibrateCommand,
       AddPredictCommand,
       AddValidateCommand,
+      AddCollectiveCommand,
   };
 }
 

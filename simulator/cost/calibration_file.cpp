@@ -127,7 +127,7 @@ std::string HeaderYaml(const CalibrationHeader& header) {
   return yaml;
 }
 
-absl::StatusOr<YAML::Node> ParseYaml(const std::string& path, const std::string& text) {
+absl::StatusOr<YAML::Node> ParseCalibrationYaml(const std::string& path, const std::string& text) {
   try {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
@@ -145,7 +145,7 @@ absl::StatusOr<YAML::Node> ReadYaml(const std::string& path) {
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   if (!file.read(text.data(), size)) return InvalidInput("{}: cannot be read", path);
-  return ParseYaml(path, text);
+  return ParseCalibrationYaml(path, text);
 }
 
 absl::StatusOr<CalibrationHeader> ParseHeader(const YAML::Node& root, const std::string& path,

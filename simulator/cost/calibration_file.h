@@ -49,7 +49,7 @@ std::string YamlQuoted(std::string_view text);
 std::string HeaderYaml(const CalibrationHeader& header);
 
 // Parses YAML text without letting yaml-cpp's exceptions out. Errors name file and line.
-absl::StatusOr<YAML::Node> ParseYaml(const std::string& path, const std::string& text);
+absl::StatusOr<YAML::Node> ParseCalibrationYaml(const std::string& path, const std::string& text);
 // As above, from a file of at most 64 MiB.
 absl::StatusOr<YAML::Node> ReadYaml(const std::string& path);
 

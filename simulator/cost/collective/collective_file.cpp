@@ -93,7 +93,7 @@ std::string CollectiveModelsYaml(const std::vector<CollectiveModel>& models) {
 
 absl::StatusOr<CollectiveCalibration> ParseCollectiveCalibration(const std::string& path,
                                                                  const std::string& text) {
-  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ParseYaml(path, text));
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ParseCalibrationYaml(path, text));
   return FromYaml(path, root);
 }
 

@@ -32,11 +32,11 @@ std::map<OverheadKey, std::vector<const BenchmarkRow*>> GroupsOf(
 
 }  // namespace
 
-std::string OverheadModel::Name() const { return op.empty() ? name : name + " " + op; }
+std::string OverheadConstant::Name() const { return op.empty() ? name : name + " " + op; }
 
 std::string FittedOverheads::ToYaml() const {
   std::string yaml = "models:\n";
-  for (const OverheadModel& model : models_) {
+  for (const OverheadConstant& model : models_) {
     yaml += fmt::format(
         "  - name: {}\n    op: {}\n    median_us: {}\n    spread_us: {}\n    points: {}\n",
         YamlQuoted(model.name), YamlQuoted(model.op), model.median_us, model.spread_us,
@@ -45,8 +45,8 @@ std::string FittedOverheads::ToYaml() const {
   return yaml;
 }
 
-const OverheadModel* FittedOverheads::Find(std::string_view name, std::string_view op) const {
-  for (const OverheadModel& model : models_) {
+const OverheadConstant* FittedOverheads::Find(std::string_view name, std::string_view op) const {
+  for (const OverheadConstant& model : models_) {
     if (model.name == name && model.op == op) return &model;
   }
   return nullptr;
@@ -54,7 +54,7 @@ const OverheadModel* FittedOverheads::Find(std::string_view name, std::string_vi
 
 std::optional<SimTime> FittedOverheads::Overhead(std::string_view name,
                                                  std::string_view op) const {
-  const OverheadModel* model = Find(name, op);
+  const OverheadConstant* model = Find(name, op);
   if (model == nullptr) model = Find(name, "");
   if (model == nullptr) return std::nullopt;
   return SimTime::FromUs(model->median_us);
@@ -63,7 +63,7 @@ std::optional<SimTime> FittedOverheads::Overhead(std::string_view name,
 std::vector<EvaluatedRow> FittedOverheads::Evaluate(std::span<const BenchmarkRow> rows) const {
   std::vector<EvaluatedRow> evaluated;
   for (const auto& [key, group] : GroupsOf(rows)) {
-    const OverheadModel* model = Find(key.first, key.second);
+    const OverheadConstant* model = Find(key.first, key.second);
     if (model == nullptr) continue;
     for (const BenchmarkRow* row : group) {
       evaluated.push_back({row, model->Name(), model->median_us, false});
@@ -74,7 +74,7 @@ std::vector<EvaluatedRow> FittedOverheads::Evaluate(std::span<const BenchmarkRow
 
 absl::StatusOr<std::unique_ptr<FittedModels>> OverheadFitter::Fit(
     std::span<const BenchmarkRow> rows, const FitOptions&) const {
-  std::vector<OverheadModel> models;
+  std::vector<OverheadConstant> models;
   for (const auto& [key, group] : GroupsOf(rows)) {
     std::vector<double> times;
     for (const BenchmarkRow* row : group) times.push_back(row->time_us);
@@ -90,11 +90,11 @@ absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Over
     const std::string& path) const {
   FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(path));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationHeader header, ParseHeader(root, path, kind()));
-  std::vector<OverheadModel> models;
+  std::vector<OverheadConstant> models;
   for (const YAML::Node& node : root["models"]) {
     const int line = node.Mark().line + 1;
     try {
-      const OverheadModel model{node["name"].as<std::string>(), node["op"].as<std::string>(""),
+      const OverheadConstant model{node["name"].as<std::string>(), node["op"].as<std::string>(""),
                                 node["median_us"].as<double>(), node["spread_us"].as<double>(0),
                                 node["points"].as<int64_t>(0)};
       if (!(model.median_us >= 0) || !std::isfinite(model.median_us)) {
@@ -115,10 +115,10 @@ absl::StatusOr<std::unique_ptr<FittedModels>> OverheadFitter::Adapt(
   const auto* overheads = dynamic_cast<const FittedOverheads*>(&prior);
   FORETRACE_CHECK(overheads != nullptr);
   FORETRACE_ASSIGN_OR_RETURN(const auto fitted, Fit(rows, {}));
-  std::vector<OverheadModel> models = static_cast<const FittedOverheads&>(*fitted).models();
+  std::vector<OverheadConstant> models = static_cast<const FittedOverheads&>(*fitted).models();
   std::map<OverheadKey, bool> measured;
-  for (const OverheadModel& model : models) measured[{model.name, model.op}] = true;
-  for (const OverheadModel& model : overheads->models()) {
+  for (const OverheadConstant& model : models) measured[{model.name, model.op}] = true;
+  for (const OverheadConstant& model : overheads->models()) {
     if (!measured.contains({model.name, model.op})) models.push_back(model);
   }
   return std::make_unique<FittedOverheads>(std::move(models));

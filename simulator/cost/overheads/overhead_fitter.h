@@ -14,7 +14,7 @@
 namespace foretrace {
 
 // The median over the measurements of one name, for one operator where the row names it.
-struct OverheadModel {
+struct OverheadConstant {
   std::string name;  // launch_latency, kernel_gap, event_latency, sync_return, ...
   std::string op;    // empty: any
   double median_us = 0;
@@ -26,16 +26,16 @@ struct OverheadModel {
 
 class FittedOverheads : public FittedModels {
  public:
-  explicit FittedOverheads(std::vector<OverheadModel> models) : models_(std::move(models)) {}
+  explicit FittedOverheads(std::vector<OverheadConstant> models) : models_(std::move(models)) {}
   std::string ToYaml() const override;
   std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
   // That of the operator, else that of any operator, else nullopt.
   std::optional<SimTime> Overhead(std::string_view name, std::string_view op = "") const;
-  const std::vector<OverheadModel>& models() const { return models_; }
+  const std::vector<OverheadConstant>& models() const { return models_; }
 
  private:
-  const OverheadModel* Find(std::string_view name, std::string_view op) const;
-  std::vector<OverheadModel> models_;
+  const OverheadConstant* Find(std::string_view name, std::string_view op) const;
+  std::vector<OverheadConstant> models_;
 };
 
 class OverheadFitter : public Fitter {

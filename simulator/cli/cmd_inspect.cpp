@@ -1,0 +1,59 @@
+#include <filesystem>
+#include <memory>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/command.h"
+#include "simulator/cli/inspection.h"
+#include "simulator/cli/output.h"
+#include "simulator/cli/trace_options.h"
+#include "simulator/topology/describe.h"
+#include "simulator/topology/platform_loader.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+namespace {
+
+struct InspectOptions {
+  TraceOptions traces;
+  bool json = false;
+};
+
+bool IsPlatformFile(const std::vector<std::string>& paths) {
+  if (paths.size() != 1) return false;
+  const std::string extension = std::filesystem::path(paths[0]).extension();
+  return extension == ".yaml" || extension == ".yml";
+}
+
+absl::Status InspectPlatform(const std::string& path) {
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
+  return Print(DescribeTopology(topology, 32));
+}
+
+absl::Status RunInspect(const InspectOptions& options) {
+  if (IsPlatformFile(options.traces.paths)) return InspectPlatform(options.traces.paths[0]);
+  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+  const Inspection inspection = Inspect(store);
+  if (options.json) return Print(InspectionJson(inspection) + "\n");
+  return Print(InspectionText(inspection, OutputStyle()));
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
+  options->traces.Register(*command, true);
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  command->footer(Examples({
+      "foretrace inspect traces/samples/dlrm_8rank",
+      "foretrace inspect run1.tar.gz --json",
+      "foretrace inspect topologies/dgx-h100.yaml",
+  }));
+  command->callback(
+      [options, &context] { context.run = [options] { return RunInspect(*options); }; });
+}
+
+}  // namespace foretrace
