@@ -91,6 +91,25 @@ void RankCompiler::CompileAlgorithm1() {
   sync.device_edges = {};
   sync.block_edges = {};
   FindIterations();
+  StartStepsTogether();
+}
+
+// The paper's runs hold a barrier at the beginning of each batch: a step begins when the work of
+// the one before is done.
+void RankCompiler::StartStepsTogether() {
+  RankProgram& program = out_.program;
+  for (const IterationItems& it : program.iterations) {
+    if (it.begin_item == kNoItem) continue;
+    for (const LaneProgram& lane : program.lanes) {
+      if (lane.cpu) continue;
+      uint32_t last = kNoItem;
+      for (uint32_t i = lane.begin; i < lane.end && program.items[i].issuer < it.begin_item; ++i) {
+        last = i;
+      }
+      if (last == kNoItem) continue;
+      waits_.push_back({it.begin_item, {last, SimTime(), false, false, WaitCause::kDependency}});
+    }
+  }
 }
 
 }  // namespace foretrace

@@ -35,6 +35,7 @@ class RankCompiler {
  private:
   void CompileRecorded();
   void CompileAlgorithm1();
+  void StartStepsTogether();
   void CompileSymbolic();
 
   void AddTimeline(const CpuTimelinePoints& timeline, bool main);

@@ -58,8 +58,9 @@ class Explainer {
       event.binding = Ref(r, by);
     };
     if (previous == kNoItem) {
-      consider(rank.start + item.lead,
-               rank.start > SimTime() ? WaitCause::kStartSkew : WaitCause::kNone, kNoItem);
+      event.cause = rank.start > SimTime() && item.issuer == kNoItem ? WaitCause::kStartSkew
+                                                                     : WaitCause::kNone;
+      event.binding = Ref(r, kNoItem);
     } else {
       consider(schedule.end[previous] + item.lead, WaitCause::kProgramOrder, previous);
     }
@@ -124,9 +125,10 @@ void Explain(const TraceStore& store, const Program& program, const Schedule& sc
       }
       uint32_t previous = kNoItem;
       for (const uint32_t i : order) {
+        // Marks take no time: what follows one follows what came before it.
+        if (store.ranks()[r].kind(rank.items[i].node) == NodeKind::kAnnotation) continue;
         const NodeEvent event = explainer.Event(r, i, lane.unlimited ? kNoItem : previous);
         previous = i;
-        if (store.ranks()[r].kind(event.node.node) == NodeKind::kAnnotation) continue;
         for (EngineObserver* observer : observers) observer->OnNode(event);
       }
     }

@@ -14,8 +14,9 @@ namespace foretrace {
 namespace {
 
 constexpr int kSchema = 1;
-// Fewer samples of an op than this say less than the mean over all ops.
-constexpr int64_t kEnough = 5;
+// Ops that come once a step can hold much of its time (a data loader), so that even one sample of
+// an op says more than the mean over all ops.
+constexpr int64_t kEnough = 1;
 
 }  // namespace
 
