@@ -22,6 +22,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
+void AddCollectiveCommand(CLI::App& app, CommandContext& context);
 
 // Formats the examples that every command's help ends with.
 std::string Examples(std::initializer_list<const char*> lines);

@@ -8,6 +8,7 @@ std::vector<AddCommand> AllCommands() {
       AddConvertCommand,
       AddPredictCommand,
       AddValidateCommand,
+      AddCollectiveCommand,
   };
 }
 

@@ -18,8 +18,8 @@ absl::StatusOr<TransferHandle> FittedNetwork::Start(const TransferSpec& spec, Si
   return next_handle_++;
 }
 
-absl::StatusOr<std::optional<NetworkModel::Completion>> FittedNetwork::Next() {
-  if (running_.empty()) return std::nullopt;
+absl::StatusOr<std::optional<NetworkModel::Completion>> FittedNetwork::Next(SimTime limit) {
+  if (running_.empty() || running_.begin()->first > limit) return std::nullopt;
   const auto [time, handle] = *running_.begin();
   running_.erase(running_.begin());
   return Completion{time, handle};

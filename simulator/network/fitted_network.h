@@ -25,7 +25,7 @@ class FittedNetwork : public NetworkModel {
   bool contends() const override { return false; }
   absl::StatusOr<Estimate> IsolatedDuration(const TransferSpec& spec) override;
   absl::StatusOr<TransferHandle> Start(const TransferSpec& spec, SimTime start) override;
-  absl::StatusOr<std::optional<Completion>> Next() override;
+  absl::StatusOr<std::optional<Completion>> Next(SimTime limit) override;
 
  private:
   TransferPlanner planner_;

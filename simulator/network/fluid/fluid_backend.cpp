@@ -81,7 +81,7 @@ void FluidBackend::HandleEvents() {
 }
 
 bool FluidBackend::RunBatch() {
-  const double time = std::min(solver_.NextTime(), queue_.NextTime());
+  const double time = NextTime();
   if (time == FluidSolver::kNever) return false;
   now_ = time;
   completed_.clear();

@@ -35,11 +35,14 @@ absl::StatusOr<TransferHandle> FluidNetwork::Start(const TransferSpec& spec, Sim
   return next_handle_++;
 }
 
-absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next() {
+absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTime limit) {
   if (completed_.empty()) {
     if (runner_.running() == 0) return std::nullopt;
     while (!runner_.has_finished()) {
-      if (!backend_.RunBatch()) return Stalled(runner_);
+      const double next = backend_.NextTime();
+      if (next == FluidSolver::kNever) return Stalled(runner_);
+      if (limit != SimTime::Max() && SimTime::FromSeconds(next) > limit) return std::nullopt;
+      backend_.RunBatch();
     }
     for (const auto& finished : runner_.TakeFinished()) {
       completed_.push_back({SimTime::FromSeconds(finished.time), finished.transfer});

@@ -22,7 +22,7 @@ class FluidNetwork : public NetworkModel {
   bool contends() const override { return true; }
   absl::StatusOr<Estimate> IsolatedDuration(const TransferSpec& spec) override;
   absl::StatusOr<TransferHandle> Start(const TransferSpec& spec, SimTime start) override;
-  absl::StatusOr<std::optional<Completion>> Next() override;
+  absl::StatusOr<std::optional<Completion>> Next(SimTime limit) override;
 
   TransferPlanner& planner() { return planner_; }
   int64_t events() const { return backend_.events(); }

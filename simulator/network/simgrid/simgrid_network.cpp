@@ -1,6 +1,7 @@
 #include "simulator/network/simgrid/simgrid_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "simulator/base/error.h"
@@ -32,6 +33,10 @@ struct Reply {
   uint32_t handle;
 };
 constexpr uint32_t kStalled = 0xffffffffu;
+// The limit of kNext came before any completion.
+constexpr uint32_t kNothingYet = 0xfffffffeu;
+// Completions are rounded to picoseconds; one that rounds to the limit is within it.
+constexpr double kHalfPicosecond = 0.5e-12;
 
 absl::Status CheckSize(const Topology& topology) {
   if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
@@ -64,10 +69,15 @@ class Server {
   void AfterEvent() {
     while (!closed_ && runner_.has_finished()) {
       for (const auto& finished : runner_.TakeFinished()) {
-        const Reply reply{finished.time, finished.transfer};
-        if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
+        Answer({finished.time, finished.transfer});
       }
     }
+  }
+
+  // Replies to the kNext under way and takes commands up to the next one.
+  void Answer(const Reply& reply) {
+    ++answered_;
+    if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
   }
 
   // Handles commands until kNext; false: the pipe is closed.
@@ -75,7 +85,16 @@ class Server {
     for (;;) {
       Command command;
       if (!ReadAll(in_, &command, sizeof command)) return !(closed_ = true);
-      if (command == Command::kNext) return true;
+      if (command == Command::kNext) {
+        double limit = 0;
+        if (!ReadAll(in_, &limit, sizeof limit)) return !(closed_ = true);
+        if (std::isfinite(limit)) {
+          backend_.CallBackAt(limit + kHalfPicosecond, [this, number = answered_] {
+            if (answered_ == number) Answer({0, kNothingYet});
+          });
+        }
+        return true;
+      }
       if (!ReadStart()) return !(closed_ = true);
     }
   }
@@ -105,6 +124,7 @@ class Server {
   int in_;
   int out_;
   bool closed_ = false;
+  int64_t answered_ = 0;
 };
 
 // Reports the times of a flow set.
@@ -148,7 +168,7 @@ SimgridNetwork::~SimgridNetwork() {
 absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const auto alone, Create(topology_, options_));
   FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle, alone->Start(spec, SimTime()));
-  FORETRACE_ASSIGN_OR_RETURN(const auto completion, alone->Next());
+  FORETRACE_ASSIGN_OR_RETURN(const auto completion, alone->Next(SimTime::Max()));
   if (!completion || completion->transfer != handle) return WorkerLost();
   return Estimate{completion->time, EstimateSource::kAnalytic};
 }
@@ -173,11 +193,13 @@ absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, S
   return next_handle_++;
 }
 
-absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next() {
+absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(SimTime limit) {
   if (in_flight_ == 0) return std::nullopt;
   const Command command = Command::kNext;
+  const double limit_s = limit == SimTime::Max() ? INFINITY : limit.seconds();
   Reply reply;
   if (!WriteAll(to_worker_, &command, sizeof command) ||
+      !WriteAll(to_worker_, &limit_s, sizeof limit_s) ||
       !ReadAll(from_worker_, &reply, sizeof reply)) {
     return WorkerLost();
   }
@@ -185,6 +207,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next() {
     return absl::InternalError(
         fmt::format("the SimGrid simulation stalled with {} transfers in flight", in_flight_));
   }
+  if (reply.handle == kNothingYet) return std::nullopt;
   --in_flight_;
   return Completion{SimTime::FromSeconds(reply.time), reply.handle};
 }
