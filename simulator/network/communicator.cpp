@@ -86,6 +86,12 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   }
   const double drain = loads.DrainTime();
   c.ring_bandwidth = drain > 0 ? 1 / drain : 0;
+  c.tree_bandwidth = c.ring_bandwidth;
+  if (const int32_t chains = MeshChains(topology, c.devices); chains > 0) {
+    const PlatformSpec& spec = topology.spec();
+    c.tree_bandwidth =
+        chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();
+  }
 }
 
 }  // namespace

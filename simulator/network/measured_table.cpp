@@ -44,6 +44,7 @@ class Reader {
       FORETRACE_RETURN_IF_ERROR(columns_.empty() ? ReadHeader(line) : ReadRow(line));
     }
     if (columns_.empty()) return InvalidInput("{}: no header line", file_);
+    if (rows_.empty()) rows_ = std::move(in_place_);
     if (rows_.empty()) return InvalidInput("{}: no rows of kind collective", file_);
     return rows_;
   }
@@ -92,7 +93,7 @@ class Reader {
     if (row.bytes <= 0 || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
       return InvalidInput("{}:{}: needs bytes > 0, and ranks that divide over nodes", file_, line_);
     }
-    if (!in_place) rows_.push_back(row);
+    (in_place ? in_place_ : rows_).push_back(row);
     return absl::OkStatus();
   }
 
@@ -100,6 +101,7 @@ class Reader {
   int64_t line_ = 0;
   std::map<std::string, size_t, std::less<>> columns_;
   std::vector<MeasuredCollective> rows_;
+  std::vector<MeasuredCollective> in_place_;
 };
 
 }  // namespace

@@ -19,8 +19,8 @@ struct MeasuredCollective {
   double time_us = 0;
 };
 
-// Rows of other kinds and of operations that are not collectives are skipped; in-place rows too,
-// where the table holds both. Errors name file and line.
+// Rows of other kinds and of operations that are not collectives are skipped; in-place rows
+// too, unless the table holds no others. Errors name file and line.
 absl::StatusOr<std::vector<MeasuredCollective>> ReadMeasuredCollectives(const std::string& file);
 
 }  // namespace foretrace

@@ -91,12 +91,12 @@ void TransferPlanner::ConsiderTree(const Job& job, Choice& best) const {
     candidate.cost = TreeCost(protocol, topology_.spec().library.generation, c.nodes);
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     // A chain inside a node, a binary tree over nodes, there and back; every port carries the data
-    // twice.
+    // twice (NCCL's tuner: algorithm bandwidth is half of the trees' bus bandwidth).
     const double latency =
         2 * ((c.ranks_per_node - 1) * c.ring_latency_intra * candidate.cost.intra_latency +
              CeilLog2(c.nodes) * c.ring_latency_inter * candidate.cost.inter_latency);
     const double bandwidth =
-        std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth) / 2;
+        std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth) / 2;
     Consider(job, candidate, candidate.cost.launch + latency + bytes / bandwidth, best);
   }
 }

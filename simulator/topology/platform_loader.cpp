@@ -300,7 +300,7 @@ absl::StatusOr<PlatformSpec> LoadPlatform(const std::string& file) {
 }
 
 absl::StatusOr<PlatformSpec> ParsePlatform(const std::string& text, const std::string& name) {
-  return Load(ParseYaml(text, name), name);
+  return Load(ParseYamlText(text, name), name);
 }
 
 }  // namespace foretrace

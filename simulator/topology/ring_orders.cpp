@@ -8,25 +8,28 @@ namespace {
 
 using Orders = std::vector<std::vector<int32_t>>;
 
-// Packs Hamiltonian cycles into a multigraph of at most kMaxMembers vertices by backtracking.
+// Packs Hamiltonian cycles, or paths, into a multigraph of at most kMaxMembers vertices by backtracking.
 class CyclePacker {
  public:
   static constexpr size_t kMaxMembers = 8;
 
-  CyclePacker(const Topology& topology, std::span<const DeviceId> devices) : n_(devices.size()) {
+  CyclePacker(const Topology& topology, std::span<const DeviceId> devices, bool closed)
+      : n_(devices.size()), closed_(closed) {
     const int32_t per_node = topology.spec().node.devices;
     for (size_t a = 0; a < n_; ++a) {
       for (size_t b = 0; b < n_; ++b) {
         links_[a][b] = a == b ? 0 : topology.MeshLinks(devices[a] % per_node, devices[b] % per_node);
       }
     }
-    std::vector<int32_t> path{0};
-    Enumerate(path, 1u);
+    for (size_t start = 0; start < (closed_ ? 1 : n_); ++start) {
+      std::vector<int32_t> path{static_cast<int32_t>(start)};
+      Enumerate(path, 1u << start);
+    }
     int32_t degree = 1 << 20;
     for (size_t a = 0; a < n_; ++a) {
       degree = std::min(degree, std::accumulate(links_[a], links_[a] + n_, 0));
     }
-    limit_ = static_cast<size_t>(n_ == 2 ? degree : degree / 2);
+    limit_ = static_cast<size_t>(n_ == 2 || !closed_ ? degree : degree / 2);
   }
 
   Orders Pack() {
@@ -46,11 +49,15 @@ class CyclePacker {
   void Enumerate(std::vector<int32_t>& path, uint32_t used) {
     const auto last = static_cast<size_t>(path.back());
     if (path.size() == n_) {
+      if (!closed_) {
+        if (path.front() < path.back()) cycles_.push_back(path);
+        return;
+      }
       // Each cycle once: of its two directions, the one with the smaller second vertex.
       if (links_[last][0] > 0 && (n_ == 2 || path[1] < path.back())) cycles_.push_back(path);
       return;
     }
-    for (size_t next = 1; next < n_; ++next) {
+    for (size_t next = 0; next < n_; ++next) {
       if ((used >> next & 1u) != 0 || links_[last][next] == 0) continue;
       path.push_back(static_cast<int32_t>(next));
       Enumerate(path, used | 1u << next);
@@ -61,7 +68,7 @@ class CyclePacker {
   // Takes the links of a cycle (sign -1) or gives them back (+1); false: not enough links, nothing
   // taken.
   bool Take(const std::vector<int32_t>& cycle) {
-    for (size_t i = 0; i < (n_ == 2 ? 1 : n_); ++i) {
+    for (size_t i = 0; i < Edges(); ++i) {
       if (!Change(cycle, i, -1)) {
         for (size_t k = 0; k <= i; ++k) Change(cycle, k, 1);
         return false;
@@ -70,8 +77,9 @@ class CyclePacker {
     return true;
   }
   void Give(const std::vector<int32_t>& cycle) {
-    for (size_t i = 0; i < (n_ == 2 ? 1 : n_); ++i) Change(cycle, i, 1);
+    for (size_t i = 0; i < Edges(); ++i) Change(cycle, i, 1);
   }
+  size_t Edges() const { return n_ == 2 ? 1 : closed_ ? n_ : n_ - 1; }
   bool Change(const std::vector<int32_t>& cycle, size_t i, int32_t by) {
     const auto a = static_cast<size_t>(cycle[i]);
     const auto b = static_cast<size_t>(cycle[(i + 1) % n_]);
@@ -94,6 +102,7 @@ class CyclePacker {
   }
 
   size_t n_;
+  bool closed_;
   int32_t links_[kMaxMembers][kMaxMembers] = {};
   Orders cycles_;
   std::vector<size_t> best_;
@@ -122,7 +131,7 @@ std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
   }
   if (groups.size() == 1 && node.interconnect == InterconnectKind::kMesh && devices.size() >= 2 &&
       devices.size() <= CyclePacker::kMaxMembers) {
-    Orders orders = CyclePacker(topology, devices).Pack();
+    Orders orders = CyclePacker(topology, devices, true).Pack();
     if (!orders.empty()) return orders;
   }
   if (groups.size() < 2 || node.nics < 2) return {order};
@@ -145,6 +154,20 @@ std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
     }
   }
   return orders;
+}
+
+int32_t MeshChains(const Topology& topology, std::span<const DeviceId> devices) {
+  const size_t n = devices.size();
+  if (topology.spec().node.interconnect != InterconnectKind::kMesh || n < 3 ||
+      n > CyclePacker::kMaxMembers) {
+    return 0;
+  }
+  for (DeviceId device : devices) {
+    if (topology.node_of(device) != topology.node_of(devices[0])) return 0;
+  }
+  if (!CyclePacker(topology, devices, true).Pack().empty()) return 0;
+  // Pack lists a path and its reverse.
+  return static_cast<int32_t>(CyclePacker(topology, devices, false).Pack().size() / 2);
 }
 
 }  // namespace foretrace

@@ -172,7 +172,7 @@ size_t YamlReader::Choice(std::string_view key, std::span<const std::string_view
   return static_cast<size_t>(found - names.begin());
 }
 
-absl::StatusOr<YamlReader> ParseYaml(const std::string& text, const std::string& file) {
+absl::StatusOr<YamlReader> ParseYamlText(const std::string& text, const std::string& file) {
   auto sink = std::make_shared<YamlSink>();
   sink->file = file;
   try {
@@ -195,7 +195,7 @@ absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file) {
     }
   }
   if (in.bad()) return InvalidInput("{}: cannot be read", file);
-  return ParseYaml(text, file);
+  return ParseYamlText(text, file);
 }
 
 }  // namespace foretrace

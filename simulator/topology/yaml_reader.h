@@ -64,6 +64,6 @@ class YamlReader {
 
 // Reads and parses a file; at most 16 MiB. yaml-cpp's exceptions become errors here.
 absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file);
-absl::StatusOr<YamlReader> ParseYaml(const std::string& text, const std::string& file);
+absl::StatusOr<YamlReader> ParseYamlText(const std::string& text, const std::string& file);
 
 }  // namespace foretrace

@@ -122,8 +122,8 @@ TEST(FluidAgainstSimgrid, ContendingCollectivesEndAtTheSameTime) {
     std::vector<SimTime> a(static_cast<size_t>(transfers));
     std::vector<SimTime> b(static_cast<size_t>(transfers));
     for (int i = 0; i < transfers; ++i) {
-      const auto x = fluid.Next();
-      const auto y = (*simgrid)->Next();
+      const auto x = fluid.Next(SimTime::Max());
+      const auto y = (*simgrid)->Next(SimTime::Max());
       RC_ASSERT(x.ok() && y.ok() && x->has_value() && y->has_value());
       a[(*x)->transfer] = (*x)->time;
       b[(*y)->transfer] = (*y)->time;
@@ -132,8 +132,8 @@ TEST(FluidAgainstSimgrid, ContendingCollectivesEndAtTheSameTime) {
       const double tolerance = 1 + 1e-9 * static_cast<double>(b[i].ps());
       RC_ASSERT(std::abs(static_cast<double>(a[i].ps() - b[i].ps())) <= tolerance);
     }
-    RC_ASSERT(!(*fluid.Next()).has_value());
-    RC_ASSERT(!(*(*simgrid)->Next()).has_value());
+    RC_ASSERT(!(*fluid.Next(SimTime::Max())).has_value());
+    RC_ASSERT(!(*(*simgrid)->Next(SimTime::Max())).has_value());
   }));
 }
 

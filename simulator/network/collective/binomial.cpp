@@ -26,7 +26,7 @@ class Binomial : public CollectiveSchedule {
   }
   int64_t flows() const override { return n_ - 1; }
   // Broadcast and scatter: exact, by walking the tree. Reduce and gather: exact for powers of two,
-  // else an upper bound.
+  // else an estimate within a factor of two, since subtrees of different depth overlap.
   double ClosedForm(const AlphaBeta& net) const override {
     if (TowardsRoot()) {
       double total = 0;

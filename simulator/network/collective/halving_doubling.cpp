@@ -36,7 +36,8 @@ class HalvingDoubling : public CollectiveSchedule {
     if (Unfolds(step)) return rank >= power_ ? 1 : 0;
     return rank < power_ ? 1 : 0;
   }
-  // Exact for powers of two; a surplus adds at most one full transfer before and after.
+  // Exact for powers of two. Else an estimate, within a factor of two: partners of a rank that is
+  // still folding start to send to it, which halves the rate of both.
   double ClosedForm(const AlphaBeta& net) const override {
     const int32_t passes = op_ == CollectiveOp::kAllReduce ? 2 : 1;
     const double core = passes * (log_ * net.alpha +

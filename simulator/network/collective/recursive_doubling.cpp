@@ -33,7 +33,8 @@ class RecursiveDoubling : public CollectiveSchedule {
     if (surplus_ > 0 && step == steps_ - 1) return rank >= power_ ? 1 : 0;
     return rank < power_ ? 1 : 0;
   }
-  // Exact for powers of two, else an upper bound.
+  // Exact for powers of two. Else an estimate, within a factor of two: partners of a rank that is
+  // still folding start to send to it, which halves the rate of both.
   double ClosedForm(const AlphaBeta& net) const override {
     return steps_ * (net.alpha + bytes_ / net.bandwidth);
   }

@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algor
                                                                  const CollectiveRequest& r) {
   if (absl::Status status = Check(algorithm, r); !status.ok()) return status;
   const CollectiveOp op = r.op;
+  if (r.point_to_point) return MakeDirect(r);
   if (op == CollectiveOp::kBarrier) return MakeDissemination(r);
   switch (algorithm) {
     case Algorithm::kRing:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,8 +21,8 @@ class FluidBackend : public FlowBackend {
   void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
               uint32_t token) override;
   void CallAt(double time, uint32_t token) override;
-  // When the next thing happens; FluidSolver::kNever: nothing will.
-  double NextTime();
+  // When RunBatch will act next; kNever of the solver: not at all.
+  double NextTime() { return std::min(solver_.NextTime(), queue_.NextTime()); }
   // Advances to the next time at which something happens and reports it; false: nothing will.
   bool RunBatch();
   size_t active_flows() const { return solver_.active_flows(); }

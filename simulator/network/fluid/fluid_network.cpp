@@ -40,10 +40,9 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
     if (runner_.running() == 0) return std::nullopt;
     while (!runner_.has_finished()) {
       const double next = backend_.NextTime();
-      if (limit != SimTime::Max() && next != FluidSolver::kNever && next > limit.seconds()) {
-        return std::nullopt;
-      }
-      if (!backend_.RunBatch()) return Stalled(runner_);
+      if (next == FluidSolver::kNever) return Stalled(runner_);
+      if (limit != SimTime::Max() && SimTime::FromSeconds(next) > limit) return std::nullopt;
+      backend_.RunBatch();
     }
     for (const auto& finished : runner_.TakeFinished()) {
       completed_.push_back({SimTime::FromSeconds(finished.time), finished.transfer});
@@ -52,7 +51,6 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
       return a.transfer < b.transfer;
     });
   }
-  if (completed_.front().time > limit) return std::nullopt;
   const Completion first = completed_.front();
   completed_.pop_front();
   return first;

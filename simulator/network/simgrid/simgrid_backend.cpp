@@ -106,6 +106,10 @@ void SimgridBackend::CallAt(double time, uint32_t token) {
   });
 }
 
+void SimgridBackend::CallBackAt(double time, std::function<void()> call) {
+  simgrid::kernel::timer::Timer::set(std::max(time, now()), std::move(call));
+}
+
 void SimgridBackend::OnCompletion(const sg::Activity& activity) {
   const auto found = pending_.find(&activity);
   if (found == pending_.end()) return;

@@ -21,6 +21,8 @@ class SimgridBackend : public FlowBackend {
   void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
               uint32_t token) override;
   void CallAt(double time, uint32_t token) override;
+  // `time` may not lie before now(); not reported to the sink.
+  void CallBackAt(double time, std::function<void()> call);
   // Runs until nothing is left to happen. `after_event` is called after every report to the sink.
   void Run(std::function<void()> after_event);
 

@@ -1,8 +1,8 @@
 #include "simulator/network/simgrid/simgrid_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -33,23 +33,10 @@ struct Reply {
   uint32_t handle;
 };
 constexpr uint32_t kStalled = 0xffffffffu;
-// Nothing completed up to the limit.
-constexpr uint32_t kNothing = 0xfffffffeu;
-constexpr uint32_t kLimitToken = 0xfffffffdu;
-
-// Passes events on, except the timers that stop a run at its limit.
-class LimitSink : public FlowSink {
- public:
-  explicit LimitSink(FlowSink& sink) : sink_(sink) {}
-  void OnDrained(uint32_t token) override { sink_.OnDrained(token); }
-  void OnDelivered(uint32_t token) override { sink_.OnDelivered(token); }
-  void OnTimer(uint32_t token) override {
-    if (token != kLimitToken) sink_.OnTimer(token);
-  }
-
- private:
-  FlowSink& sink_;
-};
+// The limit of kNext came before any completion.
+constexpr uint32_t kNothingYet = 0xfffffffeu;
+// Completions are rounded to picoseconds; one that rounds to the limit is within it.
+constexpr double kHalfPicosecond = 0.5e-12;
 
 absl::Status CheckSize(const Topology& topology) {
   if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
@@ -65,8 +52,7 @@ absl::Status WorkerLost() {
 class Server {
  public:
   Server(const Topology& topology, NetworkOptions options, int in, int out)
-      : planner_(topology, options), sink_(runner_), backend_(topology, sink_), in_(in),
-        out_(out) {
+      : planner_(topology, options), backend_(topology, runner_), in_(in), out_(out) {
     runner_.set_backend(&backend_);
   }
 
@@ -83,14 +69,15 @@ class Server {
   void AfterEvent() {
     while (!closed_ && runner_.has_finished()) {
       for (const auto& finished : runner_.TakeFinished()) {
-        const Reply reply{finished.time, finished.transfer};
-        if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
+        Answer({finished.time, finished.transfer});
       }
     }
-    while (!closed_ && !runner_.has_finished() && backend_.now() >= limit_) {
-      const Reply nothing{backend_.now(), kNothing};
-      if (!WriteAll(out_, &nothing, sizeof nothing) || !WaitForNext()) std::_Exit(0);
-    }
+  }
+
+  // Replies to the kNext under way and takes commands up to the next one.
+  void Answer(const Reply& reply) {
+    ++answered_;
+    if (!WriteAll(out_, &reply, sizeof reply) || !WaitForNext()) std::_Exit(0);
   }
 
   // Handles commands until kNext; false: the pipe is closed.
@@ -99,8 +86,13 @@ class Server {
       Command command;
       if (!ReadAll(in_, &command, sizeof command)) return !(closed_ = true);
       if (command == Command::kNext) {
-        if (!ReadAll(in_, &limit_, sizeof limit_)) return !(closed_ = true);
-        if (limit_ < kNoLimit && limit_ > backend_.now()) backend_.CallAt(limit_, kLimitToken);
+        double limit = 0;
+        if (!ReadAll(in_, &limit, sizeof limit)) return !(closed_ = true);
+        if (std::isfinite(limit)) {
+          backend_.CallBackAt(limit + kHalfPicosecond, [this, number = answered_] {
+            if (answered_ == number) Answer({0, kNothingYet});
+          });
+        }
         return true;
       }
       if (!ReadStart()) return !(closed_ = true);
@@ -126,16 +118,13 @@ class Server {
     return true;
   }
 
-  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-
   TransferPlanner planner_;
   ScheduleRunner runner_;
-  LimitSink sink_;
   SimgridBackend backend_;
-  double limit_ = kNoLimit;
   int in_;
   int out_;
   bool closed_ = false;
+  int64_t answered_ = 0;
 };
 
 // Reports the times of a flow set.
@@ -207,11 +196,10 @@ absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, S
 absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(SimTime limit) {
   if (in_flight_ == 0) return std::nullopt;
   const Command command = Command::kNext;
-  const double limit_seconds =
-      limit == SimTime::Max() ? std::numeric_limits<double>::infinity() : limit.seconds();
+  const double limit_s = limit == SimTime::Max() ? INFINITY : limit.seconds();
   Reply reply;
   if (!WriteAll(to_worker_, &command, sizeof command) ||
-      !WriteAll(to_worker_, &limit_seconds, sizeof limit_seconds) ||
+      !WriteAll(to_worker_, &limit_s, sizeof limit_s) ||
       !ReadAll(from_worker_, &reply, sizeof reply)) {
     return WorkerLost();
   }
@@ -219,7 +207,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(Sim
     return absl::InternalError(
         fmt::format("the SimGrid simulation stalled with {} transfers in flight", in_flight_));
   }
-  if (reply.handle == kNothing) return std::nullopt;
+  if (reply.handle == kNothingYet) return std::nullopt;
   --in_flight_;
   return Completion{SimTime::FromSeconds(reply.time), reply.handle};
 }

@@ -100,9 +100,10 @@ TEST(FluidSolver, HandComputedTimes) {
   EXPECT_DOUBLE_EQ(solver.NextTime(), 7);
   solver.AdvanceTo(solver.NextTime(), completed);
   EXPECT_EQ(completed, std::vector<uint32_t>{second});
-  EXPECT_DOUBLE_EQ(solver.NextTime(), 12.5);
   completed.clear();
-  solver.AdvanceTo(solver.NextTime(), completed);
+  // NextTime may name a time that has been overtaken; nothing completes there.
+  while (completed.empty()) solver.AdvanceTo(solver.NextTime(), completed);
+  EXPECT_DOUBLE_EQ(solver.now(), 12.5);
   EXPECT_EQ(completed, std::vector<uint32_t>{first});
   EXPECT_EQ(solver.NextTime(), FluidSolver::kNever);
 }

@@ -1,0 +1,184 @@
+// The contract of the network tiers, and what they refuse.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "simulator/network/collective_table.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Two nodes of two devices; one 10 GB/s NIC per node, 1 us per hop, two hops between nodes.
+Topology TwoNodes() {
+  const auto spec = ParsePlatform(
+      "name: two\nlinks:\n  n: {class: network, bandwidth_GBps: 10, latency_us: 1, source: t}\n"
+      "  l: {class: nvlink, bandwidth_GBps: 100, latency_us: 0, source: t}\n"
+      "node: {devices: 2, interconnect: {kind: switch, link: l}, nics: {count: 1}}\nnodes: 2\n"
+      "fabric: {kind: switch, link: n}\n",
+      "two.yaml");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *Topology::Create(*spec);
+}
+
+TransferSpec Send(int32_t from, int32_t to, int64_t bytes) {
+  TransferSpec spec;
+  spec.point_to_point = true;
+  spec.members = {from, to};
+  spec.bytes = Bytes(bytes);
+  return spec;
+}
+
+// 10 MB alone take 1,000 us + 2 us. Two such sends over one NIC from time 0 and 500 us: the first
+// has 5 MB left when the second comes; at half rate that takes until 1,500 us, then the second has
+// 5 MB left: 2,000 us.
+TEST(FluidNetwork, SendsThroughOneNicContend) {
+  const Topology topology = TwoNodes();
+  FluidNetwork network(topology, {});
+  EXPECT_EQ(network.IsolatedDuration(Send(0, 2, 10000000))->time, SimTime::FromUs(1002));
+  const auto a = network.Start(Send(0, 2, 10000000), SimTime());
+  const auto b = network.Start(Send(1, 3, 10000000), SimTime::FromUs(500));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_FALSE(network.Next(SimTime::FromUs(1501))->has_value());
+  const auto first = network.Next(SimTime::FromUs(1502));
+  ASSERT_TRUE(first.ok() && first->has_value());
+  EXPECT_EQ((*first)->transfer, *a);
+  EXPECT_EQ((*first)->time, SimTime::FromUs(1502));
+  const auto second = network.Next(SimTime::Max());
+  ASSERT_TRUE(second.ok() && second->has_value());
+  EXPECT_EQ((*second)->time, SimTime::FromUs(2002));
+  EXPECT_FALSE(network.Next(SimTime::Max())->has_value());
+}
+
+TEST(FluidNetwork, OppositeDirectionsDoNotContend) {
+  const Topology topology = TwoNodes();
+  FluidNetwork network(topology, {});
+  ASSERT_TRUE(network.Start(Send(0, 2, 10000000), SimTime()).ok());
+  ASSERT_TRUE(network.Start(Send(2, 0, 10000000), SimTime()).ok());
+  for (TransferHandle i : {0u, 1u}) {
+    const auto done = network.Next(SimTime::Max());
+    ASSERT_TRUE(done.ok() && done->has_value());
+    EXPECT_EQ((*done)->time, SimTime::FromUs(1002));
+    EXPECT_EQ((*done)->transfer, i);  // equal times: in order of handles
+  }
+}
+
+TEST(FittedNetwork, DoesNotContendAndPrefersMeasurements) {
+  const Topology topology = TwoNodes();
+  FittedNetwork closed(topology, {}, nullptr);
+  ASSERT_TRUE(closed.Start(Send(0, 2, 10000000), SimTime()).ok());
+  ASSERT_TRUE(closed.Start(Send(1, 3, 10000000), SimTime()).ok());
+  EXPECT_EQ((*closed.Next(SimTime::Max()))->time, SimTime::FromUs(1002));
+  EXPECT_EQ((*closed.Next(SimTime::Max()))->time, SimTime::FromUs(1002));
+  FittedNetwork measured(topology, {}, [](const TransferSpec&) {
+    return Estimate{SimTime::FromUs(7), EstimateSource::kCalibrated};
+  });
+  EXPECT_EQ(measured.IsolatedDuration(Send(0, 2, 1))->time, SimTime::FromUs(7));
+}
+
+// One rank alone has nothing to move; zero bytes take the route's latency.
+TEST(NetworkModels, DegenerateTransfers) {
+  const Topology topology = TwoNodes();
+  for (const bool fluid : {false, true}) {
+    auto network = *MakeNetwork(fluid ? NetworkTier::kFluid : NetworkTier::kFitted, topology, {});
+    TransferSpec alone;
+    alone.op = CollectiveOp::kAllReduce;
+    alone.members = {3};
+    alone.bytes = Bytes(1 << 20);
+    EXPECT_EQ(network->IsolatedDuration(alone)->time, SimTime());
+    EXPECT_EQ(network->IsolatedDuration(Send(0, 2, 0))->time, SimTime::FromUs(2));
+  }
+}
+
+TEST(NetworkModels, RefuseBadTransfers) {
+  const Topology topology = TwoNodes();
+  TransferSpec spec;
+  spec.op = CollectiveOp::kAllReduce;
+  spec.members = {0, 1};
+  spec.bytes = Bytes(8);
+  const auto message = [&](const TransferSpec& bad) {
+    FluidNetwork network(topology, {});
+    FittedNetwork fitted(topology, {}, nullptr);
+    const auto a = network.Start(bad, SimTime());
+    const auto b = fitted.IsolatedDuration(bad);
+    EXPECT_FALSE(a.ok());
+    EXPECT_FALSE(b.ok());
+    return std::string(a.status().message());
+  };
+  TransferSpec bad = spec;
+  bad.members = {0, 4};
+  EXPECT_THAT(message(bad), HasSubstr("rank 4 has no device: platform 'two' (two.yaml) places 4"));
+  bad.members = {1, 1};
+  EXPECT_THAT(message(bad), HasSubstr("rank 1 is twice"));
+  bad.members = {};
+  EXPECT_THAT(message(bad), HasSubstr("without members"));
+  bad = spec;
+  bad.bytes = Bytes(-1);
+  EXPECT_THAT(message(bad), HasSubstr("negative size"));
+  bad = spec;
+  bad.op = CollectiveOp::kUnknown;
+  EXPECT_THAT(message(bad), HasSubstr("not known"));
+  bad = Send(0, 1, 8);
+  bad.members = {0};
+  EXPECT_THAT(message(bad), HasSubstr("exactly a sender and a receiver"));
+}
+
+TEST(CollectiveTable, BusBandwidthAndSizes) {
+  EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllReduce, 8), 1.75);
+  EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllToAll, 4), 0.75);
+  EXPECT_EQ(*ParseSize("4096"), 4096);
+  EXPECT_EQ(*ParseSize("32M"), 32 << 20);
+  EXPECT_EQ(*ParseSize("2GiB"), int64_t{2} << 30);
+  for (const char* bad : {"", "M", "-1", "1.5M", "4X", "99999999999G"}) {
+    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+  }
+  const Topology topology = TwoNodes();
+  CollectiveQuery query;
+  query.members = {0, 1};
+  query.first_bytes = 1 << 20;
+  query.last_bytes = 4 << 20;
+  const auto rows = CollectiveTable(topology, query);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->size(), 3u);
+  // Two ranks at 100 GB/s without latency: the whole buffer once each way.
+  EXPECT_NEAR((*rows)[2].time_us, (4 << 20) / 100e3, 1e-9);
+  EXPECT_NEAR((*rows)[2].busbw_GBps, 100, 1e-9);
+  EXPECT_EQ((*rows)[2].flows, 4);
+  EXPECT_THAT(CollectiveTableJson(*rows), HasSubstr("\"algorithm\":\"ring\""));
+}
+
+// What NCCL does on one NVSwitch node: low-latency protocols for small messages, Simple for large.
+TEST(TransferPlanner, ChoosesProtocolBySize) {
+  const auto spec = LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-a100.yaml");
+  ASSERT_TRUE(spec.ok());
+  const auto topology = Topology::Create(*spec);
+  ASSERT_TRUE(topology.ok());
+  TransferPlanner planner(*topology, {});
+  TransferSpec transfer;
+  transfer.op = CollectiveOp::kAllReduce;
+  transfer.members = {0, 1, 2, 3, 4, 5, 6, 7};
+  transfer.bytes = Bytes(8 << 10);
+  EXPECT_EQ(planner.Choose(transfer)->protocol, Protocol::kLL);
+  transfer.bytes = Bytes(1 << 30);
+  const auto large = planner.Choose(transfer);
+  EXPECT_EQ(large->protocol, Protocol::kSimple);
+  EXPECT_EQ(large->algorithm, Algorithm::kRing);
+  // Times never fall as sizes grow.
+  double last = 0;
+  for (int64_t bytes = 8; bytes < (int64_t{1} << 33); bytes *= 2) {
+    transfer.bytes = Bytes(bytes);
+    const double seconds = planner.Choose(transfer)->seconds;
+    EXPECT_GT(seconds, last);
+    last = seconds;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
