@@ -121,7 +121,9 @@ class Walker {
       return {event.end_binding, true};
     }
     const bool device = IsDeviceKind(Kind(at));
-    if (binding == nullptr || binding->end <= event.start) {
+    // What begins only later than the cursor cannot have held this node up to it: a blocking copy's
+    // call is entered here from the copy that it issued itself.
+    if (binding == nullptr || binding->end <= event.start || binding->start >= cursor_) {
       Take(event.start, at, event, device ? PathActivity::kCompute : PathActivity::kCpu);
       return {at, false};
     }
