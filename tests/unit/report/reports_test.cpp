@@ -174,6 +174,19 @@ TEST(CriticalPath, PassesThroughACallThatWaitsForWhatItIssued) {
   EXPECT_EQ(Part(path, PathActivity::kCpu), Us(15));  // [0,12), [57,60)
 }
 
+// As CrossesRanksAtTheLastArrival, but rank 1 begins its iteration at 3, within its launch.
+TEST(CriticalPath, DoesNotFollowAnotherRankBeforeItsIteration) {
+  Scenario s = MakeScenario();
+  s.windows[1].predicted_start = Us(3);
+  const CriticalPath path = ComputeCriticalPath(*s.table, Classifier(*s.store), s.windows);
+  EXPECT_EQ(path.end_rank, 0u);
+  EXPECT_EQ(path.total, Us(60));
+  EXPECT_EQ(Part(path, PathActivity::kStartSkew), Us(3));
+  EXPECT_EQ(Part(path, PathActivity::kCpu), Us(4));  // [3,4), [57,60)
+  EXPECT_EQ(path.runs[0].kind, PathRunKind::kStartSkew);
+  EXPECT_EQ(path.runs[0].rank, 1u);
+}
+
 TEST(CriticalPath, AnOpenChainIsUnexplained) {
   Scenario s = MakeScenario();
   EventTable table(*s.store);  // nothing was told
