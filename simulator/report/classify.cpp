@@ -197,7 +197,8 @@ OpClass ClassifyOpName(std::string_view name, NodeKind kind) {
   return result;
 }
 
-Classifier::Classifier(const TraceStore& store) : store_(store) {
+Classifier::Classifier(const TraceStore& store)
+    : store_(store), record_param_comms_(store.strings().Find("record_param_comms")) {
   const size_t names = store.strings().size();
   kernel_class_.resize(names);
   // Per name, as op and as annotation; 0xff: not yet looked at (an impossible value: its collective
@@ -243,11 +244,15 @@ NodeIndex Classifier::FrameworkOp(RankIndex rank_index, NodeIndex node) const {
   const NodeIndex launcher = rank.launcher(node);
   NodeIndex op = rank.parent(launcher.valid() ? launcher : node);
   // Bounded: nesting is finite in a valid store, and a corrupt one must not hang a report.
+  NodeIndex bookkeeping;
   for (int depth = 0; depth < 1000 && op.valid(); ++depth) {
-    if (rank.kind(op) == NodeKind::kCpuOp) return op;
+    if (rank.kind(op) == NodeKind::kCpuOp) {
+      if (rank.name(op) != record_param_comms_) return op;
+      bookkeeping = op;
+    }
     op = rank.parent(op);
   }
-  return NodeIndex();
+  return bookkeeping;
 }
 
 WorkGroup Classifier::Group(RankIndex rank_index, NodeIndex node) const {

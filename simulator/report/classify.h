@@ -62,12 +62,14 @@ class Classifier {
   // The node must be device work.
   WorkGroup Group(RankIndex rank, NodeIndex node) const;
   // The innermost framework op that issued a device node or encloses a CPU node; invalid when none.
+  // PyTorch's bookkeeping op "record_param_comms" stands for the op around it, where there is one.
   NodeIndex FrameworkOp(RankIndex rank, NodeIndex node) const;
 
  private:
   const TraceStore& store_;
   std::vector<KernelClass> kernel_class_;       // by StringId
   std::vector<std::vector<uint8_t>> op_flags_;  // by rank, node
+  StringId record_param_comms_;                 // invalid: not in the traces
 };
 
 }  // namespace foretrace

@@ -33,8 +33,12 @@ PathActivity GapActivity(WaitCause cause, bool on_cpu) {
 // Builds the segments backwards in time: each Take moves the cursor to an earlier instant.
 class Walker {
  public:
-  Walker(const EventTable& table, RankIndex rank, const IterationWindow& window)
-      : table_(table), window_(window), rank_(rank), cursor_(window.predicted_end) {}
+  Walker(const EventTable& table, RankIndex rank, std::span<const IterationWindow> windows)
+      : table_(table),
+        windows_(windows),
+        window_(windows[rank]),
+        rank_(rank),
+        cursor_(window_.predicted_end) {}
 
   std::vector<PathSegment> Walk() {
     NodeRef at = LastNode();
@@ -42,6 +46,10 @@ class Walker {
     while (cursor_ > window_.predicted_start) {
       const ExecutedNode* event = table_.Find(at);
       if (event == nullptr) break;
+      if (cursor_ <= RankStart(at.rank)) {
+        Add(window_.predicted_start, at, *event, PathActivity::kStartSkew);
+        break;
+      }
       if (cursor_ <= event->start) from_end = false;
       // A chain that comes back without progress names no cause.
       if (!Visit(at, from_end)) break;
@@ -93,9 +101,16 @@ class Walker {
     return visited_.insert({ref.rank, uint64_t{ref.node.value} << 1 | (from_end ? 1 : 0)}).second;
   }
 
-  // Gives the time from `until` to the cursor to `activity`.
+  // Where the path may go on this rank.
+  SimTime RankStart(RankIndex rank) const {
+    return std::max(window_.predicted_start, windows_[rank].predicted_start);
+  }
+
+  // Gives the time from `until` to the cursor to `activity`, as far as it is in the iteration.
   void Take(SimTime until, NodeRef ref, const ExecutedNode& event, PathActivity activity) {
-    until = std::max(until, window_.predicted_start);
+    Add(std::max(until, RankStart(ref.rank)), ref, event, activity);
+  }
+  void Add(SimTime until, NodeRef ref, const ExecutedNode& event, PathActivity activity) {
     if (until >= cursor_) return;
     segments_.push_back(
         {until, cursor_, ref.rank, LaneIndex(event.lane), ref.node, activity, event.source});
@@ -121,7 +136,9 @@ class Walker {
       return {event.end_binding, true};
     }
     const bool device = IsDeviceKind(Kind(at));
-    if (binding == nullptr || binding->end <= event.start) {
+    // What begins only later than the cursor cannot have held this node up to it: a blocking copy's
+    // call is entered here from the copy that it issued itself.
+    if (binding == nullptr || binding->end <= event.start || binding->start >= cursor_) {
       Take(event.start, at, event, device ? PathActivity::kCompute : PathActivity::kCpu);
       return {at, false};
     }
@@ -137,7 +154,7 @@ class Walker {
       // The first of its lane: a CPU thread has been at its ops since the window's start.
       const bool explained = on_cpu || event.cause == WaitCause::kStartSkew;
       Take(window_.predicted_start, at, event, explained ? gap : PathActivity::kUnexplained);
-      return {NodeRef(), false};
+      return {at, false};  // what is left is before this rank's iteration
     }
     if (event.cause == WaitCause::kLaunch) {
       // The latency counts from the begin of the launch call, which may itself end later: a blocking
@@ -150,6 +167,7 @@ class Walker {
   }
 
   const EventTable& table_;
+  std::span<const IterationWindow> windows_;
   const IterationWindow& window_;
   RankIndex rank_;
   SimTime cursor_;
@@ -162,6 +180,7 @@ PathRunKind RunKind(const EventTable& table, const PathSegment& segment) {
   if (!segment.node.valid() || segment.activity == PathActivity::kUnexplained) {
     return PathRunKind::kUnexplained;
   }
+  if (segment.activity == PathActivity::kStartSkew) return PathRunKind::kStartSkew;
   const NodeKind kind = table.store().ranks()[segment.rank].kind(segment.node);
   if (IsCommunicationKind(kind)) return PathRunKind::kCommunication;
   return IsDeviceKind(kind) ? PathRunKind::kCompute : PathRunKind::kCpu;
@@ -202,7 +221,7 @@ PathRun MakeRun(const EventTable& table, const Classifier& classifier, PathRunKi
     const SimTime time = segment.end - segment.start;
     if (IsLatency(segment.activity)) run.latency += time;
     if (!segment.node.valid()) continue;
-    run.nodes += segment.node != previous;
+    run.nodes += kind != PathRunKind::kStartSkew && segment.node != previous;
     previous = segment.node;
     const RankTrace& rank = table.store().ranks()[segment.rank];
     StringId name = rank.name(segment.node);
@@ -258,8 +277,8 @@ std::string_view Name(PathActivity activity) {
 }
 
 std::string_view Name(PathRunKind kind) {
-  static constexpr std::array<std::string_view, 4> kNames = {"cpu", "compute", "communication",
-                                                             "unexplained"};
+  static constexpr std::array<std::string_view, 5> kNames = {"cpu", "compute", "communication",
+                                                             "start_skew", "unexplained"};
   return EnumName(kNames, kind);
 }
 
@@ -271,7 +290,7 @@ CriticalPath ComputeCriticalPath(const EventTable& table, const Classifier& clas
     if (windows[r].predicted() > windows[path.end_rank].predicted()) path.end_rank = r;
   }
   if (windows.empty()) return path;
-  path.segments = Walker(table, path.end_rank, windows[path.end_rank]).Walk();
+  path.segments = Walker(table, path.end_rank, windows).Walk();
   Summarize(table, classifier, path);
   return path;
 }

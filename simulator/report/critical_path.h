@@ -24,7 +24,7 @@ enum class PathActivity : uint8_t {
   kBlockReturn,       // from the end of device work to the return of the call that waits for it
   kCpuHandoff,        // from one CPU thread to another
   kLaunchQueue,       // from a slot in the launch queue to the return of the launch
-  kStartSkew,         // the rank started later than others
+  kStartSkew,         // before the iteration of another rank that the path runs through had begun
   kUnexplained,       // the events name nothing that the rest of the time was spent on
   kCount,
 };
@@ -42,7 +42,14 @@ struct PathSegment {
 };
 
 // What a run of segments is: one lane at one kind of work. Short gaps belong to what they precede.
-enum class PathRunKind : uint8_t { kCpu, kCompute, kCommunication, kUnexplained, kCount };
+enum class PathRunKind : uint8_t {
+  kCpu,
+  kCompute,
+  kCommunication,
+  kStartSkew,
+  kUnexplained,
+  kCount,
+};
 std::string_view Name(PathRunKind kind);
 
 // Neighbouring segments of one lane and kind, merged.
@@ -74,7 +81,8 @@ struct CriticalPath {
 };
 
 // Walks from the end of the longest iteration (over ranks, the lowest rank of equals) back to its
-// start, along what bound each node. Always ends: a chain that the events leave open or that closes
+// start, along what bound each node. It does not follow another rank to before that rank's own
+// iteration: the rest is then kStartSkew. Always ends: a chain that the events leave open or that closes
 // on itself leaves the rest of the window as kUnexplained. A gap has the source of the node that it
 // delays.
 CriticalPath ComputeCriticalPath(const EventTable& table, const Classifier& classifier,

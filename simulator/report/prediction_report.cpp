@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -40,7 +41,32 @@ IterationSummary Summarize(int64_t number, std::span<const IterationWindow> wind
   return summary;
 }
 
-int64_t MedianIteration(std::vector<IterationSummary> iterations) {
+// Numbers of the iterations in which a device of any rank starts work.
+std::set<int64_t> IterationsWithWork(const EventTable& table, const WindowsByNumber& common) {
+  std::set<int64_t> works;
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    std::vector<std::pair<SimTime, int64_t>> ends;  // of this rank's windows
+    for (const auto& [number, ranks] : common) ends.emplace_back(ranks[r].predicted_end, number);
+    std::sort(ends.begin(), ends.end());
+    for (const ExecutedNode& event : table.events(r)) {
+      if (!IsDeviceKind(table.store().ranks()[r].kind(event.node))) continue;
+      const auto window = std::upper_bound(
+          ends.begin(), ends.end(), event.start,
+          [](SimTime start, const auto& entry) { return start < entry.first; });
+      if (window == ends.end()) continue;
+      if (event.start >= common.at(window->second)[r].predicted_start) works.insert(window->second);
+    }
+  }
+  return works;
+}
+
+int64_t RepresentativeIteration(const EventTable& table, const WindowsByNumber& common,
+                                std::vector<IterationSummary> iterations) {
+  if (iterations.size() == 1) return iterations.front().number;
+  const std::set<int64_t> works = IterationsWithWork(table, common);
+  if (!works.empty()) {
+    std::erase_if(iterations, [&](const auto& i) { return !works.contains(i.number); });
+  }
   std::stable_sort(iterations.begin(), iterations.end(), [](const auto& a, const auto& b) {
     return a.predicted < b.predicted;
   });
@@ -71,7 +97,9 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   for (const auto& [number, ranks] : common) {
     report.iterations.push_back(Summarize(number, ranks));
   }
-  report.iteration = options.iteration.value_or(MedianIteration(report.iterations));
+  report.iteration = options.iteration.has_value()
+                         ? *options.iteration
+                         : RepresentativeIteration(table, common, report.iterations);
   const auto reported = common.find(report.iteration);
   if (reported == common.end()) {
     std::vector<int64_t> numbers;

@@ -52,8 +52,9 @@ struct PredictionReport {
 };
 
 struct ReportOptions {
-  // Unset: the iteration of median predicted time (the earlier of two), which neither a slow first
-  // step nor a single outlier moves.
+  // Unset: the iteration of median predicted time (the shorter of two), which neither a slow first
+  // step nor a single outlier moves, among those in which a device starts any work: profiles tend to
+  // end with the mark of a step that was hardly begun.
   std::optional<int64_t> iteration;
   size_t top = 15;  // entries of `top`
   std::vector<std::string> notes;

@@ -93,8 +93,7 @@ class ReportPrinter {
 
   void Ranks() {
     TextTable table({{"rank"}, {"predicted us"}, {"recorded us"}, {"error %"}, {"blocked %"},
-                     {"busy %"}, {"comm us"}, {"exposed us"}, {"exposed transfer"},
-                     {"overlapped %"}});
+                     {"busy %"}, {"comm us"}, {"exposed us"}, {"transfer us"}, {"hidden %"}});
     for (RankIndex r : shown_) {
       const RankSummary& rank = report_.ranks[r];
       const OverlapSummary& overlap = report_.overlap[r];
@@ -107,7 +106,8 @@ class ReportPrinter {
            Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
            Percent(overlap.overlapped_share())});
     }
-    Print("Ranks", table);
+    Print("Ranks (exposed: communication while nothing is computed; transfer: without waiting)",
+          table);
     More(report_.ranks.size(), shown_.size(), "ranks, all faster");
   }
 

@@ -64,13 +64,17 @@ std::string TextTable::Format(const TextStyle& style) const {
     for (const auto& row : rows_) widths[c] = std::max(widths[c], DisplayWidth(row[c]));
     total += widths[c] + (c > 0 ? kGap : 0);
   }
-  for (size_t c = 0; c < columns_.size() && total > style.width; ++c) {
-    if (!columns_[c].flexible) continue;
-    const size_t least = std::min(widths[c], std::max(kLeastFlexible, DisplayWidth(
-                                                                           columns_[c].heading)));
-    const size_t cut = std::min(widths[c] - least, total - style.width);
-    widths[c] -= cut;
-    total -= cut;
+  // The widest flexible column gives first, so that all stay readable.
+  while (total > style.width) {
+    size_t widest = columns_.size();
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const size_t least = std::max(kLeastFlexible, DisplayWidth(columns_[c].heading));
+      if (!columns_[c].flexible || widths[c] <= least) continue;
+      if (widest == columns_.size() || widths[c] > widths[widest]) widest = c;
+    }
+    if (widest == columns_.size()) break;
+    --widths[widest];
+    --total;
   }
   const auto line = [&](const auto& cell_of) {
     std::string text;

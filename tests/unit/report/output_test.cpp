@@ -75,6 +75,18 @@ TEST(PredictionReport, PicksTheMedianOfTheIterationsAllRanksHave) {
   EXPECT_EQ(report->critical_path.total, Us(70));
   EXPECT_EQ(report->critical_path.end_rank, 1u);
 
+  // Iterations in which no device starts work do not count: here all but the first.
+  for (auto& rank : windows) {
+    for (IterationWindow& w : rank) {
+      if (w.number == 1) continue;
+      w.predicted_start += Us(1000);
+      w.predicted_end += Us(1000);
+    }
+  }
+  report = BuildPredictionReport(*s.table, windows, {});
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->iteration, 1);
+
   ReportOptions options;
   options.iteration = 4;
   const auto absent = BuildPredictionReport(*s.table, windows, options);

@@ -143,6 +143,50 @@ TEST(CriticalPath, CrossesRanksAtTheLastArrival) {
   EXPECT_EQ(LongestRuns(path, 1)[0].time(), Us(31));
 }
 
+// A blocking copy: its call [10,57) waits for the device work that it issued itself, [12,55).
+// The path enters the call from that work and must go on to the call's own start.
+TEST(CriticalPath, PassesThroughACallThatWaitsForWhatItIssued) {
+  Scenario s = MakeScenario();
+  EventTable table(*s.store);
+  const Scenario::Nodes& n = s.nodes[1];
+  const auto tell = [&](NodeIndex node, int64_t start, int64_t end, WaitCause cause,
+                        NodeIndex binding, NodeIndex awaited) {
+    NodeEvent e;
+    e.node = {1, node};
+    e.lane = s.store->ranks()[1].lane(node);
+    e.start = e.active_start = Us(start);
+    e.end = Us(end);
+    e.cause = cause;
+    e.binding = {1, binding};
+    e.end_binding = {1, awaited};
+    if (awaited.valid()) e.end_cause = WaitCause::kCpuBlock;
+    table.OnNode(e);
+  };
+  tell(n.launch_k1, 2, 4, WaitCause::kNone, {}, {});
+  tell(n.sync, 10, 57, WaitCause::kProgramOrder, n.launch_k1, n.k1);
+  tell(n.k1, 12, 55, WaitCause::kLaunch, n.sync, {});
+  s.windows[0].predicted_end = Us(1);
+  const CriticalPath path = ComputeCriticalPath(table, Classifier(*s.store), s.windows);
+  EXPECT_EQ(path.total, Us(60));
+  EXPECT_EQ(Part(path, PathActivity::kUnexplained), Us(0));
+  EXPECT_EQ(Part(path, PathActivity::kCompute), Us(43));
+  EXPECT_EQ(Part(path, PathActivity::kBlockReturn), Us(2));
+  EXPECT_EQ(Part(path, PathActivity::kCpu), Us(15));  // [0,12), [57,60)
+}
+
+// As CrossesRanksAtTheLastArrival, but rank 1 begins its iteration at 3, within its launch.
+TEST(CriticalPath, DoesNotFollowAnotherRankBeforeItsIteration) {
+  Scenario s = MakeScenario();
+  s.windows[1].predicted_start = Us(3);
+  const CriticalPath path = ComputeCriticalPath(*s.table, Classifier(*s.store), s.windows);
+  EXPECT_EQ(path.end_rank, 0u);
+  EXPECT_EQ(path.total, Us(60));
+  EXPECT_EQ(Part(path, PathActivity::kStartSkew), Us(3));
+  EXPECT_EQ(Part(path, PathActivity::kCpu), Us(4));  // [3,4), [57,60)
+  EXPECT_EQ(path.runs[0].kind, PathRunKind::kStartSkew);
+  EXPECT_EQ(path.runs[0].rank, 1u);
+}
+
 TEST(CriticalPath, AnOpenChainIsUnexplained) {
   Scenario s = MakeScenario();
   EventTable table(*s.store);  // nothing was told

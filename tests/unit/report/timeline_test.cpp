@@ -127,7 +127,9 @@ TEST_F(TimelineTest, PredictedBesideRecorded) {
   const std::vector<std::vector<IterationWindow>> windows = {{s.windows[0]}, {s.windows[1]}};
   TimelineOptions options;
   options.windows = windows;
-  options.predicted_cpu_time = [](RankIndex, SimTime recorded) { return recorded - Us(1000); };
+  options.predicted_cpu_time = [&s](RankIndex r, SimTime recorded) {
+    return recorded - s.windows[r].recorded_start;
+  };
   Write(s, options, "timeline.json");
   const auto gemm = Slices(Scenario::kGemm);
   ASSERT_EQ(gemm.size(), 4u);  // two ranks, predicted and recorded
