@@ -1,8 +1,8 @@
 // Import and export of Chakra traces: nodes per second and memory.
 //
-// The 64-rank Llama set is measured as unpacked files: FORETRACE_LLAMA64 names the folder, into which
-//   tar xJf $FORETRACE_REALDATA/stg-llama/llama_dp4_tp4_pp4_64ranks.tar.xz -C FOLDER
-// puts it. FORETRACE_BENCH_NODES sizes the generated job (10,000,000 for the budget of the trace
+// The 64-rank Llama set is measured as unpacked files, in the folder FORETRACE_LLAMA64:
+//   tar xJf $FORETRACE_REALDATA/stg-llama/llama_dp4_tp4_pp4_64ranks.tar.xz -C $FORETRACE_LLAMA64
+// FORETRACE_BENCH_NODES sizes the generated job (10,000,000 for the budget of the trace
 // store; it is written to a temporary folder, about 80 bytes a node).
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -136,7 +136,8 @@ void ImportGenerated(benchmark::State& state) {
 BENCHMARK(ImportGenerated)->Unit(benchmark::kMillisecond);
 
 void ExportSample(benchmark::State& state) {
-  const auto store = ImportTraces({std::string(FORETRACE_SOURCE_DIR) + "/traces/samples/dlrm_8rank"}, {});
+  const std::string sample = std::string(FORETRACE_SOURCE_DIR) + "/traces/samples/dlrm_8rank";
+  const auto store = ImportTraces({sample}, {});
   if (!store.ok()) {
     state.SkipWithError(std::string(store.status().message()).c_str());
     return;
