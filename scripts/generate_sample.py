@@ -446,19 +446,25 @@ def encode_node(row, previous):
             + b"".join(field_bytes(10, a) for a in attributes))
 
 
-def write_rank(rank, path):
+def encode_rank(rank):
     rows = sorted(rank.rows, key=Row.order)
     for index, row in enumerate(rows):
         row.index = index
+    out = bytearray(delimited(encode_metadata(rank, rows)))
+    previous = {}
+    for row in rows:
+        out += delimited(encode_node(row, previous.get(row.lane)))
+        previous[row.lane] = row
+    return bytes(out)
+
+
+def write_rank(rank, path):
+    content = encode_rank(rank)
     partial = path + ".tmp"
     with open(partial, "wb") as out:
-        out.write(delimited(encode_metadata(rank, rows)))
-        previous = {}
-        for row in rows:
-            out.write(delimited(encode_node(row, previous.get(row.lane))))
-            previous[row.lane] = row
+        out.write(content)
     os.replace(partial, path)
-    return len(rows), os.path.getsize(path)
+    return len(rank.rows), len(content)
 
 
 def main():

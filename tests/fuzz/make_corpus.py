@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*.
+"""Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*,
+FOLDER/chakra/*.
 
 The seeds are small documents written here, one for each feature the importers know; none is cut
 from a recorded trace. Recorded traces may be added to a run by hand.
@@ -7,6 +8,10 @@ from a recorded trace. Recorded traces may be added to a run by hand.
 import json
 import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from generate_sample import (attribute, delimited, encode_rank, field_bytes, field_int,  # noqa: E402
+                             packed, simulate)
 
 
 def event(category, name, tid, start, duration, **args):
@@ -98,6 +103,32 @@ def pytorch_et():
     yield "nested", {"schema": "1.1.0-chakra.0.0.4", "nodes": [nested(n) for n in nodes]}
 
 
+def chakra():
+    """Files of the current schema, of v0.0.1 and v0.0.2, and of this project's own attributes."""
+    metadata = field_bytes(1, b"0.0.4")
+    attributes = [attribute("is_cpu_op", 27, 0), attribute("comm_type", 9, 6),
+                  attribute("comm_size", 13, 4096), attribute("pg_name", 29, "1"),
+                  attribute("involved_dim", 28, field_bytes(1, b"\x01\x00"))]
+    collective = (field_int(1, 4) + field_bytes(2, b"all_to_all") + field_int(3, 7)
+                  + packed(5, [3]) + b"".join(field_bytes(10, a) for a in attributes))
+    kernel = (field_int(1, 3) + field_bytes(2, b"gemm") + field_int(3, 4) + packed(4, [2])
+              + field_int(6, 1000) + field_int(7, 12)
+              + field_bytes(10, attribute("stream", 9, 7))
+              + field_bytes(10, attribute("num_ops", 3, b"")))
+    groups = json.dumps([{"pg_name": "1", "ranks": [0, 1]}])
+    group = (field_int(1, 2) + field_bytes(2, b"## process_group:init ##") + field_int(3, 1)
+             + field_bytes(8, field_bytes(1, groups.encode())))
+    yield "current", b"".join(map(delimited, (metadata, group, kernel, collective)))
+    flat = (field_int(1, 1) + field_bytes(2, b"n") + field_int(3, 6) + field_int(4, 0)
+            + field_int(13, 2) + field_int(15, 1) + field_int(18, 64))
+    yield "v001", delimited(flat)
+    integer = field_bytes(1, b"comm_size") + field_int(2, 1) + field_int(5, 64)
+    yield "v002", delimited(field_int(1, 1) + field_bytes(2, b"n") + field_int(3, 6)
+                            + field_bytes(11, integer))
+    rank = next(iter(simulate(1, 1, 1)))
+    yield "own", encode_rank(rank)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -106,6 +137,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for seed, document in seeds:
             (folder / f"{seed}.json").write_text(json.dumps(document))
+    folder = pathlib.Path(sys.argv[1]) / "chakra"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, content in chakra():
+        (folder / f"{seed}.et").write_bytes(content)
 
 
 if __name__ == "__main__":

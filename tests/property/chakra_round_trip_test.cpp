@@ -44,8 +44,9 @@ void AddAttributes(RankTraceBuilder& builder, NodeIndex n, NodeKind kind) {
     builder.SetSync(n, sync);
   }
   if (Draw(0, 3) == 0) {
-    const double flop = Draw(0, 2) ? static_cast<double>(Draw(0, 1 << 30)) : 0.1 * static_cast<double>(Draw(0, 1 << 20));
-    builder.SetWork(n, {Flop(flop * (Draw(0, 2) ? 1e12 : 1)), Bytes(Draw(0, 1 << 30))});
+    const auto whole = static_cast<double>(Draw(0, 1 << 30));
+    const double flop = whole * (Draw(0, 2) ? 0.1 : 1) * (Draw(0, 2) ? 1e12 : 1);
+    builder.SetWork(n, {Flop(flop), Bytes(Draw(0, 1 << 30)), static_cast<uint32_t>(Draw(0, 3000))});
   }
   for (int64_t i = Draw(0, 3); i > 0; --i) {
     Tensor tensor;
@@ -86,7 +87,8 @@ RankTraceBuilder::Result DrawRank(int32_t rank, int32_t ranks) {
     threads.push_back(builder.AddLane(Lane::Kind::kCpuThread, *arbitrary<int64_t>()));
   }
   for (int64_t i = Draw(1, 4); i > 0; --i) {
-    streams.push_back(builder.AddLane(Lane::Kind::kStream, Draw(0, 30), static_cast<int32_t>(Draw(0, 3))));
+    const auto device = static_cast<int32_t>(Draw(0, 3));
+    streams.push_back(builder.AddLane(Lane::Kind::kStream, Draw(0, 30), device));
   }
   builder.AddProcessGroup({"0", "all", {}});
   std::vector<int32_t> all;
@@ -106,9 +108,11 @@ RankTraceBuilder::Result DrawRank(int32_t rank, int32_t ranks) {
     if (Draw(0, 4)) spec.duration = SimTime::FromPs(Draw(0, 100'000'000));
     spec.source_id = *arbitrary<uint64_t>();
     const NodeIndex n = builder.AddNode(spec);
-    const auto on_cpu = static_cast<int64_t>(cpu_nodes.size());
-    if (on_cpu > 0 && Draw(0, 2)) builder.SetParent(n, cpu_nodes[static_cast<size_t>(Draw(0, on_cpu))]);
-    if (on_cpu > 0 && Draw(0, 2)) builder.SetLauncher(n, cpu_nodes[static_cast<size_t>(Draw(0, on_cpu))]);
+    const auto draw_issuer = [&cpu_nodes] {
+      return cpu_nodes[static_cast<size_t>(Draw(0, static_cast<int64_t>(cpu_nodes.size())))];
+    };
+    if (!cpu_nodes.empty() && Draw(0, 2)) builder.SetParent(n, draw_issuer());
+    if (!cpu_nodes.empty() && Draw(0, 2)) builder.SetLauncher(n, draw_issuer());
     if (!IsDeviceKind(spec.kind)) cpu_nodes.push_back(n);
     for (int64_t d = i > 0 ? Draw(0, 4) : 0; d > 0; --d) {
       builder.AddDependency(n, NodeIndex(static_cast<uint32_t>(Draw(0, i))),

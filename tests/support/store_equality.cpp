@@ -128,7 +128,8 @@ class Comparison {
     const WorkAttr* w = y.work(n);
     Check((v == nullptr) == (w == nullptr), "work");
     if (v != nullptr && w != nullptr) {
-      Check(v->flop == w->flop && v->bytes == w->bytes, "work values");
+      Check(v->flop == w->flop && v->bytes == w->bytes && v->waves_milli == w->waves_milli,
+            "work values");
     }
   }
 

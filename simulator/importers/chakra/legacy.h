@@ -1,7 +1,8 @@
 #pragma once
 // Chakra schemas before v0.0.4: proto2, without a version mark, and with other enum numbers.
 //
-//            first message   node fields                      first type   all_to_all, reduce_scatter
+//            first message   node fields                      first type   all_to_all,
+//                                                                          reduce_scatter
 //   v0.0.1   a node          flat: tensor_size, comm_type, .. MEM_LOAD 1   2, 4
 //   v0.0.2   a node          attributes without bool          MEM_LOAD 1   1, 3
 //   v0.0.3   a node, later   attributes with bool             METADATA 1   1, 3

@@ -237,7 +237,8 @@ absl::Status OwnMapper::Finish() {
     builder_.AddIteration(number, NodeIndex(static_cast<uint32_t>(row)));
   }
   if (builder_.size() > 0 && greatest_reference_ >= builder_.size()) {
-    return InvalidInput("{}: a node refers to node {}, which is not in the file", builder_.info().source, greatest_reference_);
+    return InvalidInput("{}: a node refers to node {}, which is not in the file",
+                        builder_.info().source, greatest_reference_);
   }
   return absl::OkStatus();
 }

@@ -61,15 +61,17 @@ TraceStore MakeStore() {
   return *TraceStore::Assemble(std::move(ranks), Diagnostics());
 }
 
-std::vector<chakra::Node> Parse(const std::string& bytes) {
+using google::protobuf::util::ParseDelimitedFromZeroCopyStream;
+
+std::vector<chakra_wire::Node> Parse(const std::string& bytes) {
   google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
   bool clean_end = false;
-  chakra::GlobalMetadata metadata;
-  EXPECT_TRUE(google::protobuf::util::ParseDelimitedFromZeroCopyStream(&metadata, &input, &clean_end));
+  chakra_wire::GlobalMetadata metadata;
+  EXPECT_TRUE(ParseDelimitedFromZeroCopyStream(&metadata, &input, &clean_end));
   EXPECT_EQ(metadata.version(), "0.0.4");
-  std::vector<chakra::Node> nodes;
-  chakra::Node node;
-  while (google::protobuf::util::ParseDelimitedFromZeroCopyStream(&node, &input, &clean_end)) {
+  std::vector<chakra_wire::Node> nodes;
+  chakra_wire::Node node;
+  while (ParseDelimitedFromZeroCopyStream(&node, &input, &clean_end)) {
     nodes.push_back(node);
     node.Clear();
   }
@@ -77,7 +79,7 @@ std::vector<chakra::Node> Parse(const std::string& bytes) {
   return nodes;
 }
 
-const chakra::AttributeProto* Find(const chakra::Node& node, const std::string& name) {
+const chakra_wire::AttributeProto* Find(const chakra_wire::Node& node, const std::string& name) {
   for (const auto& attribute : node.attr()) {
     if (attribute.name() == name) return &attribute;
   }
@@ -88,7 +90,7 @@ TEST(ChakraWriter, OtherToolsSeeV004) {
   const TraceStore store = MakeStore();
   const auto nodes = Parse(EncodeChakra(store, store.ranks()[0]));
   ASSERT_EQ(nodes.size(), 4u);
-  EXPECT_EQ(nodes[0].type(), chakra::COMP_NODE);
+  EXPECT_EQ(nodes[0].type(), chakra_wire::COMP_NODE);
   EXPECT_TRUE(Find(nodes[0], "is_cpu_op")->bool_val());
   EXPECT_EQ(Find(nodes[0], "tid")->int64_val(), 11);
   // 10 us less the 4 us of the call nested in it.
@@ -100,8 +102,8 @@ TEST(ChakraWriter, OtherToolsSeeV004) {
   EXPECT_EQ(nodes[2].ctrl_deps(0), 1u);
   EXPECT_EQ(Find(nodes[2], "num_ops")->int64_val(), 2'000'000'000);
   EXPECT_EQ(Find(nodes[2], "tensor_size")->uint64_val(), 4096u);
-  EXPECT_EQ(nodes[3].type(), chakra::COMM_COLL_NODE);
-  EXPECT_EQ(Find(nodes[3], "comm_type")->int64_val(), chakra::ALL_REDUCE);
+  EXPECT_EQ(nodes[3].type(), chakra_wire::COMM_COLL_NODE);
+  EXPECT_EQ(Find(nodes[3], "comm_type")->int64_val(), chakra_wire::ALL_REDUCE);
   EXPECT_EQ(Find(nodes[3], "comm_size")->int64_val(), 1024);
   EXPECT_EQ(Find(nodes[3], "pg_name")->string_val(), "1");
   EXPECT_FALSE(Find(nodes[3], "is_cpu_op")->bool_val());
@@ -117,7 +119,8 @@ class ChakraWriterFiles : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
   size_t Count() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
   fs::path folder_;
 };

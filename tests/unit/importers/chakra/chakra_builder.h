@@ -11,7 +11,7 @@
 #include "chakra.pb.h"
 #include "simulator/importers/importer.h"
 
-namespace foretrace::chakra {
+namespace foretrace::chakra_wire {
 
 inline void AppendMessage(const google::protobuf::MessageLite& message, std::string& file) {
   google::protobuf::io::StringOutputStream out(&file);
@@ -47,4 +47,4 @@ inline absl::StatusOr<RankTraceBuilder::Result> ImportBytes(std::string_view byt
   return file->builder->Build(file->build_options);
 }
 
-}  // namespace foretrace::chakra
+}  // namespace foretrace::chakra_wire

@@ -10,7 +10,7 @@
 #include "simulator/importers/chakra/process_groups.h"
 #include "tests/unit/importers/chakra/chakra_builder.h"
 
-namespace foretrace::chakra {
+namespace foretrace::chakra_wire {
 namespace {
 
 using ::testing::HasSubstr;
@@ -316,4 +316,4 @@ TEST(ProcessGroupTable, ReadsAndRefuses) {
 }
 
 }  // namespace
-}  // namespace foretrace::chakra
+}  // namespace foretrace::chakra_wire
