@@ -293,7 +293,8 @@ std::optional<int32_t> RankFromFileName(std::string_view base_name) {
       if (const auto rank = number_at(after)) return rank;
     }
   }
-  // "llama.3.et", "trace_7.json.gz": the number before the extensions.
+  // "llama.3.et", "trace_7.json.gz": the number before the extensions, unless it is the end of a
+  // version ("1.0.2-chakra.0.0.4").
   std::string_view stem = name;
   bool stripped = true;
   while (stripped) {
@@ -309,6 +310,13 @@ std::optional<int32_t> RankFromFileName(std::string_view base_name) {
   const size_t digits = stem.find_last_not_of("0123456789");
   const size_t begin = digits == std::string_view::npos ? 0 : digits + 1;
   if (begin == stem.size() || (begin > 0 && is_letter(stem[begin - 1]))) return std::nullopt;
+  if (begin >= 2 && stem[begin - 1] == '.') {
+    const size_t before = stem.find_last_not_of("0123456789", begin - 2);
+    const bool all_digits = before != begin - 2;
+    if (all_digits && (before == std::string_view::npos || stem[before] == '.')) {
+      return std::nullopt;
+    }
+  }
   return number_at(begin);
 }
 

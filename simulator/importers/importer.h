@@ -79,5 +79,6 @@ std::vector<std::unique_ptr<Importer>> AllImporters();
 std::unique_ptr<Importer> MakeKinetoImporter();
 std::unique_ptr<Importer> MakePytorchEtImporter();
 std::unique_ptr<Importer> MakeChakraImporter();
+std::unique_ptr<Importer> MakeChakraJsonImporter();
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Importer>> AllImporters() {
   std::vector<std::unique_ptr<Importer>> importers;
   importers.push_back(MakeKinetoImporter());
   importers.push_back(MakePytorchEtImporter());
+  importers.push_back(MakeChakraJsonImporter());
   importers.push_back(MakeChakraImporter());
   return importers;
 }

@@ -247,10 +247,12 @@ absl::Status LinkGraphIntoProfile(ImportedFile graph, ImportedFile& profile) {
                                       builder.info().source)
                         : "");
   }
-  if (linked == 0) {
-    return InvalidInput("{} and {} have no operators in common: they are not of one run; remove "
-                        "one of them",
-                        result.trace.info().source, builder.info().source);
+  // One of the two may cover more of the run; but most of the shorter must be in the longer.
+  const size_t fewer = std::min(graph.link_keys.size(), profile.link_keys.size());
+  if (linked * 2 < std::max<size_t>(fewer, 1)) {
+    return InvalidInput("{} and {} are not of one run: they have {} of {} operators in common; "
+                        "remove one of them",
+                        result.trace.info().source, builder.info().source, linked, fewer);
   }
   CopyTensors(result.trace, partners, builder);
   CopyDependencies(result.trace, partners, builder);

@@ -50,6 +50,9 @@ TEST(RankFromFileName, KnowsCommonNames) {
       {"resnet_2gpu_et.json.gz", std::nullopt},
       {"host.1694128201553.pt.trace.json", std::nullopt},  // a time, not a rank
       {"control.json.gz", std::nullopt},
+      {"1.0.2-chakra.0.0.4.json", std::nullopt},  // a version, not a rank
+      {"1.0.3-chakra.0.0.4", std::nullopt},
+      {"llama_dp4_tp4.3.et", 3},
   };
   for (const auto& [name, rank] : kNames) EXPECT_EQ(RankFromFileName(name), rank) << name;
 }
@@ -132,7 +135,7 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(ErrorOf({folder.path() + "/empty"}),
             folder.path() + "/empty: the folder holds no traces");
   EXPECT_THAT(ErrorOf({folder.Write("side.json", R"({"1": [0, 1]})")}),
-              HasSubstr("side.json: not a trace of a known format (kineto, pytorch_et, chakra)"));
+              HasSubstr("side.json: not a trace of a known format (kineto, pytorch_et, chakra_json, chakra)"));
   EXPECT_EQ(ErrorOf({}), "no traces given");
 }
 

@@ -132,7 +132,7 @@ TEST(Linker, CountsWhatHasNoPartnerAndRefusesStrangers) {
               HasSubstr("node 11 (aten::missing) is not in"));
   folder.Write("et_0.json", et + EtNode(10, 2, "aten::other", 1, "", "") + "]}");
   EXPECT_THAT(ImportTraces({folder.path()}, {}).status().message(),
-              HasSubstr("have no operators in common: they are not of one run"));
+              HasSubstr("are not of one run: they have 0 of 1 operators in common"));
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ TEST(PytorchEt, OneClearLineForBadInput) {
   expect(ImportNodes(R"({"name":"a","inputs":[],"outputs":[]})"),
          "memory.json: node 0 at byte 40 has no valid id");
   expect(ImportNodes(R"({"id":7})"), "memory.json: node 0 at byte 40 has no name");
-  expect(ImportNodes("12"), "memory.json: not an execution trace: an unexpected value at byte 42");
+  expect(ImportNodes("12"), "memory.json: an unexpected value at byte 42");
   expect(ImportNodes(Op(5, 1, "a", "", "") + "," + Op(5, 1, "b", "", "")),
          "memory.json: two nodes with id 5 (a and b)");
   expect(ImportNodes(Op(5, 1, "a", R"([1,2,0,-4,4,"cuda:0"])", "")),

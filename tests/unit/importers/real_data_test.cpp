@@ -128,12 +128,12 @@ constexpr GraphFile kGraphs[] = {
     {"param-et_replay/resnet_et.json.gz", "1.1.0-chakra.0.0.4", 14392},
     {"param-et_replay/1.0.3-chakra.0.0.4/resnet_1gpu_et.json.gz", "1.0.3-chakra.0.0.4", 14391},
     {"param-et_replay/1.1.0-chakra.0.0.4/resnet_2gpu_et.json.gz", "1.1.0-chakra.0.0.4", 14392},
-    {"param-et_replay/linear_et.json.gz", "1.0.1", 548},
+    {"param-et_replay/linear_et.json.gz", "1.0.1", 931},
     {"param-et_replay/hf_GPT2_et.json.tar.gz", "1.1.0-chakra.0.0.4", 27156},
-    {"chakra-et/astra-sim-tutorials/micro2024_demo4/host_0.json.gz", "1.0.2-chakra.0.0.4", 4799},
+    {"chakra-et/astra-sim-tutorials/micro2024_demo4/host_0.json.gz", "1.0.2-chakra.0.0.4", 4801},
     {"chakra-et/astra-sim-tutorials/micro2024_demo4/host_1.json.gz", "1.0.2-chakra.0.0.4", 4797},
-    {"hta-traces/execution_trace/benchmark_simple_add_et.json.gz", "1.0.1", 28},
-    {"chakra-et/mlcommons-chakra/1.0.2-chakra.0.0.4.tgz", "1.0.2-chakra.0.0.4", 0},
+    {"hta-traces/execution_trace/benchmark_simple_add_et.json.gz", "1.0.1", 38},
+    {"chakra-et/mlcommons-chakra/1.0.2-chakra.0.0.4.tgz", "1.0.2-chakra.0.0.4", 263},
 };
 INSTANTIATE_TEST_SUITE_P(All, RealGraph, ::testing::ValuesIn(kGraphs));
 
