@@ -1,0 +1,90 @@
+#pragma once
+// GraphPipe's partitioner: a pipeline whose stages form a DAG that keeps the model's branches
+// (dissertation chapter 3, algorithms 2 and 3).
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/mapping/in_flight.h"
+#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/search/op_graph.h"
+
+namespace foretrace {
+
+struct GraphPipeOp {
+  // Seconds for 2^i samples on one device, i = 0, 1, ...; both lists equally long.
+  std::vector<double> forward_s;
+  std::vector<double> backward_s;
+  double fixed_bytes = 0;     // weights, gradients, optimizer state
+  double gradient_bytes = 0;  // all-reduced over data-parallel devices, once per mini-batch
+  double stash_bytes = 0;     // per sample between forward and backward
+};
+
+struct GraphPipeEdge {
+  int32_t from = 0;
+  int32_t to = 0;
+  double bytes = 0;  // per sample
+};
+
+struct GraphPipeProblem {
+  std::vector<GraphPipeOp> ops;
+  std::vector<GraphPipeEdge> edges;
+  int32_t devices = 1;
+  double memory_bytes = 0;  // per device
+  double bandwidth = 0;     // bytes/s between any two devices
+  int32_t mini_batch = 1;   // samples; a power of two
+  // Candidates: powers of two. Empty micro-batches: all that divide the mini-batch.
+  std::vector<int32_t> micro_batches;
+  std::vector<int32_t> k = {1};
+  // One micro-batch size for all stages, swept over the candidates; else each stage may choose.
+  bool uniform_micro_batch = true;
+  // Forget the branches: operators in topological order (sequential pipeline parallelism).
+  bool sequential = false;
+};
+
+struct GraphPipeStage {
+  std::vector<int32_t> ops;
+  int32_t devices = 1;
+  StageConfig config;
+  int64_t in_flight_samples = 0;
+  double time_per_sample_s = 0;
+  double memory_bytes = 0;  // per device
+  std::vector<int32_t> successors;
+};
+
+struct GraphPipePlan {
+  double bottleneck_s = 0;  // time per sample of the slowest stage: what the search minimises
+  double iteration_s = 0;   // simulated, with pipeline fill and gradient all-reduce
+  int32_t depth = 0;        // stages on the longest path
+  int32_t devices = 0;
+  std::vector<GraphPipeStage> stages;
+  int32_t linearised = 0;   // operators whose branches could not be kept
+};
+
+// For each candidate, binary search on the bottleneck's time per sample; a dynamic program over the
+// series-parallel tree answers whether some stage graph reaches it. Among plans the simulated
+// iteration time decides. A stage of d devices with micro-batches of b samples has
+//   time per sample = (compute(b/d) + 2 (bytes in + out) b / (d bw)) / b
+//                     + 2 (d-1)/d gradient bytes / bw / B,
+//   memory = fixed + in-flight samples * stash / d     with d a power of two that divides b.
+// Partitions of the operators in topological order are candidates as well, so that stages may span
+// branches; their stages still depend on each other only where the operators do.
+// An operator that joins branches may share a stage with the end of one branch; the others then
+// feed that stage.
+// Errors: invalid problems; infeasible: nothing fits in memory.
+absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem);
+
+// In-flight counts, dependencies, memory and simulated iteration of given stages, of which operators,
+// devices and configurations count. Devices need not be powers of two: the slowest has
+// ceil(b / devices) samples. In-flight counts are those of 1F1B or kFkB over the stage graph; with
+// problem.sequential the stages form a chain in their order.
+// Errors: operators missing or repeated, stages in an order that is not topological; infeasible:
+// memory exceeded.
+absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
+                                             std::vector<GraphPipeStage> stages);
+
+// The plan as timed stages, for pictures and tests. Durations rounded to picoseconds.
+TimedPipeline TimedPipelineOf(const GraphPipeProblem& problem, const GraphPipePlan& plan);
+
+}  // namespace foretrace

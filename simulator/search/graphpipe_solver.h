@@ -1,0 +1,85 @@
+#pragma once
+// The dynamic program of GraphPipe's partitioner: does a stage graph with a given bottleneck exist?
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "simulator/search/graphpipe_model.h"
+
+namespace foretrace::internal {
+
+// What a part of the graph can do in front of a successor whose in-flight count i is not yet known.
+// Table 3.2 adds to i a number that depends on sizes alone, so the in-flight count of the part's
+// first stage is i + offset, and memory bounds i from above by `cap`. One entry thus stands for the
+// published state's whole range of in-flight counts.
+struct PartEntry {
+  int32_t devices = 0;
+  int64_t offset = 0;
+  int64_t cap = 0;
+  int32_t record = -1;
+};
+// Seconds for `samples` on one device, linear between the powers of two of the table; infinity
+// beyond it.
+double SecondsAt(const std::vector<double>& table, int64_t samples);
+// Seconds per sample of a stage.
+double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
+                     int32_t devices);
+double StageMemory(const StageLoad& load, int64_t in_flight, int32_t devices);
+
+// No entry beats another in devices, offset and cap at once.
+using Front = std::vector<PartEntry>;
+
+// How an entry came about; see GraphPipeSolver.
+struct PartRecord {
+  enum class Kind : uint8_t { kStage, kSeries, kParallelItem, kGroupStage, kSplit, kBranch, kAbsorb };
+  Kind kind = Kind::kStage;
+  int32_t begin = 0, end = 0;       // items of the sequence: kStage, kParallelItem, kAbsorb
+  int32_t config = 0, devices = 0;  // kStage, kGroupStage
+  std::vector<int32_t> counts;      // kGroupStage; kBranch: one branch of kind counts[0]
+  int32_t first = -1, second = -1;  // records of the parts
+};
+
+class GraphPipeSolver {
+ public:
+  GraphPipeSolver(const GraphPipeProblem& problem, GraphPipeModel& model,
+                  std::vector<StageConfig> configs);
+
+  // Entries of the whole graph with no stage slower than `bound` seconds per sample.
+  Front Solve(double bound);
+  const PartRecord& record(int32_t i) const { return records_[static_cast<size_t>(i)]; }
+  StageConfig config(int32_t i) const { return configs_[static_cast<size_t>(i)]; }
+
+ private:
+  static constexpr int32_t kEnd = -1;   // no successor
+  static constexpr int32_t kFree = -1;  // any configuration
+  using ByConfig = std::vector<Front>;  // by configuration of the first stage
+
+  // Suffixes of a sequence in front of `next`; `tail` fixes its last stage's configuration.
+  const ByConfig& Sequence(int32_t sequence, int32_t next, int32_t tail);
+  ByConfig SolveSequence(int32_t sequence, int32_t next, int32_t tail);
+  const ByConfig& Branches(int32_t item, const std::vector<int32_t>& counts, int32_t next);
+  ByConfig SolveBranches(int32_t item, const std::vector<int32_t>& counts, int32_t next);
+  void AddStages(const StageLoad& load, int32_t next, int32_t only, int32_t most, PartRecord record,
+                 ByConfig& out);
+  void AddAbsorbed(int32_t sequence, size_t at, int32_t next, int32_t tail, bool last,
+                   ByConfig& out);
+  std::vector<std::vector<int32_t>> Pieces(const std::vector<int32_t>& counts) const;
+  int64_t Delta(int32_t config, int32_t next) const;
+  int32_t MostDevices(double work) const;
+  void Insert(Front& front, PartEntry entry, PartRecord record);
+  static bool Dominated(const Front& front, const PartEntry& entry);
+
+  const GraphPipeProblem& problem_;
+  GraphPipeModel& model_;
+  std::vector<StageConfig> configs_;
+  double bound_ = 0;
+  double total_work_ = 0;
+  std::map<std::array<int32_t, 3>, ByConfig> sequence_memo_;
+  std::map<std::pair<std::array<int32_t, 2>, std::vector<int32_t>>, ByConfig> branch_memo_;
+  std::map<std::array<int32_t, 3>, StageLoad> range_memo_;
+  std::vector<PartRecord> records_;
+};
+
+}  // namespace foretrace::internal

@@ -1,0 +1,33 @@
+#pragma once
+// From a workload and a device to the partitioners' problems.
+
+#include "simulator/base/time.h"
+#include "simulator/base/units.h"
+#include "simulator/search/graphpipe.h"
+#include "simulator/search/pipedream.h"
+#include "simulator/search/piper.h"
+#include "simulator/workload/workload.h"
+
+namespace foretrace {
+
+// An operator on x samples takes overhead + max(x FLOP / rate, (weights + x bytes) / bandwidth).
+struct PartitionDevice {
+  FlopRate flop_rate;           // attainable
+  Bandwidth memory_bandwidth;   // attainable
+  Bandwidth network;            // between any two devices
+  SimTime overhead;             // per operator and pass
+  Bytes memory;
+  // Kept per parameter: weight, gradient, optimizer state.
+  double bytes_per_parameter = 12;
+  int32_t devices = 1;
+};
+
+// The mini-batch must be a power of two.
+GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDevice& device,
+                                    int32_t mini_batch);
+
+// For micro-batches of one size, on which PipeDream's and Piper's formulas depend.
+PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
+PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
+
+}  // namespace foretrace
