@@ -80,8 +80,6 @@ void FluidBackend::HandleEvents() {
   }
 }
 
-double FluidBackend::NextTime() { return std::min(solver_.NextTime(), queue_.NextTime()); }
-
 bool FluidBackend::RunBatch() {
   const double time = NextTime();
   if (time == FluidSolver::kNever) return false;
