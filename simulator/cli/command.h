@@ -24,6 +24,8 @@ void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
+// A subcommand of calibrate.
+void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);
 
 // Formats the examples that every command's help ends with.
 std::string Examples(std::initializer_list<const char*> lines);

@@ -170,6 +170,17 @@ absl::StatusOr<std::vector<PointToPointPair>> PairDeclared(const TraceStore& sto
   return pairs;
 }
 
+// A send meets a receive; what a fused exchange holds is not known.
+bool Complement(const TraceStore& store, const CommSequence& a, const CommSequence& b) {
+  for (size_t k = 0; k < a.nodes.size(); ++k) {
+    const NodeKind kind_a = store.ranks()[a.rank].kind(a.nodes[k]);
+    const NodeKind kind_b = store.ranks()[b.rank].kind(b.nodes[k]);
+    const bool fused = kind_a == NodeKind::kCollective || kind_b == NodeKind::kCollective;
+    if (!fused && kind_a == kind_b) return false;
+  }
+  return true;
+}
+
 // Median distance between the ends of the k-th operations.
 int64_t MedianEndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b) {
   std::vector<int64_t> distances;
@@ -186,7 +197,14 @@ int64_t MedianEndDistance(const TraceStore& store, const CommSequence& a, const 
 absl::StatusOr<std::vector<PointToPointPair>> PairSendsAndReceives(
     const TraceStore& store, const std::vector<CommSequence>& sequences) {
   auto declared = PairDeclared(store);
-  if (!declared.ok()) return declared;
+  // Recordings name peers by their rank within the group where the group itself is not recorded.
+  // Then sends and receives do not match by global rank, and partners are found by their ends.
+  const bool timed = store.ranks().front().info().has_times;
+  const bool peers_are_global = declared.ok();
+  if (!peers_are_global) {
+    if (!timed) return declared;
+    declared = std::vector<PointToPointPair>();
+  }
   std::vector<PointToPointPair>& pairs = *declared;
   std::vector<const CommSequence*> open;
   for (const CommSequence& s : sequences) {
@@ -194,7 +212,7 @@ absl::StatusOr<std::vector<PointToPointPair>> PairSendsAndReceives(
     const CommAttr* attr = store.ranks()[s.rank].comm(s.nodes.front());
     const bool has_peer = store.ranks()[s.rank].kind(s.nodes.front()) != NodeKind::kCollective &&
                           attr != nullptr && attr->peer >= 0;
-    if (!has_peer) open.push_back(&s);
+    if (!has_peer || !peers_are_global) open.push_back(&s);
   }
   // Mutual nearest partners first.
   struct Candidate {
@@ -206,6 +224,7 @@ absl::StatusOr<std::vector<PointToPointPair>> PairSendsAndReceives(
   for (size_t a = 0; a < open.size(); ++a) {
     for (size_t b = a + 1; b < open.size(); ++b) {
       if (open[a]->rank == open[b]->rank || open[a]->nodes.size() != open[b]->nodes.size()) continue;
+      if (!Complement(store, *open[a], *open[b])) continue;
       candidates.push_back({MedianEndDistance(store, *open[a], *open[b]), a, b});
     }
   }

@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/trace/infer/comm_grouping.h"
 #include "simulator/trace/infer/comm_sequence.h"
 
 namespace foretrace {
 namespace {
-
-// How far the ends of one collective's kernels lie apart on different devices.
-constexpr SimTime kSameEnd = SimTime::FromNs(50'000);
 
 bool IsRooted(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce ||
@@ -48,10 +45,6 @@ class Matcher {
   }
 
  private:
-  SimTime End(const CommSequence& s, size_t k) const {
-    return store_.ranks()[s.rank].end(s.nodes[k]);
-  }
-
   void GroupDeclared() {
     std::map<std::pair<std::string, std::vector<int32_t>>, Group> by_name;
     for (CommSequence& sequence : sequences_) {
@@ -71,84 +64,30 @@ class Matcher {
     }
   }
 
-  // Median distance of ends, over the collectives both have, with the better of the alignments.
-  std::optional<SimTime> EndDistance(const CommSequence& a, const CommSequence& b) const {
-    if (a.signature != b.signature || !store_.ranks()[a.rank].info().has_times) {
-      return std::nullopt;
-    }
-    std::vector<int64_t> distances;
-    for (size_t k = 0; k < a.nodes.size(); ++k) {
-      distances.push_back(std::abs((End(a, k) - End(b, k)).ps()));
-    }
-    std::nth_element(distances.begin(), distances.begin() + distances.size() / 2, distances.end());
-    return SimTime::FromPs(distances[distances.size() / 2]);
-  }
-
-  // Streams with one sequence of operations on several ranks: together when they end together.
-  // Where every rank has exactly one such stream there is nothing to choose: all are one group.
+  // Where every rank has exactly one undeclared stream with the same operations there is nothing to
+  // choose: all are one group. Symbolic traces have no times to tell groups apart by.
   void GroupUndeclaredCollectives() {
     std::vector<CommSequence*> open;
-    for (CommSequence& s : sequences_) {
-      if (!s.grouped && !s.point_to_point) open.push_back(&s);
-    }
-    absl::flat_hash_map<uint64_t, std::vector<CommSequence*>> by_signature;
-    std::vector<uint64_t> order;
-    for (CommSequence* s : open) {
-      auto& list = by_signature[s->signature];
-      if (list.empty()) order.push_back(s->signature);
-      list.push_back(s);
-    }
-    for (const uint64_t signature : order) {
-      std::vector<CommSequence*>& list = by_signature[signature];
-      std::vector<std::vector<CommSequence*>> clusters;
-      for (CommSequence* s : list) {
-        size_t best = clusters.size();
-        SimTime best_distance = kSameEnd;
-        for (size_t c = 0; c < clusters.size(); ++c) {
-          const bool has_rank = std::any_of(clusters[c].begin(), clusters[c].end(),
-                                            [&](auto* m) { return m->rank == s->rank; });
-          if (has_rank) continue;
-          const auto distance = EndDistance(*clusters[c].front(), *s);
-          if (!distance.has_value() || *distance < best_distance) {
-            best = c;
-            best_distance = distance.value_or(SimTime());
-          }
-        }
-        if (best == clusters.size()) clusters.emplace_back();
-        clusters[best].push_back(s);
-      }
-      const bool one_per_rank = list.size() == store_.ranks().size() &&
-                                std::all_of(clusters.begin(), clusters.end(),
-                                            [](const auto& c) { return c.size() == 1; });
-      if (one_per_rank && list.size() > 1 && open.size() == list.size()) clusters = {list};
-      for (auto& cluster : clusters) AddUndeclared(std::move(cluster));
-    }
-    MergeLeftovers();
-  }
-
-  // Every rank has exactly one open stream, with sequences that differ only because the recordings
-  // were cut at different places: one group, aligned later.
-  void MergeLeftovers() {
-    std::vector<size_t> undeclared;
     std::vector<bool> has_rank(store_.ranks().size(), false);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].communicator.declared) continue;
-      undeclared.push_back(g);
-      for (const CommSequence* s : groups_[g].members) {
-        if (has_rank[s->rank]) return;
-        has_rank[s->rank] = true;
-      }
+    bool one_per_rank = true;
+    for (CommSequence& s : sequences_) {
+      if (s.grouped || s.point_to_point) continue;
+      one_per_rank = one_per_rank && !has_rank[s.rank];
+      has_rank[s.rank] = true;
+      open.push_back(&s);
     }
-    if (undeclared.size() < 2) return;
-    Group merged;
-    for (const size_t g : undeclared) {
-      merged.members.insert(merged.members.end(), groups_[g].members.begin(),
-                            groups_[g].members.end());
+    if (open.empty()) return;
+    const bool timed = store_.ranks()[open.front()->rank].info().has_times;
+    const bool alike = std::all_of(open.begin(), open.end(), [&](const CommSequence* s) {
+      return AlignSequences(store_, *open.front(), *s).has_value();
+    });
+    if (one_per_rank && alike && open.size() == store_.ranks().size()) {
+      AddUndeclared(std::move(open));
+    } else if (timed) {
+      for (auto& group : GroupByEnds(store_, open)) AddUndeclared(std::move(group));
+    } else {
+      for (CommSequence* s : open) AddUndeclared({s});
     }
-    std::sort(merged.members.begin(), merged.members.end(),
-              [](const auto* a, const auto* b) { return a->rank < b->rank; });
-    std::erase_if(groups_, [](const Group& g) { return !g.communicator.declared; });
-    AddUndeclared(std::move(merged.members));
   }
 
   void AddUndeclared(std::vector<CommSequence*> members) {
@@ -160,14 +99,13 @@ class Matcher {
     group.communicator.name =
         fmt::format("{} of ranks {}", first.lane_at(members.front()->lane).label,
                     fmt::join(group.communicator.ranks, ","));
-    // All ranks of the job may be members; those without a trace are missing.
-    if (members.size() == store_.ranks().size() || store_.ranks().size() == 1) {
-      const int32_t declared_size = members.front()->declared_size > 0
-                                        ? members.front()->declared_size
-                                        : store_.world_size();
-      group.communicator.missing_members = static_cast<uint32_t>(
-          std::max<int64_t>(0, declared_size - static_cast<int64_t>(members.size())));
+    // A stream that meets no other has partners all the same: they have no trace, or were not found.
+    const int32_t present = static_cast<int32_t>(members.size());
+    int32_t size = members.front()->declared_size;
+    if (size == 0) {
+      size = members.size() == store_.ranks().size() ? store_.world_size() : std::max(2, present);
     }
+    group.communicator.missing_members = static_cast<uint32_t>(std::max(0, size - present));
     group.members = std::move(members);
     groups_.push_back(std::move(group));
   }
@@ -180,7 +118,9 @@ class Matcher {
     CommSequence& first = *group.members.front();
     std::vector<int64_t> shift(group.members.size(), 0);
     for (size_t m = 1; m < group.members.size(); ++m) {
-      FORETRACE_ASSIGN_OR_RETURN(shift[m], FindShift(first, *group.members[m]));
+      const auto found = AlignSequences(store_, first, *group.members[m]);
+      if (!found.has_value()) return Disagreement(first, *group.members[m]);
+      shift[m] = *found;
     }
     // Positions are relative to the first member's.
     int64_t low = 0;
@@ -207,42 +147,6 @@ class Matcher {
     group.communicator.meetings = std::max<int64_t>(0, high - low);
     map_.communicators.push_back(std::move(group.communicator));
     return absl::OkStatus();
-  }
-
-  bool SameOps(const CommSequence& a, const CommSequence& b, int64_t shift) const {
-    const auto na = static_cast<int64_t>(a.nodes.size());
-    const auto nb = static_cast<int64_t>(b.nodes.size());
-    for (int64_t k = std::max<int64_t>(0, -shift); k < na && k + shift < nb; ++k) {
-      if (a.ops[k] != b.ops[k + shift]) return false;
-    }
-    return true;
-  }
-
-  absl::StatusOr<int64_t> FindShift(const CommSequence& a, const CommSequence& b) const {
-    if (a.ops == b.ops) return 0;
-    const auto na = static_cast<int64_t>(a.nodes.size());
-    const auto nb = static_cast<int64_t>(b.nodes.size());
-    const int64_t reach = std::abs(na - nb) + 4;
-    std::optional<int64_t> best;
-    SimTime best_distance = SimTime::Max();
-    for (int64_t shift = -reach; shift <= reach; ++shift) {
-      const int64_t common = std::min(na, nb - shift) - std::max<int64_t>(0, -shift);
-      // At most the edges may be cut off.
-      if (common <= 0 || 2 * common < std::max(na, nb) || !SameOps(a, b, shift)) continue;
-      std::vector<int64_t> distances;
-      for (int64_t k = std::max<int64_t>(0, -shift); k < na && k + shift < nb; ++k) {
-        distances.push_back(std::abs((End(a, k) - End(b, k + shift)).ps()));
-      }
-      std::nth_element(distances.begin(), distances.begin() + distances.size() / 2,
-                       distances.end());
-      const SimTime distance = SimTime::FromPs(distances[distances.size() / 2]);
-      if (distance < best_distance) {
-        best = shift;
-        best_distance = distance;
-      }
-    }
-    if (best.has_value() && store_.ranks()[a.rank].info().has_times) return *best;
-    return Disagreement(a, b);
   }
 
   absl::Status Disagreement(const CommSequence& a, const CommSequence& b) const {

@@ -154,7 +154,7 @@ TEST(Reader, EveryPrefixIsTruncated) {
 TEST(Reader, NamesByteAndCause) {
   const auto expect = [](std::string_view text, std::string_view message) {
     const auto [status, log] = ParseInPieces(text, 1000);
-    EXPECT_EQ(status.message(), message) << text;
+    EXPECT_EQ(std::string(status.message()), message) << text;
   };
   expect("{\"a\" 1}", "pieces.json: not valid JSON at byte 5: a ':' is missing after a key");
   expect("{\"a\": NaN}", "pieces.json: not valid JSON at byte 6: NaN is no JSON number");

@@ -1,0 +1,140 @@
+#include "simulator/trace/infer/comm_grouping.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace foretrace {
+namespace {
+
+// Ends of members agree to this, whatever the clock's resolution.
+constexpr SimTime kResolution = SimTime::FromNs(5'000);
+// Ends further apart are not of one collective.
+constexpr SimTime kFarthest = SimTime::FromNs(200'000);
+// With fewer operations a spread says nothing, and the distance itself has to do.
+constexpr size_t kEnoughForSpread = 5;
+
+struct Overlap {
+  int64_t begin;  // in a
+  int64_t end;
+};
+
+Overlap CommonPart(const CommSequence& a, const CommSequence& b, int64_t shift) {
+  const auto na = static_cast<int64_t>(a.nodes.size());
+  const auto nb = static_cast<int64_t>(b.nodes.size());
+  return {std::max<int64_t>(0, -shift), std::min(na, nb - shift)};
+}
+
+SimTime Median(std::vector<int64_t>& values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return SimTime::FromPs(*middle);
+}
+
+// Spread of the differences of ends, or their size where there are few.
+SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                    int64_t shift) {
+  const Overlap common = CommonPart(a, b, shift);
+  std::vector<int64_t> differences;
+  for (int64_t k = common.begin; k < common.end; ++k) {
+    differences.push_back((store.ranks()[a.rank].end(a.nodes[k]) -
+                           store.ranks()[b.rank].end(b.nodes[k + shift]))
+                              .ps());
+  }
+  if (differences.empty()) return SimTime::Max();
+  const SimTime offset = differences.size() >= kEnoughForSpread ? Median(differences) : SimTime();
+  for (int64_t& d : differences) d = std::abs(d - offset.ps());
+  return Median(differences);
+}
+
+struct Pair {
+  SimTime distance;
+  size_t a;
+  size_t b;
+};
+
+// True when the two clusters hold sequences of one rank.
+bool ShareRank(const std::vector<CommSequence*>& open, const std::vector<size_t>& cluster,
+               size_t x, size_t y) {
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (cluster[i] != x) continue;
+    for (size_t j = 0; j < open.size(); ++j) {
+      if (cluster[j] == y && open[i]->rank == open[j]->rank) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequence& a,
+                                      const CommSequence& b) {
+  if (a.ops == b.ops) return 0;
+  if (!store.ranks()[a.rank].info().has_times) return std::nullopt;
+  const auto na = static_cast<int64_t>(a.nodes.size());
+  const auto nb = static_cast<int64_t>(b.nodes.size());
+  const int64_t reach = std::abs(na - nb) + 4;
+  std::optional<int64_t> best;
+  SimTime best_distance = SimTime::Max();
+  for (int64_t shift = -reach; shift <= reach; ++shift) {
+    const Overlap common = CommonPart(a, b, shift);
+    // At most the edges may be cut off.
+    if (common.end <= common.begin || 2 * (common.end - common.begin) < std::max(na, nb)) continue;
+    bool same = true;
+    for (int64_t k = common.begin; k < common.end && same; ++k) same = a.ops[k] == b.ops[k + shift];
+    if (!same) continue;
+    const SimTime distance = EndDistance(store, a, b, shift);
+    if (distance < best_distance) {
+      best = shift;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
+                                                    const std::vector<CommSequence*>& open) {
+  const size_t n = open.size();
+  std::vector<Pair> pairs;
+  std::vector<SimTime> nearest(n, SimTime::Max());
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) {
+      if (open[a]->rank == open[b]->rank) continue;
+      const auto shift = AlignSequences(store, *open[a], *open[b]);
+      if (!shift.has_value()) continue;
+      const SimTime distance = EndDistance(store, *open[a], *open[b], *shift);
+      if (distance > kFarthest) continue;
+      pairs.push_back({distance, a, b});
+      nearest[a] = std::min(nearest[a], distance);
+      nearest[b] = std::min(nearest[b], distance);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
+    return std::tie(x.distance, x.a, x.b) < std::tie(y.distance, y.a, y.b);
+  });
+  std::vector<size_t> cluster(n);
+  std::iota(cluster.begin(), cluster.end(), size_t{0});
+  for (const Pair& pair : pairs) {
+    // Members are about as close as each one's nearest; replicas are several times further.
+    const SimTime near = std::max(nearest[pair.a], nearest[pair.b]);
+    if (pair.distance > std::max(kResolution, near + near + near)) continue;
+    const size_t keep = std::min(cluster[pair.a], cluster[pair.b]);
+    const size_t merge = std::max(cluster[pair.a], cluster[pair.b]);
+    if (keep == merge || ShareRank(open, cluster, keep, merge)) continue;
+    std::replace(cluster.begin(), cluster.end(), merge, keep);
+  }
+  std::vector<std::vector<CommSequence*>> groups;
+  for (size_t c = 0; c < n; ++c) {
+    std::vector<CommSequence*> group;
+    for (size_t i = 0; i < n; ++i) {
+      if (cluster[i] == c) group.push_back(open[i]);
+    }
+    if (group.empty()) continue;
+    std::sort(group.begin(), group.end(),
+              [](const CommSequence* x, const CommSequence* y) { return x->rank < y->rank; });
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace foretrace

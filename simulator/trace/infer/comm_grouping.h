@@ -1,0 +1,26 @@
+#pragma once
+// Which communication streams of different ranks are one communicator, when no file says so; a
+// detail of communicators.h.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// How far b's operations are ahead of a's: a's k-th meets b's (k + shift)-th. Recordings may be cut
+// at different places, so a few operations at the edges can lack a partner. With times, the shift
+// whose ends agree best; nullopt: the operations disagree however they are shifted.
+std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequence& a,
+                                      const CommSequence& b);
+
+// Sets of sequences (at most one of each rank) that meet. Kernels of one collective end together on
+// all members, so the spread of the differences of their ends is a microsecond or two between
+// members, and much more between replicas that only run alike; a constant clock offset cancels.
+std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
+                                                    const std::vector<CommSequence*>& open);
+
+}  // namespace foretrace
