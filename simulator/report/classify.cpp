@@ -134,10 +134,14 @@ uint8_t Pack(const OpClass& c) {
 
 WorkGroup CollectiveGroup(CollectiveOp op) {
   switch (op) {
-    case CollectiveOp::kAllToAll: return WorkGroup::kAllToAll;
-    case CollectiveOp::kAllReduce: return WorkGroup::kAllReduce;
-    case CollectiveOp::kSendRecv: return WorkGroup::kSendRecv;
-    default: return WorkGroup::kOtherCollective;
+    case CollectiveOp::kAllToAll:
+      return WorkGroup::kAllToAll;
+    case CollectiveOp::kAllReduce:
+      return WorkGroup::kAllReduce;
+    case CollectiveOp::kSendRecv:
+      return WorkGroup::kSendRecv;
+    default:
+      return WorkGroup::kOtherCollective;
   }
 }
 
@@ -148,11 +152,20 @@ WorkGroup Directed(WorkGroup forward, bool backward) {
 }  // namespace
 
 std::string_view Name(WorkGroup group) {
-  static constexpr std::array<std::string_view, 14> kNames = {
-      "embedding_forward",   "embedding_backward",   "gemm_forward",      "gemm_backward",
-      "convolution_forward", "convolution_backward", "attention_forward", "attention_backward",
-      "memory",              "other",                "all_to_all",        "all_reduce",
-      "other_collective",    "send_recv"};
+  static constexpr std::array<std::string_view, 14> kNames = {"embedding_forward",
+                                                              "embedding_backward",
+                                                              "gemm_forward",
+                                                              "gemm_backward",
+                                                              "convolution_forward",
+                                                              "convolution_backward",
+                                                              "attention_forward",
+                                                              "attention_backward",
+                                                              "memory",
+                                                              "other",
+                                                              "all_to_all",
+                                                              "all_reduce",
+                                                              "other_collective",
+                                                              "send_recv"};
   return EnumName(kNames, group);
 }
 
@@ -183,13 +196,14 @@ OpClass ClassifyOpName(std::string_view name, NodeKind kind) {
     return result;
   }
   // Ops, not modules: a module range such as "EmbeddingBagCollection" holds its communication too.
-  result.embedding = Contains(lower, "aten::embedding") || Contains(lower, "aten::_embedding") ||
-                     Contains(lower, "embedding_codegen") || Contains(lower, "splitlookupfunction") ||
-                     Contains(lower, "embeddingbackward") || Contains(lower, "embeddingbagbackward") ||
-                     Contains(lower, "embeddingdensebackward") ||
-                     Contains(lower, "fbgemm::bounds_check_indices");
+  result.embedding =
+      Contains(lower, "aten::embedding") || Contains(lower, "aten::_embedding") ||
+      Contains(lower, "embedding_codegen") || Contains(lower, "splitlookupfunction") ||
+      Contains(lower, "embeddingbackward") || Contains(lower, "embeddingbagbackward") ||
+      Contains(lower, "embeddingdensebackward") || Contains(lower, "fbgemm::bounds_check_indices");
   result.convolution = Contains(lower, "aten::conv") || Contains(lower, "aten::_conv") ||
-                       Contains(lower, "aten::cudnn_conv") || Contains(lower, "aten::miopen_conv") ||
+                       Contains(lower, "aten::cudnn_conv") ||
+                       Contains(lower, "aten::miopen_conv") ||
                        Contains(lower, "convolutionbackward");
   if (name.starts_with("c10d::") || name.starts_with("nccl:")) {
     result.collective = ParseCollectiveOp(name.substr(name.find_first_of(':') + 1));
@@ -282,9 +296,9 @@ WorkGroup Classifier::Group(RankIndex rank_index, NodeIndex node) const {
       return Directed(WorkGroup::kConvolutionForward, backward);
     case Family::kGemm:
       // A library may run a convolution as a plain matrix product.
-      return Directed((flags & kConvolutionBit) != 0 ? WorkGroup::kConvolutionForward
-                                                     : WorkGroup::kGemmForward,
-                      backward);
+      return Directed(
+          (flags & kConvolutionBit) != 0 ? WorkGroup::kConvolutionForward : WorkGroup::kGemmForward,
+          backward);
     case Family::kEmbedding:
       return Directed(WorkGroup::kEmbeddingForward, backward);
     default:

@@ -37,7 +37,14 @@ inline bool IsCommunication(WorkGroup group) {
 // What a kernel's own name says.
 struct KernelClass {
   enum class Family : uint8_t {
-    kUnknown, kEmbedding, kGemm, kConvolution, kAttention, kMemory, kOther, kCommunication,
+    kUnknown,
+    kEmbedding,
+    kGemm,
+    kConvolution,
+    kAttention,
+    kMemory,
+    kOther,
+    kCommunication,
   };
   enum class Direction : uint8_t { kUnknown, kForward, kBackward };
   Family family = Family::kUnknown;

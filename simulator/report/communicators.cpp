@@ -60,9 +60,8 @@ CommunicatorSummary Finish(Accumulator& a) {
     l.caused_wait += wait;
   }
   for (const auto& [rank, latecomer] : latecomers) s.latecomers.push_back(latecomer);
-  std::stable_sort(s.latecomers.begin(), s.latecomers.end(), [](const auto& x, const auto& y) {
-    return x.caused_wait > y.caused_wait;
-  });
+  std::stable_sort(s.latecomers.begin(), s.latecomers.end(),
+                   [](const auto& x, const auto& y) { return x.caused_wait > y.caused_wait; });
   return std::move(s);
 }
 

@@ -27,7 +27,7 @@ struct CommunicatorSummary {
   SimTime wait;         // sum over ranks and operations of time before the last arrival
   SimTime worst_wait;   // of one rank in one operation
   RankIndex worst_rank = 0;
-  SimTime worst_rank_wait;           // largest sum of one rank, worst_rank
+  SimTime worst_rank_wait;            // largest sum of one rank, worst_rank
   std::vector<Latecomer> latecomers;  // by caused_wait, largest first
 };
 

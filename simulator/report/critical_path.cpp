@@ -17,15 +17,24 @@ PathActivity GapActivity(WaitCause cause, bool on_cpu) {
     case WaitCause::kProgramOrder:
       // Between two calls of one thread stand the CPU ops and their overheads.
       return on_cpu ? PathActivity::kCpu : PathActivity::kStreamGap;
-    case WaitCause::kLaunch: return PathActivity::kLaunchLatency;
-    case WaitCause::kDependency: return PathActivity::kDependencyLatency;
-    case WaitCause::kCollectiveArrival: return PathActivity::kArrivalLatency;
-    case WaitCause::kNetwork: return PathActivity::kTransfer;
-    case WaitCause::kCpuBlock: return PathActivity::kBlockReturn;
-    case WaitCause::kCpuHandoff: return PathActivity::kCpuHandoff;
-    case WaitCause::kLaunchQueue: return PathActivity::kLaunchQueue;
-    case WaitCause::kStartSkew: return PathActivity::kStartSkew;
-    case WaitCause::kCount: break;
+    case WaitCause::kLaunch:
+      return PathActivity::kLaunchLatency;
+    case WaitCause::kDependency:
+      return PathActivity::kDependencyLatency;
+    case WaitCause::kCollectiveArrival:
+      return PathActivity::kArrivalLatency;
+    case WaitCause::kNetwork:
+      return PathActivity::kTransfer;
+    case WaitCause::kCpuBlock:
+      return PathActivity::kBlockReturn;
+    case WaitCause::kCpuHandoff:
+      return PathActivity::kCpuHandoff;
+    case WaitCause::kLaunchQueue:
+      return PathActivity::kLaunchQueue;
+    case WaitCause::kStartSkew:
+      return PathActivity::kStartSkew;
+    case WaitCause::kCount:
+      break;
   }
   return PathActivity::kUnexplained;
 }
@@ -246,8 +255,8 @@ void Summarize(const EventTable& table, const Classifier& classifier, CriticalPa
     path.by_activity[static_cast<size_t>(segment.activity)] += time;
     path.by_source[static_cast<size_t>(segment.source)] += time;
     path.by_rank[segment.rank] += time;
-    const bool work = segment.activity == PathActivity::kCompute ||
-                      segment.activity == PathActivity::kTransfer;
+    const bool work =
+        segment.activity == PathActivity::kCompute || segment.activity == PathActivity::kTransfer;
     if (work && segment.node.valid() &&
         IsDeviceKind(table.store().ranks()[segment.rank].kind(segment.node))) {
       path.by_group[static_cast<size_t>(classifier.Group(segment.rank, segment.node))] += time;
@@ -269,10 +278,18 @@ void Summarize(const EventTable& table, const Classifier& classifier, CriticalPa
 }  // namespace
 
 std::string_view Name(PathActivity activity) {
-  static constexpr std::array<std::string_view, 12> kNames = {
-      "cpu",          "compute",      "transfer",     "launch_latency",
-      "stream_gap",   "dependency_latency", "arrival_latency", "block_return",
-      "cpu_handoff",  "launch_queue", "start_skew",   "unexplained"};
+  static constexpr std::array<std::string_view, 12> kNames = {"cpu",
+                                                              "compute",
+                                                              "transfer",
+                                                              "launch_latency",
+                                                              "stream_gap",
+                                                              "dependency_latency",
+                                                              "arrival_latency",
+                                                              "block_return",
+                                                              "cpu_handoff",
+                                                              "launch_queue",
+                                                              "start_skew",
+                                                              "unexplained"};
   return EnumName(kNames, activity);
 }
 

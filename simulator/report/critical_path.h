@@ -14,18 +14,18 @@ namespace foretrace {
 
 // What a stretch of the path is spent on.
 enum class PathActivity : uint8_t {
-  kCpu,               // CPU ops, their overheads and runtime calls
-  kCompute,           // kernels, copies and fills
-  kTransfer,          // communication after the arrival of its last member
-  kLaunchLatency,     // from the launch call to the start on the device
-  kStreamGap,         // between two nodes of one stream
-  kDependencyLatency, // from the end of work on another lane to the start of what waits for it
-  kArrivalLatency,    // from the progress of the last member to the start of the transfer
-  kBlockReturn,       // from the end of device work to the return of the call that waits for it
-  kCpuHandoff,        // from one CPU thread to another
-  kLaunchQueue,       // from a slot in the launch queue to the return of the launch
-  kStartSkew,         // before the iteration of another rank that the path runs through had begun
-  kUnexplained,       // the events name nothing that the rest of the time was spent on
+  kCpu,                // CPU ops, their overheads and runtime calls
+  kCompute,            // kernels, copies and fills
+  kTransfer,           // communication after the arrival of its last member
+  kLaunchLatency,      // from the launch call to the start on the device
+  kStreamGap,          // between two nodes of one stream
+  kDependencyLatency,  // from the end of work on another lane to the start of what waits for it
+  kArrivalLatency,     // from the progress of the last member to the start of the transfer
+  kBlockReturn,        // from the end of device work to the return of the call that waits for it
+  kCpuHandoff,         // from one CPU thread to another
+  kLaunchQueue,        // from a slot in the launch queue to the return of the launch
+  kStartSkew,          // before the iteration of another rank that the path runs through had begun
+  kUnexplained,        // the events name nothing that the rest of the time was spent on
   kCount,
 };
 std::string_view Name(PathActivity activity);
@@ -82,9 +82,9 @@ struct CriticalPath {
 
 // Walks from the end of the longest iteration (over ranks, the lowest rank of equals) back to its
 // start, along what bound each node. It does not follow another rank to before that rank's own
-// iteration: the rest is then kStartSkew. Always ends: a chain that the events leave open or that closes
-// on itself leaves the rest of the window as kUnexplained. A gap has the source of the node that it
-// delays.
+// iteration: the rest is then kStartSkew. Always ends: a chain that the events leave open or that
+// closes on itself leaves the rest of the window as kUnexplained. A gap has the source of the node
+// that it delays.
 CriticalPath ComputeCriticalPath(const EventTable& table, const Classifier& classifier,
                                  std::span<const IterationWindow> windows);
 

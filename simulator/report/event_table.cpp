@@ -39,8 +39,8 @@ uint64_t EventTable::size() const {
 size_t EventTable::memory_bytes() const {
   size_t bytes = 0;
   for (const PerRank& rank : ranks_) {
-    bytes += rank.events.capacity() * sizeof(ExecutedNode) +
-             rank.position.capacity() * sizeof(uint32_t);
+    bytes +=
+        rank.events.capacity() * sizeof(ExecutedNode) + rank.position.capacity() * sizeof(uint32_t);
   }
   return bytes;
 }

@@ -80,9 +80,7 @@ inline SimTime Overlap(const IterationWindow& window, SimTime start, SimTime end
 
 // part / whole; 0 for an empty whole.
 inline double Share(SimTime part, SimTime whole) {
-  return whole > SimTime()
-             ? static_cast<double>(part.ps()) / static_cast<double>(whole.ps())
-             : 0.0;
+  return whole > SimTime() ? static_cast<double>(part.ps()) / static_cast<double>(whole.ps()) : 0.0;
 }
 
 }  // namespace foretrace

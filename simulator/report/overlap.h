@@ -13,10 +13,10 @@ namespace foretrace {
 struct OverlapSummary {
   RankIndex rank = 0;
   SimTime computation;
-  SimTime communication;    // communication occupies a stream: waiting for members and transferring
-  SimTime transfer;         // part of it after the arrival of the last member
-  SimTime exposed;          // communication while nothing is computed
-  SimTime exposed_transfer; // transfer while nothing is computed
+  SimTime communication;  // communication occupies a stream: waiting for members and transferring
+  SimTime transfer;       // part of it after the arrival of the last member
+  SimTime exposed;        // communication while nothing is computed
+  SimTime exposed_transfer;  // transfer while nothing is computed
 
   // Share of communication that computation hides; 1 when there is no communication.
   double overlapped_share() const {

@@ -50,9 +50,9 @@ std::set<int64_t> IterationsWithWork(const EventTable& table, const WindowsByNum
     std::sort(ends.begin(), ends.end());
     for (const ExecutedNode& event : table.events(r)) {
       if (!IsDeviceKind(table.store().ranks()[r].kind(event.node))) continue;
-      const auto window = std::upper_bound(
-          ends.begin(), ends.end(), event.start,
-          [](SimTime start, const auto& entry) { return start < entry.first; });
+      const auto window =
+          std::upper_bound(ends.begin(), ends.end(), event.start,
+                           [](SimTime start, const auto& entry) { return start < entry.first; });
       if (window == ends.end()) continue;
       if (event.start >= common.at(window->second)[r].predicted_start) works.insert(window->second);
     }
@@ -67,9 +67,8 @@ int64_t RepresentativeIteration(const EventTable& table, const WindowsByNumber& 
   if (!works.empty()) {
     std::erase_if(iterations, [&](const auto& i) { return !works.contains(i.number); });
   }
-  std::stable_sort(iterations.begin(), iterations.end(), [](const auto& a, const auto& b) {
-    return a.predicted < b.predicted;
-  });
+  std::stable_sort(iterations.begin(), iterations.end(),
+                   [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
   return iterations[(iterations.size() - 1) / 2].number;
 }
 

@@ -23,8 +23,8 @@ namespace foretrace {
 // One iteration over all ranks.
 struct IterationSummary {
   int64_t number = 0;
-  SimTime predicted;     // of the slowest rank
-  SimTime recorded;      // of the slowest rank; zero without recorded times
+  SimTime predicted;      // of the slowest rank
+  SimTime recorded;       // of the slowest rank; zero without recorded times
   RankIndex slowest = 0;  // in the prediction
 };
 
@@ -33,8 +33,8 @@ struct PredictionReport {
   int64_t iteration = 0;
   // Of the slowest rank: the largest ranks[].window.predicted().
   SimTime iteration_time;
-  SimTime recorded_time;  // zero without recorded times
-  SimTime baseline;       // see Baseline()
+  SimTime recorded_time;                     // zero without recorded times
+  SimTime baseline;                          // see Baseline()
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
   std::vector<OverlapSummary> overlap;
@@ -53,8 +53,8 @@ struct PredictionReport {
 
 struct ReportOptions {
   // Unset: the iteration of median predicted time (the shorter of two), which neither a slow first
-  // step nor a single outlier moves, among those in which a device starts any work: profiles tend to
-  // end with the mark of a step that was hardly begun.
+  // step nor a single outlier moves, among those in which a device starts any work: profiles tend
+  // to end with the mark of a step that was hardly begun.
   std::optional<int64_t> iteration;
   size_t top = 15;  // entries of `top`
   std::vector<std::string> notes;

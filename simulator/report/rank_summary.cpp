@@ -22,8 +22,8 @@ std::vector<RankSummary> ComputeRankSummaries(const EventTable& table,
       if (!device && event.end_cause == WaitCause::kNone) continue;
       const SimTime start = device ? event.active_start : event.start;
       (device ? busy : blocked)
-          .push_back({std::max(start, window.predicted_start),
-                      std::min(event.end, window.predicted_end)});
+          .push_back(
+              {std::max(start, window.predicted_start), std::min(event.end, window.predicted_end)});
     }
     RankSummary& s = result[r];
     s.rank = r;

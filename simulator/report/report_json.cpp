@@ -55,9 +55,7 @@ class ReportWriter {
   void Number(std::string_view key, double value) { Key(key), json_.Double(value); }
   void Time(std::string_view key, SimTime time) { Number(key, time.us()); }
   void String(std::string_view key, std::string_view text) { Key(key), Text(text); }
-  void Rank(std::string_view key, RankIndex rank) {
-    Int(key, store_.ranks()[rank].info().rank);
-  }
+  void Rank(std::string_view key, RankIndex rank) { Int(key, store_.ranks()[rank].info().rank); }
   void Lane(std::string_view key, RankIndex rank, LaneIndex lane) {
     Key(key);
     lane.valid() ? Text(store_.ranks()[rank].lane_at(lane).label) : static_cast<void>(json_.Null());

@@ -61,8 +61,8 @@ class ReportPrinter {
 
   void Head() {
     if (report_.synthetic) out_ += "SYNTHETIC traces: made by a generator, not measured.\n";
-    out_ += fmt::format("Iteration {}: {} us predicted", report_.iteration,
-                        Us(report_.iteration_time));
+    out_ +=
+        fmt::format("Iteration {}: {} us predicted", report_.iteration, Us(report_.iteration_time));
     if (report_.recorded_time > SimTime()) {
       out_ += fmt::format(", {} us recorded ({:+.2f} %)", Us(report_.recorded_time),
                           (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
@@ -79,32 +79,39 @@ class ReportPrinter {
 
   void Iterations() {
     if (report_.iterations.size() < 2) return;
-    TextTable table({{"iteration"}, {"predicted us"}, {"recorded us"}, {"error %"},
-                     {"slowest rank"}});
+    TextTable table(
+        {{"iteration"}, {"predicted us"}, {"recorded us"}, {"error %"}, {"slowest rank"}});
     for (const IterationSummary& i : report_.iterations) {
       const bool recorded = i.recorded > SimTime();
-      table.AddRow({fmt::format("{}", i.number), Us(i.predicted), recorded ? Us(i.recorded) : "-",
-                    recorded ? fmt::format("{:+.2f}", (Share(i.predicted, i.recorded) - 1) * 100)
-                             : "-",
-                    fmt::format("{}", RankNumber(i.slowest))});
+      table.AddRow(
+          {fmt::format("{}", i.number), Us(i.predicted), recorded ? Us(i.recorded) : "-",
+           recorded ? fmt::format("{:+.2f}", (Share(i.predicted, i.recorded) - 1) * 100) : "-",
+           fmt::format("{}", RankNumber(i.slowest))});
     }
     Print("Iterations (the slowest rank of each)", table);
   }
 
   void Ranks() {
-    TextTable table({{"rank"}, {"predicted us"}, {"recorded us"}, {"error %"}, {"blocked %"},
-                     {"busy %"}, {"comm us"}, {"exposed us"}, {"transfer us"}, {"hidden %"}});
+    TextTable table({{"rank"},
+                     {"predicted us"},
+                     {"recorded us"},
+                     {"error %"},
+                     {"blocked %"},
+                     {"busy %"},
+                     {"comm us"},
+                     {"exposed us"},
+                     {"transfer us"},
+                     {"hidden %"}});
     for (RankIndex r : shown_) {
       const RankSummary& rank = report_.ranks[r];
       const OverlapSummary& overlap = report_.overlap[r];
       const SimTime predicted = rank.window.predicted(), recorded = rank.window.recorded();
       const bool known = recorded > SimTime();
-      table.AddRow(
-          {fmt::format("{}", RankNumber(r)), Us(predicted), known ? Us(recorded) : "-",
-           known ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100) : "-",
-           Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
-           Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
-           Percent(overlap.overlapped_share())});
+      table.AddRow({fmt::format("{}", RankNumber(r)), Us(predicted), known ? Us(recorded) : "-",
+                    known ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100) : "-",
+                    Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
+                    Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
+                    Percent(overlap.overlapped_share())});
     }
     Print("Ranks (exposed: communication while nothing is computed; transfer: without waiting)",
           table);
@@ -139,8 +146,8 @@ class ReportPrinter {
 
   static void Abbreviate(std::string& heading) {
     static constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-        {"embedding", "emb"},  {"convolution", "conv"}, {"attention", "attn"},
-        {"forward", "fwd"},    {"backward", "bwd"},     {"collective", "coll"},
+        {"embedding", "emb"},     {"convolution", "conv"}, {"attention", "attn"},
+        {"forward", "fwd"},       {"backward", "bwd"},     {"collective", "coll"},
         {"program_order", "gap"}, {"none", "no work"}};
     for (const auto& [word, abbreviation] : kShort) {
       const size_t at = heading.find(word);
@@ -161,8 +168,14 @@ class ReportPrinter {
   }
 
   void Communicators() {
-    TextTable table({{"group", Align::kLeft, true}, {"operation", Align::kLeft}, {"members"},
-                     {"count"}, {"MB"}, {"transfer us"}, {"wait us"}, {"worst us"},
+    TextTable table({{"group", Align::kLeft, true},
+                     {"operation", Align::kLeft},
+                     {"members"},
+                     {"count"},
+                     {"MB"},
+                     {"transfer us"},
+                     {"wait us"},
+                     {"worst us"},
                      {"last: rank (times, caused us)", Align::kLeft, true}});
     const size_t shown = std::min(options_.max_communicators, report_.communicators.size());
     for (size_t i = 0; i < shown; ++i) {
@@ -180,7 +193,8 @@ class ReportPrinter {
                     fmt::format("{:.2f}", static_cast<double>(c.bytes.count()) * 1e-6),
                     Us(c.transfer), Us(c.wait), Us(c.worst_wait), last});
     }
-    Print("Communicators: wait is summed over members, worst is one member in one operation", table);
+    Print("Communicators: wait is summed over members, worst is one member in one operation",
+          table);
     More(report_.communicators.size(), shown, "communicators");
   }
 
@@ -198,8 +212,14 @@ class ReportPrinter {
                                     [](SimTime t) { return t > SimTime(); })),
           activities);
     const std::vector<PathRun> longest = LongestRuns(path, options_.max_path_runs);
-    TextTable runs({{"rank"}, {"lane", Align::kLeft, true}, {"kind", Align::kLeft}, {"nodes"},
-                    {"start us"}, {"us"}, {"latency us"}, {"%"},
+    TextTable runs({{"rank"},
+                    {"lane", Align::kLeft, true},
+                    {"kind", Align::kLeft},
+                    {"nodes"},
+                    {"start us"},
+                    {"us"},
+                    {"latency us"},
+                    {"%"},
                     {"mostly", Align::kLeft, true}});
     for (const PathRun& run : longest) {
       const std::string group =

@@ -27,8 +27,8 @@ size_t Offset(std::string_view text, size_t index) {
 }  // namespace
 
 size_t DisplayWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(),
-                                           [](char c) { return !Continues(c); }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !Continues(c); }));
 }
 
 std::string Shorten(std::string_view text, size_t width) {

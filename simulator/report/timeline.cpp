@@ -16,13 +16,19 @@ using Track = TraceEventWriter::Track;
 
 std::string_view Category(NodeKind kind) {
   switch (kind) {
-    case NodeKind::kCpuOp: return "cpu_op";
-    case NodeKind::kRuntimeCall: return "runtime";
-    case NodeKind::kKernel: return "kernel";
+    case NodeKind::kCpuOp:
+      return "cpu_op";
+    case NodeKind::kRuntimeCall:
+      return "runtime";
+    case NodeKind::kKernel:
+      return "kernel";
     case NodeKind::kMemcpy:
-    case NodeKind::kMemset: return "memcpy";
-    case NodeKind::kAnnotation: return "annotation";
-    default: return "communication";
+    case NodeKind::kMemset:
+      return "memcpy";
+    case NodeKind::kAnnotation:
+      return "annotation";
+    default:
+      return "communication";
   }
 }
 
@@ -30,7 +36,7 @@ std::string_view Category(NodeKind kind) {
 struct CpuSlice {
   SimTime start;
   SimTime end;
-  NodeIndex node;   // invalid: a wait
+  NodeIndex node;  // invalid: a wait
   WaitCause cause = WaitCause::kNone;
 };
 
@@ -114,9 +120,9 @@ class TimelineWriter {
         arrival_("last arrival") {
     for (size_t g = 0; g < args_.size(); ++g) {
       for (size_t s = 0; s < args_[g].size(); ++s) {
-        args_[g][s] = fmt::format("{{\"group\":\"{}\",\"source\":\"{}\"}}",
-                                  Name(static_cast<WorkGroup>(g)),
-                                  Name(static_cast<EstimateSource>(s)));
+        args_[g][s] =
+            fmt::format("{{\"group\":\"{}\",\"source\":\"{}\"}}", Name(static_cast<WorkGroup>(g)),
+                        Name(static_cast<EstimateSource>(s)));
       }
     }
     SetOrigins();
@@ -270,8 +276,8 @@ class TimelineWriter {
     if (until > e.start) lane.push_back({e.start, until, NodeIndex(), e.end_cause});
   }
 
-  // Slices that begin together: the longer one outside; of equal ones the earlier node; waits within.
-  // What would stick out of the slice around it is cut.
+  // Slices that begin together: the longer one outside; of equal ones the earlier node; waits
+  // within. What would stick out of the slice around it is cut.
   void WriteNested(const RankTrace& rank, std::vector<CpuSlice>& slices, Track track,
                    SimTime origin) {
     std::sort(slices.begin(), slices.end(), [](const CpuSlice& a, const CpuSlice& b) {

@@ -15,8 +15,8 @@ struct TimelineOptions {
   // Predicted instant at which a rank's CPU reaches what it did at a recorded instant; monotone per
   // rank. Null: CPU ops are drawn around the runtime calls in them, ops without calls are left out.
   std::function<SimTime(RankIndex, SimTime recorded)> predicted_cpu_time;
-  // Iterations per rank, to lay the first predicted over the first recorded one; empty: the earliest
-  // instants are laid over each other.
+  // Iterations per rank, to lay the first predicted over the first recorded one; empty: the
+  // earliest instants are laid over each other.
   std::span<const std::vector<IterationWindow>> windows;
   // Draw the recorded run beside the predicted one, where traces have times.
   bool recorded = true;

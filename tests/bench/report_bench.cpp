@@ -47,8 +47,8 @@ std::pair<RankTrace, std::unique_ptr<StringPool>> MakeRank(int rank) {
   for (int i = 0; i < kOps; ++i) {
     const int64_t t = int64_t{i} * 10000;
     add(NodeKind::kCpuOp, 0, fmt::format("aten::op{}", i % 50), thread, t, 9000);
-    const NodeIndex launch = add(NodeKind::kRuntimeCall, 1, "cudaLaunchKernel", thread, t + 2000,
-                                 4000);
+    const NodeIndex launch =
+        add(NodeKind::kRuntimeCall, 1, "cudaLaunchKernel", thread, t + 2000, 4000);
     const bool collective = i % 20 == 19;
     const NodeIndex device =
         collective ? add(NodeKind::kCollective, static_cast<int>(CollectiveOp::kAllReduce),

@@ -1,8 +1,8 @@
 #pragma once
 // Streams a file in the Trace Event Format, which ui.perfetto.dev, chrome://tracing and TensorBoard
-// open. JSON rather than Perfetto's protobuf: all three and the user's own scripts read it, and with
-// gzip the files are of like size, since names repeat.
-// Format: "Trace Event Format", Google, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// open. JSON rather than Perfetto's protobuf: all three and the user's own scripts read it, and
+// with gzip the files are of like size, since names repeat. Format: "Trace Event Format", Google,
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
 #include <cstdint>
 #include <memory>
@@ -40,14 +40,14 @@ class TraceEventWriter {
   TraceEventWriter& operator=(const TraceEventWriter&) = delete;
 
   // `labels` is shown beside the name; rows are in order of sort_index.
-  void Process(int32_t process, std::string_view name, std::string_view labels,
-               int32_t sort_index);
+  void Process(int32_t process, std::string_view name, std::string_view labels, int32_t sort_index);
   void Thread(Track track, std::string_view name, int32_t sort_index);
   // Slices of one track must nest or be disjoint. `args` is the text of a JSON object, or empty.
   // Times are written in nanoseconds, each end rounded by itself, so that nesting survives.
   void Slice(Track track, const JsonText& name, std::string_view category, SimTime start,
              SimTime end, std::string_view args);
-  // An arrow from the slice around `from_time` on one track to the slice around `to_time` on another.
+  // An arrow from the slice around `from_time` on one track to the slice around `to_time` on
+  // another.
   void Flow(const JsonText& name, Track from, SimTime from_time, Track to, SimTime to_time);
   // Any text under "otherData"; before Close.
   void Metadata(std::string_view key, std::string_view value);

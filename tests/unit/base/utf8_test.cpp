@@ -12,11 +12,11 @@ TEST(ValidUtf8, KeepsWellFormedText) {
 }
 
 TEST(ValidUtf8, ReplacesTheRest) {
-  EXPECT_EQ(ValidUtf8("a\x80z"), "a?z");           // continuation alone
-  EXPECT_EQ(ValidUtf8("a\xc3"), "a?");             // cut short
-  EXPECT_EQ(ValidUtf8("\xc0\xaf"), "??");          // overlong
-  EXPECT_EQ(ValidUtf8("\xe0\x80\xaf"), "???");     // overlong
-  EXPECT_EQ(ValidUtf8("\xed\xa0\x80"), "???");     // surrogate
+  EXPECT_EQ(ValidUtf8("a\x80z"), "a?z");             // continuation alone
+  EXPECT_EQ(ValidUtf8("a\xc3"), "a?");               // cut short
+  EXPECT_EQ(ValidUtf8("\xc0\xaf"), "??");            // overlong
+  EXPECT_EQ(ValidUtf8("\xe0\x80\xaf"), "???");       // overlong
+  EXPECT_EQ(ValidUtf8("\xed\xa0\x80"), "???");       // surrogate
   EXPECT_EQ(ValidUtf8("\xf4\x90\x80\x80"), "????");  // past U+10FFFF
 }
 

@@ -19,7 +19,8 @@ struct KernelCase {
 // Kernel names as public profiles hold them (traces/README.md lists the sets): DLRM on V100 and
 // A100 with FBGEMM, ResNet-50 and AlexNet with cuDNN, a small MLP on MI250 with ROCm 6.2.
 constexpr KernelCase kRealNames[] = {
-    {"void split_embedding_codegen_forward_unweighted_kernel<float, float, float, false, long, 1ul>",
+    {"void split_embedding_codegen_forward_unweighted_kernel<float, float, float, false, long, "
+     "1ul>",
      Family::kEmbedding, Direction::kForward},
     {"void dense_embedding_codegen_forward_unweighted_kernel<float, float, float, long, 1ul, 8ul>",
      Family::kEmbedding, Direction::kForward},
@@ -31,12 +32,14 @@ constexpr KernelCase kRealNames[] = {
      Family::kEmbedding},
     {"void linearize_index_kernel<long>(at::GenericPackedTensorAccessor<long, 1ul>",
      Family::kEmbedding},
-    {"void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>", Family::kMemory},
+    {"void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>",
+     Family::kMemory},
     {"void permute_pooled_embs_kernel<float>(float const*, long const*)", Family::kMemory},
     {"void recat_copy_async_kernel<float>(long const*, long const*)", Family::kMemory},
     {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>",
      Family::kMemory},
-    {"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::(anonymous "
+    {"void at::native::elementwise_kernel<128, 2, "
+     "at::native::gpu_kernel_impl<at::native::(anonymous "
      "namespace)::direct_copy_kernel_cuda(at::TensorIteratorBase&)",
      Family::kMemory},
     {"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >",
@@ -53,7 +56,8 @@ constexpr KernelCase kRealNames[] = {
     {"void gemvNSP_kernel<float, float, float, float, 1, 16, 4, 1024, false>", Family::kGemm},
     {"void splitKreduce_kernel<32, 16, int, float, float, float, float, true, true, false>",
      Family::kGemm},
-    {"void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched<float const> > >",
+    {"void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched<float const> > "
+     ">",
      Family::kGemm},
     {"void epilogue::impl::globalKernel<float, float, float, true, true>(int, int, long, float*, "
      "cublasLtEpilogue_t)",
@@ -81,7 +85,8 @@ constexpr KernelCase kRealNames[] = {
     {"void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int> >",
      Family::kUnknown},
     {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", Family::kCommunication},
-    {"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float> >", Family::kUnknown},
+    {"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float> >",
+     Family::kUnknown},
 };
 
 TEST(Classify, RealKernelNames) {
@@ -93,17 +98,20 @@ TEST(Classify, RealKernelNames) {
 }
 
 TEST(Classify, OpNames) {
-  EXPECT_TRUE(ClassifyOpName("autograd::engine::evaluate_function: AddmmBackward0",
-                             NodeKind::kCpuOp).backward);
+  EXPECT_TRUE(
+      ClassifyOpName("autograd::engine::evaluate_function: AddmmBackward0", NodeKind::kCpuOp)
+          .backward);
   EXPECT_TRUE(ClassifyOpName("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad",
-                             NodeKind::kCpuOp).backward);
+                             NodeKind::kCpuOp)
+                  .backward);
   EXPECT_TRUE(ClassifyOpName("## backward ##", NodeKind::kAnnotation).backward);
   EXPECT_FALSE(ClassifyOpName("forward-backward", NodeKind::kAnnotation).backward);
   EXPECT_FALSE(ClassifyOpName("DistributedDataParallel.forward", NodeKind::kCpuOp).backward);
-  EXPECT_TRUE(ClassifyOpName("torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>",
-                             NodeKind::kCpuOp).embedding);
-  EXPECT_FALSE(ClassifyOpName("## EmbeddingBagCollectionAwaitable wait() ##",
-                              NodeKind::kAnnotation).embedding);
+  EXPECT_TRUE(
+      ClassifyOpName("torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>", NodeKind::kCpuOp)
+          .embedding);
+  EXPECT_FALSE(ClassifyOpName("## EmbeddingBagCollectionAwaitable wait() ##", NodeKind::kAnnotation)
+                   .embedding);
   EXPECT_TRUE(ClassifyOpName("aten::cudnn_convolution", NodeKind::kCpuOp).convolution);
   EXPECT_EQ(ClassifyOpName("nccl:all_to_all", NodeKind::kAnnotation).collective,
             CollectiveOp::kAllToAll);
@@ -160,7 +168,8 @@ TEST(Classify, ChainDecidesDirectionAndGenericKernels) {
   // The sort within the embedding's backward pass belongs to it, elsewhere it does not.
   const char* sort = "void cub::DeviceRadixSortSingleTileKernel<cub::DeviceRadixSortPolicy<long> >";
   EXPECT_EQ(GroupBelow({"autograd::engine::evaluate_function: x",
-                        "torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>"}, sort),
+                        "torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>"},
+                       sort),
             WorkGroup::kEmbeddingBackward);
   EXPECT_EQ(GroupBelow({"aten::sort"}, sort), WorkGroup::kOther);
   EXPECT_EQ(GroupBelow({"aten::embedding", "aten::index_select"},
@@ -182,7 +191,8 @@ TEST(Classify, CommunicationByOpThenByChain) {
             WorkGroup::kAllToAll);
   EXPECT_EQ(GroupBelow({"c10d::send"}, nccl, collective, CollectiveOp::kSendRecv),
             WorkGroup::kSendRecv);
-  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kAllGather), WorkGroup::kOtherCollective);
+  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kAllGather),
+            WorkGroup::kOtherCollective);
   EXPECT_EQ(GroupBelow({"c10d::allreduce_"}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
             WorkGroup::kAllReduce);
 }

@@ -64,7 +64,9 @@ TEST(PredictionReport, TextNamesTheFigures) {
 TEST(PredictionReport, PicksTheMedianOfTheIterationsAllRanksHave) {
   const Scenario s = MakeScenario();
   auto windows = PerRank(s);
-  windows[0] = {{1, Us(0), Us(90), {}, {}}, {2, Us(0), Us(50), {}, {}}, {3, Us(0), Us(60), {}, {}},
+  windows[0] = {{1, Us(0), Us(90), {}, {}},
+                {2, Us(0), Us(50), {}, {}},
+                {3, Us(0), Us(60), {}, {}},
                 {4, Us(0), Us(1), {}, {}}};
   windows[1] = {{1, Us(0), Us(10), {}, {}}, {2, Us(0), Us(20), {}, {}}, {3, Us(0), Us(70), {}, {}}};
   auto report = BuildPredictionReport(*s.table, windows, {});

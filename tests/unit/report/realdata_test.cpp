@@ -92,7 +92,8 @@ TEST(RealData, ResNetOnOneRank) {
   Report("kineto-tb_plugin/resnet50_num_workers_0.worker0.1623143089861.pt.trace.json.gz", groups);
   if (IsSkipped()) return;
   EXPECT_GT(Of(groups, WorkGroup::kConvolutionForward), SimTime());
-  EXPECT_GT(Of(groups, WorkGroup::kConvolutionBackward), Of(groups, WorkGroup::kConvolutionForward));
+  EXPECT_GT(Of(groups, WorkGroup::kConvolutionBackward),
+            Of(groups, WorkGroup::kConvolutionForward));
   EXPECT_GT(Of(groups, WorkGroup::kGemmForward), SimTime());  // the classifier's last layer
   EXPECT_GT(Of(groups, WorkGroup::kConvolutionForward), Of(groups, WorkGroup::kGemmForward));
 }

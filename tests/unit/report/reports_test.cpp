@@ -91,12 +91,12 @@ TEST(RankSummary, BlockedBusyAndBaseline) {
   const Scenario s = MakeScenario();
   const auto streams = ComputeBreakdown(*s.table, Classifier(*s.store), s.windows);
   const auto ranks = ComputeRankSummaries(*s.table, streams, s.windows);
-  EXPECT_EQ(ranks[0].blocked, Us(47));                     // the synchronisation, [10,57)
+  EXPECT_EQ(ranks[0].blocked, Us(47));  // the synchronisation, [10,57)
   EXPECT_DOUBLE_EQ(ranks[0].blocked_share(), 47.0 / 60.0);
-  EXPECT_EQ(ranks[0].busy, Us(49));                        // [5,25), [26,55)
+  EXPECT_EQ(ranks[0].busy, Us(49));  // [5,25), [26,55)
   EXPECT_EQ(ranks[0].idle, Us(11));
-  EXPECT_EQ(ranks[1].busy, Us(50));                        // [5,55)
-  EXPECT_EQ(Baseline(ranks), Us(40));                      // rank 0, stream 7
+  EXPECT_EQ(ranks[1].busy, Us(50));    // [5,55)
+  EXPECT_EQ(Baseline(ranks), Us(40));  // rank 0, stream 7
 }
 
 TEST(TopOps, ByKernelAndByOp) {

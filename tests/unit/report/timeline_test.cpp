@@ -103,8 +103,11 @@ class TimelineTest : public testing::Test {
     for (const auto& e : document_["traceEvents"].GetArray()) {
       if (std::string(e["ph"].GetString()) != "X" || e["name"].GetString() != name) continue;
       Found f{processes.at(e["pid"].GetInt()),
-              threads.at({e["pid"].GetInt(), e["tid"].GetInt()}), e["cat"].GetString(),
-              e["ts"].GetDouble(), e["dur"].GetDouble(), ""};
+              threads.at({e["pid"].GetInt(), e["tid"].GetInt()}),
+              e["cat"].GetString(),
+              e["ts"].GetDouble(),
+              e["dur"].GetDouble(),
+              ""};
       if (e.HasMember("args")) f.group = e["args"]["group"].GetString();
       found.push_back(f);
     }

@@ -29,9 +29,9 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing under the name before Close";
   // 1,499 ps round to 1 ns, 2,500 ps to 3 ns.
   writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromPs(1499), SimTime::FromPs(2500),
-                   "{\"a\":1}");
-  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromNs(1234050),
-                   SimTime::FromNs(1235050), {});
+               "{\"a\":1}");
+  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromNs(1234050), SimTime::FromNs(1235050),
+               {});
   writer.Metadata("note", "a \"b\"");
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(Read(path),
@@ -48,8 +48,8 @@ TEST(TraceEventWriter, NamesWhatCannotBeWritten) {
   for (const std::string path : {"/nonexistent-folder/t.json", "/nonexistent-folder/t.json.gz"}) {
     const absl::Status status = TraceEventWriter(path).Close();
     ASSERT_FALSE(status.ok());
-    EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr(path),
-                                                              testing::HasSubstr("No such file")));
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("No such file")));
   }
 }
 
