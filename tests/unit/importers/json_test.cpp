@@ -145,7 +145,7 @@ TEST(Reader, EveryPrefixIsTruncated) {
     ASSERT_FALSE(status.ok()) << length;
     // Cutting a literal short may leave one that is none.
     if (status.message().find("invalid value") != std::string_view::npos) continue;
-    EXPECT_EQ(status.message(),
+    EXPECT_EQ(std::string(status.message()),
               "pieces.json: truncated at byte " + std::to_string(length) +
                   ": the JSON document does not end");
   }
@@ -154,7 +154,7 @@ TEST(Reader, EveryPrefixIsTruncated) {
 TEST(Reader, NamesByteAndCause) {
   const auto expect = [](std::string_view text, std::string_view message) {
     const auto [status, log] = ParseInPieces(text, 1000);
-    EXPECT_EQ(status.message(), message) << text;
+    EXPECT_EQ(std::string(status.message()), message) << text;
   };
   expect("{\"a\" 1}", "pieces.json: not valid JSON at byte 5: a ':' is missing after a key");
   expect("{\"a\": NaN}", "pieces.json: not valid JSON at byte 6: NaN is no JSON number");
