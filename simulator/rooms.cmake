@@ -44,7 +44,8 @@ foretrace_room(base LIBS ${BASICS} Threads::Threads)
 foretrace_room(trace DEPS base)
 foretrace_room(topology DEPS base LIBS yaml-cpp)
 foretrace_room(des DEPS base)
-foretrace_room(importers DEPS base trace LIBS foretrace_proto PkgConfig::ARCHIVE yaml-cpp)
+foretrace_room(importers DEPS base trace
+               LIBS foretrace_proto PkgConfig::ARCHIVE ZLIB::ZLIB yaml-cpp)
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 # Ceres is used by cost/fitting/least_squares.cpp alone.
 find_package(Ceres REQUIRED)

@@ -13,7 +13,7 @@ namespace foretrace {
 bool LooksCompressed(std::string_view prefix) {
   using std::string_view_literals::operator""sv;
   for (const std::string_view magic :
-       {"\x1f\x8b"sv, "\xfd"sv "7zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
+       {"\xfd"sv "7zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
     if (prefix.starts_with(magic)) return true;
   }
   return false;
@@ -51,7 +51,6 @@ absl::Status ArchiveReader::Failure(std::string_view what) {
 }
 
 absl::Status ArchiveReader::Open() {
-  archive_read_support_filter_gzip(handle_);
   archive_read_support_filter_xz(handle_);
   archive_read_support_filter_zstd(handle_);
   archive_read_support_filter_bzip2(handle_);

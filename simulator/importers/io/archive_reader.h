@@ -13,7 +13,8 @@ struct archive;
 
 namespace foretrace {
 
-// Whether bytes begin like a compressed stream or a tar, so that ArchiveReader must read them.
+// Whether bytes begin like a compressed stream (gzip apart: see gzip_source.h) or a tar, so that
+// ArchiveReader must read them.
 bool LooksCompressed(std::string_view prefix);
 bool LooksLikeTar(std::string_view prefix);
 

@@ -3,6 +3,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/io/archive_reader.h"
+#include "simulator/importers/io/gzip_source.h"
 
 namespace foretrace {
 namespace {
@@ -44,7 +45,11 @@ InputFile::~InputFile() = default;
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path,
                                                            const InputLimits& limits) {
   FORETRACE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> raw, OpenRawFile(path));
-  FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, raw->Peek(kPeek));
+  FORETRACE_ASSIGN_OR_RETURN(std::string_view prefix, raw->Peek(kPeek));
+  if (LooksLikeGzip(prefix)) {
+    raw = MakeGzipSource(std::move(raw), limits);
+    FORETRACE_ASSIGN_OR_RETURN(prefix, raw->Peek(kPeek));
+  }
   std::unique_ptr<InputFile> file(new InputFile(path, limits));
   if (!LooksCompressed(prefix) && !LooksLikeTar(prefix)) {
     file->single_ = std::move(raw);
@@ -62,7 +67,14 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
 }
 
 absl::StatusOr<ByteSource*> InputFile::Document(std::unique_ptr<ByteSource> raw) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, raw->Peek(kPeek));
+  FORETRACE_ASSIGN_OR_RETURN(std::string_view prefix, raw->Peek(kPeek));
+  if (is_archive_ && LooksLikeGzip(prefix)) {
+    raw = MakeGzipSource(std::move(raw), limits_);
+    FORETRACE_ASSIGN_OR_RETURN(prefix, raw->Peek(kPeek));
+    if (LooksLikeTar(prefix)) {
+      return InvalidInput("{}: an archive within an archive; unpack it first", raw->name());
+    }
+  }
   if (prefix.empty()) return InvalidInput("{}: the file is empty", raw->name());
   if (is_archive_ && LooksCompressed(prefix)) {
     const std::string name = raw->name();

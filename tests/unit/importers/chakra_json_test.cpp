@@ -50,7 +50,7 @@ TEST(ChakraJson, RealFileHasTheKnownCounts) {
   const std::string path = RealData("chakra-et/mlcommons-chakra/json_trace.tar.gz");
   FORETRACE_SKIP_WITHOUT(path);
   // Two documents, a graph and an excerpt of it, both named rank 0: each is imported by itself.
-  EXPECT_THAT(ImportTraces({path}, {}).status().message(),
+  EXPECT_THAT(std::string(ImportTraces({path}, {}).status().message()),
               ::testing::HasSubstr("two traces for rank 0"));
   auto file = InputFile::Open(path, {});
   ASSERT_TRUE(file.ok()) << file.status();

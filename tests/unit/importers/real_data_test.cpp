@@ -9,6 +9,7 @@
 
 #include "simulator/importers/import.h"
 #include "tests/support/real_data.h"
+#include "tests/unit/importers/import_text.h"
 
 namespace foretrace {
 namespace {
@@ -236,17 +237,31 @@ TEST_F(Dlrm, CollectivesHaveConsumersSizesAndWaits) {
                                             {153, Bytes(448)}, {154, Bytes(907840)}}));
   int waits = 0;
   int collectives = 0;
+  int consumed = 0;
   for (uint32_t n = 0; n < rank.size(); ++n) {
     const NodeIndex node(n);
-    const std::string name(store_->name(rank, node));
-    if (!name.starts_with("c10d::")) continue;
+    if (!store_->name(rank, node).starts_with("c10d::")) continue;
     ++collectives;
-    EXPECT_FALSE(Consumers(*store_, rank, node, DependencyKind::kData).empty()) << name;
+    consumed += !Consumers(*store_, rank, node, DependencyKind::kData).empty();
     waits += static_cast<int>(Consumers(*store_, rank, node, DependencyKind::kSync).size());
   }
   EXPECT_EQ(collectives, 8);
-  // The waits of the forward and the backward all-to-all.
-  EXPECT_EQ(waits, 2);
+  // All but 149 and 150, which fetch the indices of the next step.
+  EXPECT_EQ(consumed, 6);
+  // Waits on 147, 148 and 152; those of the all-reduces are inside the reducer.
+  EXPECT_EQ(waits, 3);
+}
+
+TEST_F(Dlrm, TheBackwardAllToAllFeedsTheDivisionAfterItsWait) {
+  const RankTrace& rank = store_->ranks()[0];
+  // The last c10d::alltoall_base_ is the backward one.
+  NodeIndex exchange;
+  for (int i = 0; i < 5; ++i) exchange = FindNode(*store_, rank, "c10d::alltoall_base_", i);
+  ASSERT_TRUE(exchange.valid());
+  EXPECT_THAT(Consumers(*store_, rank, exchange, DependencyKind::kData),
+              ElementsAre("aten::div_", "aten::view"));
+  EXPECT_THAT(Consumers(*store_, rank, exchange, DependencyKind::kSync),
+              ElementsAre("record_param_comms"));
 }
 
 }  // namespace
