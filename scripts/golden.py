@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs the whole-tool cases of tests/golden and compares what comes out with what is on file.
+
+A case is a folder tests/golden/NAME with
+
+  cmd               one shell command a line; `foretrace` is the binary under test. The lines run in
+                    an empty folder. Lines that begin with # are comments. Variables: $SRC (the
+                    project), $REALDATA (public data; a case that uses it is skipped where it is
+                    absent)
+  expected.stdout   standard output of all lines together
+  expected.stderr   standard error; an absent file means that there must be none
+  expected.exit     exit code of the last line, one number
+
+What differs between machines or runs is normalised before comparing: paths of the project, of the
+public data and of the working folder become $SRC, $REALDATA and $WORK.
+
+  scripts/golden.py --foretrace build/release/foretrace [--rebaseline] [CASE...]
+
+--rebaseline rewrites the expected files; read the difference before you commit it.
+"""
+import argparse
+import difflib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CASES = ROOT / "tests" / "golden"
+TIMEOUT_SECONDS = 120
+
+
+class Case:
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = folder.name
+        lines = (folder / "cmd").read_text().splitlines()
+        self.commands = [line for line in lines if line.strip() and not line.startswith("#")]
+
+    @property
+    def needs_real_data(self):
+        return any("$REALDATA" in line for line in self.commands)
+
+    def expected(self):
+        result = {}
+        for stream in ("stdout", "stderr", "exit"):
+            path = self.folder / f"expected.{stream}"
+            result[stream] = path.read_text() if path.exists() else ""
+        return result
+
+    def write_expected(self, actual):
+        for stream, text in actual.items():
+            path = self.folder / f"expected.{stream}"
+            if text:
+                path.write_text(text)
+            elif path.exists():
+                path.unlink()
+
+
+def normalise(text, substitutions):
+    # The longest first, so that a folder inside another one gets its own name.
+    for value, name in sorted(substitutions.items(), key=lambda item: -len(item[0])):
+        text = text.replace(value, name)
+    return text
+
+
+def run(case, foretrace, real_data):
+    """Returns {stdout, stderr, exit} of the case, normalised."""
+    with tempfile.TemporaryDirectory(prefix="foretrace-golden-") as work:
+        bin_folder = pathlib.Path(work) / "bin"
+        bin_folder.mkdir()
+        (bin_folder / "foretrace").symlink_to(foretrace)
+        run_folder = pathlib.Path(work) / "run"
+        run_folder.mkdir()
+        environment = dict(os.environ)
+        environment.update(SRC=str(ROOT), REALDATA=str(real_data), LC_ALL="C", TZ="UTC",
+                           FORETRACE_REALDATA=str(real_data),
+                           PATH=f"{bin_folder}:{environment['PATH']}")
+        stdout, stderr, code = "", "", 0
+        for command in case.commands:
+            try:
+                done = subprocess.run(["bash", "-c", command], cwd=run_folder, env=environment,
+                                      capture_output=True, timeout=TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                stderr += f"no end after {TIMEOUT_SECONDS} s: {command}\n"
+                code = -1
+                break
+            stdout += done.stdout.decode(errors="backslashreplace")
+            stderr += done.stderr.decode(errors="backslashreplace")
+            code = done.returncode
+        substitutions = {str(run_folder): "$WORK", str(ROOT): "$SRC", str(real_data): "$REALDATA"}
+        return {"stdout": normalise(stdout, substitutions),
+                "stderr": normalise(stderr, substitutions), "exit": f"{code}\n"}
+
+
+def difference(expected, actual, stream):
+    lines = difflib.unified_diff(expected[stream].splitlines(), actual[stream].splitlines(),
+                                 f"expected.{stream}", f"actual.{stream}", lineterm="")
+    return "\n".join(f"    {line}" for line in list(lines)[:80])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0],
+                                     epilog="cases: tests/golden/NAME; see the script's head")
+    parser.add_argument("--foretrace", default=str(ROOT / "build" / "release" / "foretrace"),
+                        help="the binary under test")
+    parser.add_argument("--rebaseline", action="store_true", help="rewrite the expected files")
+    parser.add_argument("cases", nargs="*", help="names; default: all")
+    options = parser.parse_args()
+    foretrace = pathlib.Path(options.foretrace).resolve()
+    if not os.access(foretrace, os.X_OK):
+        sys.exit(f"golden: error: {foretrace}: no such program; build it, or give --foretrace")
+    real_data = pathlib.Path(
+        os.environ.get("FORETRACE_REALDATA") or ROOT.parent / "shared" / "realdata")
+    real_data = pathlib.Path(os.path.abspath(real_data))
+    known = {path.parent.name: Case(path.parent) for path in sorted(CASES.glob("*/cmd"))}
+    unknown = [name for name in options.cases if name not in known]
+    if unknown:
+        sys.exit(f"golden: error: no case {unknown[0]}; known: {', '.join(known)}")
+    passed, failed, skipped = 0, 0, 0
+    for name in options.cases or known:
+        case = known[name]
+        if case.needs_real_data and not real_data.is_dir():
+            print(f"SKIP {name}: {real_data} is absent; scripts/fetch_public_data fetches it, "
+                  "FORETRACE_REALDATA names its folder")
+            skipped += 1
+            continue
+        actual = run(case, foretrace, real_data)
+        if options.rebaseline:
+            changed = actual != case.expected()
+            case.write_expected(actual)
+            print(f"{'NEW ' if changed else 'same'} {name}")
+            continue
+        expected = case.expected()
+        if actual == expected:
+            print(f"PASS {name}")
+            passed += 1
+            continue
+        failed += 1
+        print(f"FAIL {name}")
+        for command in case.commands:
+            print(f"    $ {command}")
+        for stream in ("exit", "stderr", "stdout"):
+            text = difference(expected, actual, stream)
+            if text:
+                print(text)
+    if not options.rebaseline:
+        print(f"golden: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
