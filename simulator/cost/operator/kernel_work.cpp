@@ -34,10 +34,10 @@ int64_t SizeOf(DType dtype) { return std::max<int64_t>(ElementSize(dtype), 1); }
 // Expands one operator; each overload of operator() is one shape.
 class Expander {
  public:
-  Expander(DType dtype, Phase phase) : dtype_(dtype), size_(SizeOf(dtype)), phase_(phase) {}
+  Expander(DType dtype, Pass pass) : dtype_(dtype), size_(SizeOf(dtype)), pass_(pass) {}
 
   KernelList operator()(const LinearOp& op) const {
-    if (phase_ == Phase::kForward) return {Gemm(KernelClass::kGemm, 1, op.m, op.n, op.k, op.bias)};
+    if (pass_ == Pass::kForward) return {Gemm(KernelClass::kGemm, 1, op.m, op.n, op.k, op.bias)};
     KernelList list;
     if (op.needs_input_gradient) {
       list.push_back(Gemm(KernelClass::kGemm, 1, op.m, op.k, op.n, false));
@@ -50,7 +50,7 @@ class Expander {
   }
 
   KernelList operator()(const BatchedMatmulOp& op) const {
-    if (phase_ == Phase::kForward) {
+    if (pass_ == Pass::kForward) {
       return {Gemm(KernelClass::kBatchedGemm, op.b, op.m, op.n, op.k, false)};
     }
     return {Gemm(KernelClass::kBatchedGemm, op.b, op.m, op.k, op.n, false),
@@ -58,10 +58,10 @@ class Expander {
   }
 
   KernelList operator()(const Conv2dOp& op) const {
-    if (phase_ == Phase::kForward) return {Convolution(op, Pass::kForward)};
+    if (pass_ == Pass::kForward) return {Convolution(op, ConvPass::kForward)};
     KernelList list;
-    if (op.needs_input_gradient) list.push_back(Convolution(op, Pass::kInputGradient));
-    list.push_back(Convolution(op, Pass::kWeightGradient));
+    if (op.needs_input_gradient) list.push_back(Convolution(op, ConvPass::kInputGradient));
+    list.push_back(Convolution(op, ConvPass::kWeightGradient));
     if (op.bias) list.push_back(ColumnSums(op.k, SaturatingProduct({op.n, op.oh, op.ow})));
     return list;
   }
@@ -73,7 +73,7 @@ class Expander {
   KernelList operator()(const LayerNormOp& op) const {
     const int64_t elements = SaturatingProduct({op.rows, op.cols});
     const int64_t statistics = SaturatingProduct({2, op.rows, kStatistic});
-    if (phase_ == Phase::kForward) {
+    if (pass_ == Pass::kForward) {
       // Mean, variance, normalise, scale and shift: 8 FLOP an element.
       return {Rows(KernelClass::kLayerNorm, op.rows, op.cols, 8.0,
                    SaturatingSum({Bytes_(elements), Bytes_(2 * op.cols)}),
@@ -92,7 +92,7 @@ class Expander {
   KernelList operator()(const SoftmaxOp& op) const {
     const int64_t bytes = Bytes_(SaturatingProduct({op.rows, op.cols}));
     // Forward: max, subtract, exp, sum, divide. Backward: y (dy - sum(y dy)).
-    const bool forward = phase_ == Phase::kForward;
+    const bool forward = pass_ == Pass::kForward;
     return {Rows(KernelClass::kSoftmax, op.rows, op.cols, forward ? 5.0 : 4.0,
                  forward ? bytes : SaturatingSum({bytes, bytes}), bytes)};
   }
@@ -102,7 +102,7 @@ class Expander {
     const int64_t bytes = Bytes_(SaturatingProduct({per_channel, op.c}));
     const int64_t statistics = SaturatingProduct({4, op.c, kStatistic});
     // Statistics need the whole channel before it is normalised, hence two passes over the inputs.
-    const bool forward = phase_ == Phase::kForward;
+    const bool forward = pass_ == Pass::kForward;
     const int64_t pass = forward ? bytes : SaturatingSum({bytes, bytes});
     return {Rows(KernelClass::kBatchNorm, op.c, per_channel, forward ? 8.0 : 11.0,
                  SaturatingSum({pass, pass, statistics}), SaturatingSum({bytes, statistics}))};
@@ -111,7 +111,7 @@ class Expander {
   KernelList operator()(const DropoutOp& op) const {
     const int64_t bytes = Bytes_(op.elements);
     const int64_t mask = std::max<int64_t>(op.elements, 0);  // one byte each
-    const bool forward = phase_ == Phase::kForward;
+    const bool forward = pass_ == Pass::kForward;
     return {Flat(KernelClass::kDropout, Product({op.elements}) * 2,
                  forward ? bytes : SaturatingSum({bytes, mask}),
                  forward ? SaturatingSum({bytes, mask}) : bytes)};
@@ -153,7 +153,7 @@ class Expander {
   KernelList operator()(const IndexOp& op) const {
     const int64_t indices = SaturatingProduct({op.index_count, kIndexBytes});
     const int64_t bytes = Bytes_(op.elements);
-    if (phase_ == Phase::kForward) {
+    if (pass_ == Pass::kForward) {
       return {Flat(KernelClass::kIndex, 0, SaturatingSum({bytes, indices}), bytes)};
     }
     // Clear the gradient, then read, add and write each gathered value.
@@ -166,7 +166,7 @@ class Expander {
     const int64_t in = Bytes_(op.input_elements), out = Bytes_(op.output_elements);
     const int64_t saved = op.saves_indices ? SaturatingProduct({op.output_elements, kIndexBytes}) : 0;
     const double flop = Product({op.output_elements, op.window});
-    if (phase_ == Phase::kForward) {
+    if (pass_ == Pass::kForward) {
       return {Flat(KernelClass::kPooling, flop, in, SaturatingSum({out, saved}))};
     }
     return {Flat(KernelClass::kPooling, flop, SaturatingSum({out, saved}), in)};
@@ -176,14 +176,14 @@ class Expander {
   KernelList operator()(const EmbeddingOp& op) const;
 
  private:
-  enum class Pass { kForward, kInputGradient, kWeightGradient };
+  enum class ConvPass { kForward, kInputGradient, kWeightGradient };
 
   int64_t Bytes_(int64_t elements) const { return SaturatingProduct({elements, size_}); }
 
   KernelWork Flat(KernelClass kind, double flop, int64_t read, int64_t written) const {
     KernelWork work;
     work.kind = kind;
-    work.phase = phase_;
+    work.pass = pass_;
     work.dtype = dtype_;
     work.flop = Flop(flop);
     work.read = Bytes(read);
@@ -224,16 +224,16 @@ class Expander {
     return work;
   }
 
-  KernelWork Convolution(const Conv2dOp& op, Pass pass) const;
+  KernelWork Convolution(const Conv2dOp& op, ConvPass pass) const;
   KernelList FlashAttention(const AttentionOp& op) const;
   KernelList PlainAttention(const AttentionOp& op) const;
 
   DType dtype_;
   int64_t size_;
-  Phase phase_;
+  Pass pass_;
 };
 
-KernelWork Expander::Convolution(const Conv2dOp& op, Pass pass) const {
+KernelWork Expander::Convolution(const Conv2dOp& op, ConvPass pass) const {
   const int64_t groups = std::max<int64_t>(op.groups, 1);
   const int64_t in = SaturatingProduct({op.n, op.c, op.h, op.w});
   const int64_t filters = SaturatingProduct({op.k, op.c / groups, op.r, op.s});
@@ -243,20 +243,20 @@ KernelWork Expander::Convolution(const Conv2dOp& op, Pass pass) const {
   const int64_t depth = SaturatingProduct({op.c / groups, op.r, op.s});
   int64_t read = SaturatingSum({in, filters, op.bias ? op.k : 0}), written = out;
   int64_t m = pixels, n = op.k / groups, k = depth;
-  if (pass == Pass::kInputGradient) {
+  if (pass == ConvPass::kInputGradient) {
     read = SaturatingSum({out, filters});
     written = in;
     m = SaturatingProduct({op.n, op.h, op.w});
     n = op.c / groups;
     k = SaturatingProduct({op.k / groups, op.r, op.s});
-  } else if (pass == Pass::kWeightGradient) {
+  } else if (pass == ConvPass::kWeightGradient) {
     read = SaturatingSum({in, out});
     written = filters;
     m = op.k / groups;
     n = depth;
     k = pixels;
   }
-  const bool adds_bias = op.bias && pass == Pass::kForward;
+  const bool adds_bias = op.bias && pass == ConvPass::kForward;
   KernelWork work =
       Flat(KernelClass::kConvolution, flop + (adds_bias ? static_cast<double>(out) : 0.0),
            Bytes_(read), Bytes_(written));
@@ -280,7 +280,7 @@ KernelList Expander::FlashAttention(const AttentionOp& op) const {
   const double scores = Product({op.b, op.heads, op.sq, op.skv}) * (op.causal ? 0.5 : 1.0);
   const double matmul = 2 * scores * static_cast<double>(std::max<int64_t>(op.d, 0));
   KernelWork work;
-  if (phase_ == Phase::kForward) {
+  if (pass_ == Pass::kForward) {
     // Q K^T and P V.
     work = Flat(KernelClass::kAttention, 2 * matmul, Bytes_(SaturatingSum({q, kv, kv})),
                 SaturatingSum({Bytes_(q), lse}));
@@ -309,7 +309,7 @@ KernelList Expander::PlainAttention(const AttentionOp& op) const {
   const BatchedMatmulOp qk{b, op.sq, op.skv, op.d}, pv{b, op.sq, op.d, op.skv};
   // Scaling, and with a causal mask adding it, is one point-wise pass over the scores.
   const ElementwiseOp scale{scores, scores, 1, op.causal ? 2.0 : 1.0};
-  if (phase_ == Phase::kForward) {
+  if (pass_ == Pass::kForward) {
     append((*this)(qk));
     append((*this)(scale));
     append((*this)(softmax));
@@ -365,7 +365,7 @@ KernelList Expander::operator()(const EmbeddingOp& op) const {
                                          SaturatingProduct({op.bags, kIndexBytes})});
   const double flop = Product({op.lookups, op.dim});
   KernelWork work;
-  if (phase_ == Phase::kForward) {
+  if (pass_ == Pass::kForward) {
     work = Flat(KernelClass::kEmbedding, flop, SaturatingSum({gathered, indices}), pooled);
   } else {
     // Each lookup reads its bag's gradient; each distinct row is read, updated and written once,
@@ -415,7 +415,7 @@ int64_t ConvOutputSize(int64_t size, int64_t filter, int64_t stride, int64_t pad
 }
 
 KernelList Kernels(const Operator& op) {
-  return std::visit(Expander(op.dtype, op.phase), op.shape);
+  return std::visit(Expander(op.dtype, op.pass), op.shape);
 }
 
 OperatorWork TotalWork(const Operator& op) {

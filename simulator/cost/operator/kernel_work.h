@@ -25,7 +25,7 @@ KernelClass ParseKernelClass(std::string_view name);
 // once a pass; caching and re-reads are the timing model's business. A multiply-add is 2 FLOP.
 struct KernelWork {
   KernelClass kind = KernelClass::kOther;
-  Phase phase = Phase::kForward;
+  Pass pass = Pass::kForward;
   DType dtype = DType::kFloat32;
   Flop flop;
   Bytes read;

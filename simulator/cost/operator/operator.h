@@ -9,7 +9,7 @@
 
 namespace foretrace {
 
-enum class Phase : uint8_t { kForward, kBackward, kCount };
+enum class Pass : uint8_t { kForward, kBackward, kCount };
 
 // y[m,n] = x[m,k] W[k,n] (+ bias[n]). `weight_gradient_only` and `input_gradient_only` restrict the
 // backward phase, for a first layer or frozen weights.
@@ -133,7 +133,7 @@ struct Operator {
                              EmbeddingOp>;
   Shape shape;
   DType dtype = DType::kFloat32;
-  Phase phase = Phase::kForward;
+  Pass pass = Pass::kForward;
 };
 
 }  // namespace foretrace

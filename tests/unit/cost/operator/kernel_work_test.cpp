@@ -8,8 +8,8 @@ namespace foretrace {
 namespace {
 
 Operator Make(Operator::Shape shape, DType dtype = DType::kFloat32,
-              Phase phase = Phase::kForward) {
-  return {std::move(shape), dtype, phase};
+              Pass pass = Pass::kForward) {
+  return {std::move(shape), dtype, pass};
 }
 
 TEST(KernelWork, LinearForwardWithBias) {
@@ -23,7 +23,7 @@ TEST(KernelWork, LinearForwardWithBias) {
 }
 
 TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
-  const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Phase::kBackward));
+  const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Pass::kBackward));
   ASSERT_EQ(list.size(), 3u);
   // dx[2,4] = dy[2,3] W^T: 2*2*4*3 FLOP, reads 6 + 12 halves, writes 8.
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 48);
@@ -43,7 +43,7 @@ TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
 TEST(KernelWork, LinearBackwardOfAFirstLayerHasNoInputGradient) {
   LinearOp op{2, 3, 4, false};
   op.needs_input_gradient = false;
-  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Phase::kBackward)).size(), 1u);
+  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Pass::kBackward)).size(), 1u);
 }
 
 TEST(KernelWork, BatchedMatmul) {
@@ -55,7 +55,7 @@ TEST(KernelWork, BatchedMatmul) {
   EXPECT_EQ(list[0].written, Bytes(120));
   // Backward does the same arithmetic twice.
   EXPECT_DOUBLE_EQ(
-      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Phase::kBackward)).flop.count(),
+      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Pass::kBackward)).flop.count(),
       480);
 }
 
@@ -72,7 +72,7 @@ TEST(KernelWork, ConvolutionForwardAndBackward) {
   EXPECT_EQ(list[0].n, 64);
   EXPECT_EQ(list[0].k, 147);
   EXPECT_EQ(list[0].stride, 2);
-  const KernelList backward = Kernels(Make(conv, DType::kFloat32, Phase::kBackward));
+  const KernelList backward = Kernels(Make(conv, DType::kFloat32, Pass::kBackward));
   ASSERT_EQ(backward.size(), 2u);
   for (const KernelWork& w : backward) EXPECT_DOUBLE_EQ(w.flop.count(), 236027904);
   EXPECT_EQ(backward[0].written, Bytes(4 * 150528));
@@ -93,7 +93,7 @@ TEST(KernelWork, FlashAttention) {
   // q 2048, k and v 2048 each; o 2048 and 64 log-sums in fp32.
   EXPECT_EQ(forward[0].read, Bytes(2 * 3 * 2048));
   EXPECT_EQ(forward[0].written, Bytes(2 * 2048 + 64 * 4));
-  const KernelList backward = Kernels(Make(op, DType::kFloat16, Phase::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat16, Pass::kBackward));
   EXPECT_DOUBLE_EQ(backward[0].flop.count(), 5 * 65536);
   AttentionOp causal = op;
   causal.causal = true;
@@ -109,7 +109,7 @@ TEST(KernelWork, PlainAttentionIsMatmulsAndSoftmax) {
   // Each matmul: 2 heads * 2*8*8*4.
   EXPECT_DOUBLE_EQ(forward[0].flop.count(), 1024);
   EXPECT_DOUBLE_EQ(forward[3].flop.count(), 1024);
-  const KernelList backward = Kernels(Make(op, DType::kFloat32, Phase::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat32, Pass::kBackward));
   EXPECT_EQ(backward.size(), 6u);
 }
 
@@ -118,7 +118,7 @@ TEST(KernelWork, LayerNorm) {
   const KernelList forward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16));
   EXPECT_EQ(forward[0].read, Bytes(2 * 72));
   EXPECT_EQ(forward[0].written, Bytes(2 * 60 + 80));
-  const KernelList backward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Phase::kBackward));
+  const KernelList backward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Pass::kBackward));
   ASSERT_EQ(backward.size(), 2u);
   // dy, x, statistics and gamma in, dx out; then dy, x, statistics in, dgamma and dbeta out.
   EXPECT_EQ(backward[0].read, Bytes(240 + 80 + 12));
@@ -135,17 +135,17 @@ TEST(KernelWork, BatchNormReadsItsInputTwice) {
   EXPECT_EQ(forward[0].written, Bytes(480 + 48));
   EXPECT_EQ(forward[0].rows, 3);
   EXPECT_EQ(forward[0].cols, 40);
-  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Phase::kBackward))[0].read, Bytes(4 * 480 + 48));
+  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Pass::kBackward))[0].read, Bytes(4 * 480 + 48));
 }
 
 TEST(KernelWork, SoftmaxAndDropout) {
   EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}))[0].total_bytes(), 256);
-  EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Phase::kBackward))[0].total_bytes(),
+  EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Pass::kBackward))[0].total_bytes(),
             384);
   // 100 halves in and out, and a mask of 100 bytes.
   EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16))[0].total_bytes(), 500);
   EXPECT_EQ(
-      Kernels(Make(DropoutOp{100}, DType::kFloat16, Phase::kBackward))[0].total_bytes(), 500);
+      Kernels(Make(DropoutOp{100}, DType::kFloat16, Pass::kBackward))[0].total_bytes(), 500);
 }
 
 TEST(KernelWork, ElementwiseChainReadsOperandsOnce) {
@@ -169,7 +169,7 @@ TEST(KernelWork, MovesOfData) {
   EXPECT_EQ(Kernels(Make(MemcpyOp{1000}))[0].read, Bytes(1000));
   // 6 floats through 3 indices of 8 bytes.
   EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100})).bytes, Bytes(24 + 24 + 24));
-  EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100}, DType::kFloat32, Phase::kBackward)).bytes,
+  EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100}, DType::kFloat32, Pass::kBackward)).bytes,
             Bytes(400 + 24 + 24 + 24 + 24));
   // Pooling 16 to 4 with saved 8-byte indices.
   EXPECT_EQ(TotalWork(Make(PoolOp{16, 4, 4})).bytes, Bytes(64 + 16 + 32));
@@ -198,7 +198,7 @@ TEST(KernelWork, EmbeddingForwardAndFusedBackward) {
   EXPECT_EQ(forward[0].read, Bytes(12 * 16 + 12 * 8 + 3 * 8));
   EXPECT_EQ(forward[0].written, Bytes(48));
   // Backward: a gradient row a lookup, 5 distinct rows read and written, row-wise state both ways.
-  const KernelList backward = Kernels(Make(op, DType::kFloat32, Phase::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat32, Pass::kBackward));
   EXPECT_EQ(backward[0].read, Bytes(192 + 120 + 80 + 20));
   EXPECT_EQ(backward[0].written, Bytes(80 + 20));
 }
