@@ -12,7 +12,7 @@ namespace foretrace {
 enum class Pass : uint8_t { kForward, kBackward, kCount };
 
 // y[m,n] = x[m,k] W[k,n] (+ bias[n]). `weight_gradient_only` and `input_gradient_only` restrict the
-// backward phase, for a first layer or frozen weights.
+// backward pass, for a first layer or frozen weights.
 struct LinearOp {
   int64_t m = 0, n = 0, k = 0;
   bool bias = false;
