@@ -155,7 +155,7 @@ absl::StatusOr<Ensembles> LoadResiduals(const std::filesystem::path& path,
                                          {e.threshold().begin(), e.threshold().end()},
                                          {e.leaf().begin(), e.leaf().end()});
     if (!ensemble.ok()) {
-      return InvalidInput("{}: {}: {}", path.string(), e.model(), ensemble.status().message());
+      return InvalidInput("{}: {}: {}", path.string(), e.model(), std::string(ensemble.status().message()));
     }
     ensembles[e.model()] = *std::move(ensemble);
   }
@@ -219,7 +219,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
   for (const YAML::Node& node : entries) {
     auto model = ParseModel(node);
     if (!model.ok()) {
-      return InvalidInput("{}: line {}: {}", path, node.Mark().line + 1, model.status().message());
+      return InvalidInput("{}: line {}: {}", path, node.Mark().line + 1, std::string(model.status().message()));
     }
     const size_t trees = static_cast<size_t>(Get<int64_t>(node, "residual_trees").value_or(0));
     if (trees > 0) {
