@@ -33,7 +33,7 @@ double RowBytes(const TableLookup& t, DType dtype) {
 }
 
 // The rows of all tables share L2; each table gets a part in proportion to its distinct rows' bytes.
-Traffic TrafficOf(const DeviceSpec& device, const EmbeddingQuery& query) {
+Traffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
   Traffic total;
   total.tables = static_cast<double>(query.tables.size());
   for (const TableLookup& t : query.tables) {
@@ -68,7 +68,7 @@ void FillFeatures(const Traffic& traffic, EmbeddingTime& time) {
                    log2(time.latency_us / std::max(time.kernel_us, 1e-6))};
 }
 
-EmbeddingTime Combine(const EmbeddingParameters& p, const DeviceSpec& device,
+EmbeddingTime Combine(const EmbeddingParameters& p, const GpuPeaks& device,
                       const Traffic& traffic, double dram_bytes, double l2_bytes, double chains,
                       double chain_steps) {
   EmbeddingTime time;
@@ -126,7 +126,7 @@ double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, do
   return std::clamp(hits / lookups, 0.0, 1.0);
 }
 
-EmbeddingTime EmbeddingForward(const EmbeddingParameters& p, const DeviceSpec& device,
+EmbeddingTime EmbeddingForward(const EmbeddingParameters& p, const GpuPeaks& device,
                                const EmbeddingQuery& query) {
   const Traffic t = TrafficOf(device, query);
   const double indices = (t.lookups + t.bags) * kIndexBytes;
@@ -135,7 +135,7 @@ EmbeddingTime EmbeddingForward(const EmbeddingParameters& p, const DeviceSpec& d
                  t.gathered_bytes + indices + t.pooled_bytes, t.bags, steps);
 }
 
-EmbeddingTime EmbeddingBackward(const EmbeddingParameters& p, const DeviceSpec& device,
+EmbeddingTime EmbeddingBackward(const EmbeddingParameters& p, const GpuPeaks& device,
                                 const EmbeddingQuery& query) {
   const Traffic t = TrafficOf(device, query);
   // Each lookup reads its bag's gradient row; those rows live in L2 when they fit.
@@ -173,9 +173,9 @@ bool EmbeddingModel::InRange(const EmbeddingQuery& query) const {
   return true;
 }
 
-double EmbeddingModel::KernelUs(const DeviceSpec& device, const EmbeddingQuery& query,
-                                Pass pass) const {
-  const EmbeddingTime time = pass == Pass::kForward
+double EmbeddingModel::KernelUs(const GpuPeaks& device, const EmbeddingQuery& query,
+                                Direction pass) const {
+  const EmbeddingTime time = pass == Direction::kForward
                                  ? EmbeddingForward(parameters, device, query)
                                  : EmbeddingBackward(parameters, device, query);
   if (residual.empty()) return time.kernel_us;

@@ -10,7 +10,7 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/cost/embedding/reuse_factors.h"
-#include "simulator/cost/kernel/device_spec.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
 #include "simulator/cost/operator/operator.h"
 
@@ -61,11 +61,11 @@ struct EmbeddingTime {
 // first lookups miss.
 double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, double cache_rows);
 
-EmbeddingTime EmbeddingForward(const EmbeddingParameters& parameters, const DeviceSpec& device,
+EmbeddingTime EmbeddingForward(const EmbeddingParameters& parameters, const GpuPeaks& device,
                                const EmbeddingQuery& query);
 // Sort of the indices, gradients gathered row by row, and the optimizer's update of each distinct
 // row (or, without fused_update, writing its gradient).
-EmbeddingTime EmbeddingBackward(const EmbeddingParameters& parameters, const DeviceSpec& device,
+EmbeddingTime EmbeddingBackward(const EmbeddingParameters& parameters, const GpuPeaks& device,
                                 const EmbeddingQuery& query);
 
 // A calibrated direction: parameters, optional residual of log time, and the calibrated range.
@@ -77,7 +77,7 @@ struct EmbeddingModel {
   std::array<double, 3> lower = {}, upper = {};
   int64_t points = 0;
   bool InRange(const EmbeddingQuery& query) const;
-  double KernelUs(const DeviceSpec& device, const EmbeddingQuery& query, Pass pass) const;
+  double KernelUs(const GpuPeaks& device, const EmbeddingQuery& query, Direction pass) const;
 };
 std::array<double, 3> EmbeddingRangeOf(const EmbeddingQuery& query);
 

@@ -14,7 +14,7 @@ int64_t Value(const Row& row, std::string_view key, int64_t otherwise = 0) {
   return row.shape.Int(key).value_or(otherwise);
 }
 
-Operator::Shape Convolution(const Row& row) {
+OperatorCall::Shape Convolution(const Row& row) {
   Conv2dOp op{Value(row, "n"), Value(row, "c"), Value(row, "h"), Value(row, "w"),
               Value(row, "k"), Value(row, "r"), Value(row, "s")};
   const int64_t stride = std::max<int64_t>(Value(row, "stride"), 1);
@@ -25,7 +25,7 @@ Operator::Shape Convolution(const Row& row) {
   return op;
 }
 
-Operator::Shape Optimizer(const Row& row) {
+OperatorCall::Shape Optimizer(const Row& row) {
   OptimizerOp op{Value(row, "params"), Value(row, "tensors", 1)};
   const std::string_view kind = row.shape.Text("op").value_or("sgd");
   op.kind = kind == "adam"      ? OptimizerKind::kAdam
@@ -39,7 +39,7 @@ Operator::Shape Optimizer(const Row& row) {
   return op;
 }
 
-Operator::Shape Memcpy(const Row& row) {
+OperatorCall::Shape Memcpy(const Row& row) {
   MemcpyOp op{Value(row, "bytes")};
   const std::string_view direction = row.shape.Text("direction").value_or("dtod");
   op.direction = direction == "htod"   ? CopyDirection::kHostToDevice
@@ -52,56 +52,56 @@ Operator::Shape Memcpy(const Row& row) {
 
 struct Rule {
   std::string_view op;
-  Operator::Shape (*make)(const Row&);
+  OperatorCall::Shape (*make)(const Row&);
 };
 
 // One line for each operator of the schema that has kernels.
 constexpr Rule kRules[] = {
     {"linear",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return LinearOp{Value(r, "m"), Value(r, "n"), Value(r, "k"), Value(r, "bias") != 0};
      }},
     {"bmm",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return BatchedMatmulOp{Value(r, "b"), Value(r, "m"), Value(r, "n"), Value(r, "k")};
      }},
     {"conv2d", Convolution},
     {"attention",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return AttentionOp{Value(r, "b"),   Value(r, "heads"), Value(r, "kv_heads"),
                           Value(r, "sq"),  Value(r, "skv"),   Value(r, "d"),
                           Value(r, "causal") != 0, r.shape.Text("impl").value_or("") == "flash"};
      }},
     {"layer_norm",
-     [](const Row& r) -> Operator::Shape { return LayerNormOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape { return LayerNormOp{Value(r, "rows"), Value(r, "cols")}; }},
     {"softmax",
-     [](const Row& r) -> Operator::Shape { return SoftmaxOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape { return SoftmaxOp{Value(r, "rows"), Value(r, "cols")}; }},
     {"batch_norm",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return BatchNormOp{Value(r, "n"), Value(r, "c"), Value(r, "h"), Value(r, "w")};
      }},
-    {"dropout", [](const Row& r) -> Operator::Shape { return DropoutOp{Value(r, "elements")}; }},
+    {"dropout", [](const Row& r) -> OperatorCall::Shape { return DropoutOp{Value(r, "elements")}; }},
     {"elementwise",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return ElementwiseOp{Value(r, "elements"),
                             SaturatingProduct({Value(r, "elements"), Value(r, "inputs", 1)})};
      }},
     {"reduction",
-     [](const Row& r) -> Operator::Shape { return ReductionOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape { return ReductionOp{Value(r, "rows"), Value(r, "cols")}; }},
     {"concat",
-     [](const Row& r) -> Operator::Shape { return ConcatOp{Value(r, "elements"), Value(r, "parts")}; }},
-    {"copy", [](const Row& r) -> Operator::Shape { return CopyOp{Value(r, "elements")}; }},
+     [](const Row& r) -> OperatorCall::Shape { return ConcatOp{Value(r, "elements"), Value(r, "parts")}; }},
+    {"copy", [](const Row& r) -> OperatorCall::Shape { return CopyOp{Value(r, "elements")}; }},
     {"transpose",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return CopyOp{SaturatingProduct({Value(r, "b"), Value(r, "m"), Value(r, "n")}), true};
      }},
     {"index",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return IndexOp{SaturatingProduct({Value(r, "n"), Value(r, "cols")}), Value(r, "n"),
                       SaturatingProduct({Value(r, "rows"), Value(r, "cols")})};
      }},
     {"tril",
-     [](const Row& r) -> Operator::Shape {
+     [](const Row& r) -> OperatorCall::Shape {
        return IndexOp{SaturatingProduct({Value(r, "b"), Value(r, "n"), Value(r, "n")}), 0, 0};
      }},
     {"memcpy", Memcpy},
@@ -120,7 +120,7 @@ absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row) {
       return InvalidInput("line {}: dtype '{}' of {} is not known", row.line, row.dtype, row.op);
     }
     result.precision = PrecisionOf(result.op.dtype, tf32);
-    result.op.pass = row.phase == Phase::kBackward ? Pass::kBackward : Pass::kForward;
+    result.op.pass = row.phase == Phase::kBackward ? Direction::kBackward : Direction::kForward;
     result.op.shape = rule.make(row);
     return result;
   }

@@ -3,13 +3,13 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/cost/csv_table.h"
-#include "simulator/cost/kernel/device_spec.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/operator/operator.h"
 
 namespace foretrace {
 
 struct BenchmarkOperator {
-  Operator op;
+  OperatorCall op;
   Precision precision = Precision::kFloat32;
 };
 

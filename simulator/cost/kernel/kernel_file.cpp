@@ -73,7 +73,7 @@ absl::StatusOr<KernelKey> ParseKey(const YAML::Node& node) {
     return InvalidInput("a model needs kernel, precision, pass and variant");
   }
   KernelKey key;
-  key.kind = ParseKernelClass(*kind);
+  key.kind = ParseKernelKind(*kind);
   if (Name(key.kind) != *kind) return InvalidInput("unknown kernel '{}'", *kind);
   bool known = false;
   for (int i = 0; i < static_cast<int>(Precision::kCount); ++i) {
@@ -83,7 +83,7 @@ absl::StatusOr<KernelKey> ParseKey(const YAML::Node& node) {
   }
   if (!known) return InvalidInput("unknown precision '{}'", *precision);
   if (*pass != "forward" && *pass != "backward") return InvalidInput("unknown pass '{}'", *pass);
-  key.pass = *pass == "forward" ? Pass::kForward : Pass::kBackward;
+  key.pass = *pass == "forward" ? Direction::kForward : Direction::kBackward;
   if (*variant < 0 || *variant > 3) return InvalidInput("variant {} is not in 0..3", *variant);
   key.variant = static_cast<uint8_t>(*variant);
   return key;
@@ -171,7 +171,7 @@ std::string KernelModelsYaml(const KernelModels& models) {
                         "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
                         "    residual_trees: {}\n",
                         Name(model.key.kind), Name(model.key.precision),
-                        model.key.pass == Pass::kForward ? "forward" : "backward",
+                        model.key.pass == Direction::kForward ? "forward" : "backward",
                         model.key.variant, Name(model.form), model.points, ListText(model.lower),
                         ListText(model.upper), model.residual.tree_count());
     for (const Field& field : FieldsOf(model)) {
@@ -210,7 +210,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
   const YAML::Node models = root["models"];
   const auto device_name = Get<std::string>(models, "device");
   if (!device_name) return InvalidInput("{}: models.device is missing", path);
-  const auto device = FindDeviceSpec(*device_name);
+  const auto device = FindGpuPeaks(*device_name);
   if (!device) return InvalidInput("{}: unknown device '{}'", path, *device_name);
   const YAML::Node entries = models["entries"];
   if (!entries || !entries.IsSequence()) return InvalidInput("{}: models.entries is missing", path);

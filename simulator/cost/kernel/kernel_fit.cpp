@@ -19,12 +19,12 @@ constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
 
-KernelForm FormOf(KernelClass kind) {
+KernelForm FormOf(KernelKind kind) {
   switch (kind) {
-    case KernelClass::kGemm:
-    case KernelClass::kBatchedGemm:
-    case KernelClass::kConvolution:
-    case KernelClass::kAttention: return KernelForm::kGemm;
+    case KernelKind::kGemm:
+    case KernelKind::kBatchedGemm:
+    case KernelKind::kConvolution:
+    case KernelKind::kAttention: return KernelForm::kGemm;
     default: return KernelForm::kMemory;
   }
 }
@@ -56,19 +56,23 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
   }
   if (gemm) {
     // Transform-based convolutions need fewer FLOP than the direct form they are counted in.
-    const double most = model.key.kind == KernelClass::kConvolution ? 2.5 : 1.0;
+    const double most = model.key.kind == KernelKind::kConvolution ? 2.5 : 1.0;
     list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9 * most, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
     return list;
   }
   const bool rows = IsRowWise(samples[0].work);
-  list.push_back({&model.memory.bandwidth_efficiency, {rows ? 0.8 : 0.2, 1}, {0.85, 0.9}});
+  const double stream = options.stream_efficiency;
+  const bool near = rows && stream > 0;
+  list.push_back({&model.memory.bandwidth_efficiency,
+                  {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
+                  {near ? stream : 0.85, 0.9}});
   if (rows) {
     if (options.l2_share > 0) {
       model.memory.l2_share = options.l2_share;
-    } else if (model.key.kind == KernelClass::kLayerNorm) {
-      list.push_back({&model.memory.l2_share, {0.5, 1.5}, {1.1, 0.9}});
+    } else if (model.key.kind == KernelKind::kLayerNorm) {
+      list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
     }
     list.push_back({&model.memory.row_us, {0, 20}, {3, 1}});
     list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
@@ -77,7 +81,7 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
   return list;
 }
 
-absl::Status FitRoofline(const DeviceSpec& device, std::span<const KernelSample> samples,
+absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> samples,
                          const KernelFitOptions& options, KernelModel& model) {
   const std::vector<Parameter> parameters = ParametersOf(model, options, samples);
   std::vector<const KernelSample*> used;
@@ -116,7 +120,7 @@ double Sensitivity(const Measurement& measurement, double kernel_us) {
   return kernel_us / sum * std::pow(sum / observed, 8);
 }
 
-absl::Status FitResidual(const DeviceSpec& device, std::span<const KernelSample> samples,
+absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
                          KernelModel& model) {
   const int count = model.form == KernelForm::kGemm ? kMaxKernelFeatures : 7;
   std::vector<float> features, targets, weights;
@@ -142,7 +146,7 @@ absl::Status FitResidual(const DeviceSpec& device, std::span<const KernelSample>
 
 }  // namespace
 
-absl::StatusOr<KernelModel> FitKernelModel(const DeviceSpec& device, const KernelKey& key,
+absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
                                            std::span<const KernelSample> samples,
                                            const KernelFitOptions& options) {
   if (samples.size() < kMinSamples) {

@@ -56,12 +56,12 @@ std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
   return groups;
 }
 
-absl::StatusOr<DeviceSpec> DeviceOf(std::span<const BenchmarkRow> rows) {
+absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   if (rows.empty()) return InvalidInput("no rows to fit kernel models to");
-  const auto device = FindDeviceSpec(rows[0].platform);
+  const auto device = FindGpuPeaks(rows[0].platform);
   if (!device) {
     return InvalidInput("platform '{}': its GPU is not in the list of device peaks "
-                        "(simulator/cost/kernel/device_spec.cpp); add it from its datasheet",
+                        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
                         rows[0].platform);
   }
   return *device;
@@ -70,7 +70,7 @@ absl::StatusOr<DeviceSpec> DeviceOf(std::span<const BenchmarkRow> rows) {
 absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
                                                         uint64_t seed, bool with_residual,
                                                         const KernelModels* prior) {
-  FORETRACE_ASSIGN_OR_RETURN(const DeviceSpec device, DeviceOf(rows));
+  FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(rows));
   std::map<std::string, size_t> skipped;
   const std::map<std::string, Group> groups = GroupsOf(rows, skipped);
   std::vector<std::string> notes;
@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   KernelFitOptions options;
   options.seed = seed;
   options.with_residual = with_residual;
-  // Layer norm comes before softmax by name, and finds the share of L2.
+  // By name, element-wise kernels come first and find what DRAM gives; then layer norm, which finds
+  // the share of L2; then softmax.
   for (const auto& [name, group] : groups) {
     options.has_overhead = group.has_overhead;
     auto model = FitKernelModel(device, group.key, group.samples, options);
@@ -87,7 +88,11 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       notes.push_back(std::string(model.status().message()));
       continue;
     }
-    if (model->key.kind == KernelClass::kLayerNorm) options.l2_share = model->memory.l2_share;
+    if (model->key.kind == KernelKind::kLayerNorm) options.l2_share = model->memory.l2_share;
+    if (model->key.kind == KernelKind::kElementwise) {
+      options.stream_efficiency =
+          std::max(options.stream_efficiency, model->memory.bandwidth_efficiency);
+    }
     models.push_back(*std::move(model));
   }
   if (prior != nullptr) {

@@ -14,22 +14,22 @@ namespace {
 
 constexpr int64_t kWarpSoftmaxColumns = 1024;
 constexpr size_t kVariants = 4;
-constexpr size_t kKeys = static_cast<size_t>(KernelClass::kCount) *
+constexpr size_t kKeys = static_cast<size_t>(KernelKind::kCount) *
                          static_cast<size_t>(Precision::kCount) *
-                         static_cast<size_t>(Pass::kCount) * kVariants;
+                         static_cast<size_t>(Direction::kCount) * kVariants;
 
 size_t Packed(const KernelKey& key) {
   return ((static_cast<size_t>(key.kind) * static_cast<size_t>(Precision::kCount) +
            static_cast<size_t>(key.precision)) *
-              static_cast<size_t>(Pass::kCount) +
+              static_cast<size_t>(Direction::kCount) +
           static_cast<size_t>(key.pass)) *
              kVariants +
          key.variant;
 }
 
-bool IsGemmLike(KernelClass kind) {
-  return kind == KernelClass::kGemm || kind == KernelClass::kBatchedGemm ||
-         kind == KernelClass::kConvolution || kind == KernelClass::kAttention;
+bool IsGemmLike(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
+         kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }
 
 float Log2(double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); }
@@ -50,7 +50,7 @@ float TileShare(int64_t m, int64_t n, int64_t rows, int64_t cols) {
                             (static_cast<double>(pad(m, rows)) * static_cast<double>(pad(n, cols))));
 }
 
-KernelPoint GemmPoint(const GemmParameters& parameters, const DeviceSpec& device,
+KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
                       Precision precision, const KernelWork& work) {
   const GemmTime time = GemmRoofline(parameters, device, precision, work);
   const int64_t m = std::max<int64_t>(work.m, 1), n = std::max<int64_t>(work.n, 1);
@@ -61,7 +61,7 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const DeviceSpec& device
   point.kernel_us = time.kernel_us;
   const double blocks = std::ceil(static_cast<double>(m) / 128) *
                         std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
-  const bool convolution = work.kind == KernelClass::kConvolution;
+  const bool convolution = work.kind == KernelKind::kConvolution;
   point.features = {Log2(time.kernel_us),
                     Log2(time.compute_us / time.memory_us),
                     log_m,
@@ -82,7 +82,7 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const DeviceSpec& device
   return point;
 }
 
-KernelPoint MemoryPoint(const MemoryParameters& parameters, const DeviceSpec& device,
+KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
                         const KernelWork& work) {
   const MemoryTime time = MemoryRoofline(parameters, device, work);
   KernelPoint point;
@@ -113,28 +113,28 @@ std::string_view Name(KernelForm form) {
 
 KernelKey KeyOf(const KernelWork& work, Precision precision) {
   KernelKey key{work.kind, precision, work.pass, 0};
-  if (work.kind == KernelClass::kSoftmax) key.variant = work.cols > kWarpSoftmaxColumns ? 1 : 0;
-  if (work.kind == KernelClass::kElementwise) {
+  if (work.kind == KernelKind::kSoftmax) key.variant = work.cols > kWarpSoftmaxColumns ? 1 : 0;
+  if (work.kind == KernelKind::kElementwise) {
     // Reads for each write: one operand, or two and more.
     key.variant = 2 * work.read.count() > 3 * work.written.count() ? 1 : 0;
   }
   // Element-wise and data-moving kernels are the same code in either direction.
-  if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelClass::kBatchNorm) {
-    key.pass = Pass::kForward;
+  if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelKind::kBatchNorm) {
+    key.pass = Direction::kForward;
   }
   // Backward GEMMs are GEMMs.
-  if (work.kind == KernelClass::kGemm || work.kind == KernelClass::kBatchedGemm) {
-    key.pass = Pass::kForward;
+  if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
+    key.pass = Direction::kForward;
   }
   return key;
 }
 
 std::string Name(const KernelKey& key) {
   std::string_view variant;
-  if (key.kind == KernelClass::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
-  if (key.kind == KernelClass::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
+  if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
+  if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
   return fmt::format("{}{} {} {}", Name(key.kind), variant, Name(key.precision),
-                     key.pass == Pass::kForward ? "forward" : "backward");
+                     key.pass == Direction::kForward ? "forward" : "backward");
 }
 
 std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work) {
@@ -142,12 +142,12 @@ std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work) {
   return {work.total_bytes(), work.rows, work.cols, 0};
 }
 
-KernelPoint KernelModel::Point(const DeviceSpec& device, const KernelWork& work) const {
+KernelPoint KernelModel::Point(const GpuPeaks& device, const KernelWork& work) const {
   return form == KernelForm::kGemm ? GemmPoint(gemm, device, key.precision, work)
                                    : MemoryPoint(memory, device, work);
 }
 
-double KernelModel::KernelUs(const DeviceSpec& device, const KernelWork& work) const {
+double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
   const KernelPoint point = Point(device, work);
   if (residual.empty()) return point.kernel_us;
   const double r = residual.Evaluate(
@@ -163,7 +163,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
   return true;
 }
 
-KernelModels::KernelModels(DeviceSpec device, std::vector<KernelModel> models)
+KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
     : device_(std::move(device)), models_(std::move(models)), index_(kKeys, -1) {
   for (size_t i = 0; i < models_.size(); ++i) {
     index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
@@ -172,8 +172,8 @@ KernelModels::KernelModels(DeviceSpec device, std::vector<KernelModel> models)
   generic_memory_.form = KernelForm::kMemory;
   // A class without a model of its own runs like the platform's plain GEMM or element-wise kernels.
   for (const KernelModel& model : models_) {
-    if (model.key.kind == KernelClass::kGemm) generic_gemm_.gemm = model.gemm;
-    if (model.key.kind == KernelClass::kElementwise) generic_memory_.memory = model.memory;
+    if (model.key.kind == KernelKind::kGemm) generic_gemm_.gemm = model.gemm;
+    if (model.key.kind == KernelKind::kElementwise) generic_memory_.memory = model.memory;
   }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "simulator/base/estimate.h"
-#include "simulator/cost/kernel/device_spec.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
 #include "simulator/cost/operator/kernel_work.h"
@@ -23,9 +23,9 @@ std::string_view Name(KernelForm form);
 // What a model is for. Element-wise kernels differ by how much they read against what they write;
 // softmax by its algorithm, which changes at 1,024 columns.
 struct KernelKey {
-  KernelClass kind = KernelClass::kOther;
+  KernelKind kind = KernelKind::kOther;
   Precision precision = Precision::kFloat32;
-  Pass pass = Pass::kForward;
+  Direction pass = Direction::kForward;
   uint8_t variant = 0;
   bool operator==(const KernelKey&) const = default;
 };
@@ -56,9 +56,9 @@ struct KernelModel {
   int64_t points = 0;
 
   // Roofline and features, without the residual.
-  KernelPoint Point(const DeviceSpec& device, const KernelWork& work) const;
+  KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
   // Time of the kernel alone in microseconds.
-  double KernelUs(const DeviceSpec& device, const KernelWork& work) const;
+  double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;
 };
 // The quantities that lower and upper bound.
@@ -67,9 +67,9 @@ std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work);
 // All models of one platform. Immutable and thread-safe.
 class KernelModels {
  public:
-  KernelModels(DeviceSpec device, std::vector<KernelModel> models);
+  KernelModels(GpuPeaks device, std::vector<KernelModel> models);
 
-  const DeviceSpec& device() const { return device_; }
+  const GpuPeaks& device() const { return device_; }
   std::span<const KernelModel> models() const { return models_; }
   // nullptr when the class, precision or pass was not calibrated.
   const KernelModel* Find(const KernelKey& key) const;
@@ -81,7 +81,7 @@ class KernelModels {
  private:
   const KernelModel* Relative(const KernelKey& key) const;
 
-  DeviceSpec device_;
+  GpuPeaks device_;
   std::vector<KernelModel> models_;
   std::vector<int16_t> index_;  // by packed key; -1: none
   KernelModel generic_gemm_, generic_memory_;

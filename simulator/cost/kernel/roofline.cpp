@@ -38,7 +38,7 @@ double Measurement::Observed(double kernel_us) const {
   return SmoothMax(floor_us, overhead_us + kernel_us);
 }
 
-GemmTime GemmRoofline(const GemmParameters& p, const DeviceSpec& device, Precision precision,
+GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                       const KernelWork& work) {
   const double m = static_cast<double>(std::max<int64_t>(work.m, 1));
   const double n = static_cast<double>(std::max<int64_t>(work.n, 1));
@@ -77,17 +77,17 @@ GemmTime GemmRoofline(const GemmParameters& p, const DeviceSpec& device, Precisi
 }
 
 bool IsRowWise(const KernelWork& work) {
-  return (work.kind == KernelClass::kLayerNorm || work.kind == KernelClass::kSoftmax) &&
+  return (work.kind == KernelKind::kLayerNorm || work.kind == KernelKind::kSoftmax) &&
          work.rows > 0 && work.cols > 0;
 }
 
 // Launch shapes of PyTorch's kernels: vectorized_layer_norm (128 threads a row, 4 elements a
 // load), softmax_warp_forward (a warp a row, to 1,024 columns) and cunn_SoftMaxForward (a block a
 // row; the remainder of the vectorised loop is walked one element at a time).
-RowGeometry GeometryOf(const DeviceSpec& device, const KernelWork& work) {
+RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
   RowGeometry g;
   const double rows = static_cast<double>(work.rows), cols = static_cast<double>(work.cols);
-  if (work.kind == KernelClass::kLayerNorm) {
+  if (work.kind == KernelKind::kLayerNorm) {
     g.extra_passes = 1;
     g.steps = std::ceil(cols / (4 * g.threads));
   } else if (work.cols <= 1024) {
@@ -112,7 +112,7 @@ RowGeometry GeometryOf(const DeviceSpec& device, const KernelWork& work) {
   return g;
 }
 
-MemoryTime MemoryRoofline(const MemoryParameters& p, const DeviceSpec& device,
+MemoryTime MemoryRoofline(const MemoryParameters& p, const GpuPeaks& device,
                           const KernelWork& work) {
   MemoryTime time;
   const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;

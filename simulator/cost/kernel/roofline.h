@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "simulator/cost/kernel/device_spec.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -28,7 +28,7 @@ struct GemmTime {
 };
 
 // `work` has a matrix view (GEMM, batched GEMM, convolution).
-GemmTime GemmRoofline(const GemmParameters& parameters, const DeviceSpec& device,
+GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device,
                       Precision precision, const KernelWork& work);
 
 // Kernels bound by memory. Streaming ones (element-wise, copies) have only the first two; row-wise
@@ -52,14 +52,14 @@ struct RowGeometry {
   double waves = 0;          // blocks over what the device holds at once
   double resident_bytes = 0; // rows in flight
 };
-RowGeometry GeometryOf(const DeviceSpec& device, const KernelWork& work);
+RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work);
 
 struct MemoryTime {
   double kernel_us = 0;
   double memory_us = 0;
   RowGeometry geometry;  // row-wise kernels only
 };
-MemoryTime MemoryRoofline(const MemoryParameters& parameters, const DeviceSpec& device,
+MemoryTime MemoryRoofline(const MemoryParameters& parameters, const GpuPeaks& device,
                           const KernelWork& work);
 
 // Whether the kernel walks rows as GeometryOf describes.

@@ -12,7 +12,7 @@ constexpr int64_t kLargest = int64_t{1} << 62;
 constexpr int64_t kStatistic = 4;  // saved means and deviations are fp32 whatever the dtype
 constexpr int64_t kIndexBytes = 8;
 
-constexpr std::array<std::string_view, 20> kKernelClassNames = {
+constexpr std::array<std::string_view, 20> kKernelKindNames = {
     "gemm",        "bmm",       "conv2d", "attention", "layer_norm", "batch_norm", "softmax",
     "dropout",     "elementwise", "reduction", "concat", "copy",     "transpose",  "fill",
     "memcpy",      "index",     "pooling", "optimizer", "embedding", "other"};
@@ -34,31 +34,31 @@ int64_t SizeOf(DType dtype) { return std::max<int64_t>(ElementSize(dtype), 1); }
 // Expands one operator; each overload of operator() is one shape.
 class Expander {
  public:
-  Expander(DType dtype, Pass pass) : dtype_(dtype), size_(SizeOf(dtype)), pass_(pass) {}
+  Expander(DType dtype, Direction pass) : dtype_(dtype), size_(SizeOf(dtype)), pass_(pass) {}
 
   KernelList operator()(const LinearOp& op) const {
-    if (pass_ == Pass::kForward) return {Gemm(KernelClass::kGemm, 1, op.m, op.n, op.k, op.bias)};
+    if (pass_ == Direction::kForward) return {Gemm(KernelKind::kGemm, 1, op.m, op.n, op.k, op.bias)};
     KernelList list;
     if (op.needs_input_gradient) {
-      list.push_back(Gemm(KernelClass::kGemm, 1, op.m, op.k, op.n, false));
+      list.push_back(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false));
     }
     if (op.needs_weight_gradient) {
-      list.push_back(Gemm(KernelClass::kGemm, 1, op.n, op.k, op.m, false));
+      list.push_back(Gemm(KernelKind::kGemm, 1, op.n, op.k, op.m, false));
       if (op.bias) list.push_back(ColumnSums(op.n, op.m));
     }
     return list;
   }
 
   KernelList operator()(const BatchedMatmulOp& op) const {
-    if (pass_ == Pass::kForward) {
-      return {Gemm(KernelClass::kBatchedGemm, op.b, op.m, op.n, op.k, false)};
+    if (pass_ == Direction::kForward) {
+      return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false)};
     }
-    return {Gemm(KernelClass::kBatchedGemm, op.b, op.m, op.k, op.n, false),
-            Gemm(KernelClass::kBatchedGemm, op.b, op.k, op.n, op.m, false)};
+    return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),
+            Gemm(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m, false)};
   }
 
   KernelList operator()(const Conv2dOp& op) const {
-    if (pass_ == Pass::kForward) return {Convolution(op, ConvPass::kForward)};
+    if (pass_ == Direction::kForward) return {Convolution(op, ConvPass::kForward)};
     KernelList list;
     if (op.needs_input_gradient) list.push_back(Convolution(op, ConvPass::kInputGradient));
     list.push_back(Convolution(op, ConvPass::kWeightGradient));
@@ -73,17 +73,17 @@ class Expander {
   KernelList operator()(const LayerNormOp& op) const {
     const int64_t elements = SaturatingProduct({op.rows, op.cols});
     const int64_t statistics = SaturatingProduct({2, op.rows, kStatistic});
-    if (pass_ == Pass::kForward) {
+    if (pass_ == Direction::kForward) {
       // Mean, variance, normalise, scale and shift: 8 FLOP an element.
-      return {Rows(KernelClass::kLayerNorm, op.rows, op.cols, 8.0,
+      return {Rows(KernelKind::kLayerNorm, op.rows, op.cols, 8.0,
                    SaturatingSum({Bytes_(elements), Bytes_(2 * op.cols)}),
                    SaturatingSum({Bytes_(elements), statistics}))};
     }
     // Two kernels: the input's gradient by rows, then gamma's and beta's by columns.
     const int64_t both = SaturatingSum({Bytes_(elements), Bytes_(elements), statistics});
-    KernelWork input = Rows(KernelClass::kLayerNorm, op.rows, op.cols, 11.0,
+    KernelWork input = Rows(KernelKind::kLayerNorm, op.rows, op.cols, 11.0,
                             SaturatingSum({both, Bytes_(op.cols)}), Bytes_(elements));
-    KernelWork weights = Rows(KernelClass::kReduction, op.cols, op.rows, 4.0, both,
+    KernelWork weights = Rows(KernelKind::kReduction, op.cols, op.rows, 4.0, both,
                               Bytes_(SaturatingProduct({2, op.cols})));
     weights.across_rows = true;
     return {input, weights};
@@ -92,8 +92,8 @@ class Expander {
   KernelList operator()(const SoftmaxOp& op) const {
     const int64_t bytes = Bytes_(SaturatingProduct({op.rows, op.cols}));
     // Forward: max, subtract, exp, sum, divide. Backward: y (dy - sum(y dy)).
-    const bool forward = pass_ == Pass::kForward;
-    return {Rows(KernelClass::kSoftmax, op.rows, op.cols, forward ? 5.0 : 4.0,
+    const bool forward = pass_ == Direction::kForward;
+    return {Rows(KernelKind::kSoftmax, op.rows, op.cols, forward ? 5.0 : 4.0,
                  forward ? bytes : SaturatingSum({bytes, bytes}), bytes)};
   }
 
@@ -102,24 +102,24 @@ class Expander {
     const int64_t bytes = Bytes_(SaturatingProduct({per_channel, op.c}));
     const int64_t statistics = SaturatingProduct({4, op.c, kStatistic});
     // Statistics need the whole channel before it is normalised, hence two passes over the inputs.
-    const bool forward = pass_ == Pass::kForward;
+    const bool forward = pass_ == Direction::kForward;
     const int64_t pass = forward ? bytes : SaturatingSum({bytes, bytes});
-    return {Rows(KernelClass::kBatchNorm, op.c, per_channel, forward ? 8.0 : 11.0,
+    return {Rows(KernelKind::kBatchNorm, op.c, per_channel, forward ? 8.0 : 11.0,
                  SaturatingSum({pass, pass, statistics}), SaturatingSum({bytes, statistics}))};
   }
 
   KernelList operator()(const DropoutOp& op) const {
     const int64_t bytes = Bytes_(op.elements);
     const int64_t mask = std::max<int64_t>(op.elements, 0);  // one byte each
-    const bool forward = pass_ == Pass::kForward;
-    return {Flat(KernelClass::kDropout, Product({op.elements}) * 2,
+    const bool forward = pass_ == Direction::kForward;
+    return {Flat(KernelKind::kDropout, Product({op.elements}) * 2,
                  forward ? bytes : SaturatingSum({bytes, mask}),
                  forward ? SaturatingSum({bytes, mask}) : bytes)};
   }
 
   KernelList operator()(const ElementwiseOp& op) const {
     const int64_t out = op.output_dtype == DType::kUnknown ? size_ : SizeOf(op.output_dtype);
-    return {Flat(KernelClass::kElementwise, Product({op.elements}) * op.flop_per_element,
+    return {Flat(KernelKind::kElementwise, Product({op.elements}) * op.flop_per_element,
                  Bytes_(op.read_elements), SaturatingProduct({op.elements, op.outputs, out}))};
   }
 
@@ -130,21 +130,21 @@ class Expander {
   }
 
   KernelList operator()(const ConcatOp& op) const {
-    return {Flat(KernelClass::kConcat, 0, Bytes_(op.elements), Bytes_(op.elements))};
+    return {Flat(KernelKind::kConcat, 0, Bytes_(op.elements), Bytes_(op.elements))};
   }
 
   KernelList operator()(const CopyOp& op) const {
     const int64_t out = op.output_dtype == DType::kUnknown ? size_ : SizeOf(op.output_dtype);
-    return {Flat(op.strided ? KernelClass::kTranspose : KernelClass::kCopy, 0,
+    return {Flat(op.strided ? KernelKind::kTranspose : KernelKind::kCopy, 0,
                  Bytes_(op.elements), SaturatingProduct({op.elements, out}))};
   }
 
   KernelList operator()(const FillOp& op) const {
-    return {Flat(KernelClass::kFill, 0, 0, Bytes_(op.elements))};
+    return {Flat(KernelKind::kFill, 0, 0, Bytes_(op.elements))};
   }
 
   KernelList operator()(const MemcpyOp& op) const {
-    KernelWork work = Flat(KernelClass::kMemcpy, 0, op.bytes, op.bytes);
+    KernelWork work = Flat(KernelKind::kMemcpy, 0, op.bytes, op.bytes);
     work.direction = op.direction;
     work.pinned = op.pinned;
     return {work};
@@ -153,12 +153,12 @@ class Expander {
   KernelList operator()(const IndexOp& op) const {
     const int64_t indices = SaturatingProduct({op.index_count, kIndexBytes});
     const int64_t bytes = Bytes_(op.elements);
-    if (pass_ == Pass::kForward) {
-      return {Flat(KernelClass::kIndex, 0, SaturatingSum({bytes, indices}), bytes)};
+    if (pass_ == Direction::kForward) {
+      return {Flat(KernelKind::kIndex, 0, SaturatingSum({bytes, indices}), bytes)};
     }
     // Clear the gradient, then read, add and write each gathered value.
-    return {Flat(KernelClass::kFill, 0, 0, Bytes_(op.source_elements)),
-            Flat(KernelClass::kIndex, Product({op.elements}), SaturatingSum({bytes, bytes, indices}),
+    return {Flat(KernelKind::kFill, 0, 0, Bytes_(op.source_elements)),
+            Flat(KernelKind::kIndex, Product({op.elements}), SaturatingSum({bytes, bytes, indices}),
                  bytes)};
   }
 
@@ -166,10 +166,10 @@ class Expander {
     const int64_t in = Bytes_(op.input_elements), out = Bytes_(op.output_elements);
     const int64_t saved = op.saves_indices ? SaturatingProduct({op.output_elements, kIndexBytes}) : 0;
     const double flop = Product({op.output_elements, op.window});
-    if (pass_ == Pass::kForward) {
-      return {Flat(KernelClass::kPooling, flop, in, SaturatingSum({out, saved}))};
+    if (pass_ == Direction::kForward) {
+      return {Flat(KernelKind::kPooling, flop, in, SaturatingSum({out, saved}))};
     }
-    return {Flat(KernelClass::kPooling, flop, SaturatingSum({out, saved}), in)};
+    return {Flat(KernelKind::kPooling, flop, SaturatingSum({out, saved}), in)};
   }
 
   KernelList operator()(const OptimizerOp& op) const;
@@ -180,7 +180,7 @@ class Expander {
 
   int64_t Bytes_(int64_t elements) const { return SaturatingProduct({elements, size_}); }
 
-  KernelWork Flat(KernelClass kind, double flop, int64_t read, int64_t written) const {
+  KernelWork Flat(KernelKind kind, double flop, int64_t read, int64_t written) const {
     KernelWork work;
     work.kind = kind;
     work.pass = pass_;
@@ -191,7 +191,7 @@ class Expander {
     return work;
   }
 
-  KernelWork Rows(KernelClass kind, int64_t rows, int64_t cols, double flop_per_element,
+  KernelWork Rows(KernelKind kind, int64_t rows, int64_t cols, double flop_per_element,
                   int64_t read, int64_t written) const {
     KernelWork work = Flat(kind, Product({rows, cols}) * flop_per_element, read, written);
     work.rows = std::max<int64_t>(rows, 0);
@@ -201,7 +201,7 @@ class Expander {
 
   // `rows` sums of `cols` elements.
   KernelWork Reduction(int64_t rows, int64_t cols) const {
-    return Rows(KernelClass::kReduction, rows, cols, 1.0, Bytes_(SaturatingProduct({rows, cols})),
+    return Rows(KernelKind::kReduction, rows, cols, 1.0, Bytes_(SaturatingProduct({rows, cols})),
                 Bytes_(rows));
   }
 
@@ -212,7 +212,7 @@ class Expander {
     return work;
   }
 
-  KernelWork Gemm(KernelClass kind, int64_t b, int64_t m, int64_t n, int64_t k, bool bias) const {
+  KernelWork Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k, bool bias) const {
     KernelWork work = Flat(kind, 2 * Product({b, m, n, k}) + (bias ? Product({m, n}) : 0),
                            Bytes_(SaturatingSum({SaturatingProduct({b, m, k}),
                                                  SaturatingProduct({b, k, n}), bias ? n : 0})),
@@ -230,7 +230,7 @@ class Expander {
 
   DType dtype_;
   int64_t size_;
-  Pass pass_;
+  Direction pass_;
 };
 
 KernelWork Expander::Convolution(const Conv2dOp& op, ConvPass pass) const {
@@ -258,7 +258,7 @@ KernelWork Expander::Convolution(const Conv2dOp& op, ConvPass pass) const {
   }
   const bool adds_bias = op.bias && pass == ConvPass::kForward;
   KernelWork work =
-      Flat(KernelClass::kConvolution, flop + (adds_bias ? static_cast<double>(out) : 0.0),
+      Flat(KernelKind::kConvolution, flop + (adds_bias ? static_cast<double>(out) : 0.0),
            Bytes_(read), Bytes_(written));
   work.batch = groups;
   work.m = m;
@@ -280,13 +280,13 @@ KernelList Expander::FlashAttention(const AttentionOp& op) const {
   const double scores = Product({op.b, op.heads, op.sq, op.skv}) * (op.causal ? 0.5 : 1.0);
   const double matmul = 2 * scores * static_cast<double>(std::max<int64_t>(op.d, 0));
   KernelWork work;
-  if (pass_ == Pass::kForward) {
+  if (pass_ == Direction::kForward) {
     // Q K^T and P V.
-    work = Flat(KernelClass::kAttention, 2 * matmul, Bytes_(SaturatingSum({q, kv, kv})),
+    work = Flat(KernelKind::kAttention, 2 * matmul, Bytes_(SaturatingSum({q, kv, kv})),
                 SaturatingSum({Bytes_(q), lse}));
   } else {
     // Scores again, then dV, dP, dQ and dK: five matmuls (FlashAttention, section 3.2).
-    work = Flat(KernelClass::kAttention, 5 * matmul,
+    work = Flat(KernelKind::kAttention, 5 * matmul,
                 SaturatingSum({Bytes_(SaturatingSum({q, q, q, kv, kv})), lse, lse}),
                 Bytes_(SaturatingSum({q, kv, kv})));
   }
@@ -309,7 +309,7 @@ KernelList Expander::PlainAttention(const AttentionOp& op) const {
   const BatchedMatmulOp qk{b, op.sq, op.skv, op.d}, pv{b, op.sq, op.d, op.skv};
   // Scaling, and with a causal mask adding it, is one point-wise pass over the scores.
   const ElementwiseOp scale{scores, scores, 1, op.causal ? 2.0 : 1.0};
-  if (pass_ == Pass::kForward) {
+  if (pass_ == Direction::kForward) {
     append((*this)(qk));
     append((*this)(scale));
     append((*this)(softmax));
@@ -337,7 +337,7 @@ KernelList Expander::operator()(const OptimizerOp& op) const {
   const auto expand = [&](auto steps, Step fused) {
     KernelList list;
     const auto add = [&](const Step& step) {
-      KernelWork work = Flat(KernelClass::kOptimizer, Product({op.params}) * step.flop,
+      KernelWork work = Flat(KernelKind::kOptimizer, Product({op.params}) * step.flop,
                              Bytes_(SaturatingProduct({op.params, step.read})),
                              Bytes_(SaturatingProduct({op.params, step.written})));
       if (op.impl == OptimizerImpl::kLoop) work.launches = std::max<int64_t>(op.tensors, 1);
@@ -365,8 +365,8 @@ KernelList Expander::operator()(const EmbeddingOp& op) const {
                                          SaturatingProduct({op.bags, kIndexBytes})});
   const double flop = Product({op.lookups, op.dim});
   KernelWork work;
-  if (pass_ == Pass::kForward) {
-    work = Flat(KernelClass::kEmbedding, flop, SaturatingSum({gathered, indices}), pooled);
+  if (pass_ == Direction::kForward) {
+    work = Flat(KernelKind::kEmbedding, flop, SaturatingSum({gathered, indices}), pooled);
   } else {
     // Each lookup reads its bag's gradient; each distinct row is read, updated and written once,
     // with its optimizer state.
@@ -379,7 +379,7 @@ KernelList Expander::operator()(const EmbeddingOp& op) const {
                            : op.optimizer == OptimizerKind::kAdam
                                ? SaturatingSum({per_state, per_state})
                                : per_state;
-    work = Flat(KernelClass::kEmbedding, flop + 4 * Product({unique, op.dim}),
+    work = Flat(KernelKind::kEmbedding, flop + 4 * Product({unique, op.dim}),
                 SaturatingSum({gathered, indices, op.fused_update ? rows : 0, states}),
                 SaturatingSum({rows, states}));
   }
@@ -399,13 +399,13 @@ int64_t SaturatingProduct(std::initializer_list<int64_t> factors) {
   return product;
 }
 
-std::string_view Name(KernelClass kind) { return EnumName(kKernelClassNames, kind); }
+std::string_view Name(KernelKind kind) { return EnumName(kKernelKindNames, kind); }
 
-KernelClass ParseKernelClass(std::string_view name) {
-  for (size_t i = 0; i < kKernelClassNames.size(); ++i) {
-    if (kKernelClassNames[i] == name) return static_cast<KernelClass>(i);
+KernelKind ParseKernelKind(std::string_view name) {
+  for (size_t i = 0; i < kKernelKindNames.size(); ++i) {
+    if (kKernelKindNames[i] == name) return static_cast<KernelKind>(i);
   }
-  return KernelClass::kOther;
+  return KernelKind::kOther;
 }
 
 int64_t ConvOutputSize(int64_t size, int64_t filter, int64_t stride, int64_t pad,
@@ -414,11 +414,11 @@ int64_t ConvOutputSize(int64_t size, int64_t filter, int64_t stride, int64_t pad
   return room < 0 ? 0 : room / stride + 1;
 }
 
-KernelList Kernels(const Operator& op) {
+KernelList Kernels(const OperatorCall& op) {
   return std::visit(Expander(op.dtype, op.pass), op.shape);
 }
 
-OperatorWork TotalWork(const Operator& op) {
+OperatorWork TotalWork(const OperatorCall& op) {
   OperatorWork total;
   for (const KernelWork& work : Kernels(op)) {
     total.flop += work.flop;

@@ -12,20 +12,20 @@
 namespace foretrace {
 
 // What kind of kernel it is to a timing model.
-enum class KernelClass : uint8_t {
+enum class KernelKind : uint8_t {
   kGemm, kBatchedGemm, kConvolution, kAttention, kLayerNorm, kBatchNorm, kSoftmax, kDropout,
   kElementwise, kReduction, kConcat, kCopy, kTranspose, kFill, kMemcpy, kIndex, kPooling,
   kOptimizer, kEmbedding, kOther, kCount,
 };
-std::string_view Name(KernelClass kind);
+std::string_view Name(KernelKind kind);
 // kOther for an unknown name.
-KernelClass ParseKernelClass(std::string_view name);
+KernelKind ParseKernelKind(std::string_view name);
 
 // Bytes count the least traffic of the algorithm: each operand read once and each result written
 // once a pass; caching and re-reads are the timing model's business. A multiply-add is 2 FLOP.
 struct KernelWork {
-  KernelClass kind = KernelClass::kOther;
-  Pass pass = Pass::kForward;
+  KernelKind kind = KernelKind::kOther;
+  Direction pass = Direction::kForward;
   DType dtype = DType::kFloat32;
   Flop flop;
   Bytes read;
@@ -50,7 +50,7 @@ using KernelList = absl::InlinedVector<KernelWork, 4>;
 
 // The kernels that the operator runs, in order of issue. Sizes may come from untrusted traces:
 // products saturate at 2^62 instead of overflowing; a non-positive size gives zero work.
-KernelList Kernels(const Operator& op);
+KernelList Kernels(const OperatorCall& op);
 
 // Sums over Kernels(op), launches included.
 struct OperatorWork {
@@ -58,7 +58,7 @@ struct OperatorWork {
   Bytes bytes;
   int64_t launches = 0;
 };
-OperatorWork TotalWork(const Operator& op);
+OperatorWork TotalWork(const OperatorCall& op);
 
 // a * b * ..., at least 0 and at most 2^62.
 int64_t SaturatingProduct(std::initializer_list<int64_t> factors);

@@ -9,7 +9,7 @@
 
 namespace foretrace {
 
-enum class Pass : uint8_t { kForward, kBackward, kCount };
+enum class Direction : uint8_t { kForward, kBackward, kCount };
 
 // y[m,n] = x[m,k] W[k,n] (+ bias[n]). `weight_gradient_only` and `input_gradient_only` restrict the
 // backward pass, for a first layer or frozen weights.
@@ -126,14 +126,14 @@ struct EmbeddingOp {
   bool fused_update = true;   // backward applies the optimizer; otherwise it writes gradients
 };
 
-struct Operator {
+struct OperatorCall {
   using Shape = std::variant<LinearOp, BatchedMatmulOp, Conv2dOp, AttentionOp, LayerNormOp,
                              SoftmaxOp, BatchNormOp, DropoutOp, ElementwiseOp, ReductionOp,
                              ConcatOp, CopyOp, FillOp, MemcpyOp, IndexOp, PoolOp, OptimizerOp,
                              EmbeddingOp>;
   Shape shape;
   DType dtype = DType::kFloat32;
-  Pass pass = Pass::kForward;
+  Direction pass = Direction::kForward;
 };
 
 }  // namespace foretrace

@@ -33,11 +33,11 @@ struct Call {
   bool in_ok(size_t n) const { return in.size() >= n; }
 };
 
-TracedOperator Traced(Operator::Shape shape, const Call& call, Pass pass = Pass::kForward) {
+TracedOperator Traced(OperatorCall::Shape shape, const Call& call, Direction pass = Direction::kForward) {
   return {{std::move(shape), call.dtype, pass}, false};
 }
-TracedOperator Backward(Operator::Shape shape, const Call& call) {
-  return Traced(std::move(shape), call, Pass::kBackward);
+TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
+  return Traced(std::move(shape), call, Direction::kBackward);
 }
 
 using Result = std::optional<TracedOperator>;
@@ -74,7 +74,7 @@ Result BatchedMatmul(const Call& call) {
 }
 
 Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
-                   const Call& call, Pass pass) {
+                   const Call& call, Direction pass) {
   if (x.dims.size() != 4 || w.dims.size() != 4 || w.dims[1] <= 0) return std::nullopt;
   Conv2dOp op{x.dims[0], x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2], w.dims[3]};
   op.groups = std::max<int64_t>(1, op.c / w.dims[1]);
@@ -98,13 +98,13 @@ Result ConvolutionForward(const Call& call) {
   const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
   const bool bias = call.in_ok(3) && call.in[2].dims.size() == 1 &&
                     call.in[2].dims[0] == call.in[1].dims[0];
-  return Convolution(call.in[0], call.in[1], y, bias, call, Pass::kForward);
+  return Convolution(call.in[0], call.in[1], y, bias, call, Direction::kForward);
 }
 
 Result ConvolutionBackward(const Call& call) {  // grad_output, input, weight
   if (!call.in_ok(3)) return std::nullopt;
   Result traced =
-      Convolution(call.in[1], call.in[2], &call.in[0], false, call, Pass::kBackward);
+      Convolution(call.in[1], call.in[2], &call.in[0], false, call, Direction::kBackward);
   // An output mask that leaves out the input's gradient shows as a missing first result.
   if (traced && !call.out.empty() && call.out[0].dims.size() == 4) {
     const bool first_is_input = std::ranges::equal(call.out[0].dims, call.in[1].dims);
@@ -114,7 +114,7 @@ Result ConvolutionBackward(const Call& call) {  // grad_output, input, weight
 }
 
 // query, key, value in [b, heads, s, d].
-Result Attention(const Call& call, size_t first, Pass pass) {
+Result Attention(const Call& call, size_t first, Direction pass) {
   if (!call.in_ok(first + 3)) return std::nullopt;
   const TensorShape &q = call.in[first], &k = call.in[first + 1];
   if (q.dims.size() != 4 || k.dims.size() != 4) return std::nullopt;
@@ -142,14 +142,14 @@ Result LayerNormBackward(const Call& call) {  // dy, x, mean, rstd, gamma, beta
   return Backward(LayerNormOp{rows, Elements(call.in[1]) / rows}, call);
 }
 
-Result BatchNorm(const TensorShape& x, const Call& call, Pass pass) {
+Result BatchNorm(const TensorShape& x, const Call& call, Direction pass) {
   if (x.dims.size() < 2) return std::nullopt;
   BatchNormOp op{x.dims[0], x.dims[1]};
   for (size_t i = 2; i < x.dims.size(); ++i) op.h = SaturatingProduct({op.h, x.dims[i]});
   return Traced(op, call, pass);
 }
 
-Result Softmax(const TensorShape& x, const Call& call, Pass pass) {
+Result Softmax(const TensorShape& x, const Call& call, Direction pass) {
   return Traced(SoftmaxOp{LeadingElements(x, 1), x.dims.back()}, call, pass);
 }
 
@@ -214,7 +214,7 @@ Result Concat(const Call& call) {
   return Traced(ConcatOp{total, static_cast<int64_t>(call.in.size())}, call);
 }
 
-Result Gather(const Call& call, Pass pass) {  // source, indices...; result where recorded
+Result Gather(const Call& call, Direction pass) {  // source, indices...; result where recorded
   if (call.in.empty()) return std::nullopt;
   IndexOp op;
   op.source_elements = Elements(call.in[0]);
@@ -232,13 +232,13 @@ Result IndexPut(const Call& call) {  // destination, indices, values
   return Traced(IndexOp{values, values, Elements(call.in[0])}, call);
 }
 
-Result Pool(const Call& call, Pass pass) {
+Result Pool(const Call& call, Direction pass) {
   if (call.in.empty()) return std::nullopt;
   PoolOp op;
-  const TensorShape* y = pass == Pass::kBackward ? &call.in[0]
+  const TensorShape* y = pass == Direction::kBackward ? &call.in[0]
                          : call.out.empty()        ? nullptr
                                                    : &call.out[0];
-  const TensorShape& x = pass == Pass::kBackward && call.in_ok(2) ? call.in[1] : call.in[0];
+  const TensorShape& x = pass == Direction::kBackward && call.in_ok(2) ? call.in[1] : call.in[0];
   op.input_elements = Elements(x);
   op.output_elements = y != nullptr ? Elements(*y) : op.input_elements / 4;
   TracedOperator traced = Traced(op, call, pass);
@@ -284,36 +284,36 @@ constexpr Rule kRules[] = {
     {"conv2d", ConvolutionForward},
     {"convolution_backward", ConvolutionBackward},
     {"_scaled_dot_product_flash_attention",
-     [](const Call& c) { return Attention(c, 0, Pass::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
     {"_scaled_dot_product_efficient_attention",
-     [](const Call& c) { return Attention(c, 0, Pass::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
     {"_scaled_dot_product_cudnn_attention",
-     [](const Call& c) { return Attention(c, 0, Pass::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
     {"_scaled_dot_product_flash_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Pass::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
     {"_scaled_dot_product_efficient_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Pass::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
     {"_scaled_dot_product_cudnn_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Pass::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
     {"layer_norm", LayerNormForward},
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
     {"native_batch_norm",
-     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Pass::kForward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
     {"cudnn_batch_norm",
-     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Pass::kForward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
     {"native_batch_norm_backward",
-     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[1], c, Pass::kBackward) : Result(); }},
+     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[1], c, Direction::kBackward) : Result(); }},
     {"cudnn_batch_norm_backward",
-     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[0], c, Pass::kBackward) : Result(); }},
+     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[0], c, Direction::kBackward) : Result(); }},
     {"_softmax",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Pass::kForward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
     {"_log_softmax",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Pass::kForward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
     {"_softmax_backward_data",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Pass::kBackward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
     {"_log_softmax_backward_data",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Pass::kBackward) : Result(); }},
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
     {"native_dropout",
      [](const Call& c) {
        return c.in_ok(1) ? Result(Traced(DropoutOp{Elements(c.in[0])}, c)) : Result();
@@ -346,19 +346,19 @@ constexpr Rule kRules[] = {
      [](const Call& c) {
        return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
      }},
-    {"index", [](const Call& c) { return Gather(c, Pass::kForward); }},
-    {"index_select", [](const Call& c) { return Gather(c, Pass::kForward); }},
-    {"gather", [](const Call& c) { return Gather(c, Pass::kForward); }},
-    {"embedding", [](const Call& c) { return Gather(c, Pass::kForward); }},
-    {"tril", [](const Call& c) { return Gather(c, Pass::kForward); }},
-    {"triu", [](const Call& c) { return Gather(c, Pass::kForward); }},
+    {"index", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"index_select", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"gather", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"embedding", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"tril", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"triu", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"_index_put_impl_", IndexPut},
     {"index_add_", IndexPut},
     {"scatter_add_", IndexPut},
-    {"max_pool2d_with_indices", [](const Call& c) { return Pool(c, Pass::kForward); }},
-    {"avg_pool2d", [](const Call& c) { return Pool(c, Pass::kForward); }},
-    {"max_pool2d_with_indices_backward", [](const Call& c) { return Pool(c, Pass::kBackward); }},
-    {"avg_pool2d_backward", [](const Call& c) { return Pool(c, Pass::kBackward); }},
+    {"max_pool2d_with_indices", [](const Call& c) { return Pool(c, Direction::kForward); }},
+    {"avg_pool2d", [](const Call& c) { return Pool(c, Direction::kForward); }},
+    {"max_pool2d_with_indices_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
+    {"avg_pool2d_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct TensorShape {
 };
 
 struct TracedOperator {
-  Operator op;
+  OperatorCall op;
   // The call does not say everything (a convolution without its output's size): usual values were
   // assumed, and estimates built on this count as extrapolated.
   bool assumed = false;

@@ -122,7 +122,7 @@ TEST(HitRate, EverythingFitsOrNothing) {
 }
 
 TEST(EmbeddingModel, MoreReuseIsFaster) {
-  const DeviceSpec device = *FindDeviceSpec("a100-sxm4-40gb");
+  const GpuPeaks device = *FindGpuPeaks("a100-sxm4-40gb");
   const auto us = [&](double unique) {
     TableLookup table{65536, 1e7, 128, 20, {}, unique};
     table.reuse.fractions[1] = 1;

@@ -16,24 +16,24 @@
 namespace foretrace {
 namespace {
 
-KernelWork Only(Operator::Shape shape, DType dtype = DType::kFloat32) {
-  return Kernels({std::move(shape), dtype, Pass::kForward})[0];
+KernelWork Only(OperatorCall::Shape shape, DType dtype = DType::kFloat32) {
+  return Kernels({std::move(shape), dtype, Direction::kForward})[0];
 }
 
-DeviceSpec A100() { return *FindDeviceSpec("a100-pcie-40gb"); }
+GpuPeaks A100() { return *FindGpuPeaks("a100-pcie-40gb"); }
 
-TEST(DeviceSpec, FindsPlatformsAndDriverNames) {
-  EXPECT_EQ(FindDeviceSpec("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
-  EXPECT_EQ(FindDeviceSpec("NVIDIA A100-PG509-200")->dram_gbps, 1555);
-  EXPECT_EQ(FindDeviceSpec("Tesla V100-SXM2-32GB")->sms, 80);
-  EXPECT_EQ(FindDeviceSpec("NVIDIA GeForce RTX 2080 Ti")->sms, 68);
-  EXPECT_FALSE(FindDeviceSpec("abacus").has_value());
+TEST(GpuPeaksTest, FindsPlatformsAndDriverNames) {
+  EXPECT_EQ(FindGpuPeaks("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
+  EXPECT_EQ(FindGpuPeaks("NVIDIA A100-PG509-200")->dram_gbps, 1555);
+  EXPECT_EQ(FindGpuPeaks("Tesla V100-SXM2-32GB")->sms, 80);
+  EXPECT_EQ(FindGpuPeaks("NVIDIA GeForce RTX 2080 Ti")->sms, 68);
+  EXPECT_FALSE(FindGpuPeaks("abacus").has_value());
   // A device's own name finds itself: calibration files name it.
   for (const char* name : {"a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb",
                            "h100-sxm5-80gb", "h200-sxm5", "v100-sxm2", "v100-pcie", "p100-pcie", "t4",
                            "rtx-2080-ti"}) {
-    ASSERT_TRUE(FindDeviceSpec(name).has_value()) << name;
-    EXPECT_EQ(FindDeviceSpec(name)->name, name);
+    ASSERT_TRUE(FindGpuPeaks(name).has_value()) << name;
+    EXPECT_EQ(FindGpuPeaks(name)->name, name);
   }
 }
 

@@ -7,8 +7,8 @@
 namespace foretrace {
 namespace {
 
-Operator Make(Operator::Shape shape, DType dtype = DType::kFloat32,
-              Pass pass = Pass::kForward) {
+OperatorCall Make(OperatorCall::Shape shape, DType dtype = DType::kFloat32,
+              Direction pass = Direction::kForward) {
   return {std::move(shape), dtype, pass};
 }
 
@@ -16,14 +16,14 @@ TEST(KernelWork, LinearForwardWithBias) {
   // y[2,3] = x[2,4] W[4,3] + b: 2*2*3*4 + 2*3 = 54 FLOP; reads 8 + 12 + 3 and writes 6 floats.
   const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}));
   ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list[0].kind, KernelClass::kGemm);
+  EXPECT_EQ(list[0].kind, KernelKind::kGemm);
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 54);
   EXPECT_EQ(list[0].read, Bytes(92));
   EXPECT_EQ(list[0].written, Bytes(24));
 }
 
 TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
-  const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Pass::kBackward));
+  const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Direction::kBackward));
   ASSERT_EQ(list.size(), 3u);
   // dx[2,4] = dy[2,3] W^T: 2*2*4*3 FLOP, reads 6 + 12 halves, writes 8.
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 48);
@@ -34,7 +34,7 @@ TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
   EXPECT_EQ(list[1].read, Bytes(28));
   EXPECT_EQ(list[1].written, Bytes(24));
   // db[3]: sums of 2 down each of 3 columns.
-  EXPECT_EQ(list[2].kind, KernelClass::kReduction);
+  EXPECT_EQ(list[2].kind, KernelKind::kReduction);
   EXPECT_TRUE(list[2].across_rows);
   EXPECT_EQ(list[2].read, Bytes(12));
   EXPECT_EQ(list[2].written, Bytes(6));
@@ -43,19 +43,19 @@ TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
 TEST(KernelWork, LinearBackwardOfAFirstLayerHasNoInputGradient) {
   LinearOp op{2, 3, 4, false};
   op.needs_input_gradient = false;
-  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Pass::kBackward)).size(), 1u);
+  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Direction::kBackward)).size(), 1u);
 }
 
 TEST(KernelWork, BatchedMatmul) {
   // 5 products of [2,4] by [4,3]: 5*2*24 FLOP, 5*(8+12) in, 5*6 out.
-  const Operator op = Make(BatchedMatmulOp{5, 2, 3, 4});
+  const OperatorCall op = Make(BatchedMatmulOp{5, 2, 3, 4});
   const KernelList list = Kernels(op);
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 240);
   EXPECT_EQ(list[0].read, Bytes(400));
   EXPECT_EQ(list[0].written, Bytes(120));
   // Backward does the same arithmetic twice.
   EXPECT_DOUBLE_EQ(
-      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Pass::kBackward)).flop.count(),
+      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Direction::kBackward)).flop.count(),
       480);
 }
 
@@ -72,7 +72,7 @@ TEST(KernelWork, ConvolutionForwardAndBackward) {
   EXPECT_EQ(list[0].n, 64);
   EXPECT_EQ(list[0].k, 147);
   EXPECT_EQ(list[0].stride, 2);
-  const KernelList backward = Kernels(Make(conv, DType::kFloat32, Pass::kBackward));
+  const KernelList backward = Kernels(Make(conv, DType::kFloat32, Direction::kBackward));
   ASSERT_EQ(backward.size(), 2u);
   for (const KernelWork& w : backward) EXPECT_DOUBLE_EQ(w.flop.count(), 236027904);
   EXPECT_EQ(backward[0].written, Bytes(4 * 150528));
@@ -93,7 +93,7 @@ TEST(KernelWork, FlashAttention) {
   // q 2048, k and v 2048 each; o 2048 and 64 log-sums in fp32.
   EXPECT_EQ(forward[0].read, Bytes(2 * 3 * 2048));
   EXPECT_EQ(forward[0].written, Bytes(2 * 2048 + 64 * 4));
-  const KernelList backward = Kernels(Make(op, DType::kFloat16, Pass::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat16, Direction::kBackward));
   EXPECT_DOUBLE_EQ(backward[0].flop.count(), 5 * 65536);
   AttentionOp causal = op;
   causal.causal = true;
@@ -104,12 +104,12 @@ TEST(KernelWork, PlainAttentionIsMatmulsAndSoftmax) {
   const AttentionOp op{1, 2, 2, 8, 8, 4, false, false};
   const KernelList forward = Kernels(Make(op));
   ASSERT_EQ(forward.size(), 4u);
-  EXPECT_EQ(forward[0].kind, KernelClass::kBatchedGemm);
-  EXPECT_EQ(forward[2].kind, KernelClass::kSoftmax);
+  EXPECT_EQ(forward[0].kind, KernelKind::kBatchedGemm);
+  EXPECT_EQ(forward[2].kind, KernelKind::kSoftmax);
   // Each matmul: 2 heads * 2*8*8*4.
   EXPECT_DOUBLE_EQ(forward[0].flop.count(), 1024);
   EXPECT_DOUBLE_EQ(forward[3].flop.count(), 1024);
-  const KernelList backward = Kernels(Make(op, DType::kFloat32, Pass::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat32, Direction::kBackward));
   EXPECT_EQ(backward.size(), 6u);
 }
 
@@ -118,7 +118,7 @@ TEST(KernelWork, LayerNorm) {
   const KernelList forward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16));
   EXPECT_EQ(forward[0].read, Bytes(2 * 72));
   EXPECT_EQ(forward[0].written, Bytes(2 * 60 + 80));
-  const KernelList backward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Pass::kBackward));
+  const KernelList backward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Direction::kBackward));
   ASSERT_EQ(backward.size(), 2u);
   // dy, x, statistics and gamma in, dx out; then dy, x, statistics in, dgamma and dbeta out.
   EXPECT_EQ(backward[0].read, Bytes(240 + 80 + 12));
@@ -135,17 +135,17 @@ TEST(KernelWork, BatchNormReadsItsInputTwice) {
   EXPECT_EQ(forward[0].written, Bytes(480 + 48));
   EXPECT_EQ(forward[0].rows, 3);
   EXPECT_EQ(forward[0].cols, 40);
-  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Pass::kBackward))[0].read, Bytes(4 * 480 + 48));
+  EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Direction::kBackward))[0].read, Bytes(4 * 480 + 48));
 }
 
 TEST(KernelWork, SoftmaxAndDropout) {
   EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}))[0].total_bytes(), 256);
-  EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Pass::kBackward))[0].total_bytes(),
+  EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Direction::kBackward))[0].total_bytes(),
             384);
   // 100 halves in and out, and a mask of 100 bytes.
   EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16))[0].total_bytes(), 500);
   EXPECT_EQ(
-      Kernels(Make(DropoutOp{100}, DType::kFloat16, Pass::kBackward))[0].total_bytes(), 500);
+      Kernels(Make(DropoutOp{100}, DType::kFloat16, Direction::kBackward))[0].total_bytes(), 500);
 }
 
 TEST(KernelWork, ElementwiseChainReadsOperandsOnce) {
@@ -164,12 +164,12 @@ TEST(KernelWork, MovesOfData) {
   EXPECT_EQ(TotalWork(Make(ReductionOp{10, 7})).bytes, Bytes(4 * 80));
   EXPECT_EQ(TotalWork(Make(ConcatOp{10, 2})).bytes, Bytes(80));
   EXPECT_EQ(TotalWork(Make(CopyOp{10, false, DType::kFloat16})).bytes, Bytes(60));
-  EXPECT_EQ(Kernels(Make(CopyOp{10, true}))[0].kind, KernelClass::kTranspose);
+  EXPECT_EQ(Kernels(Make(CopyOp{10, true}))[0].kind, KernelKind::kTranspose);
   EXPECT_EQ(TotalWork(Make(FillOp{10})).bytes, Bytes(40));
   EXPECT_EQ(Kernels(Make(MemcpyOp{1000}))[0].read, Bytes(1000));
   // 6 floats through 3 indices of 8 bytes.
   EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100})).bytes, Bytes(24 + 24 + 24));
-  EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100}, DType::kFloat32, Pass::kBackward)).bytes,
+  EXPECT_EQ(TotalWork(Make(IndexOp{6, 3, 100}, DType::kFloat32, Direction::kBackward)).bytes,
             Bytes(400 + 24 + 24 + 24 + 24));
   // Pooling 16 to 4 with saved 8-byte indices.
   EXPECT_EQ(TotalWork(Make(PoolOp{16, 4, 4})).bytes, Bytes(64 + 16 + 32));
@@ -198,7 +198,7 @@ TEST(KernelWork, EmbeddingForwardAndFusedBackward) {
   EXPECT_EQ(forward[0].read, Bytes(12 * 16 + 12 * 8 + 3 * 8));
   EXPECT_EQ(forward[0].written, Bytes(48));
   // Backward: a gradient row a lookup, 5 distinct rows read and written, row-wise state both ways.
-  const KernelList backward = Kernels(Make(op, DType::kFloat32, Pass::kBackward));
+  const KernelList backward = Kernels(Make(op, DType::kFloat32, Direction::kBackward));
   EXPECT_EQ(backward[0].read, Bytes(192 + 120 + 80 + 20));
   EXPECT_EQ(backward[0].written, Bytes(80 + 20));
 }
@@ -212,9 +212,9 @@ TEST(KernelWork, HostileSizesSaturate) {
 }
 
 TEST(KernelWork, ClassNamesRoundTrip) {
-  for (int i = 0; i < static_cast<int>(KernelClass::kCount); ++i) {
-    const auto kind = static_cast<KernelClass>(i);
-    EXPECT_EQ(ParseKernelClass(Name(kind)), kind);
+  for (int i = 0; i < static_cast<int>(KernelKind::kCount); ++i) {
+    const auto kind = static_cast<KernelKind>(i);
+    EXPECT_EQ(ParseKernelKind(Name(kind)), kind);
   }
 }
 

@@ -25,7 +25,7 @@ class Lookup {
   }
   bool found() const { return result_.has_value(); }
   bool assumed() const { return result_->assumed; }
-  const Operator& op() const { return result_->op; }
+  const OperatorCall& op() const { return result_->op; }
   int64_t bytes() const { return TotalWork(result_->op).bytes.count(); }
   double flop() const { return TotalWork(result_->op).flop.count(); }
   template <typename T>
@@ -77,7 +77,7 @@ TEST(TraceOperator, ConvolutionBackwardKnowsItsOutputFromTheGradient) {
   const Lookup call("aten::convolution_backward",
                     {{2, 64, 112, 112}, {2, 3, 224, 224}, {64, 3, 7, 7}, {}},
                     {{64, 3, 7, 7}});
-  EXPECT_EQ(call.op().pass, Pass::kBackward);
+  EXPECT_EQ(call.op().pass, Direction::kBackward);
   EXPECT_EQ(call.as<Conv2dOp>().oh, 112);
   EXPECT_FALSE(call.as<Conv2dOp>().needs_input_gradient);
 }
@@ -102,7 +102,7 @@ TEST(TraceOperator, NormalisationsAndSoftmax) {
   const Lookup back("aten::native_layer_norm_backward",
                     {{1024, 512}, {1024, 512}, {}, {1024, 1}, {1024, 1}, {512}, {512}, {}});
   EXPECT_EQ(back.as<LayerNormOp>().rows, 1024);
-  EXPECT_EQ(back.op().pass, Pass::kBackward);
+  EXPECT_EQ(back.op().pass, Direction::kBackward);
   EXPECT_EQ(Lookup("aten::_softmax", {{4, 8, 16}, {}, {}}).as<SoftmaxOp>().rows, 32);
   EXPECT_EQ(Lookup("aten::cudnn_batch_norm", {{2, 3, 4, 5}, {3}, {3}}).as<BatchNormOp>().h, 20);
 }

@@ -1,4 +1,4 @@
-#include "simulator/cost/kernel/device_spec.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 
 #include <array>
 
@@ -10,7 +10,7 @@ namespace {
 struct Entry {
   std::string_view platform;  // prefix of a platform's name, lower case
   std::string_view device;    // part of the driver's device name, lower case
-  DeviceSpec spec;
+  GpuPeaks spec;
 };
 
 // NVIDIA's datasheets (A100, H100, H200, V100, P100, T4, L4, GeForce RTX 2080 Ti whitepaper); peaks
@@ -51,14 +51,14 @@ Precision PrecisionOf(DType dtype, bool allow_tf32) {
   }
 }
 
-double DeviceSpec::peak_tflops(Precision precision) const {
+double GpuPeaks::peak_tflops(Precision precision) const {
   const double tensor = precision == Precision::kHalf              ? fp16_tflops
                         : precision == Precision::kTensorFloat32 ? tf32_tflops
                                                                    : 0;
   return tensor > 0 ? tensor : fp32_tflops;
 }
 
-std::optional<DeviceSpec> FindDeviceSpec(std::string_view platform_or_device) {
+std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device) {
   const std::string key = LowerCase(platform_or_device);
   for (const Entry& entry : Entries()) {
     if (key.starts_with(entry.platform) || key.find(entry.device) != std::string::npos) {

@@ -16,7 +16,7 @@ std::string_view Name(Precision precision);
 // setting, visible in kernel names.
 Precision PrecisionOf(DType dtype, bool allow_tf32);
 
-struct DeviceSpec {
+struct GpuPeaks {
   std::string name;
   double sms = 0;                     // streaming multiprocessors
   double threads_per_sm = 2048;
@@ -32,6 +32,6 @@ struct DeviceSpec {
 
 // By a platform's name ("a100-pcie-40gb", "a100-sxm4-nvswitch") or a driver's ("Tesla
 // V100-SXM2-32GB"); nullopt for devices that the list does not have.
-std::optional<DeviceSpec> FindDeviceSpec(std::string_view platform_or_device);
+std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device);
 
 }  // namespace foretrace
