@@ -25,10 +25,10 @@ def row_shape(op, row):
     def number(column):
         return int(float(row[column]))
     if op == "linear":
-        return "linear", common.shape(m=number("B") * number("M"), n=number("N"), k=number("K"),
+        return "linear", common.shape(m=number("B") * number("M"), n=number("K"), k=number("N"),
                                       bias=True)
     if op == "bmm":
-        return "bmm", common.shape(b=number("B"), m=number("M"), n=number("N"), k=number("K"))
+        return "bmm", common.shape(b=number("B"), m=number("M"), n=number("K"), k=number("N"))
     if op in ("ln", "softmax"):
         return ("layer_norm" if op == "ln" else "softmax",
                 common.shape(rows=number("B"), cols=number("H")))

@@ -49,7 +49,8 @@ foretrace_room(importers DEPS base trace
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 # Ceres is used by cost/fitting/least_squares.cpp alone.
 find_package(Ceres REQUIRED)
-foretrace_room(cost DEPS base trace topology LIBS yaml-cpp Ceres::ceres)
+# XGBoost is used by cost/kernel/boosting.cpp alone; Debian's CMake config of it does not work.
+foretrace_room(cost DEPS base trace topology LIBS yaml-cpp Ceres::ceres foretrace_proto xgboost)
 foretrace_room(network DEPS base topology des cost LIBS PkgConfig::SIMGRID)
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)

@@ -11,6 +11,7 @@
 #include "simulator/cli/output.h"
 #include "simulator/cost/collective/collective_fitter.h"
 #include "simulator/cost/fitting/calibrate.h"
+#include "simulator/cost/kernel/kernel_fitter.h"
 #include "simulator/cost/memory/memory_fitter.h"
 #include "simulator/cost/overheads/overhead_fitter.h"
 #include "simulator/report/text_table.h"
@@ -22,6 +23,7 @@ namespace {
 std::vector<std::shared_ptr<const Fitter>> AllFitters() {
   return {
       std::make_shared<CollectiveFitter>(),
+      std::make_shared<KernelFitter>(),
       std::make_shared<MemoryFitter>(),
       std::make_shared<OverheadFitter>(),
   };

@@ -1,0 +1,77 @@
+#include "simulator/cost/embedding/locality_stats.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+std::optional<double> Number(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  double value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view path,
+                                                              std::string_view text) {
+  std::vector<LocalityStats> list;
+  int line_number = 0;
+  size_t bin = kReuseBins;  // next bin of the histogram being read; kReuseBins: none
+  const auto bad = [&](std::string_view what) {
+    return InvalidInput("{}:{}: {}", path, line_number, what);
+  };
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++line_number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const size_t colon = line.find(": ");
+    if (line.ends_with(".pt")) {
+      list.emplace_back().file = std::string(line);
+      bin = kReuseBins;
+    } else if (list.empty()) {
+      continue;
+    } else if (line.starts_with("Histogram of col sizes")) {
+      bin = 0;
+    } else if (colon != std::string_view::npos && line.starts_with("Avg # of")) {
+      const auto value = Number(line.substr(colon + 2));
+      if (!value) return bad("not a number");
+      (line.starts_with("Avg # of indices") ? list.back().lookups : list.back().unique_rows) = *value;
+    } else if (line.starts_with('(') && bin < kReuseBins) {
+      const auto value = colon == std::string_view::npos ? std::nullopt : Number(line.substr(colon + 2));
+      if (!value) return bad("a bin of the histogram without a share");
+      list.back().by_count[bin++] = *value;
+    } else if (bin > 0 && bin < kReuseBins) {
+      return bad("the histogram has fewer than 17 bins");
+    }
+  }
+  if (list.empty()) return bad("no locality statistics found; is it a locality_stats.txt?");
+  return list;
+}
+
+ReuseFactors ToReuseFactors(const LocalityStats& stats) {
+  ReuseFactors reuse;
+  double total = 0;
+  for (double share : stats.by_count) total += share;
+  if (total <= 0) return reuse;
+  for (int j = 0; j < kReuseBins; ++j) {
+    const double share = stats.by_count[static_cast<size_t>(j)] / total;
+    // Bin 0 is (0, 1], a count of 1 alone, which is the paper's [1, 2). The open last bins agree.
+    const double up = j == kReuseBins - 1 ? 0 : std::ldexp(1.0, j == 0 ? 0 : 1 - j);
+    const int own = j == 0 ? 0 : j;
+    if (own > 0) reuse.fractions[static_cast<size_t>(own)] += share * (1 - up);
+    const int next = std::min(own + 1, kReuseBins - 1);
+    reuse.fractions[static_cast<size_t>(next)] += share * up;
+  }
+  return reuse;
+}
+
+}  // namespace foretrace

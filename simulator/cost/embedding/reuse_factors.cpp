@@ -1,0 +1,78 @@
+#include "simulator/cost/embedding/reuse_factors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+
+int ReuseBin(int64_t count) {
+  if (count <= 0) return 0;
+  return std::min<int>(std::bit_width(static_cast<uint64_t>(count)), kReuseBins - 1);
+}
+
+double ReuseBinCount(int bin) {
+  if (bin <= 0) return 0;
+  if (bin == kReuseBins - 1) return 1.5 * 32768;
+  const double low = std::ldexp(1.0, bin - 1);
+  return low + (low - 1) / 2;  // middle of low, ..., 2 low - 1
+}
+
+absl::StatusOr<TableAccess> AccessOf(std::span<const int64_t> indices, int64_t rows) {
+  absl::flat_hash_map<int64_t, int64_t> counts;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < 0 || indices[i] >= rows) {
+      return InvalidInput("embedding index {} at position {} is not in [0, {})", indices[i], i, rows);
+    }
+    ++counts[indices[i]];
+  }
+  TableAccess access;
+  access.lookups = static_cast<int64_t>(indices.size());
+  access.unique_rows = static_cast<int64_t>(counts.size());
+  std::array<int64_t, kReuseBins> bins = {};
+  for (const auto& [row, count] : counts) ++bins[static_cast<size_t>(ReuseBin(count))];
+  for (size_t b = 0; b < bins.size() && !counts.empty(); ++b) {
+    access.reuse.fractions[b] = static_cast<double>(bins[b]) / static_cast<double>(counts.size());
+  }
+  return access;
+}
+
+absl::StatusOr<std::vector<TableAccess>> AccessOfTables(std::span<const int64_t> indices,
+                                                        std::span<const int64_t> offsets,
+                                                        std::span<const int64_t> rows) {
+  if (rows.empty() || offsets.empty() || (offsets.size() - 1) % rows.size() != 0) {
+    return InvalidInput("{} offsets do not fit {} tables: tables * batch + 1 are needed",
+                        offsets.size(), rows.size());
+  }
+  if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(indices.size()) ||
+      !std::is_sorted(offsets.begin(), offsets.end())) {
+    return InvalidInput("embedding offsets must rise from 0 to the number of indices, {}",
+                        indices.size());
+  }
+  const size_t batch = (offsets.size() - 1) / rows.size();
+  std::vector<TableAccess> tables;
+  for (size_t t = 0; t < rows.size(); ++t) {
+    const auto begin = static_cast<size_t>(offsets[t * batch]);
+    const auto end = static_cast<size_t>(offsets[(t + 1) * batch]);
+    FORETRACE_ASSIGN_OR_RETURN(TableAccess access,
+                               AccessOf(indices.subspan(begin, end - begin), rows[t]));
+    tables.push_back(access);
+  }
+  return tables;
+}
+
+double EstimatedUniqueRows(const ReuseFactors& reuse, double lookups, double rows) {
+  double mean = 0, total = 0;
+  for (int b = 1; b < kReuseBins; ++b) {
+    mean += reuse.fractions[static_cast<size_t>(b)] * ReuseBinCount(b);
+    total += reuse.fractions[static_cast<size_t>(b)];
+  }
+  if (total <= 0) return std::min(lookups, rows);
+  return std::min({lookups / (mean / total), lookups, rows});
+}
+
+}  // namespace foretrace

@@ -1,0 +1,125 @@
+#include "simulator/cost/kernel/boosting.h"
+
+#include <rapidjson/document.h>
+#include <xgboost/c_api.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+absl::Status Check(int code) {
+  if (code == 0) return absl::OkStatus();
+  return absl::InternalError(fmt::format("xgboost: {}", XGBGetLastError()));
+}
+
+// The library's handles, freed in any case.
+struct Handles {
+  DMatrixHandle matrix = nullptr;
+  BoosterHandle booster = nullptr;
+  Handles() = default;
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+  ~Handles() {
+    if (booster != nullptr) XGBoosterFree(booster);
+    if (matrix != nullptr) XGDMatrixFree(matrix);
+  }
+};
+
+// Copies the tree below `node` into a complete tree; where it is shallower than the complete one,
+// every path leads left to copies of its leaf.
+class TreeCopier {
+ public:
+  TreeCopier(const rapidjson::Value& tree, int depth, uint8_t* features, float* thresholds,
+             float* leaves)
+      : left_(tree["left_children"]), right_(tree["right_children"]),
+        split_(tree["split_indices"]), value_(tree["split_conditions"]), depth_(depth),
+        features_(features), thresholds_(thresholds), leaves_(leaves) {}
+
+  void Copy(unsigned node, size_t at, int level) {
+    const bool leaf = left_[node].GetInt() < 0;
+    if (level == depth_) {
+      leaves_[at - ((size_t{1} << depth_) - 1)] = value_[node].GetFloat();
+      return;
+    }
+    features_[at] = leaf ? 0 : static_cast<uint8_t>(split_[node].GetInt());
+    thresholds_[at] = leaf ? std::numeric_limits<float>::infinity() : value_[node].GetFloat();
+    Copy(leaf ? node : left_[node].GetUint(), 2 * at + 1, level + 1);
+    Copy(leaf ? node : right_[node].GetUint(), 2 * at + 2, level + 1);
+  }
+
+ private:
+  const rapidjson::Value &left_, &right_, &split_, &value_;
+  int depth_;
+  uint8_t* features_;
+  float *thresholds_, *leaves_;
+};
+
+absl::StatusOr<TreeEnsemble> Export(BoosterHandle booster, int feature_count, int depth) {
+  bst_ulong length = 0;
+  const char* text = nullptr;
+  FORETRACE_RETURN_IF_ERROR(
+      Check(XGBoosterSaveModelToBuffer(booster, R"({"format":"json"})", &length, &text)));
+  rapidjson::Document document;
+  document.Parse(text, length);
+  if (document.HasParseError()) return absl::InternalError("xgboost: its model is not JSON");
+  const auto& trees = document["learner"]["gradient_booster"]["model"]["trees"];
+  const size_t inner = (size_t{1} << depth) - 1, count = trees.Size();
+  std::vector<uint8_t> features(count * inner);
+  std::vector<float> thresholds(count * inner), leaves(count * (inner + 1));
+  for (size_t t = 0; t < count; ++t) {
+    TreeCopier(trees[static_cast<rapidjson::SizeType>(t)], depth, features.data() + t * inner,
+               thresholds.data() + t * inner, leaves.data() + t * (inner + 1))
+        .Copy(0, 0, 0);
+  }
+  return TreeEnsemble::Create(depth, feature_count, std::move(features), std::move(thresholds),
+                              std::move(leaves));
+}
+
+}  // namespace
+
+absl::StatusOr<TreeEnsemble> TrainBoostedTrees(std::span<const float> features, int feature_count,
+                                               std::span<const float> targets,
+                                               std::span<const float> weights,
+                                               const BoostingOptions& options) {
+  const size_t rows = targets.size();
+  if (rows == 0 || features.size() != rows * static_cast<size_t>(feature_count) ||
+      weights.size() != rows) {
+    return InvalidInput("boosted trees: {} targets, {} weights and {} values do not agree", rows,
+                        weights.size(), features.size());
+  }
+  Handles handles;
+  FORETRACE_RETURN_IF_ERROR(Check(XGDMatrixCreateFromMat(
+      features.data(), rows, static_cast<bst_ulong>(feature_count),
+      std::numeric_limits<float>::quiet_NaN(), &handles.matrix)));
+  FORETRACE_RETURN_IF_ERROR(
+      Check(XGDMatrixSetFloatInfo(handles.matrix, "label", targets.data(), rows)));
+  FORETRACE_RETURN_IF_ERROR(
+      Check(XGDMatrixSetFloatInfo(handles.matrix, "weight", weights.data(), rows)));
+  FORETRACE_RETURN_IF_ERROR(Check(XGBoosterCreate(&handles.matrix, 1, &handles.booster)));
+  const std::pair<const char*, std::string> parameters[] = {
+      {"objective", "reg:squarederror"},
+      {"tree_method", "hist"},
+      {"nthread", "1"},
+      {"verbosity", "0"},
+      {"base_score", "0"},
+      {"max_depth", fmt::format("{}", options.depth)},
+      {"eta", fmt::format("{}", options.learning_rate)},
+      {"min_child_weight", fmt::format("{}", options.min_child_weight)},
+      {"lambda", fmt::format("{}", options.l2)}};
+  for (const auto& [name, value] : parameters) {
+    FORETRACE_RETURN_IF_ERROR(Check(XGBoosterSetParam(handles.booster, name, value.c_str())));
+  }
+  for (int i = 0; i < options.trees; ++i) {
+    FORETRACE_RETURN_IF_ERROR(Check(XGBoosterUpdateOneIter(handles.booster, i, handles.matrix)));
+  }
+  return Export(handles.booster, feature_count, options.depth);
+}
+
+}  // namespace foretrace

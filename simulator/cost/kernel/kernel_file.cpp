@@ -1,0 +1,242 @@
+#include "simulator/cost/kernel/kernel_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "kernel_model.pb.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+constexpr uintmax_t kMaxResidualBytes = 64 << 20;
+
+// A number of a model under its key in the file.
+struct Field {
+  const char* key;
+  double* value;
+  double lower, upper;
+};
+
+// The numbers that a model of this form has, in file order, with the range that makes sense.
+std::vector<Field> FieldsOf(KernelModel& m) {
+  std::vector<Field> fields = {
+      {"floor_us", &m.measurement.floor_us, 0, 1e6},
+      {"overhead_us", &m.measurement.overhead_us, 0, 1e6},
+      {"residual_clip", &m.residual_clip, 0, 3}};
+  if (m.form == KernelForm::kGemm) {
+    fields.push_back({"base_us", &m.gemm.base_us, 0, 1e6});
+    fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
+    fields.push_back({"tile_intensity", &m.gemm.tile_intensity, 0, 1e4});
+    fields.push_back({"bandwidth_efficiency", &m.gemm.bandwidth_efficiency, 1e-3, 5});
+  } else {
+    fields.push_back({"base_us", &m.memory.base_us, 0, 1e6});
+    fields.push_back({"bandwidth_efficiency", &m.memory.bandwidth_efficiency, 1e-3, 5});
+    fields.push_back({"l2_share", &m.memory.l2_share, 1e-3, 100});
+    fields.push_back({"row_us", &m.memory.row_us, 0, 1e6});
+    fields.push_back({"step_us", &m.memory.step_us, 0, 1e6});
+    fields.push_back({"fill_rows", &m.memory.fill_rows, 0, 1e6});
+  }
+  return fields;
+}
+
+std::string ListText(const std::array<int64_t, 4>& values) {
+  return fmt::format("[{}, {}, {}, {}]", values[0], values[1], values[2], values[3]);
+}
+
+// yaml-cpp throws on conversions; nullopt instead.
+template <typename T>
+std::optional<T> Get(const YAML::Node& node, const char* key) {
+  try {
+    if (!node.IsMap() || !node[key]) return std::nullopt;
+    return node[key].as<T>();
+  } catch (const YAML::Exception&) {
+    return std::nullopt;
+  }
+}
+
+absl::StatusOr<KernelKey> ParseKey(const YAML::Node& node) {
+  const auto kind = Get<std::string>(node, "kernel"), precision = Get<std::string>(node, "precision"),
+             pass = Get<std::string>(node, "pass");
+  const auto variant = Get<int>(node, "variant");
+  if (!kind || !precision || !pass || !variant) {
+    return InvalidInput("a model needs kernel, precision, pass and variant");
+  }
+  KernelKey key;
+  key.kind = ParseKernelKind(*kind);
+  if (Name(key.kind) != *kind) return InvalidInput("unknown kernel '{}'", *kind);
+  bool known = false;
+  for (int i = 0; i < static_cast<int>(Precision::kCount); ++i) {
+    if (Name(static_cast<Precision>(i)) != *precision) continue;
+    key.precision = static_cast<Precision>(i);
+    known = true;
+  }
+  if (!known) return InvalidInput("unknown precision '{}'", *precision);
+  if (*pass != "forward" && *pass != "backward") return InvalidInput("unknown pass '{}'", *pass);
+  key.pass = *pass == "forward" ? Direction::kForward : Direction::kBackward;
+  if (*variant < 0 || *variant > 3) return InvalidInput("variant {} is not in 0..3", *variant);
+  key.variant = static_cast<uint8_t>(*variant);
+  return key;
+}
+
+absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
+  KernelModel model;
+  FORETRACE_ASSIGN_OR_RETURN(model.key, ParseKey(node));
+  const auto form = Get<std::string>(node, "form");
+  if (form != "gemm" && form != "memory") {
+    return InvalidInput("{}: form is not gemm or memory", Name(model.key));
+  }
+  model.form = *form == "gemm" ? KernelForm::kGemm : KernelForm::kMemory;
+  for (const Field& field : FieldsOf(model)) {
+    const auto value = Get<double>(node, field.key);
+    if (!value) return InvalidInput("{}: {} is missing or not a number", Name(model.key), field.key);
+    if (!(*value >= field.lower && *value <= field.upper)) {
+      return InvalidInput("{}: {} = {} is not in [{}, {}]", Name(model.key), field.key, *value,
+                          field.lower, field.upper);
+    }
+    *field.value = *value;
+  }
+  const auto lower = Get<std::vector<int64_t>>(node, "lower"),
+             upper = Get<std::vector<int64_t>>(node, "upper");
+  if (!lower || !upper || lower->size() != 4 || upper->size() != 4) {
+    return InvalidInput("{}: lower and upper need four integers each", Name(model.key));
+  }
+  std::copy(lower->begin(), lower->end(), model.lower.begin());
+  std::copy(upper->begin(), upper->end(), model.upper.begin());
+  model.points = Get<int64_t>(node, "points").value_or(0);
+  return model;
+}
+
+using Ensembles = std::map<std::string, TreeEnsemble>;
+
+absl::StatusOr<Ensembles> LoadResiduals(const std::filesystem::path& path,
+                                        const std::string& platform) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    return InvalidInput("{}: cannot be read, but kernels.yaml says it has residuals; restore it or "
+                        "calibrate again", path.string());
+  }
+  if (size > kMaxResidualBytes) {
+    return InvalidInput("{}: {} bytes; at most {}", path.string(), size, kMaxResidualBytes);
+  }
+  std::ifstream stream(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << stream.rdbuf();
+  proto::KernelResiduals file;
+  if (!file.ParseFromString(bytes.str())) {
+    return InvalidInput("{}: not a kernel residual file, or cut short", path.string());
+  }
+  if (file.version() != kCalibrationVersion || file.platform() != platform) {
+    return InvalidInput("{}: version {} for '{}', but version {} for '{}' is needed; calibrate again",
+                        path.string(), file.version(), file.platform(), kCalibrationVersion,
+                        platform);
+  }
+  Ensembles ensembles;
+  for (const auto& e : file.ensembles()) {
+    std::vector<uint8_t> features;
+    for (uint32_t f : e.feature()) features.push_back(static_cast<uint8_t>(std::min(f, 255u)));
+    if (e.depth() > TreeEnsemble::kMaxDepth || e.feature_count() > kMaxKernelFeatures) {
+      return InvalidInput("{}: {}: depth {} over {} features is too large", path.string(), e.model(),
+                          e.depth(), e.feature_count());
+    }
+    auto ensemble = TreeEnsemble::Create(static_cast<int>(e.depth()),
+                                         static_cast<int>(e.feature_count()), std::move(features),
+                                         {e.threshold().begin(), e.threshold().end()},
+                                         {e.leaf().begin(), e.leaf().end()});
+    if (!ensemble.ok()) {
+      return InvalidInput("{}: {}: {}", path.string(), e.model(), std::string(ensemble.status().message()));
+    }
+    ensembles[e.model()] = *std::move(ensemble);
+  }
+  return ensembles;
+}
+
+}  // namespace
+
+std::string KernelModelsYaml(const KernelModels& models) {
+  std::string yaml = fmt::format("models:\n  device: {}\n  entries:\n", models.device().name);
+  for (KernelModel model : models.models()) {
+    yaml += fmt::format("  - kernel: {}\n    precision: {}\n    pass: {}\n    variant: {}\n"
+                        "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
+                        "    residual_trees: {}\n",
+                        Name(model.key.kind), Name(model.key.precision),
+                        model.key.pass == Direction::kForward ? "forward" : "backward",
+                        model.key.variant, Name(model.form), model.points, ListText(model.lower),
+                        ListText(model.upper), model.residual.tree_count());
+    for (const Field& field : FieldsOf(model)) {
+      yaml += fmt::format("    {}: {}\n", field.key, *field.value);
+    }
+  }
+  return yaml;
+}
+
+std::string KernelResidualBytes(const KernelModels& models) {
+  proto::KernelResiduals file;
+  file.set_version(kCalibrationVersion);
+  file.set_platform(models.device().name);
+  for (const KernelModel& model : models.models()) {
+    if (model.residual.empty()) continue;
+    auto* e = file.add_ensembles();
+    e->set_model(Name(model.key));
+    e->set_depth(static_cast<uint32_t>(model.residual.depth()));
+    e->set_feature_count(static_cast<uint32_t>(model.residual.feature_count()));
+    for (uint8_t f : model.residual.features()) e->add_feature(f);
+    for (float t : model.residual.thresholds()) e->add_threshold(t);
+    for (float v : model.residual.leaves()) e->add_leaf(v);
+  }
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  file.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(path));
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationHeader header, ParseHeader(root, path, "kernel"));
+  const YAML::Node models = root["models"];
+  const auto device_name = Get<std::string>(models, "device");
+  if (!device_name) return InvalidInput("{}: models.device is missing", path);
+  const auto device = FindGpuPeaks(*device_name);
+  if (!device) return InvalidInput("{}: unknown device '{}'", path, *device_name);
+  const YAML::Node entries = models["entries"];
+  if (!entries || !entries.IsSequence()) return InvalidInput("{}: models.entries is missing", path);
+  std::vector<KernelModel> list;
+  std::optional<Ensembles> ensembles;
+  for (const YAML::Node& node : entries) {
+    auto model = ParseModel(node);
+    if (!model.ok()) {
+      return InvalidInput("{}: line {}: {}", path, node.Mark().line + 1, std::string(model.status().message()));
+    }
+    const size_t trees = static_cast<size_t>(Get<int64_t>(node, "residual_trees").value_or(0));
+    if (trees > 0) {
+      if (!ensembles) {
+        const auto file = std::filesystem::path(path).parent_path() / kKernelResidualFile;
+        FORETRACE_ASSIGN_OR_RETURN(ensembles, LoadResiduals(file, device->name));
+      }
+      const auto it = ensembles->find(Name(model->key));
+      if (it == ensembles->end() || it->second.tree_count() != trees) {
+        return InvalidInput("{}: the residual of {} in {} is missing or of another calibration; "
+                            "calibrate again", path, Name(model->key), kKernelResidualFile);
+      }
+      model->residual = it->second;
+    }
+    list.push_back(*std::move(model));
+  }
+  return LoadedKernels{std::move(header), KernelModels(*device, std::move(list))};
+}
+
+}  // namespace foretrace

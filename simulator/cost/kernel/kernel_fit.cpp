@@ -1,0 +1,175 @@
+#include "simulator/cost/kernel/kernel_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/statistics.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cost/fitting/least_squares.h"
+#include "simulator/cost/kernel/boosting.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kMinSamples = 5;
+constexpr size_t kMinResidualSamples = 200;
+constexpr size_t kMostSolverSamples = 1200;
+constexpr double kSoftL1 = 0.05;
+constexpr double kShortestKernelUs = 2;
+
+KernelForm FormOf(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kGemm:
+    case KernelKind::kBatchedGemm:
+    case KernelKind::kConvolution:
+    case KernelKind::kAttention: return KernelForm::kGemm;
+    default: return KernelForm::kMemory;
+  }
+}
+
+// One fitted number: where it lives in the model, its bounds and where to start.
+struct Parameter {
+  double* value;
+  ParameterBounds bounds;
+  std::vector<double> starts;
+};
+
+// The parameters that a model of this key has. A fixed one has equal bounds.
+std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& options,
+                                    std::span<const KernelSample> samples) {
+  std::vector<double> times;
+  for (const KernelSample& s : samples) times.push_back(s.time_us);
+  const double shortest = *std::min_element(times.begin(), times.end());
+  std::vector<Parameter> list;
+  if (options.has_overhead) {
+    const double low = Quantile(times, 0.02);
+    list.push_back({&model.measurement.floor_us, {0.3 * low, 1.3 * low}, {low, low}});
+    list.push_back({&model.measurement.overhead_us, {0, std::min(low, 60.0)}, {0.2 * low, 0.8 * low}});
+  }
+  const bool gemm = model.form == KernelForm::kGemm;
+  double& base = gemm ? model.gemm.base_us : model.memory.base_us;
+  base = kShortestKernelUs;
+  if (!options.has_overhead) {
+    list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
+  }
+  if (gemm) {
+    // Transform-based convolutions need fewer FLOP than the direct form they are counted in.
+    const double most = model.key.kind == KernelKind::kConvolution ? 2.5 : 1.0;
+    list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9 * most, 0.6}});
+    list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
+    list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    return list;
+  }
+  const bool rows = IsRowWise(samples[0].work);
+  const double stream = options.stream_efficiency;
+  const bool near = rows && stream > 0;
+  list.push_back({&model.memory.bandwidth_efficiency,
+                  {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
+                  {near ? stream : 0.85, 0.9}});
+  if (rows) {
+    if (options.l2_share > 0) {
+      model.memory.l2_share = options.l2_share;
+    } else if (model.key.kind == KernelKind::kLayerNorm) {
+      list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
+    }
+    list.push_back({&model.memory.row_us, {0, 20}, {3, 1}});
+    list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
+    list.push_back({&model.memory.fill_rows, {0, 4}, {1, 0.5}});
+  }
+  return list;
+}
+
+absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         const KernelFitOptions& options, KernelModel& model) {
+  const std::vector<Parameter> parameters = ParametersOf(model, options, samples);
+  std::vector<const KernelSample*> used;
+  const size_t stride = (samples.size() + kMostSolverSamples - 1) / kMostSolverSamples;
+  for (size_t i = 0; i < samples.size(); i += stride) used.push_back(&samples[i]);
+  const auto assign = [&](std::span<const double> values) {
+    for (size_t i = 0; i < parameters.size(); ++i) *parameters[i].value = values[i];
+  };
+  LeastSquaresProblem problem;
+  problem.residual_count = used.size();
+  problem.starts.resize(2);
+  for (const Parameter& parameter : parameters) {
+    problem.bounds.push_back(parameter.bounds);
+    for (size_t s = 0; s < 2; ++s) problem.starts[s].push_back(parameter.starts[s]);
+  }
+  problem.residuals = [&](std::span<const double> values, std::span<double> residuals) {
+    assign(values);
+    for (size_t i = 0; i < used.size(); ++i) {
+      const double kernel_us = model.Point(device, used[i]->work).kernel_us;
+      residuals[i] = std::log(model.measurement.Observed(kernel_us) / used[i]->time_us);
+    }
+  };
+  LeastSquaresOptions solver;
+  solver.soft_l1_scale = kSoftL1;
+  solver.seed = options.seed;
+  solver.max_iterations = 60;
+  FORETRACE_ASSIGN_OR_RETURN(const LeastSquaresResult result, SolveLeastSquares(problem, solver));
+  assign(result.parameters);
+  return absl::OkStatus();
+}
+
+// d log(observed) / d log(kernel): how much a measurement says about the kernel itself.
+double Sensitivity(const Measurement& measurement, double kernel_us) {
+  const double observed = measurement.Observed(kernel_us);
+  const double sum = measurement.overhead_us + kernel_us;
+  return kernel_us / sum * std::pow(sum / observed, 8);
+}
+
+absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         KernelModel& model) {
+  const int count = model.form == KernelForm::kGemm ? kMaxKernelFeatures : 7;
+  std::vector<float> features, targets, weights;
+  std::vector<double> seen;
+  for (const KernelSample& sample : samples) {
+    const KernelPoint point = model.Point(device, sample.work);
+    const double s = std::max(Sensitivity(model.measurement, point.kernel_us), 0.02);
+    const double error =
+        std::log(sample.time_us / model.measurement.Observed(point.kernel_us));
+    const double target = std::clamp(error / s, -1.5, 1.5);
+    features.insert(features.end(), point.features.begin(), point.features.begin() + count);
+    targets.push_back(static_cast<float>(target));
+    weights.push_back(static_cast<float>(s * s));
+    if (s > 0.3) seen.push_back(std::abs(target));
+  }
+  model.residual_clip = std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
+  BoostingOptions options;
+  if (model.form == KernelForm::kMemory) options.depth = 4;
+  FORETRACE_ASSIGN_OR_RETURN(model.residual,
+                             TrainBoostedTrees(features, count, targets, weights, options));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
+                                           std::span<const KernelSample> samples,
+                                           const KernelFitOptions& options) {
+  if (samples.size() < kMinSamples) {
+    return InvalidInput("{}: {} rows; a kernel model needs at least {}", Name(key), samples.size(),
+                        kMinSamples);
+  }
+  KernelModel model;
+  model.key = key;
+  model.form = FormOf(key.kind);
+  FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
+  if (options.with_residual && samples.size() >= kMinResidualSamples) {
+    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, model));
+  }
+  model.lower = model.upper = RangeOf(model.form, samples[0].work);
+  for (const KernelSample& sample : samples) {
+    const auto at = RangeOf(model.form, sample.work);
+    for (size_t i = 0; i < at.size(); ++i) {
+      model.lower[i] = std::min(model.lower[i], at[i]);
+      model.upper[i] = std::max(model.upper[i], at[i]);
+    }
+  }
+  model.points = static_cast<int64_t>(samples.size());
+  return model;
+}
+
+}  // namespace foretrace

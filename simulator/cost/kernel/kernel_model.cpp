@@ -1,0 +1,210 @@
+#include "simulator/cost/kernel/kernel_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "simulator/base/enum_names.h"
+
+namespace foretrace {
+namespace {
+
+constexpr int64_t kWarpSoftmaxColumns = 1024;
+constexpr size_t kVariants = 4;
+constexpr size_t kKeys = static_cast<size_t>(KernelKind::kCount) *
+                         static_cast<size_t>(Precision::kCount) *
+                         static_cast<size_t>(Direction::kCount) * kVariants;
+
+size_t Packed(const KernelKey& key) {
+  return ((static_cast<size_t>(key.kind) * static_cast<size_t>(Precision::kCount) +
+           static_cast<size_t>(key.precision)) *
+              static_cast<size_t>(Direction::kCount) +
+          static_cast<size_t>(key.pass)) *
+             kVariants +
+         key.variant;
+}
+
+bool IsGemmLike(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
+         kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
+}
+
+float Log2(double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); }
+
+// Share of the last wave's blocks that are busy; below one wave, the share of the device.
+float WaveShare(double waves) {
+  return static_cast<float>(waves > 1 ? waves / std::ceil(waves) : waves);
+}
+
+// Largest power of two, at most `most`, that divides x.
+float Alignment(int64_t x, int64_t most) {
+  return static_cast<float>(std::countr_zero(static_cast<uint64_t>(x | most)));
+}
+
+float TileShare(int64_t m, int64_t n, int64_t rows, int64_t cols) {
+  const auto pad = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
+  return static_cast<float>(static_cast<double>(m) * static_cast<double>(n) /
+                            (static_cast<double>(pad(m, rows)) * static_cast<double>(pad(n, cols))));
+}
+
+KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
+                      Precision precision, const KernelWork& work) {
+  const GemmTime time = GemmRoofline(parameters, device, precision, work);
+  const int64_t m = std::max<int64_t>(work.m, 1), n = std::max<int64_t>(work.n, 1);
+  const int64_t k = std::max<int64_t>(work.k, 1), b = std::max<int64_t>(work.batch, 1);
+  const float log_m = Log2(static_cast<double>(m)), log_n = Log2(static_cast<double>(n));
+  const float log_k = Log2(static_cast<double>(k));
+  KernelPoint point;
+  point.kernel_us = time.kernel_us;
+  const double blocks = std::ceil(static_cast<double>(m) / 128) *
+                        std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
+  const bool convolution = work.kind == KernelKind::kConvolution;
+  point.features = {Log2(time.kernel_us),
+                    Log2(time.compute_us / time.memory_us),
+                    log_m,
+                    log_n,
+                    log_k,
+                    convolution ? Log2(static_cast<double>(work.channels))
+                                : Log2(static_cast<double>(b)),
+                    static_cast<float>(time.tile * 8 + std::countr_zero(unsigned(time.split))),
+                    Log2(time.waves),
+                    WaveShare(time.waves),
+                    WaveShare(blocks / device.sms),
+                    convolution ? static_cast<float>(work.filter_h) : TileShare(m, n, 128, 128),
+                    convolution ? static_cast<float>(work.stride) : TileShare(m, n, 64, 64),
+                    convolution ? static_cast<float>(work.image) : TileShare(m, n, 32, 32),
+                    Alignment(k, 16),
+                    Alignment(n, 16),
+                    Alignment(m, 16)};
+  return point;
+}
+
+KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
+                        const KernelWork& work) {
+  const MemoryTime time = MemoryRoofline(parameters, device, work);
+  KernelPoint point;
+  point.kernel_us = time.kernel_us;
+  // Sizes saturate where kernels have reached their asymptote (20 waves, 500 us, 4,096 columns), so
+  // that larger ones are not split apart by what little the training data say of them.
+  KernelFeatures& x = point.features;
+  x[0] = std::min(Log2(time.kernel_us), 9.0f);
+  if (!IsRowWise(work)) return point;
+  const RowGeometry& g = time.geometry;
+  x[1] = Log2(std::min(g.waves, 20.0));
+  x[2] = WaveShare(g.waves);
+  const double per_step = g.threads / g.rows_per_block;
+  x[3] = static_cast<float>(static_cast<double>(work.cols) /
+                            (std::ceil(static_cast<double>(work.cols) / per_step) * per_step));
+  x[4] = Alignment(work.cols, 32);
+  x[5] = Log2(static_cast<double>(std::min<int64_t>(work.cols, 4096)));
+  x[6] = static_cast<float>(std::min(g.steps, 9.0));
+  return point;
+}
+
+}  // namespace
+
+std::string_view Name(KernelForm form) {
+  static constexpr std::array<std::string_view, 2> kNames = {"gemm", "memory"};
+  return EnumName(kNames, form);
+}
+
+KernelKey KeyOf(const KernelWork& work, Precision precision) {
+  KernelKey key{work.kind, precision, work.pass, 0};
+  if (work.kind == KernelKind::kSoftmax) key.variant = work.cols > kWarpSoftmaxColumns ? 1 : 0;
+  if (work.kind == KernelKind::kElementwise) {
+    // Reads for each write: one operand, or two and more.
+    key.variant = 2 * work.read.count() > 3 * work.written.count() ? 1 : 0;
+  }
+  // Element-wise and data-moving kernels are the same code in either direction.
+  if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelKind::kBatchNorm) {
+    key.pass = Direction::kForward;
+  }
+  // Backward GEMMs are GEMMs.
+  if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
+    key.pass = Direction::kForward;
+  }
+  return key;
+}
+
+std::string Name(const KernelKey& key) {
+  std::string_view variant;
+  if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
+  if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
+  return fmt::format("{}{} {} {}", Name(key.kind), variant, Name(key.precision),
+                     key.pass == Direction::kForward ? "forward" : "backward");
+}
+
+std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work) {
+  if (form == KernelForm::kGemm) return {work.m, work.n, work.k, work.batch};
+  return {work.total_bytes(), work.rows, work.cols, 0};
+}
+
+KernelPoint KernelModel::Point(const GpuPeaks& device, const KernelWork& work) const {
+  return form == KernelForm::kGemm ? GemmPoint(gemm, device, key.precision, work)
+                                   : MemoryPoint(memory, device, work);
+}
+
+double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
+  const KernelPoint point = Point(device, work);
+  if (residual.empty()) return point.kernel_us;
+  const double r = residual.Evaluate(
+      std::span<const float>(point.features.data(), static_cast<size_t>(residual.feature_count())));
+  return point.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
+}
+
+bool KernelModel::InRange(const KernelWork& work) const {
+  const auto at = RangeOf(form, work);
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (at[i] < lower[i] || at[i] > upper[i]) return false;
+  }
+  return true;
+}
+
+KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
+    : device_(std::move(device)), models_(std::move(models)), index_(kKeys, -1) {
+  for (size_t i = 0; i < models_.size(); ++i) {
+    index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
+  }
+  generic_gemm_.form = KernelForm::kGemm;
+  generic_memory_.form = KernelForm::kMemory;
+  // A class without a model of its own runs like the platform's plain GEMM or element-wise kernels.
+  for (const KernelModel& model : models_) {
+    if (model.key.kind == KernelKind::kGemm) generic_gemm_.gemm = model.gemm;
+    if (model.key.kind == KernelKind::kElementwise) generic_memory_.memory = model.memory;
+  }
+}
+
+const KernelModel* KernelModels::Find(const KernelKey& key) const {
+  const int16_t at = index_[Packed(key)];
+  return at < 0 ? nullptr : &models_[static_cast<size_t>(at)];
+}
+
+const KernelModel* KernelModels::Relative(const KernelKey& key) const {
+  for (const KernelModel& model : models_) {
+    if (model.key.kind == key.kind && model.key.variant == key.variant) return &model;
+  }
+  return nullptr;
+}
+
+Estimate KernelModels::Predict(const KernelWork& work, Precision precision) const {
+  // Memory-bound kernels do the same whatever they compute in: bytes carry the type.
+  const bool gemm_like = IsGemmLike(work.kind);
+  const KernelKey key = KeyOf(work, gemm_like ? precision : Precision::kFloat32);
+  if (const KernelModel* model = Find(key)) {
+    return {SimTime::FromUs(model->KernelUs(device_, work)), EstimateSource::kCalibrated,
+            !model->InRange(work)};
+  }
+  KernelModel model = gemm_like ? generic_gemm_ : generic_memory_;
+  if (const KernelModel* relative = Relative(key)) {
+    model.gemm = relative->gemm;
+    model.memory = relative->memory;
+  }
+  model.key = key;
+  return {SimTime::FromUs(model.KernelUs(device_, work)), EstimateSource::kAnalytic, true};
+}
+
+
+}  // namespace foretrace

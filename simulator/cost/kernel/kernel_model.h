@@ -1,0 +1,91 @@
+#pragma once
+// Calibrated timing models of kernels: a roofline, times a clipped learnt residual where there is
+// one, within a known range.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulator/base/estimate.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/tree_ensemble.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+
+enum class KernelForm : uint8_t { kGemm, kMemory, kCount };
+std::string_view Name(KernelForm form);
+
+// What a model is for. Element-wise kernels differ by how much they read against what they write;
+// softmax by its algorithm, which changes at 1,024 columns.
+struct KernelKey {
+  KernelKind kind = KernelKind::kOther;
+  Precision precision = Precision::kFloat32;
+  Direction pass = Direction::kForward;
+  uint8_t variant = 0;
+  bool operator==(const KernelKey&) const = default;
+};
+KernelKey KeyOf(const KernelWork& work, Precision precision);
+// "softmax/block float32 forward".
+std::string Name(const KernelKey& key);
+
+// Number of features of each form; a feature vector always holds kMaxKernelFeatures values.
+inline constexpr int kMaxKernelFeatures = 16;
+using KernelFeatures = std::array<float, kMaxKernelFeatures>;
+
+// What the roofline says, with the features of a residual.
+struct KernelPoint {
+  double kernel_us = 0;
+  KernelFeatures features = {};
+};
+
+struct KernelModel {
+  KernelKey key;
+  KernelForm form = KernelForm::kMemory;
+  GemmParameters gemm;      // form kGemm
+  MemoryParameters memory;  // form kMemory
+  Measurement measurement;  // of the rows it was fitted to
+  TreeEnsemble residual;    // of log time; empty: none
+  double residual_clip = 0; // largest absolute value that the residual may take
+  // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
+  std::array<int64_t, 4> lower = {}, upper = {};
+  int64_t points = 0;
+
+  // Roofline and features, without the residual.
+  KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
+  // Time of the kernel alone in microseconds.
+  double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
+  bool InRange(const KernelWork& work) const;
+};
+// The quantities that lower and upper bound.
+std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work);
+
+// All models of one platform. Immutable and thread-safe.
+class KernelModels {
+ public:
+  KernelModels(GpuPeaks device, std::vector<KernelModel> models);
+
+  const GpuPeaks& device() const { return device_; }
+  std::span<const KernelModel> models() const { return models_; }
+  // nullptr when the class, precision or pass was not calibrated.
+  const KernelModel* Find(const KernelKey& key) const;
+  // Calibrated where there is a model. Otherwise analytic: the nearest calibrated relative (another
+  // precision or pass, then the class's form at the platform's typical efficiency) on the
+  // device's peaks. Deterministic; never fails for a class that computes.
+  Estimate Predict(const KernelWork& work, Precision precision) const;
+
+ private:
+  const KernelModel* Relative(const KernelKey& key) const;
+
+  GpuPeaks device_;
+  std::vector<KernelModel> models_;
+  std::vector<int16_t> index_;  // by packed key; -1: none
+  KernelModel generic_gemm_, generic_memory_;
+};
+
+
+}  // namespace foretrace

@@ -1,0 +1,140 @@
+#include "simulator/cost/kernel/roofline.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace foretrace {
+namespace {
+
+struct Tile {
+  double rows, cols;
+};
+// Output tiles of the BLAS kernels; which one a library picks is not modelled, it is taken to
+// pick well.
+constexpr std::array<Tile, 7> kTiles = {
+    {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}}};
+constexpr double kSmallestSplit = 256;  // of the reduction
+constexpr double kReductionBlock = 8;   // reductions run in multiples of it
+
+double SmoothSum4(double a, double b) {
+  const double a2 = a * a, b2 = b * b;
+  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
+}
+
+}  // namespace
+
+double SmoothMax(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  if (high <= 0) return 0;
+  double r = low / high;
+  r *= r;
+  r *= r;
+  r *= r;
+  return high * std::sqrt(std::sqrt(std::sqrt(1 + r)));
+}
+
+double Measurement::Observed(double kernel_us) const {
+  return SmoothMax(floor_us, overhead_us + kernel_us);
+}
+
+GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
+                      const KernelWork& work) {
+  const double m = static_cast<double>(std::max<int64_t>(work.m, 1));
+  const double n = static_cast<double>(std::max<int64_t>(work.n, 1));
+  const double k = static_cast<double>(std::max<int64_t>(work.k, 1));
+  const double batch = static_cast<double>(std::max<int64_t>(work.batch, 1));
+  const double sm_flop_per_us = device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
+  const double bytes_per_us = device.dram_gbps * 1e3;
+  GemmTime best;
+  best.compute_us = HUGE_VAL;
+  for (size_t t = 0; t < kTiles.size(); ++t) {
+    const auto [rows, cols] = kTiles[t];
+    const double intensity = rows * cols / (rows + cols);
+    const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
+    const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);
+    const double tile_flop = 2 * rows * cols;
+    for (int split = 1; split <= 16; split *= 2) {
+      // Splitting the reduction only helps while the device is not full.
+      if (split > 1 && (k < kSmallestSplit * split || blocks * split > 2 * device.sms)) break;
+      const double waves = blocks * split / device.sms;
+      const double depth = std::ceil(k / split / kReductionBlock) * kReductionBlock;
+      double us = std::ceil(waves) * tile_flop * depth / rate;
+      if (split > 1) {  // a second kernel adds the parts
+        us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
+      }
+      if (us < best.compute_us) {
+        best.compute_us = us;
+        best.tile = static_cast<int>(t);
+        best.split = split;
+        best.waves = waves;
+      }
+    }
+  }
+  best.memory_us = static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
+  best.kernel_us = p.base_us + SmoothSum4(best.compute_us, best.memory_us);
+  return best;
+}
+
+bool IsRowWise(const KernelWork& work) {
+  return (work.kind == KernelKind::kLayerNorm || work.kind == KernelKind::kSoftmax) &&
+         work.rows > 0 && work.cols > 0;
+}
+
+// Launch shapes of PyTorch's kernels: vectorized_layer_norm (128 threads a row, 4 elements a
+// load), softmax_warp_forward (a warp a row, to 1,024 columns) and cunn_SoftMaxForward (a block a
+// row; the remainder of the vectorised loop is walked one element at a time).
+RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
+  RowGeometry g;
+  const double rows = static_cast<double>(work.rows), cols = static_cast<double>(work.cols);
+  if (work.kind == KernelKind::kLayerNorm) {
+    g.extra_passes = 1;
+    g.steps = std::ceil(cols / (4 * g.threads));
+  } else if (work.cols <= 1024) {
+    double padded = 1;
+    while (padded < cols) padded *= 2;
+    const double warp = std::min(padded, 32.0);
+    g.rows_per_block = g.threads / warp * (padded <= 128 ? 2 : 1);
+  } else {
+    const double most = std::min(cols / 4, 1024.0);
+    g.threads = 1;
+    while (g.threads < most / 2) g.threads *= 2;
+    g.threads = std::max(g.threads, 32.0);
+    g.extra_passes = 2;
+    const double vectors = std::floor(cols / (4 * g.threads));
+    g.steps = vectors + std::ceil((cols - 4 * g.threads * vectors) / g.threads);
+  }
+  const double blocks = std::ceil(rows / g.rows_per_block);
+  const double per_sm = std::min(std::floor(device.threads_per_sm / g.threads), 16.0);
+  g.waves = blocks / (per_sm * device.sms);
+  const double row_bytes = static_cast<double>(work.written.count()) / rows;
+  g.resident_bytes = std::min(blocks, per_sm * device.sms) * g.rows_per_block * row_bytes;
+  return g;
+}
+
+MemoryTime MemoryRoofline(const MemoryParameters& p, const GpuPeaks& device,
+                          const KernelWork& work) {
+  MemoryTime time;
+  const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
+  double bytes = static_cast<double>(work.total_bytes());
+  if (!IsRowWise(work)) {
+    time.memory_us = bytes / bytes_per_us;
+    time.kernel_us = p.base_us * static_cast<double>(work.launches) + time.memory_us;
+    return time;
+  }
+  time.geometry = GeometryOf(device, work);
+  const RowGeometry& g = time.geometry;
+  if (g.extra_passes > 0) {
+    // Share of the later passes that goes to DRAM: a smooth step where the rows in flight fill L2.
+    const double fill = g.resident_bytes / (p.l2_share * device.l2_mbytes * 1e6);
+    const double f2 = fill * fill, f6 = f2 * f2 * f2;
+    bytes += g.extra_passes * static_cast<double>(work.read.count()) * f6 / (1 + f6);
+  }
+  time.memory_us = bytes / bytes_per_us;
+  const double lifetime = (p.row_us + p.step_us * g.steps) * g.threads / 128;
+  time.kernel_us = p.base_us + SmoothMax(time.memory_us, std::max(g.waves, 1.0) * lifetime) +
+                   p.fill_rows * lifetime * std::min(g.waves, 1.0);
+  return time;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,78 @@
+#pragma once
+// Physical models of kernel time on a device, without learnt parts. Times are in microseconds of the
+// kernel alone: no launch, no measurement.
+
+#include <cstdint>
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+
+// GEMM-like kernels: four parameters over the best of a few output tiles.
+struct GemmParameters {
+  double base_us = 2;                // the shortest kernel
+  double compute_efficiency = 0.85;  // share of the peak that an infinitely large tile reaches
+  // Tiles of a x b reach intensity / (intensity + tile_intensity) of that, intensity = ab / (a+b):
+  // small tiles load more for each FLOP.
+  double tile_intensity = 8;
+  double bandwidth_efficiency = 0.8;  // share of the DRAM peak
+};
+
+struct GemmTime {
+  double compute_us = 0, memory_us = 0;
+  double kernel_us = 0;  // base + (compute^q + memory^q)^(1/q)
+  int tile = 0;          // index of the tile that was best
+  int split = 1;         // parts of the reduction that run side by side
+  double waves = 0;      // blocks for each SM
+};
+
+// `work` has a matrix view (GEMM, batched GEMM, convolution).
+GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device,
+                      Precision precision, const KernelWork& work);
+
+// Kernels bound by memory. Streaming ones (element-wise, copies) have only the first two; row-wise
+// ones (layer norm, softmax) walk each row several times with one thread block.
+struct MemoryParameters {
+  double base_us = 2;
+  double bandwidth_efficiency = 0.85;
+  // Row-wise: later passes over a row miss L2 when the rows in flight outgrow `l2_share` of it.
+  double l2_share = 1.1;
+  // A block lives at least row_us + step_us * (loop iterations of its threads).
+  double row_us = 0, step_us = 0;
+  double fill_rows = 0;  // block lifetimes spent filling and draining the device
+};
+
+// How a row-wise kernel maps rows to blocks.
+struct RowGeometry {
+  double threads = 128;      // of a block
+  double rows_per_block = 1;
+  double extra_passes = 0;   // over the row, after the first
+  double steps = 1;          // loop iterations of a thread over a row
+  double waves = 0;          // blocks over what the device holds at once
+  double resident_bytes = 0; // rows in flight
+};
+RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work);
+
+struct MemoryTime {
+  double kernel_us = 0;
+  double memory_us = 0;
+  RowGeometry geometry;  // row-wise kernels only
+};
+MemoryTime MemoryRoofline(const MemoryParameters& parameters, const GpuPeaks& device,
+                          const KernelWork& work);
+
+// Whether the kernel walks rows as GeometryOf describes.
+bool IsRowWise(const KernelWork& work);
+
+// What a benchmark reports for a kernel: launch and measurement add `overhead_us`, and nothing
+// shows below `floor_us`. Predictions of kernel time leave both out.
+struct Measurement {
+  double floor_us = 0, overhead_us = 0;
+  double Observed(double kernel_us) const;
+};
+
+// (a^8 + b^8)^(1/8), a maximum with a rounded corner; arguments at least 0.
+double SmoothMax(double a, double b);
+
+}  // namespace foretrace

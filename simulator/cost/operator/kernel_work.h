@@ -1,0 +1,66 @@
+#pragma once
+// The device work of an operator: its kernels, each with FLOP, bytes and the geometry that the
+// timing models look at. FLOP and bytes of every operator are derived here and nowhere else.
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/container/inlined_vector.h"
+#include "simulator/base/units.h"
+#include "simulator/cost/operator/operator.h"
+
+namespace foretrace {
+
+// What kind of kernel it is to a timing model.
+enum class KernelKind : uint8_t {
+  kGemm, kBatchedGemm, kConvolution, kAttention, kLayerNorm, kBatchNorm, kSoftmax, kDropout,
+  kElementwise, kReduction, kConcat, kCopy, kTranspose, kFill, kMemcpy, kIndex, kPooling,
+  kOptimizer, kEmbedding, kOther, kCount,
+};
+std::string_view Name(KernelKind kind);
+// kOther for an unknown name.
+KernelKind ParseKernelKind(std::string_view name);
+
+// Bytes count the least traffic of the algorithm: each operand read once and each result written
+// once a pass; caching and re-reads are the timing model's business. A multiply-add is 2 FLOP.
+struct KernelWork {
+  KernelKind kind = KernelKind::kOther;
+  Direction pass = Direction::kForward;
+  DType dtype = DType::kFloat32;
+  Flop flop;
+  Bytes read;
+  Bytes written;
+  // Matrix view of GEMM-like kernels (of a convolution, its implicit GEMM: m = n oh ow,
+  // n = k, k = c r s / groups, batch = groups). 0 for others.
+  int64_t batch = 0, m = 0, n = 0, k = 0;
+  // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
+  int64_t rows = 0, cols = 0;
+  bool across_rows = false;  // reductions down the columns of a row-major matrix
+  // Filter and image geometry of convolutions.
+  int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
+  CopyDirection direction = CopyDirection::kDeviceToDevice;  // memcpy
+  bool pinned = true;                                        // memcpy
+  // Kernels that share this work evenly: FLOP and bytes are totals over them.
+  int64_t launches = 1;
+
+  int64_t total_bytes() const { return read.count() + written.count(); }
+};
+
+using KernelList = absl::InlinedVector<KernelWork, 4>;
+
+// The kernels that the operator runs, in order of issue. Sizes may come from untrusted traces:
+// products saturate at 2^62 instead of overflowing; a non-positive size gives zero work.
+KernelList Kernels(const OperatorCall& op);
+
+// Sums over Kernels(op), launches included.
+struct OperatorWork {
+  Flop flop;
+  Bytes bytes;
+  int64_t launches = 0;
+};
+OperatorWork TotalWork(const OperatorCall& op);
+
+// a * b * ..., at least 0 and at most 2^62.
+int64_t SaturatingProduct(std::initializer_list<int64_t> factors);
+
+}  // namespace foretrace

@@ -1,0 +1,396 @@
+#include "simulator/cost/operator/trace_operator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "simulator/cost/operator/elementwise_table.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+using Tensors = absl::InlinedVector<TensorShape, 8>;
+
+int64_t Elements(const TensorShape& t) {
+  int64_t product = 1;
+  for (int64_t d : t.dims) product = SaturatingProduct({product, d});
+  return product;
+}
+
+int64_t LeadingElements(const TensorShape& t, size_t trailing) {
+  int64_t product = 1;
+  for (size_t i = 0; i + trailing < t.dims.size(); ++i) {
+    product = SaturatingProduct({product, t.dims[i]});
+  }
+  return product;
+}
+
+// A call's tensors that have dimensions, in order.
+struct Call {
+  Tensors in, out;
+  DType dtype = DType::kFloat32;
+  bool in_ok(size_t n) const { return in.size() >= n; }
+};
+
+TracedOperator Traced(OperatorCall::Shape shape, const Call& call, Direction pass = Direction::kForward) {
+  return {{std::move(shape), call.dtype, pass}, false};
+}
+TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
+  return Traced(std::move(shape), call, Direction::kBackward);
+}
+
+using Result = std::optional<TracedOperator>;
+
+// [m,k] x [k,n]; the last two matrices are the factors, so that addmm's addend comes before them.
+Result Matmul(const Call& call, bool bias) {
+  Tensors matrices;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() == 2) matrices.push_back(t);
+  }
+  if (matrices.size() < 2) return std::nullopt;
+  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
+  if (a.dims[1] != b.dims[0]) return std::nullopt;
+  return Traced(LinearOp{a.dims[0], b.dims[1], a.dims[1], bias}, call);
+}
+
+// aten::linear: input [..., k], weight [n, k].
+Result Linear(const Call& call) {
+  if (!call.in_ok(2) || call.in[1].dims.size() != 2) return std::nullopt;
+  const TensorShape &x = call.in[0], &w = call.in[1];
+  if (x.dims.back() != w.dims[1]) return std::nullopt;
+  return Traced(LinearOp{LeadingElements(x, 1), w.dims[0], w.dims[1], call.in_ok(3)}, call);
+}
+
+Result BatchedMatmul(const Call& call) {
+  Tensors matrices;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() == 3) matrices.push_back(t);
+  }
+  if (matrices.size() < 2) return std::nullopt;
+  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
+  if (a.dims[2] != b.dims[1]) return std::nullopt;
+  return Traced(BatchedMatmulOp{a.dims[0], a.dims[1], b.dims[2], a.dims[2]}, call);
+}
+
+Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
+                   const Call& call, Direction pass) {
+  if (x.dims.size() != 4 || w.dims.size() != 4 || w.dims[1] <= 0) return std::nullopt;
+  Conv2dOp op{x.dims[0], x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2], w.dims[3]};
+  op.groups = std::max<int64_t>(1, op.c / w.dims[1]);
+  op.bias = bias;
+  TracedOperator traced = Traced(op, call, pass);
+  auto& shape = std::get<Conv2dOp>(traced.op.shape);
+  if (y != nullptr && y->dims.size() == 4) {
+    shape.oh = y->dims[2];
+    shape.ow = y->dims[3];
+  } else {
+    // Stride 1 with "same" padding, the commonest case.
+    shape.oh = op.h;
+    shape.ow = op.w;
+    traced.assumed = true;
+  }
+  return traced;
+}
+
+Result ConvolutionForward(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
+  const bool bias = call.in_ok(3) && call.in[2].dims.size() == 1 &&
+                    call.in[2].dims[0] == call.in[1].dims[0];
+  return Convolution(call.in[0], call.in[1], y, bias, call, Direction::kForward);
+}
+
+Result ConvolutionBackward(const Call& call) {  // grad_output, input, weight
+  if (!call.in_ok(3)) return std::nullopt;
+  Result traced =
+      Convolution(call.in[1], call.in[2], &call.in[0], false, call, Direction::kBackward);
+  // An output mask that leaves out the input's gradient shows as a missing first result.
+  if (traced && !call.out.empty() && call.out[0].dims.size() == 4) {
+    const bool first_is_input = std::ranges::equal(call.out[0].dims, call.in[1].dims);
+    std::get<Conv2dOp>(traced->op.shape).needs_input_gradient = first_is_input;
+  }
+  return traced;
+}
+
+// query, key, value in [b, heads, s, d].
+Result Attention(const Call& call, size_t first, Direction pass) {
+  if (!call.in_ok(first + 3)) return std::nullopt;
+  const TensorShape &q = call.in[first], &k = call.in[first + 1];
+  if (q.dims.size() != 4 || k.dims.size() != 4) return std::nullopt;
+  AttentionOp op{q.dims[0], q.dims[1], k.dims[1], q.dims[2], k.dims[2], q.dims[3]};
+  // Whether the mask is causal is a scalar argument, which traces of shapes do not have.
+  TracedOperator traced = Traced(op, call, pass);
+  traced.assumed = true;
+  return traced;
+}
+
+Result LayerNormForward(const Call& call) {
+  if (!call.in_ok(1)) return std::nullopt;
+  const TensorShape& x = call.in[0];
+  // Normalised over the dimensions of gamma where it is there, else over the last.
+  const size_t trailing = call.in_ok(2) ? call.in[1].dims.size() : 1;
+  if (trailing > x.dims.size()) return std::nullopt;
+  const int64_t rows = LeadingElements(x, trailing);
+  return Traced(LayerNormOp{rows, rows > 0 ? Elements(x) / rows : 0}, call);
+}
+
+Result LayerNormBackward(const Call& call) {  // dy, x, mean, rstd, gamma, beta
+  if (!call.in_ok(4)) return std::nullopt;
+  const int64_t rows = Elements(call.in[2]);
+  if (rows <= 0) return std::nullopt;
+  return Backward(LayerNormOp{rows, Elements(call.in[1]) / rows}, call);
+}
+
+Result BatchNorm(const TensorShape& x, const Call& call, Direction pass) {
+  if (x.dims.size() < 2) return std::nullopt;
+  BatchNormOp op{x.dims[0], x.dims[1]};
+  for (size_t i = 2; i < x.dims.size(); ++i) op.h = SaturatingProduct({op.h, x.dims[i]});
+  return Traced(op, call, pass);
+}
+
+Result Softmax(const TensorShape& x, const Call& call, Direction pass) {
+  return Traced(SoftmaxOp{LeadingElements(x, 1), x.dims.back()}, call, pass);
+}
+
+int64_t BroadcastElements(std::span<const TensorShape> tensors) {
+  size_t rank = 0;
+  for (const TensorShape& t : tensors) rank = std::max(rank, t.dims.size());
+  int64_t product = 1;
+  for (size_t i = 0; i < rank; ++i) {  // from the last dimension
+    int64_t size = 1;
+    for (const TensorShape& t : tensors) {
+      if (i < t.dims.size()) size = std::max(size, t.dims[t.dims.size() - 1 - i]);
+    }
+    product = SaturatingProduct({product, size});
+  }
+  return product;
+}
+
+Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scalar_second) {
+  if (call.in.empty()) return std::nullopt;
+  const size_t most = scalar_second ? 1 : static_cast<size_t>(traits.operands);
+  const std::span<const TensorShape> operands(call.in.data(), std::min(most, call.in.size()));
+  ElementwiseOp op;
+  op.elements = BroadcastElements(operands);
+  for (const TensorShape& t : operands) op.read_elements += std::min(Elements(t), op.elements);
+  op.flop_per_element = traits.flop;
+  op.outputs = traits.outputs;
+  if (!call.out.empty()) op.output_dtype = call.out[0].dtype;
+  return Traced(op, call);
+}
+
+Result Reduction(const Call& call) {
+  if (call.in.empty()) return std::nullopt;
+  const int64_t total = Elements(call.in[0]);
+  if (!call.out.empty()) {
+    const int64_t results = std::max<int64_t>(Elements(call.out[0]), 1);
+    return Traced(ReductionOp{results, total / results}, call);
+  }
+  // Without the result's shape: a matrix is summed down its columns (bias gradients), anything else
+  // to a scalar; the bytes are much the same.
+  const auto& dims = call.in[0].dims;
+  if (dims.size() == 2) return Traced(ReductionOp{dims[1], dims[0], true}, call);
+  return Traced(ReductionOp{1, total}, call);
+}
+
+Result Copy(const Call& call) {  // destination, source
+  if (!call.in_ok(2)) return std::nullopt;
+  CopyOp op;
+  op.elements = Elements(call.in[0]);
+  op.output_dtype = call.in[0].dtype;
+  TracedOperator traced = Traced(op, call);
+  if (call.in[1].dtype != DType::kUnknown) traced.op.dtype = call.in[1].dtype;
+  return traced;
+}
+
+Result Concat(const Call& call) {
+  if (!call.out.empty()) {
+    return Traced(ConcatOp{Elements(call.out[0]), static_cast<int64_t>(call.in.size())}, call);
+  }
+  if (call.in.empty()) return std::nullopt;  // Kineto leaves tensor lists without shapes
+  int64_t total = 0;
+  for (const TensorShape& t : call.in) total += std::min(Elements(t), int64_t{1} << 56);
+  return Traced(ConcatOp{total, static_cast<int64_t>(call.in.size())}, call);
+}
+
+Result Gather(const Call& call, Direction pass) {  // source, indices...; result where recorded
+  if (call.in.empty()) return std::nullopt;
+  IndexOp op;
+  op.source_elements = Elements(call.in[0]);
+  op.index_count = call.in_ok(2) ? Elements(call.in[1]) : 0;
+  op.elements = call.out.empty() ? (call.in_ok(2) ? op.index_count : op.source_elements)
+                                 : Elements(call.out[0]);
+  TracedOperator traced = Traced(op, call, pass);
+  traced.assumed = call.out.empty();
+  return traced;
+}
+
+Result IndexPut(const Call& call) {  // destination, indices, values
+  if (!call.in_ok(2)) return std::nullopt;
+  const int64_t values = Elements(call.in.back());
+  return Traced(IndexOp{values, values, Elements(call.in[0])}, call);
+}
+
+Result Pool(const Call& call, Direction pass) {
+  if (call.in.empty()) return std::nullopt;
+  PoolOp op;
+  const TensorShape* y = pass == Direction::kBackward ? &call.in[0]
+                         : call.out.empty()        ? nullptr
+                                                   : &call.out[0];
+  const TensorShape& x = pass == Direction::kBackward && call.in_ok(2) ? call.in[1] : call.in[0];
+  op.input_elements = Elements(x);
+  op.output_elements = y != nullptr ? Elements(*y) : op.input_elements / 4;
+  TracedOperator traced = Traced(op, call, pass);
+  traced.assumed = y == nullptr;
+  return traced;
+}
+
+// Optimizer steps over lists of tensors: one elementary step over all of them.
+Result ForeachStep(std::string_view name, const Call& call) {
+  if (call.in.empty()) return std::nullopt;  // no shapes for lists in Kineto
+  int64_t elements = 0;
+  for (const TensorShape& t : call.in) elements += std::min(Elements(t), int64_t{1} << 56);
+  // The list holds every operand's tensors; the first operand is the one that is written.
+  const bool three = name.starts_with("addc");
+  const bool one = name.starts_with("sqrt") || name.starts_with("reciprocal") ||
+                   name.starts_with("zero") || name.starts_with("neg");
+  const int64_t operands = three ? 3 : one ? 1 : 2;
+  ElementwiseOp op;
+  op.read_elements = elements;
+  op.elements = elements / operands;
+  return Traced(op, call);
+}
+
+struct Rule {
+  std::string_view name;
+  Result (*make)(const Call&);
+};
+
+// Names without "aten::", one line for each call or family. Linear search is fine: callers look a
+// name up once a distinct op, not once a node.
+constexpr Rule kRules[] = {
+    {"addmm", [](const Call& c) { return Matmul(c, true); }},
+    {"mm", [](const Call& c) { return Matmul(c, false); }},
+    {"_addmm_activation", [](const Call& c) { return Matmul(c, true); }},
+    {"linear", Linear},
+    {"bmm", BatchedMatmul},
+    {"baddbmm", BatchedMatmul},
+    {"cudnn_convolution", ConvolutionForward},
+    {"miopen_convolution", ConvolutionForward},
+    {"mkldnn_convolution", ConvolutionForward},
+    {"_convolution", ConvolutionForward},
+    {"convolution", ConvolutionForward},
+    {"conv2d", ConvolutionForward},
+    {"convolution_backward", ConvolutionBackward},
+    {"_scaled_dot_product_flash_attention",
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+    {"_scaled_dot_product_efficient_attention",
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+    {"_scaled_dot_product_cudnn_attention",
+     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+    {"_scaled_dot_product_flash_attention_backward",
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+    {"_scaled_dot_product_efficient_attention_backward",
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+    {"_scaled_dot_product_cudnn_attention_backward",
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+    {"layer_norm", LayerNormForward},
+    {"native_layer_norm", LayerNormForward},
+    {"native_layer_norm_backward", LayerNormBackward},
+    {"native_batch_norm",
+     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
+    {"cudnn_batch_norm",
+     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
+    {"native_batch_norm_backward",
+     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[1], c, Direction::kBackward) : Result(); }},
+    {"cudnn_batch_norm_backward",
+     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[0], c, Direction::kBackward) : Result(); }},
+    {"_softmax",
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
+    {"_log_softmax",
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
+    {"_softmax_backward_data",
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
+    {"_log_softmax_backward_data",
+     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
+    {"native_dropout",
+     [](const Call& c) {
+       return c.in_ok(1) ? Result(Traced(DropoutOp{Elements(c.in[0])}, c)) : Result();
+     }},
+    {"native_dropout_backward",
+     [](const Call& c) {
+       return c.in_ok(1) ? Result(Backward(DropoutOp{Elements(c.in[0])}, c)) : Result();
+     }},
+    {"sum", Reduction},
+    {"mean", Reduction},
+    {"max", Reduction},
+    {"min", Reduction},
+    {"amax", Reduction},
+    {"amin", Reduction},
+    {"norm", Reduction},
+    {"linalg_vector_norm", Reduction},
+    {"argmax", Reduction},
+    {"any", Reduction},
+    {"all", Reduction},
+    {"cumsum", Copy},
+    {"cat", Concat},
+    {"_cat", Concat},
+    {"stack", Concat},
+    {"copy_", Copy},
+    {"fill_",
+     [](const Call& c) {
+       return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
+     }},
+    {"zero_",
+     [](const Call& c) {
+       return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
+     }},
+    {"index", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"index_select", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"gather", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"embedding", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"tril", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"triu", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"_index_put_impl_", IndexPut},
+    {"index_add_", IndexPut},
+    {"scatter_add_", IndexPut},
+    {"max_pool2d_with_indices", [](const Call& c) { return Pool(c, Direction::kForward); }},
+    {"avg_pool2d", [](const Call& c) { return Pool(c, Direction::kForward); }},
+    {"max_pool2d_with_indices_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
+    {"avg_pool2d_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
+};
+
+}  // namespace
+
+Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inputs,
+                         std::span<const TensorShape> outputs) {
+  constexpr std::string_view kNamespace = "aten::";
+  if (!name.starts_with(kNamespace)) return std::nullopt;
+  name.remove_prefix(kNamespace.size());
+  Call call;
+  for (const TensorShape& t : inputs) {
+    if (!t.dims.empty()) call.in.push_back(t);
+  }
+  for (const TensorShape& t : outputs) {
+    if (!t.dims.empty()) call.out.push_back(t);
+  }
+  for (const TensorShape& t : call.in) {
+    if (t.dtype != DType::kUnknown) {
+      call.dtype = t.dtype;
+      break;
+    }
+  }
+  for (const Rule& rule : kRules) {
+    if (rule.name == name) return rule.make(call);
+  }
+  if (name.starts_with("_foreach_")) return ForeachStep(name.substr(9), call);
+  if (const auto traits = FindElementwise(name)) {
+    // A scalar second argument: what follows it can only be an out= tensor.
+    const bool scalar_second = inputs.size() >= 2 && inputs[1].dims.empty();
+    return Elementwise(*traits, call, scalar_second && traits->operands == 2);
+  }
+  return std::nullopt;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,140 @@
+#include "simulator/cost/embedding/reuse_factors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "simulator/cost/embedding/embedding_model.h"
+#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/cost/embedding/locality_stats.h"
+
+namespace foretrace {
+namespace {
+
+// Figure 6 of the multi-GPU paper: 14 lookups of 8 rows, of which three are used once, four twice
+// and one three times.
+const std::vector<int64_t> kFigure6 = {0, 1, 4, 6, 1, 2, 3, 5, 7, 0, 5, 7, 1, 6};
+
+TEST(ReuseFactors, PaperFigure6) {
+  const auto access = AccessOf(kFigure6, 8);
+  ASSERT_TRUE(access.ok());
+  EXPECT_EQ(access->lookups, 14);
+  EXPECT_EQ(access->unique_rows, 8);
+  EXPECT_DOUBLE_EQ(access->reuse.fractions[0], 0);
+  EXPECT_DOUBLE_EQ(access->reuse.fractions[1], 3.0 / 8);      // once
+  EXPECT_DOUBLE_EQ(access->reuse.fractions[2], 4.0 / 8 + 1.0 / 8);  // twice or three times
+}
+
+TEST(ReuseFactors, BinsAreClosedOnTheLeft) {
+  EXPECT_EQ(ReuseBin(0), 0);
+  EXPECT_EQ(ReuseBin(1), 1);
+  EXPECT_EQ(ReuseBin(2), 2);
+  EXPECT_EQ(ReuseBin(3), 2);
+  EXPECT_EQ(ReuseBin(4), 3);
+  EXPECT_EQ(ReuseBin(32767), 15);
+  EXPECT_EQ(ReuseBin(32768), 16);
+  EXPECT_EQ(ReuseBin(int64_t{1} << 40), 16);
+}
+
+TEST(ReuseFactors, TablesAndBadInput) {
+  // Two tables of batch 2: the first has lookups {0, 0}, the second {1, 2, 1}.
+  const std::vector<int64_t> indices = {0, 0, 1, 2, 1}, offsets = {0, 1, 2, 4, 5}, rows = {4, 4};
+  const auto tables = AccessOfTables(indices, offsets, rows);
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  EXPECT_EQ((*tables)[0].unique_rows, 1);
+  EXPECT_EQ((*tables)[1].unique_rows, 2);
+  EXPECT_DOUBLE_EQ((*tables)[1].reuse.fractions[2], 0.5);
+  EXPECT_FALSE(AccessOf(std::vector<int64_t>{8}, 8).ok());
+  EXPECT_FALSE(AccessOf(std::vector<int64_t>{-1}, 8).ok());
+  EXPECT_FALSE(AccessOfTables(indices, std::vector<int64_t>{0, 3, 2, 4, 5}, rows).ok());
+  EXPECT_FALSE(AccessOfTables(indices, std::vector<int64_t>{0, 5, 5, 5}, rows).ok());
+  EXPECT_TRUE(AccessOf({}, 8).ok());
+}
+
+TEST(IndexGenerator, UniformAndZipfStayInTheTableAndRepeat) {
+  const auto uniform = UniformIndices(10000, 100, 7);
+  ASSERT_TRUE(uniform.ok());
+  EXPECT_EQ(*uniform, *UniformIndices(10000, 100, 7));
+  EXPECT_NE(*uniform, *UniformIndices(10000, 100, 8));
+  EXPECT_EQ(AccessOf(*uniform, 100)->unique_rows, 100);
+  const auto zipf = ZipfIndices(200000, 1000, 1.0, 7);
+  ASSERT_TRUE(zipf.ok());
+  ASSERT_TRUE(AccessOf(*zipf, 1000).ok());
+  // Row 0 has probability 1 / H(1000) = 1 / 7.4855; row 9 a tenth of it.
+  const double first = static_cast<double>(std::count(zipf->begin(), zipf->end(), 0)) / 200000;
+  const double tenth = static_cast<double>(std::count(zipf->begin(), zipf->end(), 9)) / 200000;
+  EXPECT_NEAR(first, 1 / 7.4855, 0.004);
+  EXPECT_NEAR(tenth, 0.1 / 7.4855, 0.0012);
+  EXPECT_FALSE(ZipfIndices(10, 10, 0, 1).ok());
+  EXPECT_FALSE(UniformIndices(10, 0, 1).ok());
+  EXPECT_FALSE(UniformIndices(-1, 10, 1).ok());
+}
+
+TEST(IndexGenerator, LocalityMatchesItsReuseFactors) {
+  ReuseFactors wanted;
+  wanted.fractions = {0, 0.5, 0.2, 0.1, 0.1, 0.05, 0.05};
+  const auto indices = LocalityIndices(400000, 1 << 20, wanted, 3);
+  ASSERT_TRUE(indices.ok()) << indices.status();
+  const auto access = AccessOf(*indices, 1 << 20);
+  ASSERT_TRUE(access.ok());
+  EXPECT_EQ(access->lookups, 400000);
+  for (size_t b = 0; b < kReuseBins; ++b) {
+    EXPECT_NEAR(access->reuse.fractions[b], wanted.fractions[b], 0.005) << b;
+  }
+  // And the distinct rows are estimated well from the factors alone.
+  EXPECT_NEAR(EstimatedUniqueRows(access->reuse, 400000, 1 << 20) /
+                  static_cast<double>(access->unique_rows), 1, 0.02);
+  EXPECT_FALSE(LocalityIndices(1000, 10, wanted, 3).ok());
+  EXPECT_FALSE(LocalityIndices(1000, 1000, ReuseFactors(), 3).ok());
+}
+
+TEST(LocalityStats, RebinsUpstreamsRightClosedBins) {
+  std::string text = "file_a.pt\nAvg # of indices: 100\nAvg # of unique cols: 20\n"
+                     "Histogram of col sizes:\n";
+  const double shares[] = {0.5, 0.25, 0.25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  for (double s : shares) text += "(x: " + std::to_string(s) + "\n";
+  const auto stats = ParseLocalityStats("t", text);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  const ReuseFactors reuse = ToReuseFactors((*stats)[0]);
+  EXPECT_DOUBLE_EQ(reuse.fractions[1], 0.5);          // count 1
+  EXPECT_DOUBLE_EQ(reuse.fractions[2], 0.25 + 0.125);  // count 2, and 3 of {3, 4}
+  EXPECT_DOUBLE_EQ(reuse.fractions[3], 0.125);         // count 4
+  EXPECT_FALSE(ParseLocalityStats("t", "nothing here").ok());
+  EXPECT_FALSE(ParseLocalityStats("t", "a.pt\nHistogram of col sizes:\n(0, 1]: 0.5\n\n").ok());
+}
+
+TEST(HitRate, EverythingFitsOrNothing) {
+  ReuseFactors reuse;
+  reuse.fractions[3] = 1;  // every row 4 to 7 times
+  // All rows cached: every lookup but the first of each row hits.
+  EXPECT_DOUBLE_EQ(HitRate(reuse, 4000, 1000, 1000), 0.75);
+  EXPECT_DOUBLE_EQ(HitRate(reuse, 0, 0, 10), 0);
+  EXPECT_LT(HitRate(reuse, 4000, 1000, 1), 0.01);
+  double last = 0;
+  for (double rows = 1; rows <= 1000; rows *= 2) {
+    const double hits = HitRate(reuse, 4000, 1000, rows);
+    EXPECT_GE(hits, last);
+    last = hits;
+  }
+}
+
+TEST(EmbeddingModel, MoreReuseIsFaster) {
+  const GpuPeaks device = *FindGpuPeaks("a100-sxm4-40gb");
+  const auto us = [&](double unique) {
+    TableLookup table{65536, 1e7, 128, 20, {}, unique};
+    table.reuse.fractions[1] = 1;
+    return EmbeddingForward({}, device, {{table}}).kernel_us;
+  };
+  EXPECT_LT(us(1e4), us(1e6));
+  // Without any reuse all 65536 * 20 rows of 512 bytes come from DRAM.
+  TableLookup table{65536, 1e7, 128, 20, {}, 65536.0 * 20};
+  const EmbeddingTime t = EmbeddingForward({}, device, {{table}});
+  EXPECT_DOUBLE_EQ(t.hit_rate, 0);
+  EXPECT_DOUBLE_EQ(t.dram_bytes, 65536.0 * 20 * (512 + 8) + 65536.0 * (8 + 512));
+}
+
+}  // namespace
+}  // namespace foretrace

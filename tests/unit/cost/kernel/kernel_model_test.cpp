@@ -1,0 +1,207 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "simulator/cost/kernel/kernel_file.h"
+#include "simulator/cost/kernel/kernel_fit.h"
+#include "simulator/cost/kernel/kernel_fitter.h"
+#include "simulator/cost/kernel/roofline.h"
+
+namespace foretrace {
+namespace {
+
+KernelWork Only(OperatorCall::Shape shape, DType dtype = DType::kFloat32) {
+  return Kernels({std::move(shape), dtype, Direction::kForward})[0];
+}
+
+GpuPeaks A100() { return *FindGpuPeaks("a100-pcie-40gb"); }
+
+TEST(GpuPeaksTest, FindsPlatformsAndDriverNames) {
+  EXPECT_EQ(FindGpuPeaks("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
+  EXPECT_EQ(FindGpuPeaks("NVIDIA A100-PG509-200")->dram_gbps, 1555);
+  EXPECT_EQ(FindGpuPeaks("Tesla V100-SXM2-32GB")->sms, 80);
+  EXPECT_EQ(FindGpuPeaks("NVIDIA GeForce RTX 2080 Ti")->sms, 68);
+  EXPECT_FALSE(FindGpuPeaks("abacus").has_value());
+  // A device's own name finds itself: calibration files name it.
+  for (const char* name : {"a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb",
+                           "h100-sxm5-80gb", "h200-sxm5", "v100-sxm2", "v100-pcie", "p100-pcie", "t4",
+                           "rtx-2080-ti"}) {
+    ASSERT_TRUE(FindGpuPeaks(name).has_value()) << name;
+    EXPECT_EQ(FindGpuPeaks(name)->name, name);
+  }
+}
+
+TEST(Roofline, LargeGemmRunsAtItsEfficiency) {
+  // 8192^3 on 108 SMs: tiles of 128x256 make 64 * 32 = 2,048 blocks, 18.96 waves, so 19 rounds.
+  const GemmParameters p{2, 0.9, 0, 0.8};
+  const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{8192, 8192, 8192}));
+  const double rounds = 19, tile_flop = 2.0 * 128 * 256 * 8192;
+  EXPECT_NEAR(t.compute_us, rounds * tile_flop / (19.5e6 * 0.9 / 108), t.compute_us * 1e-9);
+  EXPECT_EQ(t.split, 1);
+}
+
+TEST(Roofline, WaveQuantisation) {
+  // One more row of tiles than fills the device costs a whole further wave: all tiles with no
+  // intensity penalty, k = 64 so that no split is tried.
+  const GemmParameters p{0, 1, 0, 1};
+  const auto us = [&](int64_t m) {
+    return GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{m, 256, 64})).compute_us;
+  };
+  EXPECT_DOUBLE_EQ(us(108 * 128), us(108 * 128 - 1));
+  EXPECT_GT(us(108 * 128 + 1), us(108 * 128) * 1.05);
+}
+
+TEST(Roofline, SmallOutputsSplitTheReduction) {
+  const GemmParameters p{2, 0.9, 4, 0.8};
+  const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{64, 64, 65536}));
+  EXPECT_GT(t.split, 1);
+}
+
+TEST(Roofline, StreamsAtBandwidth) {
+  // 1 GB read and written twice over at 0.9 of 1555 GB/s, plus 2 us.
+  const MemoryParameters p{2, 0.9};
+  const MemoryTime t = MemoryRoofline(p, A100(), Only(ElementwiseOp{125000000, 125000000}));
+  EXPECT_NEAR(t.kernel_us, 2 + 1e9 / (1555e3 * 0.9), 1e-6);
+}
+
+TEST(Roofline, LaterPassesGoToDramWhenRowsOutgrowL2) {
+  const MemoryParameters p{0, 1, 1.0, 0, 0, 0};
+  const auto per_byte = [&](int64_t cols) {
+    const KernelWork work = Only(LayerNormOp{1 << 16, cols});
+    return MemoryRoofline(p, A100(), work).memory_us / static_cast<double>(work.total_bytes());
+  };
+  // 1,728 rows in flight: 1.8 MB at 256 columns (all hits), 113 MB at 16,384 (all misses), where
+  // three passes over a row instead of two cost half as much again.
+  EXPECT_NEAR(per_byte(16384) / per_byte(256), 1.5, 0.02);
+}
+
+TEST(SmoothMax, IsAMaximumWithARoundedCorner) {
+  EXPECT_DOUBLE_EQ(SmoothMax(0, 0), 0);
+  EXPECT_NEAR(SmoothMax(10, 1), 10, 1e-6);
+  EXPECT_NEAR(SmoothMax(5, 5), 5 * std::pow(2, 0.125), 1e-12);
+}
+
+// Times that follow the model exactly, with overhead on top.
+std::vector<KernelSample> Synthetic() {
+  KernelModel truth;
+  truth.form = KernelForm::kMemory;
+  truth.memory = {2, 0.8};
+  truth.measurement = {20, 12};
+  std::vector<KernelSample> samples;
+  for (int64_t e = 1000; e < 200000000; e += e / 7) {
+    const KernelWork work = Only(ElementwiseOp{e, e});
+    samples.push_back({work, truth.measurement.Observed(truth.KernelUs(A100(), work))});
+  }
+  return samples;
+}
+
+TEST(KernelFit, RecoversParametersAndLeavesOverheadOutOfPredictions) {
+  const auto samples = Synthetic();
+  const KernelKey key = KeyOf(samples[0].work, Precision::kFloat32);
+  const auto model = FitKernelModel(A100(), key, samples, {.has_overhead = true});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_NEAR(model->memory.bandwidth_efficiency, 0.8, 1e-3);
+  EXPECT_NEAR(model->measurement.overhead_us, 12, 0.1);
+  EXPECT_NEAR(model->measurement.floor_us, 20, 0.1);
+  EXPECT_NEAR(model->KernelUs(A100(), Only(ElementwiseOp{1000, 1000})), 2.0, 0.1);
+}
+
+TEST(KernelFit, NeedsFiveRows) {
+  const auto samples = Synthetic();
+  const KernelKey key = KeyOf(samples[0].work, Precision::kFloat32);
+  const std::span<const KernelSample> few(samples.data(), 4);
+  EXPECT_FALSE(FitKernelModel(A100(), key, few, {}).ok());
+}
+
+KernelModels Fitted() {
+  const auto samples = Synthetic();
+  const KernelKey key = KeyOf(samples[0].work, Precision::kFloat32);
+  auto model = FitKernelModel(A100(), key, samples, {.has_overhead = true});
+  const float inf = std::numeric_limits<float>::infinity();
+  model->residual = *TreeEnsemble::Create(1, 7, {0}, {inf}, {0.1f, 0.2f});
+  model->residual_clip = 0.15;
+  return KernelModels(A100(), {*model});
+}
+
+TEST(KernelModels, FlagsWhatLiesOutsideTheCalibratedRange) {
+  const KernelModels models = Fitted();
+  const Estimate inside = models.Predict(Only(ElementwiseOp{1 << 20, 1 << 20}), Precision::kFloat32);
+  EXPECT_EQ(inside.source, EstimateSource::kCalibrated);
+  EXPECT_FALSE(inside.extrapolated);
+  EXPECT_TRUE(
+      models.Predict(Only(ElementwiseOp{1 << 29, 1 << 29}), Precision::kFloat32).extrapolated);
+  const Estimate other = models.Predict(Only(LinearOp{512, 512, 512}), Precision::kHalf);
+  EXPECT_EQ(other.source, EstimateSource::kAnalytic);
+  EXPECT_TRUE(other.extrapolated);
+  EXPECT_GT(other.time.ps(), 0);
+}
+
+class KernelFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("foretrace_kernel_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
+               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    CalibrationHeader header;
+    header.kind = "kernel";
+    header.platform = "a100-pcie-40gb";
+    header.date = "2026-01-01";
+    header.command = "test";
+    yaml_ = HeaderYaml(header) + KernelModelsYaml(Fitted());
+    Write("kernels.yaml", yaml_);
+    Write("kernels.pb", KernelResidualBytes(Fitted()));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const char* name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string Error() {
+    const auto loaded = LoadKernelModels((folder_ / "kernels.yaml").string());
+    return loaded.ok() ? "" : std::string(loaded.status().message());
+  }
+  void Replace(const std::string& from, const std::string& to) {
+    std::string text = yaml_;
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    Write("kernels.yaml", text.replace(at, from.size(), to));
+  }
+  std::filesystem::path folder_;
+  std::string yaml_;
+};
+
+TEST_F(KernelFileTest, ReadsBackToTheSameBytes) {
+  const auto loaded = LoadKernelModels((folder_ / "kernels.yaml").string());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(KernelModelsYaml(loaded->models), KernelModelsYaml(Fitted()));
+  EXPECT_EQ(KernelResidualBytes(loaded->models), KernelResidualBytes(Fitted()));
+  const KernelWork work = Only(ElementwiseOp{123456, 123456});
+  EXPECT_EQ(loaded->models.Predict(work, Precision::kFloat32).time,
+            Fitted().Predict(work, Precision::kFloat32).time);
+}
+
+TEST_F(KernelFileTest, SaysWhatIsWrong) {
+  EXPECT_EQ(Error(), "");
+  Replace("device: a100-pcie-40gb", "device: abacus");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("unknown device 'abacus'"));
+  Replace("form: memory", "form: tea-leaves");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("form is not gemm or memory"));
+  Replace("bandwidth_efficiency: ", "bandwidth_efficiency: -");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("bandwidth_efficiency = -"));
+  Replace("residual_trees: 1", "residual_trees: 2");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("another calibration"));
+  Write("kernels.yaml", yaml_);
+  Write("kernels.pb", "not a protobuf at all");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("kernels.pb"));
+  std::filesystem::remove(folder_ / "kernels.pb");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("cannot be read"));
+}
+
+}  // namespace
+}  // namespace foretrace

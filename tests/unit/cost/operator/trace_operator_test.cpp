@@ -1,0 +1,145 @@
+#include "simulator/cost/operator/trace_operator.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "simulator/cost/operator/elementwise_table.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+// Looks a call up with float32 tensors of these shapes.
+class Lookup {
+ public:
+  Lookup(std::string_view name, std::vector<Dims> in, std::vector<Dims> out = {},
+         DType dtype = DType::kFloat32)
+      : in_(std::move(in)), out_(std::move(out)) {
+    std::vector<TensorShape> inputs, outputs;
+    for (const Dims& d : in_) inputs.push_back({d, dtype});
+    for (const Dims& d : out_) outputs.push_back({d, dtype});
+    result_ = OperatorFromTrace(name, inputs, outputs);
+  }
+  bool found() const { return result_.has_value(); }
+  bool assumed() const { return result_->assumed; }
+  const OperatorCall& op() const { return result_->op; }
+  int64_t bytes() const { return TotalWork(result_->op).bytes.count(); }
+  double flop() const { return TotalWork(result_->op).flop.count(); }
+  template <typename T>
+  const T& as() const { return std::get<T>(result_->op.shape); }
+
+ private:
+  std::vector<Dims> in_, out_;
+  std::optional<TracedOperator> result_;
+};
+
+TEST(TraceOperator, AddmmAsKinetoWritesIt) {
+  // trace_diff/control's first linear layer: bias, input, transposed weight, beta, alpha.
+  const Lookup call("aten::addmm", {{96}, {1024, 512}, {512, 96}, {}, {}});
+  ASSERT_TRUE(call.found());
+  EXPECT_EQ(call.as<LinearOp>().m, 1024);
+  EXPECT_EQ(call.as<LinearOp>().n, 96);
+  EXPECT_EQ(call.as<LinearOp>().k, 512);
+  EXPECT_DOUBLE_EQ(call.flop(), 2.0 * 1024 * 96 * 512 + 1024 * 96);
+}
+
+TEST(TraceOperator, AddmmWithATwoDimensionalAddend) {
+  const Lookup call("aten::addmm", {{8, 2}, {8, 4}, {4, 2}, {}, {}});
+  EXPECT_EQ(call.as<LinearOp>().k, 4);
+}
+
+TEST(TraceOperator, MmThatDoesNotFitIsRefused) {
+  EXPECT_FALSE(Lookup("aten::mm", {{8, 4}, {5, 2}}).found());
+  EXPECT_FALSE(Lookup("aten::mm", {{8, 4}}).found());
+}
+
+TEST(TraceOperator, BmmAndLinear) {
+  EXPECT_EQ(Lookup("aten::bmm", {{16, 27, 16}, {16, 16, 27}}).as<BatchedMatmulOp>().n, 27);
+  const Lookup linear("aten::linear", {{2, 3, 8}, {5, 8}, {5}});
+  EXPECT_EQ(linear.as<LinearOp>().m, 6);
+  EXPECT_EQ(linear.as<LinearOp>().n, 5);
+}
+
+TEST(TraceOperator, ConvolutionTakesTheOutputSizeWhereItIsRecorded) {
+  const Lookup full("aten::cudnn_convolution", {{2, 3, 224, 224}, {64, 3, 7, 7}, {}, {}},
+                    {{2, 64, 112, 112}});
+  EXPECT_EQ(full.as<Conv2dOp>().oh, 112);
+  EXPECT_FALSE(full.assumed());
+  const Lookup bare("aten::cudnn_convolution", {{2, 3, 224, 224}, {64, 3, 7, 7}});
+  EXPECT_EQ(bare.as<Conv2dOp>().oh, 224);
+  EXPECT_TRUE(bare.assumed());
+}
+
+TEST(TraceOperator, ConvolutionBackwardKnowsItsOutputFromTheGradient) {
+  const Lookup call("aten::convolution_backward",
+                    {{2, 64, 112, 112}, {2, 3, 224, 224}, {64, 3, 7, 7}, {}},
+                    {{64, 3, 7, 7}});
+  EXPECT_EQ(call.op().pass, Direction::kBackward);
+  EXPECT_EQ(call.as<Conv2dOp>().oh, 112);
+  EXPECT_FALSE(call.as<Conv2dOp>().needs_input_gradient);
+}
+
+TEST(TraceOperator, BinaryWithOutArgumentReadsTwoOperands) {
+  // mul(self, scalar, out=self), as DDP's gradient averaging shows in a trace.
+  EXPECT_EQ(Lookup("aten::mul", {{512}, {}, {512}}).bytes(), 2 * 512 * 4);
+  EXPECT_EQ(Lookup("aten::mul", {{1024, 512}, {1024, 512}}).bytes(), 3 * 1024 * 512 * 4);
+  EXPECT_EQ(Lookup("aten::add", {{1024, 512}, {512}, {}}).bytes(), (2 * 1024 * 512 + 512) * 4);
+}
+
+TEST(TraceOperator, InPlaceAndTernary) {
+  EXPECT_EQ(Lookup("aten::addcdiv_", {{10}, {10}, {10}, {}}).bytes(), 160);
+  EXPECT_EQ(Lookup("aten::clamp_min_", {{10}, {}}).bytes(), 80);
+  EXPECT_FALSE(Lookup("aten::add_", {}).found());
+}
+
+TEST(TraceOperator, NormalisationsAndSoftmax) {
+  const Lookup ln("aten::native_layer_norm", {{1024, 512}, {}, {512}, {512}, {}});
+  EXPECT_EQ(ln.as<LayerNormOp>().rows, 1024);
+  EXPECT_EQ(ln.as<LayerNormOp>().cols, 512);
+  const Lookup back("aten::native_layer_norm_backward",
+                    {{1024, 512}, {1024, 512}, {}, {1024, 1}, {1024, 1}, {512}, {512}, {}});
+  EXPECT_EQ(back.as<LayerNormOp>().rows, 1024);
+  EXPECT_EQ(back.op().pass, Direction::kBackward);
+  EXPECT_EQ(Lookup("aten::_softmax", {{4, 8, 16}, {}, {}}).as<SoftmaxOp>().rows, 32);
+  EXPECT_EQ(Lookup("aten::cudnn_batch_norm", {{2, 3, 4, 5}, {3}, {3}}).as<BatchNormOp>().h, 20);
+}
+
+TEST(TraceOperator, ReductionShapes) {
+  const Lookup bias("aten::sum", {{1024, 96}, {}, {}, {}});
+  EXPECT_EQ(bias.as<ReductionOp>().rows, 96);
+  EXPECT_TRUE(bias.as<ReductionOp>().across_rows);
+  EXPECT_EQ(Lookup("aten::sum", {{1024, 96}}, {{1024, 1}}).as<ReductionOp>().cols, 96);
+}
+
+TEST(TraceOperator, CopyConvertsTypes) {
+  std::vector<TensorShape> in = {{Dims{}, DType::kUnknown}};
+  const Dims dims = {100};
+  in = {{dims, DType::kFloat16}, {dims, DType::kFloat32}, {{}, DType::kUnknown}};
+  const auto traced = OperatorFromTrace("aten::copy_", in, {});
+  ASSERT_TRUE(traced.has_value());
+  EXPECT_EQ(TotalWork(traced->op).bytes, Bytes(100 * 4 + 100 * 2));
+}
+
+TEST(TraceOperator, CatNeedsShapesFromSomewhere) {
+  EXPECT_FALSE(Lookup("aten::cat", {{}, {}}).found());
+  EXPECT_EQ(Lookup("aten::cat", {{}, {}}, {{8, 4}}).bytes(), 256);
+}
+
+TEST(TraceOperator, UnknownNamesAreLeftToOthers) {
+  EXPECT_FALSE(Lookup("aten::reshape", {{8, 4}}).found());
+  EXPECT_FALSE(Lookup("fbgemm::bounds_check_indices", {{8, 4}}).found());
+  EXPECT_FALSE(Lookup("", {{8, 4}}).found());
+}
+
+TEST(ElementwiseTable, EveryNameIsFound) {
+  for (std::string_view name : {"__and__", "abs", "add", "where", "zzz", "sqrt", "tanh_backward"}) {
+    EXPECT_EQ(FindElementwise(name).has_value(), name != "zzz") << name;
+  }
+  EXPECT_EQ(FindElementwise("relu_")->name, "relu");
+}
+
+}  // namespace
+}  // namespace foretrace
