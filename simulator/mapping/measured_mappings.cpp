@@ -1,0 +1,176 @@
+#include "simulator/mapping/measured_mappings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <string_view>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+std::vector<std::string_view> SplitCsv(std::string_view line) {
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+  std::vector<std::string_view> fields;
+  while (true) {
+    const size_t comma = line.find(',');
+    fields.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+// In the order of the columns below.
+enum Column { kGpus, kBatch, kMicro, kHidden, kHeads, kLayers, kSequence, kTensor, kData, kPipeline, kTime, kColumns };
+constexpr std::array<std::string_view, kColumns> kNames = {
+    "# GPUs",          "global batch",       "micro batch",        "hidden size",
+    "attention heads", "# layers",           "sequence length",    "tensor parallelism",
+    "data parallelism", "pipeline parallelism", "iteration time (ms)"};
+
+double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
+  switch (which) {
+    case ClusterParameter::kMatrixEfficiency:
+      return p.matrix_efficiency;
+    case ClusterParameter::kMatrixHalfSize:
+      return p.matrix_half_size;
+    case ClusterParameter::kMemoryEfficiency:
+      return p.memory_efficiency;
+    default:
+      return scratch;
+  }
+}
+
+double Get(ClusterParameter which, ClusterParameters p) {
+  double scratch = 0;
+  switch (which) {
+    case ClusterParameter::kIntraNode:
+      return p.intra_node.bytes_per_second();
+    case ClusterParameter::kAdapter:
+      return p.adapter.bytes_per_second();
+    case ClusterParameter::kLaunchFloor:
+      return p.launch_floor.seconds();
+    default:
+      return ValueOf(which, p, scratch);
+  }
+}
+
+void Set(ClusterParameter which, double value, ClusterParameters& p) {
+  double scratch = 0;
+  switch (which) {
+    case ClusterParameter::kIntraNode:
+      p.intra_node = Bandwidth::BytesPerSecond(std::clamp(value, 100e9, 300e9));
+      return;
+    case ClusterParameter::kAdapter:
+      p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 12.5e9, 25e9));
+      return;
+    case ClusterParameter::kLaunchFloor:
+      p.launch_floor = SimTime::FromSeconds(std::min(value, 0.1));
+      return;
+    case ClusterParameter::kMatrixHalfSize:
+      p.matrix_half_size = std::min(value, 1e4);
+      return;
+    default:
+      ValueOf(which, p, scratch) = std::clamp(value, 0.3, 0.95);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
+                                                                  int64_t vocabulary,
+                                                                  Recompute recompute) {
+  std::ifstream file(path);
+  if (!file) return InvalidInput("{}: cannot open the file", path);
+  std::string line;
+  if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
+  if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
+  const std::vector<std::string_view> header = SplitCsv(line);
+  std::array<size_t, kColumns> position{};
+  for (size_t c = 0; c < kColumns; ++c) {
+    const auto it = std::find(header.begin(), header.end(), kNames[c]);
+    if (it == header.end()) return InvalidInput("{}:1: column '{}' is missing", path, kNames[c]);
+    position[c] = static_cast<size_t>(it - header.begin());
+  }
+  std::vector<MeasuredMapping> rows;
+  std::string text;
+  for (int number = 2; std::getline(file, text); ++number) {
+    if (text.find_first_not_of(" \r") == std::string::npos) continue;
+    const std::vector<std::string_view> fields = SplitCsv(text);
+    std::array<double, kColumns> value{};
+    for (size_t c = 0; c < kColumns; ++c) {
+      const std::string_view f = position[c] < fields.size() ? fields[position[c]] : "";
+      const auto [end, error] = std::from_chars(f.data(), f.data() + f.size(), value[c]);
+      const bool whole = c == kTime || value[c] == std::floor(value[c]);
+      if (error != std::errc() || end != f.data() + f.size() || !(value[c] > 0) || value[c] > 1e9 ||
+          !whole) {
+        return InvalidInput("{}:{}: '{}' must be a positive number, not '{}'", path, number,
+                            kNames[c], f);
+      }
+    }
+    MeasuredMapping row;
+    row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), number);
+    row.model.hidden = static_cast<int64_t>(value[kHidden]);
+    row.model.heads = static_cast<int64_t>(value[kHeads]);
+    row.model.layers = static_cast<int64_t>(value[kLayers]);
+    row.model.sequence = static_cast<int64_t>(value[kSequence]);
+    row.model.vocabulary = vocabulary;
+    row.mapping.tensor = static_cast<int32_t>(value[kTensor]);
+    row.mapping.data = static_cast<int32_t>(value[kData]);
+    row.mapping.pipeline = static_cast<int32_t>(value[kPipeline]);
+    row.mapping.micro_batch = static_cast<int32_t>(value[kMicro]);
+    row.mapping.global_batch = static_cast<int32_t>(value[kBatch]);
+    row.mapping.recompute = recompute;
+    row.measured = SimTime::FromUs(value[kTime] * 1e3);
+    const absl::Status ok =
+        CheckMapping(row.model, row.mapping, static_cast<int64_t>(value[kGpus]));
+    if (!ok.ok()) return InvalidInput("{}:{}: {}", path, number, std::string(ok.message()));
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return InvalidInput("{}: no rows", path);
+  return rows;
+}
+
+absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>& rows,
+                                             const ClusterParameters& start,
+                                             const std::vector<ClusterParameter>& free) {
+  if (rows.empty()) return InvalidInput("nothing to fit to");
+  absl::Status status;
+  const auto cost = [&](const ClusterParameters& p) {
+    double sum = 0;
+    for (const MeasuredMapping& row : rows) {
+      const auto estimate = EstimateIteration(row.model, row.mapping, p);
+      if (!estimate.ok()) {
+        status = estimate.status();
+        return 0.0;
+      }
+      sum += std::abs(estimate->time.seconds() / row.measured.seconds() - 1);
+    }
+    return sum / static_cast<double>(rows.size());
+  };
+  ClusterParameters best = start;
+  double least = cost(best);
+  for (double step = 0.2; step > 0.01 && status.ok(); step /= 2) {
+    for (bool moved = true; moved && status.ok();) {
+      moved = false;
+      for (const ClusterParameter which : free) {
+        for (const double factor : {1 + step, 1 / (1 + step)}) {
+          ClusterParameters candidate = best;
+          Set(which, Get(which, best) * factor, candidate);
+          const double value = cost(candidate);
+          if (value >= least * (1 - 1e-6)) continue;
+          least = value;
+          best = candidate;
+          moved = true;
+        }
+      }
+    }
+  }
+  FORETRACE_RETURN_IF_ERROR(status);
+  return best;
+}
+
+}  // namespace foretrace

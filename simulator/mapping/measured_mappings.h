@@ -1,0 +1,42 @@
+#pragma once
+// Measured iteration times of mappings, and the cluster parameters that explain them.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/time.h"
+#include "simulator/mapping/iteration_model.h"
+
+namespace foretrace {
+
+struct MeasuredMapping {
+  std::string name;
+  TransformerConfig model;
+  ParallelMapping mapping;
+  SimTime measured;
+};
+
+// A table with vTrain's column names ("# GPUs", "global batch", "micro batch", "hidden size",
+// "attention heads", "# layers", "sequence length", "tensor parallelism", "data parallelism",
+// "pipeline parallelism", "iteration time (ms)"; others are ignored, a byte-order mark is fine). The
+// table says neither vocabulary nor recomputation.
+// Errors: missing columns, fields that are no numbers, rows whose degrees do not divide; each with
+// its line.
+absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
+                                                                  int64_t vocabulary,
+                                                                  Recompute recompute);
+
+// Parameters that a fit may change.
+enum class ClusterParameter : uint8_t {
+  kMatrixEfficiency, kMatrixHalfSize, kMemoryEfficiency, kIntraNode, kAdapter, kLaunchFloor, kCount,
+};
+
+// Minimises the mean absolute relative error over `rows` by a pattern search on the logarithms of
+// `free`, from and with the rest of `start`. Values stay plausible for the default cluster: efficiencies
+// from 0.3 to 0.95, bandwidth within a node from 100 to 300 GB/s, of an adapter from 12.5 to 25. Deterministic. A parameter that starts at zero stays there.
+absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>& rows,
+                                             const ClusterParameters& start,
+                                             const std::vector<ClusterParameter>& free);
+
+}  // namespace foretrace
