@@ -85,6 +85,22 @@ void SimulationOptions::Register(CLI::App& command) {
 
 namespace {
 
+// Some device work has no duration: only a model can tell what it costs.
+bool LacksDurations(const TraceStore& store) {
+  for (const RankTrace& rank : store.ranks()) {
+    if (rank.info().has_times) continue;
+    bool device_work = false;
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (!IsDeviceKind(rank.kind(n))) continue;
+      device_work = true;
+      if (!rank.has_duration(n)) return true;
+    }
+    if (!device_work) return true;
+  }
+  return false;
+}
+
 // A path, or the name of a platform that ships with foretrace.
 std::string FindPlatform(const std::string& name) {
   if (access(name.c_str(), R_OK) == 0) return name;
@@ -100,7 +116,7 @@ std::string FindPlatform(const std::string& name) {
 
 absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                                           const TraceStore& store) {
-  const bool symbolic = !store.ranks().front().info().has_times;
+  const bool symbolic = LacksDurations(store);
   const bool modelled = symbolic || options.network != "recorded";
   if (!modelled && options.platform.empty()) return absl::OkStatus();
   if (options.platform.empty()) {

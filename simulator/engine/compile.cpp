@@ -66,7 +66,12 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
     MeetingProgram program;
     const bool timed = store.ranks()[meeting.members.front().rank].info().has_times;
     const bool incomplete = meeting.missing_members > 0;
-    program.fixed = timed && (!options.model_communication || incomplete);
+    // A trace may give durations without times (converted ones do); they stand as they are.
+    const bool durations =
+        std::all_of(meeting.members.begin(), meeting.members.end(), [&](const auto& m) {
+          return store.ranks()[m.rank].has_duration(m.node);
+        });
+    program.fixed = durations && (!options.model_communication || incomplete);
     if (!program.fixed) {
       FORETRACE_ASSIGN_OR_RETURN(program.transfer, TransferOf(store, communicator, meeting));
       if (!timed) program.communicator = meeting.communicator;
@@ -78,7 +83,7 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
             std::max(last_arrival, store.ranks()[m.rank].start(m.node) + clock_offset[m.rank]);
       }
     }
-    if (incomplete && timed) ++job.recorded_collectives;
+    if (incomplete && program.fixed) ++job.recorded_collectives;
     for (const auto& m : meeting.members) {
       const RankTrace& rank = store.ranks()[m.rank];
       const uint32_t index = item_of[m.rank][m.node.value];
@@ -86,7 +91,8 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
       item.kind = ItemKind::kComm;
       item.meeting = id;
       if (program.fixed) {
-        const SimTime after_arrival = rank.end(m.node) + clock_offset[m.rank] - last_arrival;
+        const SimTime after_arrival =
+            timed ? rank.end(m.node) + clock_offset[m.rank] - last_arrival : rank.duration(m.node);
         item.eager = m.eager || incomplete || !options.rank_sync;
         const bool own = m.eager || incomplete;
         item.duration = own ? rank.duration(m.node) : std::max(after_arrival, SimTime());

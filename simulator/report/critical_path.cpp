@@ -165,12 +165,6 @@ class Walker {
       Take(window_.predicted_start, at, event, explained ? gap : PathActivity::kUnexplained);
       return {at, false};  // what is left is before this rank's iteration
     }
-    if (event.cause == WaitCause::kLaunch) {
-      // The latency counts from the begin of the launch call, which may itself end later: a blocking
-      // copy's call ends after the copy.
-      Take(binding->start, at, event, gap);
-      return {event.binding, false};
-    }
     Take(binding->end, at, event, gap);
     return {event.binding, true};
   }
