@@ -194,9 +194,9 @@ void RankCompiler::SetOccupancy(NodeIndex node, Item& item) {
   const NodeKind kind = rank_.kind(node);
   if (kind == NodeKind::kMemcpy) return;
   item.needs_room = true;
-  const WorkAttr* work = rank_.work(node);
-  if (kind != NodeKind::kKernel || work == nullptr || work->waves_milli <= 1000) return;
-  const double share = 1.0 - 1000.0 / static_cast<double>(work->waves_milli);
+  const uint32_t waves = kind == NodeKind::kKernel ? rank_.waves_milli(node) : 0;
+  if (waves <= 1000) return;
+  const double share = 1.0 - 1000.0 / static_cast<double>(waves);
   item.placement_share = static_cast<uint16_t>(share * 65535.0);
 }
 

@@ -112,6 +112,10 @@ void RankTraceBuilder::SetSync(NodeIndex node, const SyncAttr& attr) {
   trace_.sync_.emplace_back(node.value, attr);
 }
 
+void RankTraceBuilder::SetWaves(NodeIndex node, uint32_t waves_milli) {
+  trace_.waves_.emplace_back(node.value, waves_milli);
+}
+
 void RankTraceBuilder::SetWork(NodeIndex node, const WorkAttr& attr) {
   trace_.work_.emplace_back(node.value, attr);
 }
@@ -344,6 +348,7 @@ void RankTraceBuilder::Permute(const std::vector<uint32_t>& order) {
   RenumberAndSort(trace_.comm_, new_index);
   RenumberAndSort(trace_.sync_, new_index);
   RenumberAndSort(trace_.work_, new_index);
+  RenumberAndSort(trace_.waves_, new_index);
   for (PendingDependency& d : pending_dependencies_) {
     d.consumer = new_index[d.consumer];
     d.producer = new_index[d.producer];
@@ -390,6 +395,7 @@ void RankTraceBuilder::BuildListColumns() {
   sort(trace_.comm_);
   sort(trace_.sync_);
   sort(trace_.work_);
+  sort(trace_.waves_);
 }
 
 void RankTraceBuilder::BuildDependencyColumns() {
@@ -465,6 +471,7 @@ void RankTraceBuilder::ReleaseSlack() {
   release(trace_.comm_);
   release(trace_.sync_);
   release(trace_.work_);
+  release(trace_.waves_);
   release(trace_.splits_);
 }
 

@@ -64,6 +64,7 @@ class RankTraceBuilder {
                std::span<const int64_t> out_splits = {});
   void SetSync(NodeIndex node, const SyncAttr& attr);
   void SetWork(NodeIndex node, const WorkAttr& attr);
+  void SetWaves(NodeIndex node, uint32_t waves_milli);
   void AddTensor(NodeIndex node, Tensor tensor, std::span<const int64_t> dims);
   void AddDependency(NodeIndex consumer, NodeIndex producer, DependencyKind kind);
   // The producer is named by source id and resolved by Build; unknown ids are counted as

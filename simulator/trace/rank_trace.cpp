@@ -28,6 +28,11 @@ const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, n)
 const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, n); }
 const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, n); }
 
+uint32_t RankTrace::waves_milli(NodeIndex n) const {
+  const uint32_t* waves = FindSparse(waves_, n);
+  return waves == nullptr ? 0 : *waves;
+}
+
 int64_t RankTrace::iteration_at(SimTime time) const {
   for (const IterationMark& mark : iterations_) {
     if (time >= start(mark.node) && time < end(mark.node)) return mark.number;
@@ -40,7 +45,7 @@ size_t RankTrace::memory_bytes() const {
          HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +
          HeapBytes(source_id_) + HeapBytes(dep_begin_) + HeapBytes(tensor_begin_) +
          HeapBytes(dependencies_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(comm_) +
-         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(splits_);
+         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(waves_) + HeapBytes(splits_);
 }
 
 absl::StatusOr<TraceStore> TraceStore::Assemble(

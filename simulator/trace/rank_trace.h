@@ -79,9 +79,6 @@ struct SyncAttr {
 struct WorkAttr {
   Flop flop;
   Bytes bytes;
-  // Kernels: how many times over its blocks fill the device, in thousandths; 0 unknown. More than
-  // one wave means that blocks queue up.
-  uint32_t waves_milli = 0;
 };
 
 struct Dependency {
@@ -172,6 +169,9 @@ class RankTrace {
   const CommAttr* comm(NodeIndex n) const;
   const SyncAttr* sync(NodeIndex n) const;
   const WorkAttr* work(NodeIndex n) const;
+  // How many times over a kernel's blocks fill the device, in thousandths; 0 unknown. More than one
+  // wave means that blocks queue up.
+  uint32_t waves_milli(NodeIndex n) const;
   // Bytes in, then bytes out, per group member; empty for equal splits.
   std::span<const int64_t> in_splits(const CommAttr& c) const {
     return {splits_.data() + c.splits_begin, c.in_splits};
@@ -212,6 +212,7 @@ class RankTrace {
   std::vector<std::pair<uint32_t, CommAttr>> comm_;
   std::vector<std::pair<uint32_t, SyncAttr>> sync_;
   std::vector<std::pair<uint32_t, WorkAttr>> work_;
+  std::vector<std::pair<uint32_t, uint32_t>> waves_;
   std::vector<int64_t> splits_;
 };
 

@@ -270,6 +270,9 @@ void RankEncoder::AddRow(NodeIndex n) {
 }
 
 void RankEncoder::AddWork(NodeIndex n) {
+  if (const uint32_t waves = rank_.waves_milli(n); waves > 0) {
+    Attribute(node_, "foretrace.waves")->set_int64_val(waves);
+  }
   const WorkAttr* work = rank_.work(n);
   if (work == nullptr) return;
   const double flop = work->flop.count();
@@ -278,7 +281,6 @@ void RankEncoder::AddWork(NodeIndex n) {
   // Doubles hold whole numbers exactly up to here.
   if (whole != flop || flop > 0x1p53) Attribute(node_, "foretrace.flop")->set_double_val(flop);
   Attribute(node_, "tensor_size")->set_uint64_val(static_cast<uint64_t>(work->bytes.count()));
-  if (work->waves_milli > 0) Attribute(node_, "foretrace.waves")->set_int64_val(work->waves_milli);
 }
 
 void RankEncoder::AddGroup(StringId group) {

@@ -263,7 +263,7 @@ absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
                         builder_.info().source, node.id, node.name.substr(0, 80), flop,
                         bytes.value_or(0));
   }
-  builder_.SetWork(index, {Flop(flop), Bytes(bytes.value_or(0)), 0});
+  builder_.SetWork(index, {Flop(flop), Bytes(bytes.value_or(0))});
   return absl::OkStatus();
 }
 

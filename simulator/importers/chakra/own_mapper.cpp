@@ -113,6 +113,13 @@ absl::Status OwnMapper::AddRow(const Node& node) {
   if (node.own_tensors.kind != AttributeValue::Kind::kNone) {
     FORETRACE_RETURN_IF_ERROR(AddTensors(node, index));
   }
+  if (node.own_waves.kind != AttributeValue::Kind::kNone) {
+    int64_t waves = 0;
+    if (!node.own_waves.AsInteger(waves) || waves <= 0 || waves > UINT32_MAX) {
+      return Malformed(node, "foretrace.waves");
+    }
+    builder_.SetWaves(index, static_cast<uint32_t>(waves));
+  }
   double flop = 0;
   int64_t bytes = 0;
   const bool exact = node.own_flop.AsReal(flop);
@@ -123,12 +130,7 @@ absl::Status OwnMapper::AddRow(const Node& node) {
     }
     // Negated, so that NaN is refused.
     if (!(flop >= 0 && flop < 1e30) || bytes < 0) return Malformed(node, "num_ops");
-    int64_t waves = 0;
-    if (node.own_waves.kind != AttributeValue::Kind::kNone &&
-        (!node.own_waves.AsInteger(waves) || waves < 0 || waves > UINT32_MAX)) {
-      return Malformed(node, "foretrace.waves");
-    }
-    builder_.SetWork(index, {Flop(flop), Bytes(bytes), static_cast<uint32_t>(waves)});
+    builder_.SetWork(index, {Flop(flop), Bytes(bytes)});
   }
   return absl::OkStatus();
 }

@@ -221,9 +221,9 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
   if (collective) {
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
-    builder_->SetWork(node, {Flop(), Bytes(*bytes), 0});
+    builder_->SetWork(node, {Flop(), Bytes(*bytes)});
   } else if (const uint32_t waves = KernelWavesMilli(event); waves > 0) {
-    builder_->SetWork(node, {Flop(), Bytes(), waves});
+    builder_->SetWaves(node, waves);
   }
   return absl::OkStatus();
 }
