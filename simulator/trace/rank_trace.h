@@ -139,9 +139,13 @@ class RankTrace {
   bool has_duration(NodeIndex n) const { return duration_[n.value] != kNoDuration; }
   // The innermost CPU op or annotation around a CPU node; for a device node without a launching
   // call, the op that issued it where known. Invalid when none.
-  NodeIndex parent(NodeIndex n) const { return NodeIndex(parent_[n.value]); }
+  NodeIndex parent(NodeIndex n) const {
+    return parent_.empty() ? NodeIndex() : NodeIndex(parent_[n.value]);
+  }
   // The runtime call that issued a device node; invalid when it has none.
-  NodeIndex launcher(NodeIndex n) const { return NodeIndex(launcher_[n.value]); }
+  NodeIndex launcher(NodeIndex n) const {
+    return launcher_.empty() ? NodeIndex() : NodeIndex(launcher_[n.value]);
+  }
   // The id the node has in its file, for messages.
   uint64_t source_id(NodeIndex n) const { return source_id_[n.value]; }
 
@@ -158,6 +162,7 @@ class RankTrace {
   }
   // Inputs first, then outputs.
   std::span<const Tensor> tensors(NodeIndex n) const {
+    if (tensors_.empty()) return {};
     return {tensors_.data() + tensor_begin_[n.value],
             tensors_.data() + tensor_begin_[n.value + 1]};
   }
@@ -200,6 +205,7 @@ class RankTrace {
   std::vector<StringId> name_;
   std::vector<SimTime> start_;
   std::vector<SimTime> duration_;
+  // The next two, and tensor_begin_, are empty when no node has any: symbolic traces.
   std::vector<uint32_t> parent_;
   std::vector<uint32_t> launcher_;
   std::vector<uint64_t> source_id_;

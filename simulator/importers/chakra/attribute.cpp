@@ -1,5 +1,6 @@
 #include "simulator/importers/chakra/attribute.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -14,85 +15,123 @@ struct KeyName {
   AttributeKey key;
 };
 
+// Both tables are in order of length: a look-up compares text with names of equal length only.
 constexpr KeyName kForeignKeys[] = {
-    {"is_cpu_op", AttributeKey::kIsCpuOp},
-    {"comm_type", AttributeKey::kCommType},
-    {"comm_size", AttributeKey::kCommSize},
+    {"tid", AttributeKey::kThread},
+    {"pid", AttributeKey::kIgnored},
+    {"time", AttributeKey::kIgnored},
+    {"rf_id", AttributeKey::kIgnored},
+    {"scope", AttributeKey::kIgnored},
+    {"stream", AttributeKey::kStream},
+    {"schema", AttributeKey::kVersion},
+    {"inputs", AttributeKey::kIgnored},
+    {"seq_id", AttributeKey::kIgnored},
+    {"fw_tid", AttributeKey::kIgnored},
+    {"pg_name", AttributeKey::kGroup},
+    {"num_ops", AttributeKey::kNumOps},
+    {"runtime", AttributeKey::kRuntime},
+    {"outputs", AttributeKey::kIgnored},
+    {"op_type", AttributeKey::kIgnored},
     {"comm_src", AttributeKey::kCommSrc},
     {"comm_dst", AttributeKey::kCommDst},
     {"comm_tag", AttributeKey::kCommTag},
-    {"pg_name", AttributeKey::kGroup},
-    {"involved_dim", AttributeKey::kInvolvedDim},
-    {"num_ops", AttributeKey::kNumOps},
-    {"tensor_size", AttributeKey::kTensorSize},
-    {"stream", AttributeKey::kStream},
-    {"tid", AttributeKey::kThread},
-    {"runtime", AttributeKey::kRuntime},
-    {"schema", AttributeKey::kVersion},
-    {"inputs", AttributeKey::kIgnored},
-    {"outputs", AttributeKey::kIgnored},
-    {"op_type", AttributeKey::kIgnored},
-    {"op_schema", AttributeKey::kIgnored},
-    {"rf_id", AttributeKey::kIgnored},
-    {"seq_id", AttributeKey::kIgnored},
-    {"scope", AttributeKey::kIgnored},
-    {"fw_parent", AttributeKey::kIgnored},
-    {"fw_tid", AttributeKey::kIgnored},
-    {"kernel_backend", AttributeKey::kIgnored},
-    {"kernel_file", AttributeKey::kIgnored},
-    {"comm_priority", AttributeKey::kIgnored},
-    {"tensor_loc", AttributeKey::kIgnored},
-    {"tensor_dtype", AttributeKey::kIgnored},
-    {"pid", AttributeKey::kIgnored},
-    {"time", AttributeKey::kIgnored},
     {"start_ts", AttributeKey::kIgnored},
+    {"is_cpu_op", AttributeKey::kIsCpuOp},
+    {"comm_type", AttributeKey::kCommType},
+    {"comm_size", AttributeKey::kCommSize},
+    {"op_schema", AttributeKey::kIgnored},
+    {"fw_parent", AttributeKey::kIgnored},
     {"finish_ts", AttributeKey::kIgnored},
+    {"tensor_loc", AttributeKey::kIgnored},
     {"input_file", AttributeKey::kIgnored},
     {"collective", AttributeKey::kIgnored},
+    {"tensor_size", AttributeKey::kTensorSize},
+    {"kernel_file", AttributeKey::kIgnored},
+    {"involved_dim", AttributeKey::kInvolvedDim},
+    {"tensor_dtype", AttributeKey::kIgnored},
+    {"comm_priority", AttributeKey::kIgnored},
+    {"kernel_backend", AttributeKey::kIgnored},
 };
 
 constexpr std::string_view kOwnPrefix = "foretrace.";
 constexpr KeyName kOwnKeys[] = {
     {"node", AttributeKey::kNode},
     {"deps", AttributeKey::kDeps},
-    {"tensors", AttributeKey::kTensors},
     {"comm", AttributeKey::kComm},
-    {"comm_group", AttributeKey::kCommGroup},
-    {"splits_in", AttributeKey::kSplitsIn},
-    {"splits_out", AttributeKey::kSplitsOut},
     {"sync", AttributeKey::kSync},
     {"flop", AttributeKey::kFlop},
-    {"waves", AttributeKey::kWaves},
-    {"format", AttributeKey::kFormat},
     {"rank", AttributeKey::kRank},
-    {"world_size", AttributeKey::kWorldSize},
-    {"producer", AttributeKey::kProducer},
+    {"waves", AttributeKey::kWaves},
+    {"lanes", AttributeKey::kLanes},
+    {"nodes", AttributeKey::kNodeCount},
+    {"format", AttributeKey::kFormat},
     {"device", AttributeKey::kDevice},
+    {"tensors", AttributeKey::kTensors},
+    {"producer", AttributeKey::kProducer},
+    {"splits_in", AttributeKey::kSplitsIn},
     {"has_times", AttributeKey::kHasTimes},
     {"synthetic", AttributeKey::kSynthetic},
     {"origin_ns", AttributeKey::kOrigin},
-    {"lanes", AttributeKey::kLanes},
-    {"lane_labels", AttributeKey::kLaneLabels},
+    {"comm_group", AttributeKey::kCommGroup},
+    {"splits_out", AttributeKey::kSplitsOut},
+    {"world_size", AttributeKey::kWorldSize},
     {"iterations", AttributeKey::kIterations},
-    {"nodes", AttributeKey::kNodeCount},
-    {"process_group", AttributeKey::kProcessGroup},
+    {"lane_labels", AttributeKey::kLaneLabels},
     {"group_ranks", AttributeKey::kGroupRanks},
+    {"process_group", AttributeKey::kProcessGroup},
 };
 
+constexpr size_t kMaxLength = 16;
+
+// Where the names of each length begin in a table.
 template <size_t N>
-AttributeKey Find(const KeyName (&table)[N], std::string_view name) {
-  for (const KeyName& entry : table) {
-    // Lengths differ for most entries, so that little text is compared.
-    if (entry.name == name) return entry.key;
+consteval std::array<uint8_t, kMaxLength + 2> LengthIndex(const KeyName (&table)[N]) {
+  static_assert(N < 256);
+  std::array<uint8_t, kMaxLength + 2> first{};
+  for (size_t length = 0; length < first.size(); ++length) {
+    size_t i = 0;
+    while (i < N && table[i].name.size() < length) ++i;
+    first[length] = static_cast<uint8_t>(i);
+  }
+  return first;
+}
+
+template <size_t N>
+consteval bool IsOrderedByLength(const KeyName (&table)[N]) {
+  for (size_t i = 1; i < N; ++i) {
+    if (table[i - 1].name.size() > table[i].name.size()) return false;
+  }
+  return table[N - 1].name.size() <= kMaxLength;
+}
+static_assert(IsOrderedByLength(kForeignKeys) && IsOrderedByLength(kOwnKeys));
+
+template <size_t N>
+AttributeKey Find(const KeyName (&table)[N], const std::array<uint8_t, kMaxLength + 2>& first,
+                  std::string_view name) {
+  if (name.size() > kMaxLength) return AttributeKey::kUnknown;
+  for (size_t i = first[name.size()]; i < first[name.size() + 1]; ++i) {
+    if (table[i].name == name) return table[i].key;
   }
   return AttributeKey::kUnknown;
 }
 
+constexpr std::array kForeignIndex = LengthIndex(kForeignKeys);
+constexpr std::array kOwnIndex = LengthIndex(kOwnKeys);
+
 }  // namespace
 
 AttributeKey FindAttributeKey(std::string_view name) {
-  if (name.starts_with(kOwnPrefix)) return Find(kOwnKeys, name.substr(kOwnPrefix.size()));
-  return Find(kForeignKeys, name);
+  if (name.starts_with(kOwnPrefix)) {
+    return Find(kOwnKeys, kOwnIndex, name.substr(kOwnPrefix.size()));
+  }
+  return Find(kForeignKeys, kForeignIndex, name);
+}
+
+std::string_view AttributeName(AttributeKey key) {
+  for (const KeyName& entry : kForeignKeys) {
+    if (entry.key == key) return entry.name;
+  }
+  return "?";
 }
 
 bool AttributeValue::AsInteger(int64_t& out) const {

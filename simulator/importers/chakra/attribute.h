@@ -50,9 +50,14 @@ enum class AttributeKey : uint8_t {
   kFlop,
   kWaves,
   kTensors,
+  kCount,
 };
 
+using Key = AttributeKey;
+
 AttributeKey FindAttributeKey(std::string_view name);
+// The name of a key of foreign files, for messages.
+std::string_view AttributeName(AttributeKey key);
 
 struct AttributeValue {
   enum class Kind : uint8_t { kNone, kInteger, kReal, kText, kList };

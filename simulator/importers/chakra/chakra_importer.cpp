@@ -14,6 +14,7 @@
 #include "simulator/importers/chakra/own_mapper.h"
 #include "simulator/importers/chakra/wire.h"
 #include "simulator/importers/importer.h"
+#include "simulator/importers/json/text.h"
 
 namespace foretrace {
 namespace {
@@ -33,6 +34,11 @@ absl::Status ForEachNode(MessageStream& stream, const Add& add) {
       return stream.ErrorAt(error.offset,
                             fmt::format("malformed {} in node {}; the file is corrupted",
                                         error.what, node.id));
+    }
+    if (!json::IsValidUtf8(node.name) || !json::IsValidUtf8(node[chakra::Key::kGroup].bytes) ||
+        !json::IsValidUtf8(node[chakra::Key::kCommGroup].bytes)) {
+      return stream.ErrorAt(0, fmt::format("a name in node {} is not UTF-8; the file is corrupted",
+                                           node.id));
     }
     FORETRACE_RETURN_IF_ERROR(add(node));
   }

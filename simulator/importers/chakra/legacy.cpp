@@ -12,6 +12,7 @@
 #include "simulator/importers/chakra/mapper.h"
 #include "simulator/importers/chakra/node.h"
 #include "simulator/importers/chakra/wire.h"
+#include "simulator/importers/json/text.h"
 
 namespace foretrace::chakra {
 namespace {
@@ -114,7 +115,7 @@ absl::Status Reader::AddAttribute(std::string_view message, LegacyNode& node) {
       value->real = std::bit_cast<float>(static_cast<uint32_t>(field.value));
     } else if (text && (declared == 2 || declared == 3 || declared == 4)) {
       is_text = true;
-      node.group = FindAttributeKey(name) == AttributeKey::kGroup ? field.bytes : node.group;
+      if (FindAttributeKey(name) == AttributeKey::kGroup) node.group = field.bytes;
     }
   }
   if (!reader.ok()) return stream_.ErrorAt(0, "malformed attribute; the file is corrupted");
@@ -158,6 +159,9 @@ absl::Status Reader::AddNode(std::string_view message) {
     }
   }
   if (!reader.ok()) return stream_.ErrorAt(reader.position(), "malformed node; file is corrupted");
+  if (!json::IsValidUtf8(node.name) || !json::IsValidUtf8(node.group)) {
+    return stream_.ErrorAt(0, "a name in this node is not UTF-8; the file is corrupted");
+  }
   nodes_.push_back(std::move(node));
   return absl::OkStatus();
 }
@@ -196,11 +200,13 @@ absl::Status Convert(const LegacyNode& from, Version version, const std::string&
       if (type != NodeType::kCommColl) continue;
       value.integer = ModernCommType(version, value.integer);
     }
-    SetAttribute(to, key, value);
+    if (IsNodeAttribute(key)) to.Set(key, value);
   }
   if (!from.group.empty() && type == NodeType::kCommColl) {
-    to.group.kind = AttributeValue::Kind::kText;
-    to.group.bytes = from.group;
+    AttributeValue group;
+    group.kind = AttributeValue::Kind::kText;
+    group.bytes = from.group;
+    to.Set(Key::kGroup, group);
   }
   return absl::OkStatus();
 }
@@ -230,14 +236,27 @@ bool IsLegacyFirstMessage(std::string_view message) {
 bool LooksLikeFirstMessage(std::string_view message, bool whole) {
   WireReader reader(message);
   WireField field;
-  bool any = false;
-  while (reader.Next(field)) {
-    if (!any && field.number > 2) return false;
-    // An unlikely field number is what other formats' bytes read as.
-    if (field.number > 32) return false;
-    any = true;
+  if (!reader.Next(field)) return false;
+  if (field.type == WireType::kVarint) {
+    // A node of an earlier version: its id, then its name.
+    if (field.number != 1 || !reader.Next(field)) return false;
+    if (field.number != 2 || field.type != WireType::kLength) return false;
+  } else if (field.type != WireType::kLength || field.number > 2) {
+    return false;
+  } else if (field.number == 1 && !IsV003Metadata(message)) {
+    // A version: "0.0.4" or a generator's name, without the quotes and spaces of a text file.
+    for (const char c : field.bytes) {
+      const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      if (!plain && std::string_view("._-+").find(c) == std::string_view::npos) return false;
+    }
+  } else if (field.number == 2) {
+    // An attribute, which begins with its name.
+    if (!field.bytes.starts_with('\n')) return false;
   }
-  return whole ? reader.ok() && any : any;
+  while (reader.Next(field)) {
+    if (field.number > 32) return false;
+  }
+  return reader.ok() || !whole;
 }
 
 absl::Status ImportLegacy(MessageStream& stream, std::string_view first,

@@ -24,6 +24,11 @@ constexpr int64_t kMaxMicros = (int64_t{1} << 62) / kPsPerUs;
 // 73 years, in a clock that may count from 1970.
 constexpr uint64_t kMaxOriginMicros = (uint64_t{1} << 61) / 1000;
 
+bool LeavesOutDimension(const AttributeValue& involved) {
+  std::vector<int64_t> dims;
+  return DecodeIntegers(involved, dims) && std::find(dims.begin(), dims.end(), 0) != dims.end();
+}
+
 // Converted traces keep the names of the profiler they come from.
 bool IsRuntimeCall(std::string_view name) {
   return name.starts_with("cuda") || name.starts_with("hip") || name.starts_with("cuLaunch");
@@ -49,41 +54,51 @@ void Mapper::Note(std::string_view kind, const Node& node, std::string_view what
                             : "");
 }
 
-absl::StatusOr<std::optional<int64_t>> Mapper::Integer(const Node& node,
-                                                       const AttributeValue& value,
-                                                       const char* name) {
-  if (value.kind == AttributeValue::Kind::kNone) return std::nullopt;
-  int64_t out = 0;
-  if (!value.AsInteger(out)) {
+absl::Status Mapper::Read(const Node& node, Key key, std::optional<int64_t>& out) const {
+  if (!node.has(key)) return absl::OkStatus();
+  int64_t value = 0;
+  if (!node[key].AsInteger(value)) {
     return InvalidInput("{}: node {} ({}): attribute {} is not a whole number",
-                        builder_.info().source, node.id, node.name.substr(0, 80), name);
+                        builder_.info().source, node.id, node.name.substr(0, 80),
+                        AttributeName(key));
   }
-  return out;
+  out = value;
+  return absl::OkStatus();
 }
 
-LaneIndex Mapper::FixedStream(int64_t id, std::string_view label) {
+LaneIndex Mapper::Stream(int64_t id, std::string_view label) {
   const LaneIndex lane = builder_.AddLane(Lane::Kind::kStream, id);
   builder_.SetLaneLabel(lane, std::string(label));
   return lane;
 }
 
+LaneIndex Mapper::FixedStream(int64_t id) {
+  static constexpr std::array<std::string_view, kFirstGroupStream> kLabels = {"compute", "memory",
+                                                                              "send", "recv"};
+  LaneIndex& lane = fixed_streams_[static_cast<size_t>(id)];
+  if (!lane.valid()) lane = Stream(id, kLabels[static_cast<size_t>(id)]);
+  return lane;
+}
+
 LaneIndex Mapper::GroupStream(const Node& node) {
-  const StringId group = builder_.Intern(node.group.bytes);
-  const auto [it, inserted] = group_streams_.try_emplace(group);
+  const std::string_view name = node[Key::kGroup].bytes;
+  const auto [it, inserted] = group_streams_.try_emplace(builder_.Intern(name));
   if (inserted) {
     const auto id = kFirstGroupStream + static_cast<int64_t>(group_streams_.size()) - 1;
-    it->second = FixedStream(id, node.group.bytes.empty()
-                                     ? "communication"
-                                     : fmt::format("communication, group {}", node.group.bytes));
+    it->second = Stream(
+        id, name.empty() ? "communication" : fmt::format("communication, group {}", name));
   }
   return it->second;
 }
 
 absl::StatusOr<Mapper::Placement> Mapper::Place(const Node& node, NodeType type,
                                                 bool is_collective) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto is_cpu_op, Integer(node, node.is_cpu_op, "is_cpu_op"));
-  FORETRACE_ASSIGN_OR_RETURN(const auto thread, Integer(node, node.thread, "tid"));
-  FORETRACE_ASSIGN_OR_RETURN(const auto stream, Integer(node, node.stream, "stream"));
+  std::optional<int64_t> is_cpu_op;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kIsCpuOp, is_cpu_op));
+  std::optional<int64_t> thread;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kThread, thread));
+  std::optional<int64_t> stream;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kStream, stream));
   const bool is_message = type == NodeType::kCommSend || type == NodeType::kCommRecv;
   Placement place;
   place.placed = thread.has_value() || stream.has_value();
@@ -97,15 +112,15 @@ absl::StatusOr<Mapper::Placement> Mapper::Place(const Node& node, NodeType type,
     // Older converters put the stream into tid.
     place.lane = builder_.AddLane(Lane::Kind::kStream, stream ? *stream : *thread);
   } else if (type == NodeType::kCommSend) {
-    place.lane = FixedStream(kSendStream, "send");
+    place.lane = FixedStream(kSendStream);
   } else if (type == NodeType::kCommRecv) {
-    place.lane = FixedStream(kRecvStream, "recv");
+    place.lane = FixedStream(kRecvStream);
   } else if (type == NodeType::kCommColl) {
     place.lane = GroupStream(node);
   } else if (type == NodeType::kMemLoad || type == NodeType::kMemStore) {
-    place.lane = FixedStream(kMemoryStream, "memory");
+    place.lane = FixedStream(kMemoryStream);
   } else {
-    place.lane = FixedStream(kComputeStream, "compute");
+    place.lane = FixedStream(kComputeStream);
   }
   return place;
 }
@@ -132,7 +147,7 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
       spec.kind = NodeKind::kCollective;
       int64_t comm_type = -1;
       CollectiveOp op = CollectiveOp::kUnknown;
-      if (is_collective && node.comm_type.AsInteger(comm_type)) {
+      if (is_collective && node[Key::kCommType].AsInteger(comm_type)) {
         op = CollectiveFromCommType(comm_type);
         if (op == CollectiveOp::kUnknown) {
           Note("unknown_comm_type", node, fmt::format("has comm_type {}", comm_type));
@@ -167,7 +182,8 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
   uint64_t duration_us = node.duration_us;
   bool has_duration = duration_us > 0;
   if (!has_duration) {
-    FORETRACE_ASSIGN_OR_RETURN(const auto runtime, Integer(node, node.runtime, "runtime"));
+    std::optional<int64_t> runtime;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kRuntime, runtime));
     if (runtime) {
       duration_us = static_cast<uint64_t>(*runtime);
       has_duration = *runtime != 0;
@@ -203,7 +219,8 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
 }
 
 absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, NodeIndex index) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto size, Integer(node, node.comm_size, "comm_size"));
+  std::optional<int64_t> size;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kCommSize, size));
   CommAttr comm;
   if (size && *size < 0) {
     return InvalidInput("{}: node {} ({}): comm_size is {}", builder_.info().source, node.id,
@@ -214,7 +231,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
   }
   const Bytes bytes(size.value_or(0));
   if (type == NodeType::kCommColl) {
-    if (node.comm_type.kind == AttributeValue::Kind::kNone) {
+    if (!node.has(Key::kCommType)) {
       Note("missing_comm_type", node, "is a collective without comm_type");
     }
     // comm_size is the input of one rank. How much comes out of a gather or a scatter depends on
@@ -224,19 +241,22 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
         op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce) {
       comm.bytes_out = bytes;
     }
-    if (node.group.kind == AttributeValue::Kind::kText && !node.group.bytes.empty()) {
-      comm.group = builder_.Intern(node.group.bytes);
-      uses_group_zero_ = uses_group_zero_ || node.group.bytes == "0";
-    } else if (node.partial_dims) {
+    // A group's number is text where producers keep to the schema; else it names no group.
+    const std::string_view group = node[Key::kGroup].bytes;
+    if (!group.empty()) {
+      comm.group = builder_.Intern(group);
+      uses_group_zero_ = uses_group_zero_ || group == "0";
+    } else if (LeavesOutDimension(node[Key::kInvolvedDim])) {
       Note("ignored_involved_dim", node,
            "names its communicator by involved_dim only; taken as all ranks");
     }
   } else {
     const bool send = type == NodeType::kCommSend;
     (send ? comm.bytes_in : comm.bytes_out) = bytes;
-    FORETRACE_ASSIGN_OR_RETURN(const auto peer,
-                               Integer(node, send ? node.comm_dst : node.comm_src, "peer"));
-    FORETRACE_ASSIGN_OR_RETURN(const auto tag, Integer(node, node.comm_tag, "comm_tag"));
+    std::optional<int64_t> peer;
+    FORETRACE_RETURN_IF_ERROR(Read(node, send ? Key::kCommDst : Key::kCommSrc, peer));
+    std::optional<int64_t> tag;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kCommTag, tag));
     if (!peer) Note("missing_peer", node, send ? "has no comm_dst" : "has no comm_src");
     if (peer.value_or(0) < 0 || peer.value_or(0) > INT32_MAX) {
       return InvalidInput("{}: node {} ({}): peer rank {} is out of range", builder_.info().source,
@@ -250,13 +270,14 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
 }
 
 absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
-  if (node.num_ops.kind == AttributeValue::Kind::kNone &&
-      node.tensor_size.kind == AttributeValue::Kind::kNone) {
+  if (!node.has(Key::kNumOps) &&
+      !node.has(Key::kTensorSize)) {
     return absl::OkStatus();
   }
   double flop = 0;
-  node.num_ops.AsReal(flop);
-  FORETRACE_ASSIGN_OR_RETURN(const auto bytes, Integer(node, node.tensor_size, "tensor_size"));
+  node[Key::kNumOps].AsReal(flop);
+  std::optional<int64_t> bytes;
+  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kTensorSize, bytes));
   // Negated, so that NaN is refused.
   if (!(flop >= 0 && flop < 1e30) || bytes.value_or(0) < 0) {
     return InvalidInput("{}: node {} ({}): num_ops {} or tensor_size {} is out of range",
@@ -302,7 +323,7 @@ absl::Status Mapper::Add(const Node& node) {
     type = NodeType::kMetadata;
   }
   const bool is_collective = type == NodeType::kCommColl &&
-                             node.comm_type.kind != AttributeValue::Kind::kNone;
+                             node.has(Key::kCommType);
   FORETRACE_ASSIGN_OR_RETURN(const Placement placement, Place(node, type, is_collective));
   RankTraceBuilder::NodeSpec spec = Classify(node, type, is_collective, placement);
   FORETRACE_RETURN_IF_ERROR(AddTimes(node, placement, spec));

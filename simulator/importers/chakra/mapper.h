@@ -1,6 +1,7 @@
 #pragma once
 // From decoded Chakra nodes to rows of the trace store.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,7 +38,8 @@ class Mapper {
     bool placed = false;  // the file says where
   };
   absl::StatusOr<Placement> Place(const Node& node, NodeType type, bool is_collective);
-  LaneIndex FixedStream(int64_t id, std::string_view label);
+  LaneIndex Stream(int64_t id, std::string_view label);
+  LaneIndex FixedStream(int64_t id);
   LaneIndex GroupStream(const Node& node);
   RankTraceBuilder::NodeSpec Classify(const Node& node, NodeType type, bool is_collective,
                                       const Placement& placement);
@@ -48,10 +50,11 @@ class Mapper {
   void AddDependencies(const Node& node, const Placement& placement, NodeIndex index);
   void AddProcessGroups(const Node& node);
   void Note(std::string_view kind, const Node& node, std::string_view what);
-  absl::StatusOr<std::optional<int64_t>> Integer(const Node& node, const AttributeValue& value,
-                                                 const char* name);
+  // Leaves `out` alone when the node has no such attribute. Errors: it is no whole number.
+  absl::Status Read(const Node& node, Key key, std::optional<int64_t>& out) const;
 
   RankTraceBuilder& builder_;
+  std::array<LaneIndex, 4> fixed_streams_;
   absl::flat_hash_map<StringId, LaneIndex> group_streams_;
   std::optional<uint64_t> first_start_us_;
   bool has_starts_ = false;

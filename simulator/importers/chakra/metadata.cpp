@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/chakra/attribute.h"
 #include "simulator/importers/chakra/wire.h"
+#include "simulator/importers/json/text.h"
 
 namespace foretrace::chakra {
 namespace {
@@ -18,6 +19,9 @@ class Decoder {
   absl::Status Add(const Attribute& attribute) {
     const AttributeValue& value = attribute.value;
     OwnMetadata& own = out_.own;
+    if (value.kind == AttributeValue::Kind::kText && !json::IsValidUtf8(value.bytes)) {
+      return Malformed("with text that is not UTF-8");
+    }
     switch (FindAttributeKey(attribute.name)) {
       case AttributeKey::kVersion:
         if (out_.version.empty()) out_.version = value.bytes;
@@ -85,7 +89,9 @@ class Decoder {
     return DecodeIntegers(attribute.value, out) ? absl::OkStatus() : Malformed(attribute.name);
   }
   absl::Status Strings(const Attribute& attribute, std::vector<std::string_view>& out) const {
-    return DecodeStrings(attribute.value, out) ? absl::OkStatus() : Malformed(attribute.name);
+    if (!DecodeStrings(attribute.value, out)) return Malformed(attribute.name);
+    return std::all_of(out.begin(), out.end(), json::IsValidUtf8) ? absl::OkStatus()
+                                                                   : Malformed(attribute.name);
   }
   absl::Status AddGroup(const Attribute& attribute) {
     std::vector<std::string_view> texts;

@@ -1,8 +1,5 @@
 #include "simulator/importers/chakra/node.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "simulator/importers/chakra/wire.h"
 
 namespace foretrace::chakra {
@@ -26,16 +23,20 @@ bool AppendIntegers(const WireField& field, std::vector<uint64_t>& out) {
   return field.type == WireType::kLength && DecodePackedVarints(field.bytes, out);
 }
 
-bool LeavesOutDimension(const AttributeValue& involved) {
-  std::vector<int64_t> dims;
-  return DecodeIntegers(involved, dims) && std::find(dims.begin(), dims.end(), 0) != dims.end();
-}
-
 bool AddAttribute(std::string_view message, Node& node) {
+  // The name comes first in what every known producer writes: what is not used is not read.
+  WireReader reader(message);
+  WireField first;
+  if (reader.Next(first) && first.number == 1 && first.type == WireType::kLength &&
+      FindAttributeKey(first.bytes) == AttributeKey::kIgnored) {
+    return true;
+  }
   Attribute attribute;
   if (!DecodeAttribute(message, attribute)) return false;
   const AttributeKey key = FindAttributeKey(attribute.name);
-  if (!SetAttribute(node, key, attribute.value) && key != AttributeKey::kIgnored) {
+  if (IsNodeAttribute(key)) {
+    node.Set(key, attribute.value);
+  } else if (key != AttributeKey::kIgnored) {
     if (node.unknown_attributes++ == 0) node.unknown_attribute = attribute.name;
   }
   return true;
@@ -44,42 +45,23 @@ bool AddAttribute(std::string_view message, Node& node) {
 }  // namespace
 
 void Node::Clear() {
-  std::vector<uint64_t> ctrl = std::move(ctrl_deps);
-  std::vector<uint64_t> data = std::move(data_deps);
-  *this = Node();
-  ctrl.clear();
-  data.clear();
-  ctrl_deps = std::move(ctrl);
-  data_deps = std::move(data);
+  id = 0;
+  name = {};
+  type = 0;
+  ctrl_deps.clear();
+  data_deps.clear();
+  start_us = 0;
+  duration_us = 0;
+  input_values = {};
+  present = 0;
+  unknown_attribute = {};
+  unknown_attributes = 0;
 }
 
-bool SetAttribute(Node& node, AttributeKey key, const AttributeValue& value) {
-  switch (key) {
-    case AttributeKey::kIsCpuOp: node.is_cpu_op = value; return true;
-    case AttributeKey::kCommType: node.comm_type = value; return true;
-    case AttributeKey::kCommSize: node.comm_size = value; return true;
-    case AttributeKey::kCommSrc: node.comm_src = value; return true;
-    case AttributeKey::kCommDst: node.comm_dst = value; return true;
-    case AttributeKey::kCommTag: node.comm_tag = value; return true;
-    case AttributeKey::kGroup: node.group = value; return true;
-    case AttributeKey::kInvolvedDim: node.partial_dims = LeavesOutDimension(value); return true;
-    case AttributeKey::kNumOps: node.num_ops = value; return true;
-    case AttributeKey::kTensorSize: node.tensor_size = value; return true;
-    case AttributeKey::kStream: node.stream = value; return true;
-    case AttributeKey::kThread: node.thread = value; return true;
-    case AttributeKey::kRuntime: node.runtime = value; return true;
-    case AttributeKey::kNode: node.own_node = value; return true;
-    case AttributeKey::kDeps: node.own_deps = value; return true;
-    case AttributeKey::kComm: node.own_comm = value; return true;
-    case AttributeKey::kCommGroup: node.own_comm_group = value; return true;
-    case AttributeKey::kSplitsIn: node.own_splits_in = value; return true;
-    case AttributeKey::kSplitsOut: node.own_splits_out = value; return true;
-    case AttributeKey::kSync: node.own_sync = value; return true;
-    case AttributeKey::kFlop: node.own_flop = value; return true;
-    case AttributeKey::kWaves: node.own_waves = value; return true;
-    case AttributeKey::kTensors: node.own_tensors = value; return true;
-    default: return false;
-  }
+bool IsNodeAttribute(AttributeKey key) {
+  const bool foreign = key >= AttributeKey::kIsCpuOp && key <= AttributeKey::kRuntime;
+  const bool own = key >= AttributeKey::kNode && key <= AttributeKey::kTensors;
+  return foreign || own;
 }
 
 bool DecodeNode(std::string_view message, Node& node, DecodeError& error) {
@@ -100,7 +82,6 @@ bool DecodeNode(std::string_view message, Node& node, DecodeError& error) {
         is_varint ? void(node.start_us = field.value) : void(what = "start_time_micros");
         break;
       case 7:
-        node.has_duration = true;
         is_varint ? void(node.duration_us = field.value) : void(what = "duration_micros");
         break;
       case 8: if (!is_bytes || !DecodeInputs(field.bytes, node)) what = "inputs"; break;

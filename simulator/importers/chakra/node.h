@@ -1,6 +1,7 @@
 #pragma once
 // One Chakra node, decoded in place.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -29,17 +30,21 @@ struct Node {
   std::vector<uint64_t> data_deps;
   uint64_t start_us = 0;
   uint64_t duration_us = 0;
-  bool has_duration = false;
   std::string_view input_values;  // IOInfo.values of the inputs
 
-  // By AttributeKey; kind is kNone for those the node does not have.
-  AttributeValue is_cpu_op, comm_type, comm_size, comm_src, comm_dst, comm_tag, group, num_ops,
-      tensor_size, stream, thread, runtime;
-  // involved_dim is there and leaves a dimension out.
-  bool partial_dims = false;
-  // Own attributes.
-  AttributeValue own_node, own_deps, own_comm, own_comm_group, own_splits_in, own_splits_out,
-      own_sync, own_flop, own_waves, own_tensors;
+  // Its attributes; kind is kNone for those it does not have.
+  const AttributeValue& operator[](AttributeKey key) const {
+    static constexpr AttributeValue kNone;
+    return present >> static_cast<unsigned>(key) & 1 ? values[static_cast<size_t>(key)] : kNone;
+  }
+  bool has(AttributeKey key) const { return (*this)[key].kind != AttributeValue::Kind::kNone; }
+  void Set(AttributeKey key, const AttributeValue& value) {
+    values[static_cast<size_t>(key)] = value;
+    present |= uint64_t{1} << static_cast<unsigned>(key);
+  }
+  std::array<AttributeValue, static_cast<size_t>(AttributeKey::kCount)> values;
+  uint64_t present = 0;  // bit mask of keys
+  static_assert(static_cast<size_t>(AttributeKey::kCount) <= 64);
   // First attribute the importer does not know; empty when none.
   std::string_view unknown_attribute;
   int unknown_attributes = 0;
@@ -56,7 +61,7 @@ struct DecodeError {
 // False when the message is malformed.
 bool DecodeNode(std::string_view message, Node& node, DecodeError& error);
 
-// Stores `value` under `key`. False when the key is not one of a node's.
-bool SetAttribute(Node& node, AttributeKey key, const AttributeValue& value);
+// Whether the attribute is one of a node that the importer uses.
+bool IsNodeAttribute(AttributeKey key);
 
 }  // namespace foretrace::chakra

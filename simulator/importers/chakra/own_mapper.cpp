@@ -79,7 +79,7 @@ absl::Status OwnMapper::Add(const Node& node) {
 }
 
 absl::Status OwnMapper::AddRow(const Node& node) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto* row, List(node, node.own_node, "foretrace.node"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto* row, List(node, node[Key::kNode], "foretrace.node"));
   const auto at = [row](size_t i) { return i < row->size() ? (*row)[i] : 0; };
   RankTraceBuilder::NodeSpec spec;
   if (row->empty() || !Within(at(0), static_cast<size_t>(NodeKind::kCount))) {
@@ -104,28 +104,28 @@ absl::Status OwnMapper::AddRow(const Node& node) {
   if (parent > 0) builder_.SetParent(index, Reference(static_cast<uint64_t>(parent - 1)));
   if (launcher > 0) builder_.SetLauncher(index, Reference(static_cast<uint64_t>(launcher - 1)));
   FORETRACE_RETURN_IF_ERROR(AddDependencies(node, index));
-  if (node.own_comm.kind != AttributeValue::Kind::kNone) {
+  if (node.has(Key::kComm)) {
     FORETRACE_RETURN_IF_ERROR(AddComm(node, index));
   }
-  if (node.own_sync.kind != AttributeValue::Kind::kNone) {
+  if (node.has(Key::kSync)) {
     FORETRACE_RETURN_IF_ERROR(AddSync(node, index));
   }
-  if (node.own_tensors.kind != AttributeValue::Kind::kNone) {
+  if (node.has(Key::kTensors)) {
     FORETRACE_RETURN_IF_ERROR(AddTensors(node, index));
   }
-  if (node.own_waves.kind != AttributeValue::Kind::kNone) {
+  if (node.has(Key::kWaves)) {
     int64_t waves = 0;
-    if (!node.own_waves.AsInteger(waves) || waves <= 0 || waves > UINT32_MAX) {
+    if (!node[Key::kWaves].AsInteger(waves) || waves <= 0 || waves > UINT32_MAX) {
       return Malformed(node, "foretrace.waves");
     }
     builder_.SetWaves(index, static_cast<uint32_t>(waves));
   }
   double flop = 0;
   int64_t bytes = 0;
-  const bool exact = node.own_flop.AsReal(flop);
-  if (exact || node.num_ops.AsReal(flop)) {
-    if (node.tensor_size.kind != AttributeValue::Kind::kNone &&
-        !node.tensor_size.AsInteger(bytes)) {
+  const bool exact = node[Key::kFlop].AsReal(flop);
+  if (exact || node[Key::kNumOps].AsReal(flop)) {
+    if (node.has(Key::kTensorSize) &&
+        !node[Key::kTensorSize].AsInteger(bytes)) {
       return Malformed(node, "tensor_size");
     }
     // Negated, so that NaN is refused.
@@ -140,7 +140,7 @@ absl::Status OwnMapper::AddDependencies(const Node& node, NodeIndex index) {
     if (producer >= NodeIndex::kNone) return Malformed(node, "data_deps");
     builder_.AddDependency(index, Reference(producer), DependencyKind::kData);
   }
-  FORETRACE_ASSIGN_OR_RETURN(const auto* deps, List(node, node.own_deps, "foretrace.deps"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto* deps, List(node, node[Key::kDeps], "foretrace.deps"));
   if (deps->size() % 2 != 0) return Malformed(node, "foretrace.deps");
   for (size_t i = 0; i + 1 < deps->size(); i += 2) {
     const int64_t producer = (*deps)[i];
@@ -156,7 +156,7 @@ absl::Status OwnMapper::AddDependencies(const Node& node, NodeIndex index) {
 }
 
 absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto* values, List(node, node.own_comm, "foretrace.comm"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto* values, List(node, node[Key::kComm], "foretrace.comm"));
   if (values->size() != 7) return Malformed(node, "foretrace.comm");
   const std::vector<int64_t>& v = *values;
   if (v[0] < 0 || v[1] < 0 || !FitsInt32(v[2]) || !FitsInt32(v[3]) ||
@@ -173,17 +173,17 @@ absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
   comm.sequence = v[6];
   // pg_name is the number of the group for readers that want one; comm_group its own name.
   const AttributeValue& group =
-      node.own_comm_group.kind == AttributeValue::Kind::kText ? node.own_comm_group : node.group;
+      node[node.has(Key::kCommGroup) ? Key::kCommGroup : Key::kGroup];
   if (group.kind == AttributeValue::Kind::kText) comm.group = builder_.Intern(group.bytes);
   splits_in_.clear();
   splits_out_.clear();
   const auto read = [](const AttributeValue& value, std::vector<int64_t>& out) {
     return value.kind == AttributeValue::Kind::kNone || DecodeIntegers(value, out);
   };
-  if (!read(node.own_splits_in, splits_in_) || splits_in_.size() > UINT16_MAX) {
+  if (!read(node[Key::kSplitsIn], splits_in_) || splits_in_.size() > UINT16_MAX) {
     return Malformed(node, "foretrace.splits_in");
   }
-  if (!read(node.own_splits_out, splits_out_) || splits_out_.size() > UINT16_MAX) {
+  if (!read(node[Key::kSplitsOut], splits_out_) || splits_out_.size() > UINT16_MAX) {
     return Malformed(node, "foretrace.splits_out");
   }
   builder_.SetComm(index, comm, splits_in_, splits_out_);
@@ -191,7 +191,7 @@ absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
 }
 
 absl::Status OwnMapper::AddSync(const Node& node, NodeIndex index) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto* v, List(node, node.own_sync, "foretrace.sync"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto* v, List(node, node[Key::kSync], "foretrace.sync"));
   if (v->size() != 4 || !Within((*v)[1], lanes_.size() + 1) ||
       !Within((*v)[3], lanes_.size() + 1)) {
     return Malformed(node, "foretrace.sync");
@@ -206,7 +206,8 @@ absl::Status OwnMapper::AddSync(const Node& node, NodeIndex index) {
 }
 
 absl::Status OwnMapper::AddTensors(const Node& node, NodeIndex index) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto* list, List(node, node.own_tensors, "foretrace.tensors"));
+  FORETRACE_ASSIGN_OR_RETURN(const auto* list,
+                             List(node, node[Key::kTensors], "foretrace.tensors"));
   const std::vector<int64_t>& v = *list;
   constexpr size_t kHead = 5;  // id, storage, dtype, is_output, number of dimensions
   for (size_t i = 0; i < v.size();) {

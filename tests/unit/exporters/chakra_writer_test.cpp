@@ -111,6 +111,27 @@ TEST(ChakraWriter, OtherToolsSeeV004) {
   EXPECT_EQ(nodes[3].data_deps(0), 2u);
 }
 
+// Groups that a user gave to the job are in no rank's trace: the first rank's file declares them.
+TEST(ChakraWriter, KeepsGroupsOfTheJob) {
+  TraceStore store = MakeStore();
+  ASSERT_TRUE(store.SetProcessGroups({{"tensor", "", {2, 3}}, {"data_parallel", "", {0, 3}}}).ok());
+  const std::string bytes = EncodeChakra(store, store.ranks()[0]);
+  google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
+  chakra_wire::GlobalMetadata metadata;
+  ASSERT_TRUE(ParseDelimitedFromZeroCopyStream(&metadata, &input, nullptr));
+  std::vector<std::string> groups;
+  for (const auto& attribute : metadata.attr()) {
+    if (attribute.name() == "foretrace.process_group") {
+      groups.push_back(attribute.string_list().values(0));
+    } else if (attribute.name() == "foretrace.group_ranks") {
+      for (const int64_t rank : attribute.int64_list().values()) {
+        groups.back() += " " + std::to_string(rank);
+      }
+    }
+  }
+  EXPECT_THAT(groups, ::testing::ElementsAre("data_parallel 0 3", "tensor 2 3"));
+}
+
 class ChakraWriterFiles : public ::testing::Test {
  protected:
   void SetUp() override {

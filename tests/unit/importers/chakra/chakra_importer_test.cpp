@@ -228,6 +228,13 @@ TEST(ChakraImporter, RefusesBadNodes) {
   ExpectError(cycle, "cyclic dependencies");
 }
 
+TEST(ChakraImporter, RefusesTextThatIsNotUtf8) {
+  std::string file = FileStart();
+  AppendMessage(MakeNode(1, COMP_NODE, "name"), file);
+  file[file.find("name")] = '\xff';
+  ExpectError(file, "a name in node 1 is not UTF-8");
+}
+
 TEST(ChakraImporter, LongNamesAndHostileSizes) {
   std::string file = FileStart();
   AppendMessage(MakeNode(1, COMP_NODE, std::string(10 << 20, 'n')), file);
