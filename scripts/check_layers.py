@@ -41,8 +41,28 @@ def allowed(room, header):
     return False
 
 
+def written_table():
+    """{room: [allowed]} as simulator/README.md shows it to people."""
+    table = {}
+    text = (ROOT / "simulator" / "README.md").read_text()
+    section = text.partition("## Who may include whom")[2].partition("\n## ")[0]
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 2 or cells[0] in ("Room", "---"):
+            continue
+        names = None if cells[1] == "everything" else [
+            name.strip().replace("/", ":", 1) for name in cells[1].split(",") if name != "nothing"]
+        table[cells[0]] = names
+    return table
+
+
 def main():
     errors = []
+    written = written_table()
+    for room in sorted(ALLOWED.keys() | written.keys()):
+        if room not in written or ALLOWED.get(room, []) != written[room]:
+            errors.append(f"simulator/README.md: the row of room '{room}' differs from "
+                          "scripts/check_layers.py")
     for path in sorted((ROOT / "simulator").rglob("*")):
         if path.suffix not in (".h", ".cpp"):
             continue

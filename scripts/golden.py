@@ -16,7 +16,10 @@ public data and of the working folder become $SRC, $REALDATA and $WORK.
 
   scripts/golden.py --foretrace build/release/foretrace [--rebaseline] [CASE...]
 
---rebaseline rewrites the expected files; read the difference before you commit it.
+Cases named readme_* are the examples of README.md, which must show their output as it is.
+
+--rebaseline rewrites the expected files (and README.md's examples); read the difference before you
+commit it.
 """
 import argparse
 import difflib
@@ -28,6 +31,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = ROOT / "tests" / "golden"
+README = ROOT / "README.md"
 TIMEOUT_SECONDS = 120
 
 
@@ -63,6 +67,19 @@ def normalise(text, substitutions):
     for value, name in sorted(substitutions.items(), key=lambda item: -len(item[0])):
         text = text.replace(value, name)
     return text
+
+
+def readme_error(case, actual):
+    """Empty where README.md shows the case's output, or the case is none of its examples."""
+    if not case.name.startswith("readme_") or actual["stdout"] in README.read_text():
+        return ""
+    return "    README.md does not show this output; run with --rebaseline"
+
+
+def update_readme(case, actual):
+    old = case.expected()["stdout"]
+    if case.name.startswith("readme_") and old:
+        README.write_text(README.read_text().replace(old, actual["stdout"]))
 
 
 def run(case, foretrace, real_data):
@@ -129,11 +146,13 @@ def main():
         actual = run(case, foretrace, real_data)
         if options.rebaseline:
             changed = actual != case.expected()
+            update_readme(case, actual)
             case.write_expected(actual)
             print(f"{'NEW ' if changed else 'same'} {name}")
             continue
         expected = case.expected()
-        if actual == expected:
+        missing = readme_error(case, actual)
+        if actual == expected and not missing:
             print(f"PASS {name}")
             passed += 1
             continue
@@ -145,6 +164,8 @@ def main():
             text = difference(expected, actual, stream)
             if text:
                 print(text)
+        if missing:
+            print(missing)
     if not options.rebaseline:
         print(f"golden: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

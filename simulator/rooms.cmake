@@ -54,7 +54,8 @@ foretrace_room(cost DEPS base trace topology LIBS yaml-cpp Ceres::ceres foretrac
 foretrace_room(network DEPS base topology des cost LIBS PkgConfig::SIMGRID)
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
-foretrace_room(engine DEPS base trace topology des network cost)
+# Of network and cost the engine knows the interfaces alone, which are headers.
+foretrace_room(engine DEPS base trace topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base workload mapping)
 foretrace_room(cli DEPS base trace topology des importers exporters cost network workload mapping

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Runs the validations of docs/accuracy.md and prints that page, each table with its command.
+
+  scripts/accuracy.py [--foretrace build/release/foretrace] > docs/accuracy.md
+
+Needs the public data (FORETRACE_REALDATA, else ../shared/realdata; catalogue: traces/README.md).
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DLRM = "--trace $D/param-et_replay/dlrm_kineto.tar.gz --trace $D/param-et_replay/dlrm_pytorch_et.tar.gz"
+CONTROL = "--trace $D/hta-traces/trace_diff/control --allow-missing-ranks"
+RESNET = "--trace $D/kineto-tb_plugin"
+NS = "--trace $D/hta-traces/ns_resolution_trace --allow-missing-ranks"
+DF = "--trace $D/hta-traces/df_index_resolver --allow-missing-ranks"
+NCCL = "--trace $D/hta-traces/nccl_parser_config --allow-missing-ranks"
+
+ABLATED = [("DLRM-8", DLRM), ("control", CONTROL), ("ResNet-50", RESNET), ("ns_resolution", NS)]
+GOALS = [
+    ("DLRM-8, in-sample", DLRM, "0.5 % on every rank; starts 5 us median, 10 us p90"),
+    ("DLRM-8, overheads of ranks 0-3 for 4-7", DLRM + " --overheads-from-ranks 0-3", "3 %"),
+    ("control, in-sample", CONTROL, "5 % mean"),
+    ("control, even to odd steps", CONTROL + " --overheads-from-steps even", "8 %"),
+    ("ResNet-50, in-sample", RESNET, "0.5 % per step"),
+    ("ResNet-50, even to odd steps", RESNET + " --overheads-from-steps even", "8 %"),
+    ("ns_resolution, in-sample", NS, "0.5 %"),
+    ("ns_resolution, even to odd steps", NS + " --overheads-from-steps even", "8 %"),
+    ("df_index_resolver, even to odd steps", DF + " --overheads-from-steps even", "8 %"),
+    ("nccl_parser_config, even to odd steps", NCCL + " --overheads-from-steps even", "8 %"),
+]
+
+
+class Runner:
+    def __init__(self, foretrace, data):
+        self.foretrace = foretrace
+        self.environment = dict(os.environ, D=str(data), FORETRACE_REALDATA=str(data))
+
+    def validate(self, arguments):
+        done = subprocess.run(f"{self.foretrace} validate {arguments} --json", shell=True,
+                              env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"accuracy: error: validate {arguments}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+def table(header, rows):
+    return "\n".join(["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] +
+                     ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def blocked(result):
+    shares = [100 * case["blocked_share"] for case in result["cases"] if case["judged"]]
+    return f"{min(shares):.0f} to {max(shares):.0f} %" if shares else "-"
+
+
+def goal_rows(runner):
+    for name, arguments, goal in GOALS:
+        result = runner.validate(arguments)
+        s = result["summary"]
+        yield (name, goal, str(s["count"]), f"{s['mape_percent']:.2f} %",
+               f"{s['max_percent']:.2f} %",
+               f"{s['kernel_start_median_us']:.1f} / {s['kernel_start_p90_us']:.1f} us",
+               blocked(result), f"`validate {arguments}`")
+
+
+def ablation_rows(runner):
+    columns = [{row["variant"]: row["mape_percent"]
+                for row in runner.validate(arguments + " --ablation")["ablation"]}
+               for _, arguments in ABLATED]
+    for variant in columns[0]:
+        yield (variant, *(f"{column[variant]:.2f}" for column in columns))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--foretrace", default=str(ROOT / "build" / "release" / "foretrace"))
+    options = parser.parse_args()
+    data = pathlib.Path(os.environ.get("FORETRACE_REALDATA") or ROOT.parent / "shared" / "realdata")
+    if not data.is_dir():
+        sys.exit(f"accuracy: error: {data} is absent; scripts/fetch_public_data fetches it, "
+                 "FORETRACE_REALDATA names its folder")
+    runner = Runner(os.path.abspath(options.foretrace), data.resolve())
+    print(f"""# Accuracy
+
+Made by `scripts/accuracy.py > docs/accuracy.md`. The traces are public (traces/README.md). `$D` is
+the folder of public data; every command is one of `foretrace`.
+
+How to read it. *In-sample* replays each step with its own CPU overheads: that a replay is exact
+along the CPU is then no merit, so look at the blocked share (what was simulated rather than
+replayed), at kernel starts and at the ablation. *Held out* replaces the overheads by statistics from
+other ranks or steps: that is the error to expect of a prediction. Collectives with absent members
+(control, ns_resolution, df_index_resolver, nccl_parser_config have one rank) keep their recorded
+durations. docs/validation.md says what is judged and docs/semantics.md how leaks are excluded.
+
+## Steps
+
+Errors are absolute step errors over judged ranks and steps; starts are distances of kernel starts
+(median / 90th percentile).
+
+{table(("Case", "Goal", "Steps", "Mean", "Max", "Starts", "Blocked share", "Command"),
+       list(goal_rows(runner)))}
+
+## Ablation
+
+Mean absolute step error in percent, one ingredient left out at a time.
+Commands: those of the in-sample rows above with `--ablation`.
+
+{table(("Variant", *(name for name, _ in ABLATED)), list(ablation_rows(runner)))}
+""")
+
+
+if __name__ == "__main__":
+    main()
