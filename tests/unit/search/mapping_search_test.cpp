@@ -1,0 +1,93 @@
+#include "simulator/search/mapping_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+namespace foretrace {
+namespace {
+
+TransformerConfig Gpt3() {
+  TransformerConfig c;
+  c.hidden = 12288;
+  c.layers = 96;
+  c.heads = 96;
+  c.vocabulary = 51200;
+  c.sequence = 2048;
+  return c;
+}
+
+MappingSpace Space(int64_t devices, int32_t batch) {
+  MappingSpace s;
+  s.devices = devices;
+  s.global_batch = batch;
+  s.max_micro_batch = 8;
+  return s;
+}
+
+TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
+  const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
+  EXPECT_GT(all.size(), 500u);
+  EXPECT_EQ(std::set<ParallelMapping>(all.begin(), all.end()).size(), all.size());
+  for (const ParallelMapping& m : all) EXPECT_TRUE(CheckMapping(Gpt3(), m, 64).ok());
+}
+
+// The bound prunes nothing that belongs to the best.
+TEST(MappingSearchTest, PruningKeepsTheBest) {
+  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
+  const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
+  const auto pruned = SearchExhaustively(evaluator, all, 10);
+  const auto full = SearchExhaustively(evaluator, all, all.size());
+  ASSERT_TRUE(pruned.ok() && full.ok()) << pruned.status() << full.status();
+  EXPECT_GT(pruned->pruned, 0);
+  EXPECT_EQ(full->pruned, 0);
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(pruned->ranked[i].mapping, full->ranked[i].mapping);
+    EXPECT_EQ(pruned->ranked[i].evaluation.iteration, full->ranked[i].evaluation.iteration);
+  }
+  for (const ParallelMapping& m : all) {
+    const auto e = evaluator.Evaluate(m);
+    if (e.ok()) {
+      EXPECT_LE(evaluator.LowerBound(m), e->iteration) << ToString(m);
+    }
+  }
+}
+
+TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
+  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
+  const MappingSpace space = Space(64, 64);
+  const auto full = SearchExhaustively(evaluator, EnumerateMappings(Gpt3(), space), 1);
+  ASSERT_TRUE(full.ok());
+  ParallelMapping start;
+  start.tensor = 8;
+  start.pipeline = 8;
+  start.global_batch = 64;
+  start.recompute = Recompute::kFull;
+  const auto found = SearchLocally(evaluator, Gpt3(), space, start, 2000, 1);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_LE(found->evaluation.iteration.seconds(),
+            1.05 * full->ranked[0].evaluation.iteration.seconds());
+  const auto again = SearchLocally(evaluator, Gpt3(), space, start, 2000, 1);
+  EXPECT_EQ(again->mapping, found->mapping);
+}
+
+TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
+  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(16'000'000'000));
+  const auto none = SearchExhaustively(evaluator, EnumerateMappings(Gpt3(), Space(8, 8)), 1);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(none.status().message(), testing::HasSubstr("needed"));
+  // 7 devices divide neither heads nor layers.
+  ParallelMapping m;
+  m.tensor = 7;
+  EXPECT_THAT(CheckMapping(Gpt3(), m, 7).message(), testing::HasSubstr("does not divide"));
+  m = {};
+  m.tensor = 8;
+  m.micro_batch = m.global_batch = 8;
+  EXPECT_THAT(CheckMemory(Gpt3(), m, Bytes(80'000'000'000)).message(), testing::HasSubstr("GiB"));
+}
+
+}  // namespace
+}  // namespace foretrace
