@@ -1,5 +1,6 @@
 #include "simulator/cost/fitting/calibrate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,7 +146,7 @@ TEST_F(CalibrateTest, RefusesOptionsThatContradict) {
   EXPECT_TRUE(fails({.tables = {table}, .test_tables = {table}, .hold_out = "every-third"}));
   EXPECT_TRUE(fails({.tables = {table}, .hold_out = "nonsense"}));
   EXPECT_TRUE(fails({.tables = {table}, .platform = "elsewhere"}));
-  EXPECT_TRUE(fails({.calibration = "/nonexistent.yaml", .test_tables = {table}}));
+  EXPECT_TRUE(fails({.test_tables = {table}, .calibration = "/nonexistent.yaml"}));
 }
 
 TEST_F(CalibrateTest, FitsCopies) {
