@@ -117,19 +117,20 @@ class ChakraJsonImporter : public Importer {
       const auto duration = natural(at);
       if (!duration) return bad("its runtime is negative or no whole number");
       node.duration_us = *duration;
-      node.has_duration = true;
     }
     node.start_us = natural(Find(tape, {"start_time_micros"})).value_or(0);
-    const std::pair<const char*, AttributeValue chakra::Node::*> kAttributes[] = {
-        {"is_cpu_op", &chakra::Node::is_cpu_op},     {"comm_type", &chakra::Node::comm_type},
-        {"comm_size", &chakra::Node::comm_size},     {"comm_src", &chakra::Node::comm_src},
-        {"comm_dst", &chakra::Node::comm_dst},       {"comm_tag", &chakra::Node::comm_tag},
-        {"pg_name", &chakra::Node::group},           {"num_ops", &chakra::Node::num_ops},
-        {"tensor_size", &chakra::Node::tensor_size}, {"stream", &chakra::Node::stream},
-        {"tid", &chakra::Node::thread},
+    using chakra::AttributeKey;
+    static constexpr std::pair<const char*, AttributeKey> kAttributes[] = {
+        {"is_cpu_op", AttributeKey::kIsCpuOp},     {"comm_type", AttributeKey::kCommType},
+        {"comm_size", AttributeKey::kCommSize},    {"comm_src", AttributeKey::kCommSrc},
+        {"comm_dst", AttributeKey::kCommDst},      {"comm_tag", AttributeKey::kCommTag},
+        {"pg_name", AttributeKey::kGroup},         {"num_ops", AttributeKey::kNumOps},
+        {"tensor_size", AttributeKey::kTensorSize}, {"stream", AttributeKey::kStream},
+        {"tid", AttributeKey::kThread},
     };
-    for (const auto& [key, member] : kAttributes) {
-      node.*member = Value(tape, tape.Member(Tape::kRoot, key));
+    for (const auto& [spelling, key] : kAttributes) {
+      const AttributeValue value = Value(tape, tape.Member(Tape::kRoot, spelling));
+      if (value.kind != AttributeValue::Kind::kNone) node.Set(key, value);
     }
     return absl::OkStatus();
   }
