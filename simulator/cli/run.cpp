@@ -63,7 +63,8 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   }
   if (unexplained > 0) {
     notes.push_back(fmt::format("{} blocking calls waited for something that the traces do not "
-                                "show; that waiting is left out of the prediction",
+                                "show; that waiting is left out where an op around the call bounds it, "
+                                "and counts as CPU overhead elsewhere",
                                 unexplained));
   }
   if (unlaunched > 0 && !job.symbolic) {

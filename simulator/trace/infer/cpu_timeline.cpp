@@ -167,6 +167,13 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
   return held;
 }
 
+// The end of the innermost op around a call; the call's start without one.
+SimTime EndOfOpAround(const RankTrace& rank, NodeIndex call) {
+  const NodeIndex op = rank.parent(call);
+  const bool known = op.valid() && rank.kind(op) == NodeKind::kCpuOp && rank.has_duration(op);
+  return known ? rank.end(op) : rank.start(call);
+}
+
 }  // namespace
 
 std::string_view Name(OverheadKind kind) {
@@ -217,13 +224,15 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
       for (auto it = edge; it != sync.block_edges.end() && it->consumer == p.node; ++it) {
         explained = std::max(explained, rank.end(it->producer) + costs.resume);
       }
-      const SimTime recorded_end = rank.has_duration(p.node) ? rank.end(p.node) : explained;
-      if (recorded_end - explained > kUnexplained && recorded_end <= next) {
+      const SimTime op_end = EndOfOpAround(rank, p.node);
+      if (rank.has_duration(p.node) && rank.end(p.node) - explained > kUnexplained &&
+          rank.end(p.node) <= next) {
         ++result.unexplained_blocks;
-        resume = recorded_end;
-      } else {
-        resume = std::min(explained, next);
       }
+      // What nothing explains is dropped where the op around the call tells how long it was; the
+      // call's own length must not decide anything.
+      const bool dropped = op_end - explained > kUnexplained && op_end <= next;
+      resume = dropped ? op_end : std::min(explained, next);
     }
   }
   return result;

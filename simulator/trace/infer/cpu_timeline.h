@@ -7,7 +7,8 @@
 //   T3  in an op, after its last launch         launches
 //
 // The recorded duration of a blocking call is never read: where the overhead after it begins is
-// derived from when its device work ended. Otherwise a replay would repeat recorded waits.
+// derived from when its device work ended. Otherwise a replay would repeat recorded waits. (It is
+// read for the count of unexplained blocks, which is for reports alone.)
 
 #include <cstdint>
 #include <span>
@@ -48,8 +49,8 @@ struct CpuPoint {
 struct CpuTimelinePoints {
   std::vector<CpuPoint> points;
   std::vector<OverheadSegment> segments;
-  // Blocking calls whose recorded length no known device work explains; the unexplained part is
-  // dropped, not replayed.
+  // Blocking calls whose recorded length no known device work explains. Where an op around the call
+  // tells when it returned, the unexplained part is dropped; else it counts as overhead.
   int64_t unexplained_blocks = 0;
   int64_t queue_full_launches = 0;
 
