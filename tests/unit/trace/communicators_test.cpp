@@ -1,0 +1,165 @@
+// Which communication of different ranks belongs together.
+#include "simulator/trace/infer/communicators.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Communicators, DeclaredGroupsMeetInOrder) {
+  JobScript job(4);
+  for (int r = 0; r < 4; ++r) {
+    const std::string group = r % 2 == 0 ? "even" : "odd";
+    job.rank(r)
+        .Group("even", {0, 2})
+        .Group("odd", {1, 3})
+        .Collective("first", CollectiveOp::kAllReduce, group, {0, 4}, 20, {9, 20})
+        .Collective("second", CollectiveOp::kAllGather, group, {5, 8}, 20, {21, 30});
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 2u);
+  EXPECT_THAT(map->communicators[0].ranks, ElementsAre(0, 2));
+  EXPECT_THAT(map->communicators[1].ranks, ElementsAre(1, 3));
+  EXPECT_TRUE(map->communicators[0].declared);
+  EXPECT_EQ(map->communicators[0].meetings, 2);
+  ASSERT_EQ(map->meetings.size(), 4u);
+  for (const Meeting& meeting : map->meetings) {
+    ASSERT_EQ(meeting.members.size(), 2u);
+    EXPECT_EQ(meeting.missing_members, 0u);
+    const auto name = [&](int m) {
+      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+    };
+    EXPECT_EQ(name(0), name(1));
+  }
+}
+
+// Ranks 0 and 1 end together, and so do 2 and 3; the pairs drift apart.
+TEST(Communicators, UndeclaredStreamsAreGroupedByTheirEnds) {
+  JobScript job(4);
+  for (int r = 0; r < 4; ++r) {
+    for (int k = 0; k < 8; ++k) {
+      const double end = 100.0 * k + 40 + (r >= 2 ? 7.0 * k : 0) + 0.1 * (r % 2);
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "",
+                             {100.0 * k, 100.0 * k + 4}, 20, {100.0 * k + 9, end});
+    }
+    // A second stream leaves the choice open.
+    job.rank(r).Collective("other", CollectiveOp::kAllGather, "", {900, 904}, 21,
+                           {909, 940.0 + 30 * (r / 2)});
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  int pairs = 0;
+  for (const MatchedCommunicator& c : map->communicators) {
+    EXPECT_FALSE(c.declared);
+    if (c.meetings == 8) {
+      ASSERT_EQ(c.ranks.size(), 2u) << c.name;
+      EXPECT_EQ(c.ranks[0] / 2, c.ranks[1] / 2) << c.name;
+      ++pairs;
+    }
+  }
+  EXPECT_EQ(pairs, 2);
+}
+
+// Rank 1's recording began one collective later.
+TEST(Communicators, RecordingsCutAtDifferentPlacesAreShifted) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    for (int k = r; k < 8; ++k) {
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "world",
+                             {100.0 * k, 100.0 * k + 4}, 20, {100.0 * k + 9, 100.0 * k + 40 + k});
+    }
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->meetings.size(), 7u);
+  EXPECT_EQ(map->outside_window, 1);
+  for (const Meeting& m : map->meetings) {
+    EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
+              store.name(store.ranks()[1], m.members[1].node));
+  }
+}
+
+TEST(Communicators, DisagreementNamesBothRanksAndNodes) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r)
+        .Group("world", {0, 1})
+        .Collective("same", CollectiveOp::kAllReduce, "world", {0, 4}, 20, {9, 20})
+        .Collective("differs", r == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather,
+                    "world", {5, 9}, 20, {21, 30});
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_FALSE(map.ok());
+  const std::string message(map.status().message());
+  EXPECT_THAT(message, HasSubstr("communicator \"world\": ranks disagree on operation 2"));
+  EXPECT_THAT(message, HasSubstr("rank 0 has all_reduce of 1000 bytes at node"));
+  EXPECT_THAT(message, HasSubstr("rank 1 has all_gather of 1000 bytes at node"));
+  EXPECT_THAT(message, HasSubstr("--process-groups"));
+}
+
+TEST(PointToPoint, DeclaredPeersPairInOrder) {
+  JobScript job(2);
+  for (int k = 0; k < 2; ++k) {
+    const double at = 50.0 * k;
+    const std::string name = "m" + std::to_string(k);
+    job.rank(0).PointToPoint(name, NodeKind::kSend, 1, {at, at + 4}, 20, {at + 9, at + 20});
+    job.rank(1).PointToPoint(name, NodeKind::kRecv, 0, {at, at + 4}, 20, {at + 9, at + 20});
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 1u);
+  EXPECT_EQ(map->communicators[0].name, "send/recv 0 to 1");
+  ASSERT_EQ(map->meetings.size(), 2u);
+  EXPECT_TRUE(map->meetings[0].point_to_point);
+}
+
+TEST(PointToPoint, UndeclaredPartnersAreFoundByTheirEnds) {
+  JobScript job(4);
+  for (int r = 0; r < 4; ++r) {
+    const NodeKind kind = r % 2 == 0 ? NodeKind::kSend : NodeKind::kRecv;
+    const double end = r / 2 == 0 ? 40.0 + r : 300.0 + r;
+    job.rank(r).PointToPoint("m", kind, -1, {0, 4}, 20, {9, end});
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 2u);
+  EXPECT_THAT(map->communicators[0].ranks, ElementsAre(0, 1));
+  EXPECT_THAT(map->communicators[1].ranks, ElementsAre(2, 3));
+}
+
+// Rank 1's clock is 500 us ahead: its collectives seem to end that much later.
+TEST(ClockOffsets, AreTheMedianDifferenceOfEnds) {
+  for (const double ahead : {0.0, 10.0, 500.0}) {
+    JobScript job(2);
+    for (int r = 0; r < 2; ++r) {
+      job.rank(r).Group("world", {0, 1});
+      for (int k = 0; k < 5; ++k) {
+        const double at = 100.0 * k + ahead * r;
+        job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "world",
+                               {at, at + 4}, 20, {at + 9, at + 40});
+      }
+    }
+    const TraceStore store = job.Build();
+    const auto map = MatchCommunicators(store);
+    ASSERT_TRUE(map.ok()) << map.status();
+    const auto offsets = EstimateClockOffsets(store, *map);
+    EXPECT_EQ(offsets[0], SimTime());
+    // Up to 20 us is within the noise of one clock.
+    EXPECT_EQ(offsets[1], ahead == 500.0 ? Us(-500) : SimTime());
+  }
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,181 @@
+// One test for each rule of synchronisation inside a rank.
+#include "simulator/trace/infer/sync_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+struct Inferred {
+  explicit Inferred(JobScript& job) : store(job.Build()) {
+    const RankTrace& rank = store.ranks()[0];
+    sync = InferSync(rank, DeviceIndex(rank, store.strings()), FindIssueOrder(rank));
+  }
+  const RuleCount& rule(SyncRule rule) const { return sync.rules[static_cast<int>(rule)]; }
+  // "producer>consumer (rule)" of each edge.
+  std::vector<std::string> Text(const std::vector<SyncEdge>& edges) const {
+    std::vector<std::string> text;
+    const RankTrace& rank = store.ranks()[0];
+    for (const SyncEdge& e : edges) {
+      text.push_back(std::string(store.name(rank, e.producer)) + ">" +
+                     std::string(store.name(rank, e.consumer)) + " (" + std::string(Name(e.rule)) +
+                     ")");
+    }
+    return text;
+  }
+  TraceStore store;
+  RankSync sync;
+};
+
+using Edges = std::vector<std::string>;
+
+TEST(SyncRules, EventIds) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 50})
+      .Call("record", RuntimeCall::kEventRecord, {4, 5})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {5, 6})
+      .Kernel("b", {6, 10}, 8, {52, 60})
+      .Names("record", 3, 7)
+      .Names("wait", 3, 8);
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>b (event_id)"});
+  EXPECT_EQ(inferred.rule(SyncRule::kEventId).applied, 1);
+  EXPECT_EQ(inferred.rule(SyncRule::kEventId).tight, 1);
+}
+
+TEST(SyncRules, AnEdgeThatTheRecordingContradictsIsDroppedAndCounted) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 50})
+      .Call("record", RuntimeCall::kEventRecord, {4, 5})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {5, 6})
+      .Kernel("b", {6, 10}, 8, {30, 60})
+      .Names("record", 3, 7)
+      .Names("wait", 3, 8);
+  const Inferred inferred(job);
+  EXPECT_TRUE(inferred.sync.device_edges.empty());
+  EXPECT_EQ(inferred.rule(SyncRule::kEventId).violations, 1);
+}
+
+TEST(SyncRules, DataDependenciesBetweenOpsOnTwoStreams) {
+  JobScript job(1);
+  job.rank(0)
+      .Op("produce", {0, 5})
+      .Kernel("a", {1, 4}, 7, {9, 50})
+      .Op("view", {5, 6})
+      .Op("consume", {6, 12})
+      .Kernel("b", {7, 10}, 8, {52, 60})
+      .Depends("view", "produce")
+      .Depends("consume", "view");
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>b (data_dependency)"});
+}
+
+TEST(SyncRules, DeclaredDependenciesOfDeviceNodes) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 50})
+      .Kernel("b", {6, 10}, 8, {52, 60})
+      .Depends("b", "a", DependencyKind::kSync);
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>b (declared_dependency)"});
+}
+
+TEST(SyncRules, ACollectiveFollowsTheTailOfTheComputeStream) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 20})
+      .Kernel("b", {5, 9}, 7, {21, 40})
+      .Collective("ar", CollectiveOp::kAllReduce, "", {10, 14}, 20, {42, 60});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"b>ar (collective_input)"});
+}
+
+// Two outstanding collectives and a wait; which one it refers to.
+Edges WaitChoice(bool launch_between, bool consumes_second) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("nccl:all_reduce", {0, 5}).Collective("x", CollectiveOp::kAllReduce, "", {1, 4}, 20,
+                                                {9, 20});
+  rank.Op("nccl:all_gather", {5, 10}).Collective("y", CollectiveOp::kAllGather, "", {6, 9}, 21,
+                                                 {10, 30});
+  if (launch_between) rank.Kernel("between", {11, 13}, 7, {31, 32});
+  rank.Call("wait", RuntimeCall::kStreamWaitEvent, {14, 15});
+  rank.Op("consume", {16, 20}).Kernel("k", {17, 19}, 7, {40, 50});
+  if (consumes_second) rank.Depends("consume", "nccl:all_gather");
+  const Inferred inferred(job);
+  return inferred.Text(inferred.sync.device_edges);
+}
+
+TEST(SyncRules, AWaitRightAfterACollectiveIsForThatOne) {
+  EXPECT_EQ(WaitChoice(false, false), Edges{"y>k (collective_wait)"});
+}
+
+TEST(SyncRules, ALaterWaitIsForTheOldestCollective) {
+  EXPECT_EQ(WaitChoice(true, false), Edges{"x>k (collective_wait)"});
+}
+
+TEST(SyncRules, TensorIdsDecideBeforeAge) {
+  EXPECT_EQ(WaitChoice(true, true), Edges{"y>k (data_dependency)"});
+}
+
+TEST(SyncRules, AWaitInsideTheCollectivesOwnRangeIsItsOwn) {
+  JobScript job(1);
+  job.rank(0)
+      .Op("nccl:all_reduce", {0, 20})
+      .Collective("x", CollectiveOp::kAllReduce, "", {1, 4}, 20, {9, 30})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {5, 6})
+      .Kernel("k", {21, 24}, 7, {40, 50});
+  EXPECT_TRUE(Inferred(job).sync.device_edges.empty());
+}
+
+TEST(SyncRules, AWaitWhereTheStreamChangesFollowsTheStreamLeft) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 20})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {5, 6})
+      .Kernel("b", {7, 10}, 8, {22, 30});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>b (stream_hand_off)"});
+}
+
+TEST(SyncRules, AWaitThatNothingExplainsIsCounted) {
+  JobScript job(1);
+  job.rank(0).Call("wait", RuntimeCall::kStreamWaitEvent, {0, 1}).Kernel("a", {2, 4}, 7, {9, 20});
+  const Inferred inferred(job);
+  EXPECT_TRUE(inferred.sync.device_edges.empty());
+  EXPECT_EQ(inferred.sync.unresolved_waits, 1);
+}
+
+TEST(SyncRules, ASynchroniseWithoutAStreamIsForTheOneUsedLast) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 100})
+      .Kernel("b", {5, 8}, 8, {14, 50})
+      .Call("sync", RuntimeCall::kStreamSynchronize, {9, 55});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.block_edges), Edges{"b>sync (blocking_last_stream)"});
+  EXPECT_EQ(inferred.rule(SyncRule::kBlockingLastStream).tight, 1);
+}
+
+TEST(SyncRules, ANamedStreamAndTheWholeDevice) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 100})
+      .Kernel("b", {5, 8}, 8, {14, 50})
+      .Call("stream", RuntimeCall::kStreamSynchronize, {9, 105})
+      .Names("stream", -1, 7)
+      .Call("device", RuntimeCall::kDeviceSynchronize, {106, 110});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.block_edges),
+            (Edges{"a>stream (event_id)", "a>device (event_id)", "b>device (event_id)"}));
+}
+
+}  // namespace
+}  // namespace foretrace
