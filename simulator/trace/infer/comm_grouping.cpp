@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace foretrace {
 namespace {
@@ -31,9 +32,13 @@ SimTime Median(std::vector<int64_t>& values) {
   return SimTime::FromPs(*middle);
 }
 
-// Spread of the differences of ends, or their size where there are few.
-SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                    int64_t shift) {
+struct EndFit {
+  SimTime distance;  // spread of the differences of ends, or their size where there are few
+  SimTime offset;    // what the spread is about
+};
+
+EndFit FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+               int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
   std::vector<int64_t> differences;
   for (int64_t k = common.begin; k < common.end; ++k) {
@@ -41,10 +46,15 @@ SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSe
                            store.ranks()[b.rank].end(b.nodes[k + shift]))
                               .ps());
   }
-  if (differences.empty()) return SimTime::Max();
+  if (differences.empty()) return {SimTime::Max(), SimTime()};
   const SimTime offset = differences.size() >= kEnoughForSpread ? Median(differences) : SimTime();
   for (int64_t& d : differences) d = std::abs(d - offset.ps());
-  return Median(differences);
+  return {Median(differences), offset};
+}
+
+SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                    int64_t shift) {
+  return FitEnds(store, a, b, shift).distance;
 }
 
 struct Pair {
@@ -75,7 +85,8 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
   const auto nb = static_cast<int64_t>(b.nodes.size());
   const int64_t reach = std::abs(na - nb) + 4;
   std::optional<int64_t> best;
-  SimTime best_distance = SimTime::Max();
+  // Operations at regular intervals fit at every shift; then the least clock offset is the likely one.
+  std::pair<SimTime, SimTime> best_fit{SimTime::Max(), SimTime::Max()};
   for (int64_t shift = -reach; shift <= reach; ++shift) {
     const Overlap common = CommonPart(a, b, shift);
     // At most the edges may be cut off.
@@ -83,10 +94,12 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
     bool same = true;
     for (int64_t k = common.begin; k < common.end && same; ++k) same = a.ops[k] == b.ops[k + shift];
     if (!same) continue;
-    const SimTime distance = EndDistance(store, a, b, shift);
-    if (distance < best_distance) {
+    const EndFit ends = FitEnds(store, a, b, shift);
+    const std::pair<SimTime, SimTime> fit{std::max(ends.distance, kResolution),
+                                          std::max(ends.offset, -ends.offset)};
+    if (fit < best_fit) {
       best = shift;
-      best_distance = distance;
+      best_fit = fit;
     }
   }
   return best;
