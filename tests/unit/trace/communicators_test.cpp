@@ -96,14 +96,16 @@ TEST(Communicators, DisagreementNamesBothRanksAndNodes) {
   for (int r = 0; r < 2; ++r) {
     job.rank(r)
         .Group("world", {0, 1})
-        .Collective("same", CollectiveOp::kAllReduce, "world", {0, 4}, 20, {9, 20})
-        .Collective("differs", r == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather,
-                    "world", {5, 9}, 20, {21, 30});
+        .Collective("a", CollectiveOp::kAllReduce, "world", {0, 4}, 20, {9, 20})
+        .Collective("b", CollectiveOp::kAllGather, "world", {5, 9}, 20, {21, 30})
+        .Collective("c", CollectiveOp::kReduceScatter, "world", {10, 14}, 20, {31, 40})
+        .Collective("d", r == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather, "world",
+                    {15, 19}, 20, {41, 50});
   }
   const auto map = MatchCommunicators(job.Build());
   ASSERT_FALSE(map.ok());
   const std::string message(map.status().message());
-  EXPECT_THAT(message, HasSubstr("communicator \"world\": ranks disagree on operation 2"));
+  EXPECT_THAT(message, HasSubstr("communicator \"world\": ranks disagree on operation 4"));
   EXPECT_THAT(message, HasSubstr("rank 0 has all_reduce of 1000 bytes at node"));
   EXPECT_THAT(message, HasSubstr("rank 1 has all_gather of 1000 bytes at node"));
   EXPECT_THAT(message, HasSubstr("--process-groups"));
