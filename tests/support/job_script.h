@@ -87,9 +87,7 @@ class RankScript {
     return *this;
   }
   RankScript& Waves(std::string_view kernel, uint32_t waves_milli) {
-    WorkAttr attr;
-    attr.waves_milli = waves_milli;
-    builder_.SetWork(Of(kernel), attr);
+    builder_.SetWaves(Of(kernel), waves_milli);
     return *this;
   }
   RankScript& CopiedBytes(std::string_view copy, int64_t bytes) {
