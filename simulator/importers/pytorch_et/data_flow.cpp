@@ -218,9 +218,29 @@ class Tracker {
       // one operator may share a storage.
       std::erase_if(writers, [i](const Writer& w) { return w.node != i; });
     }
-    std::erase_if(writers, [&](const Writer& w) { return w.begin >= begin && w.end <= end; });
+    Overwrite(writers, begin, end);
     if (writers.size() >= kMaxWriters) writers.erase(writers.begin());
     writers.push_back({begin, end, i});
+  }
+
+  // Cuts [begin, end) out of what earlier operators wrote. What a strided write leaves within its
+  // range is still found through the writer, which as an in-place operator depends on it.
+  static void Overwrite(std::vector<Writer>& writers, int64_t begin, int64_t end) {
+    const size_t count = writers.size();
+    for (size_t i = 0; i < count; ++i) {
+      Writer& w = writers[i];
+      if (w.end <= begin || end <= w.begin) continue;
+      const Writer right{end, w.end, w.node};
+      w.end = std::max(w.begin, begin);
+      if (right.begin < right.end) {
+        if (w.begin < w.end) {
+          writers.push_back(right);
+        } else {
+          w = right;
+        }
+      }
+    }
+    std::erase_if(writers, [](const Writer& w) { return w.begin >= w.end; });
   }
 
   // record_param_comms "wait" names the collective by sequence number.
