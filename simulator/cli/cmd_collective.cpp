@@ -26,6 +26,7 @@ struct CollectiveOptions {
   bool json = false;
   std::string measured;
   bool fit = false;
+  bool fit_launch = false;
   std::string min_bytes = "1M";
 };
 
@@ -77,8 +78,10 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     return InvalidInput("{}: no collective of {} bytes or more", options.measured, min_bytes);
   }
   std::string out;
-  if (options.fit) {
-    FORETRACE_ASSIGN_OR_RETURN(platform, FitLinks(std::move(platform), network, tables));
+  if (options.fit || options.fit_launch) {
+    FORETRACE_ASSIGN_OR_RETURN(platform, FitLinks(std::move(platform), network, tables,
+                                                  options.fit_launch));
+    out += fmt::format("launch_us {:.3f}\n", platform.library.launch.us());
     for (const LinkType& link : platform.links) {
       out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
                          link.efficiency);
@@ -145,6 +148,8 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--measured", o->measured,
                       "compare the closed form with a table of measured collectives");
   command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
+  command->add_flag("--fit-launch", o->fit_launch,
+                    "as --fit, and the start-up cost of the tables' harness");
   command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
   command->footer(Examples({
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",

@@ -82,11 +82,28 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
 }
 
 absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
-                                      std::vector<StudyTable> tables) {
+                                      std::vector<StudyTable> tables, bool launch) {
+  if (launch && platform.library.launch == SimTime()) {
+    platform.library.launch = SimTime::FromUs(10);  // a start for the search, which only scales
+  }
   std::erase_if(tables, [](const StudyTable& table) { return table.held_out; });
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, options, tables));
   double best = Loss(platform, options, tables);
-  for (double step = 0.4; step > 0.004; step *= 0.6) {
+  const auto keep_if_better = [&](PlatformSpec trial) {
+    const double loss = Loss(trial, options, tables);
+    if (loss >= best) return;
+    best = loss;
+    platform = std::move(trial);
+  };
+  double before = INFINITY;
+  // Sweeps at one step size until they no longer help, then finer.
+  for (double step = 0.4; step > 0.004; step *= best < 0.999 * before ? 1.0 : 0.6) {
+    before = best;
+    for (const double factor : {1 + step, 1 / (1 + step)}) {
+      PlatformSpec trial = platform;
+      trial.library.launch = trial.library.launch.ScaledBy(factor);
+      if (launch) keep_if_better(std::move(trial));
+    }
     for (size_t l = 0; l < platform.links.size(); ++l) {
       if (platform.links[l].link_class == LinkClass::kPcie) continue;
       for (const double factor : {1 + step, 1 / (1 + step)}) {
@@ -98,10 +115,7 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions opti
           } else {
             link.efficiency = std::min(1.0, link.efficiency * factor);
           }
-          const double loss = Loss(trial, options, tables);
-          if (loss >= best) continue;
-          best = loss;
-          platform = std::move(trial);
+          keep_if_better(std::move(trial));
         }
       }
     }

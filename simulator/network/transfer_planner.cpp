@@ -101,11 +101,11 @@ void TransferPlanner::ConsiderTree(const Job& job, Choice& best) const {
   }
 }
 
-// Hopper's NVSwitch reduces in the switch; NCCL uses it when a communicator spans the node.
+// Hopper's NVSwitch reduces in the switch; two ranks have nothing to gain from it.
 void TransferPlanner::ConsiderInSwitch(const Job& job, Choice& best) const {
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
-  if (spec.library.generation < 2 || c.nodes > 1 || c.size() != spec.node.devices ||
+  if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
       spec.node.interconnect != InterconnectKind::kSwitch) {
     return;
   }
