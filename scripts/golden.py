@@ -135,6 +135,7 @@ def main():
     unknown = [name for name in options.cases if name not in known]
     if unknown:
         sys.exit(f"golden: error: no case {unknown[0]}; known: {', '.join(known)}")
+    sys.stdout.reconfigure(line_buffering=True)
     passed, failed, skipped = 0, 0, 0
     for name in options.cases or known:
         case = known[name]
