@@ -47,18 +47,25 @@ class Coster {
 
     const double reduction = AllReduce(tokens * h * 2);
     const double floor = p_.launch_floor.seconds();
-    const double forward = std::max(products + core + elementwise, floor) + 2 * reduction;
-    double backward = std::max(2 * products + core_backward + kBackwardElementwise * elementwise,
-                               floor) +
-                      2 * reduction;
+    double forward = std::max(products + core + elementwise, floor);
+    double backward = std::max(
+        2 * products + core_backward + kBackwardElementwise * elementwise, floor);
+    PassTimes times;
     // Under sequence parallelism the all-gather is repeated instead of its output kept.
-    if (m_.sequence_parallel) backward += reduction;
-    if (m_.recompute == Recompute::kFull) backward += forward;
+    if (m_.sequence_parallel) ++times.backward_reductions;
+    if (m_.recompute == Recompute::kFull) {
+      backward += forward;
+      times.backward_reductions += 2;
+    }
     if (m_.recompute == Recompute::kSelective) backward += core;
 
-    PassTimes times;
-    times.layer_forward = SimTime::FromSeconds(forward);
-    times.layer_backward = SimTime::FromSeconds(backward);
+    times.tensor_reduction = SimTime::FromSeconds(reduction);
+    times.tensor_bytes = Bytes(static_cast<int64_t>(tokens * h * 2));
+    times.layer_forward =
+        SimTime::FromSeconds(forward) + SimTime::FromPs(2 * times.tensor_reduction.ps());
+    times.layer_backward =
+        SimTime::FromSeconds(backward) +
+        SimTime::FromPs(times.backward_reductions * times.tensor_reduction.ps());
     const double head = Matrix(tokens, Num(c_.vocabulary) / t, h);
     const double loss = 8 * tokens * Num(c_.vocabulary) / t / Memory();
     times.head_forward = SimTime::FromSeconds(head + loss);
@@ -69,6 +76,7 @@ class Coster {
              (h * (width + 2 * kv) + width * h + (gated ? 3 : 2) * h * ffn) +
          Num(c_.vocabulary) * h) / t;
     times.gradient_reduction = SimTime::FromSeconds(GradientReduction(parameters * 2));
+    times.gradient_bytes = Bytes(static_cast<int64_t>(parameters * 2));
     times.optimizer = SimTime::FromSeconds(
         parameters * kOptimizerBytes / (m_.distributed_optimizer ? m_.data : 1) / Memory());
     return times;

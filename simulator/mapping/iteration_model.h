@@ -33,9 +33,15 @@ struct ClusterParameters {
 struct PassTimes {
   SimTime layer_forward, layer_backward;  // one layer, one micro-batch, tensor-parallel all-reduces in
   SimTime head_forward, head_backward;    // output layer and loss, on the last stage
+  // One tensor-parallel all-reduce (or all-gather with reduce-scatter) of a micro-batch; a layer has
+  // two forward, and these many backward, recomputation included.
+  SimTime tensor_reduction;
+  int32_t backward_reductions = 2;
+  Bytes tensor_bytes;
   SimTime transfer;                       // of a micro-batch between neighbouring stages
   SimTime gradient_reduction;             // after the last backward pass
   SimTime optimizer;
+  Bytes gradient_bytes;
 };
 
 struct IterationEstimate {

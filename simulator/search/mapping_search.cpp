@@ -165,15 +165,18 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     return m;
   };
   for (int32_t step = 0; step < steps; ++step) {
-    const ParallelMapping candidate = move(now.mapping);
+    const double progress = std::fmod(4.0 * step / steps, 1.0);
+    if (progress < 4.0 / steps) now = best;
+    // Some better mappings are two moves away, by way of one that does not fit.
+    ParallelMapping candidate = move(now.mapping);
+    if (rng() % 2 == 0) candidate = move(candidate);
     if (candidate == now.mapping || candidate.tensor > space.max_tensor ||
         !CheckMapping(model, candidate, space.devices).ok()) {
       continue;
     }
     const auto evaluation = evaluator.Evaluate(candidate);
     if (!evaluation.ok()) continue;
-    // The temperature falls from 10 % of a time to 0.1 %.
-    const double temperature = 0.1 * std::pow(0.01, static_cast<double>(step) / steps);
+    const double temperature = 0.1 * std::pow(0.01, progress);
     const double worse = evaluation->iteration.seconds() / now.evaluation.iteration.seconds() - 1;
     if (worse > 0 && uniform() >= std::exp(-worse / temperature)) continue;
     now = {candidate, *evaluation};
