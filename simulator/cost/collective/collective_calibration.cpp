@@ -18,6 +18,12 @@ bool UsuallyInPlace(CollectiveOp op) {
          op == CollectiveOp::kBroadcast;
 }
 
+// Sweeps that may be interpolated into each other differ only in the last element. Within a node
+// every number of ranks is of one family; across nodes the ranks per node must agree.
+std::tuple<CollectiveOp, double, int32_t> SortKey(CollectiveOp op, int32_t ranks, int32_t nodes) {
+  return {op, nodes > 1 ? static_cast<double>(ranks) / nodes : 0, ranks};
+}
+
 }  // namespace
 
 std::string CollectiveModel::Name() const {
@@ -28,7 +34,7 @@ std::string CollectiveModel::Name() const {
 CollectiveCalibration::CollectiveCalibration(CalibrationHeader header,
                                              std::vector<CollectiveModel> models)
     : header_(std::move(header)), models_(std::move(models)) {
-  const auto key = [](const auto& x) { return std::tuple(x.op, x.nodes > 1, x.ranks, x.nodes); };
+  const auto key = [](const auto& x) { return SortKey(x.op, x.ranks, x.nodes); };
   std::vector<uint32_t> order(models_.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -73,21 +79,18 @@ CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t rank
                                                    int32_t nodes) const {
   CollectiveEstimator estimator;
   if (ranks < 2 || nodes < 1 || nodes > ranks) return estimator;
-  const bool cross = nodes > 1;
-  const bool may_interpolate = cross || header_.interconnect == Interconnect::kSwitch;
-  const auto ranks_per_node = static_cast<double>(ranks) / nodes;
-  const auto begin = std::lower_bound(
-      groups_.begin(), groups_.end(), std::pair(op, cross),
-      [](const Group& g, const auto& wanted) { return std::pair(g.op, g.nodes > 1) < wanted; });
-  const Group* low = nullptr;   // largest measured below
-  const Group* high = nullptr;  // smallest measured above
-  for (auto it = begin; it != groups_.end() && it->op == op && (it->nodes > 1) == cross; ++it) {
-    if (static_cast<double>(it->ranks) / it->nodes != ranks_per_node) {
-      if (cross) continue;
-    }
-    if (it->ranks < ranks) low = &*it;
-    if (it->ranks >= ranks && high == nullptr) high = &*it;
-  }
+  const bool may_interpolate = nodes > 1 || header_.interconnect == Interconnect::kSwitch;
+  const auto wanted = SortKey(op, ranks, nodes);
+  const auto key = [](const Group& g) { return SortKey(g.op, g.ranks, g.nodes); };
+  const auto same_family = [&](const Group& g) {
+    return g.op == op && std::get<1>(key(g)) == std::get<1>(wanted);
+  };
+  const auto above = std::lower_bound(
+      groups_.begin(), groups_.end(), wanted,
+      [&](const Group& g, const auto& value) { return key(g) < value; });
+  const Group* high = above != groups_.end() && same_family(*above) ? &*above : nullptr;
+  const Group* low =
+      above != groups_.begin() && same_family(*(above - 1)) ? &*(above - 1) : nullptr;
   estimator.bus_factor_ = BusFactor(op, ranks);
   const bool exact = high != nullptr && high->ranks == ranks;
   if (exact) {

@@ -70,7 +70,7 @@ class CollectiveCalibration {
 
   CalibrationHeader header_;
   std::vector<CollectiveModel> models_;
-  std::vector<Group> groups_;  // by (op, nodes > 1, ranks, nodes)
+  std::vector<Group> groups_;  // by op, ranks per node (0 within a node), ranks
 };
 
 // The resolved lookup for one operation on one set of ranks; resolve once, ask for many sizes. Must
