@@ -117,19 +117,15 @@ class ChakraJsonImporter : public Importer {
       const auto duration = natural(at);
       if (!duration) return bad("its runtime is negative or no whole number");
       node.duration_us = *duration;
-      node.has_duration = true;
     }
     node.start_us = natural(Find(tape, {"start_time_micros"})).value_or(0);
-    const std::pair<const char*, AttributeValue chakra::Node::*> kAttributes[] = {
-        {"is_cpu_op", &chakra::Node::is_cpu_op},     {"comm_type", &chakra::Node::comm_type},
-        {"comm_size", &chakra::Node::comm_size},     {"comm_src", &chakra::Node::comm_src},
-        {"comm_dst", &chakra::Node::comm_dst},       {"comm_tag", &chakra::Node::comm_tag},
-        {"pg_name", &chakra::Node::group},           {"num_ops", &chakra::Node::num_ops},
-        {"tensor_size", &chakra::Node::tensor_size}, {"stream", &chakra::Node::stream},
-        {"tid", &chakra::Node::thread},
-    };
-    for (const auto& [key, member] : kAttributes) {
-      node.*member = Value(tape, tape.Member(Tape::kRoot, key));
+    for (const chakra::Key key :
+         {chakra::Key::kIsCpuOp, chakra::Key::kCommType, chakra::Key::kCommSize,
+          chakra::Key::kCommSrc, chakra::Key::kCommDst, chakra::Key::kCommTag, chakra::Key::kGroup,
+          chakra::Key::kNumOps, chakra::Key::kTensorSize, chakra::Key::kStream,
+          chakra::Key::kThread}) {
+      const std::string name(chakra::AttributeName(key));
+      node.Set(key, Value(tape, tape.Member(Tape::kRoot, name.c_str())));
     }
     return absl::OkStatus();
   }
