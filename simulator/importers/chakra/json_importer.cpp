@@ -119,18 +119,13 @@ class ChakraJsonImporter : public Importer {
       node.duration_us = *duration;
     }
     node.start_us = natural(Find(tape, {"start_time_micros"})).value_or(0);
-    using chakra::AttributeKey;
-    static constexpr std::pair<const char*, AttributeKey> kAttributes[] = {
-        {"is_cpu_op", AttributeKey::kIsCpuOp},     {"comm_type", AttributeKey::kCommType},
-        {"comm_size", AttributeKey::kCommSize},    {"comm_src", AttributeKey::kCommSrc},
-        {"comm_dst", AttributeKey::kCommDst},      {"comm_tag", AttributeKey::kCommTag},
-        {"pg_name", AttributeKey::kGroup},         {"num_ops", AttributeKey::kNumOps},
-        {"tensor_size", AttributeKey::kTensorSize}, {"stream", AttributeKey::kStream},
-        {"tid", AttributeKey::kThread},
-    };
-    for (const auto& [spelling, key] : kAttributes) {
-      const AttributeValue value = Value(tape, tape.Member(Tape::kRoot, spelling));
-      if (value.kind != AttributeValue::Kind::kNone) node.Set(key, value);
+    for (const chakra::Key key :
+         {chakra::Key::kIsCpuOp, chakra::Key::kCommType, chakra::Key::kCommSize,
+          chakra::Key::kCommSrc, chakra::Key::kCommDst, chakra::Key::kCommTag, chakra::Key::kGroup,
+          chakra::Key::kNumOps, chakra::Key::kTensorSize, chakra::Key::kStream,
+          chakra::Key::kThread}) {
+      const std::string name(chakra::AttributeName(key));
+      node.Set(key, Value(tape, tape.Member(Tape::kRoot, name.c_str())));
     }
     return absl::OkStatus();
   }
