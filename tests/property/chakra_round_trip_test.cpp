@@ -55,8 +55,9 @@ void AddAttributes(RankTraceBuilder& builder, NodeIndex n, NodeKind kind) {
   if (Draw(0, 3) == 0) {
     const auto whole = static_cast<double>(Draw(0, 1 << 30));
     const double flop = whole * (Draw(0, 2) ? 0.1 : 1) * (Draw(0, 2) ? 1e12 : 1);
-    builder.SetWork(n, {Flop(flop), Bytes(Draw(0, 1 << 30)), static_cast<uint32_t>(Draw(0, 3000))});
+    builder.SetWork(n, {Flop(flop), Bytes(Draw(0, 1 << 30))});
   }
+  if (Draw(0, 3) == 0) builder.SetWaves(n, static_cast<uint32_t>(Draw(1, 3000)));
   for (int64_t i = Draw(0, 3); i > 0; --i) {
     Tensor tensor;
     tensor.id = *arbitrary<int64_t>();

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 std::string Varint(uint64_t value) {
   std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value & 0x7f | 0x80);
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
   return out + static_cast<char>(value);
 }
 std::string Int(uint32_t field, uint64_t value) { return Varint(field << 3) + Varint(value); }
