@@ -153,14 +153,19 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     if (pick < 3) {
       halve_into(*degrees[rng() % 3], *degrees[rng() % 3]);
     } else if (pick < 5) {
-      int32_t& value = pick == 3 ? m.micro_batch : m.chunks;
-      value = rng() % 2 == 0 ? value * 2 : std::max(1, value / 2);
+      // Numbers of chunks need not be powers of two.
+      if (pick == 3) {
+        m.micro_batch = rng() % 2 == 0 ? m.micro_batch * 2 : std::max(1, m.micro_batch / 2);
+      } else {
+        m.chunks = 1 + static_cast<int32_t>(rng() % static_cast<uint64_t>(space.max_chunks));
+      }
     } else if (pick == 5) {
       if (space.recompute) m.recompute = static_cast<Recompute>(rng() % 3);
     } else if (pick == 6) {
       m.sequence_parallel = !m.sequence_parallel && space.sequence_parallel;
     } else {
-      m.distributed_optimizer = !m.distributed_optimizer && space.distributed_optimizer;
+      m.distributed_optimizer =
+          !m.distributed_optimizer && space.distributed_optimizer && m.data > 1;
     }
     return m;
   };
