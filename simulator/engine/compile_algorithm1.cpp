@@ -25,7 +25,7 @@ void RankCompiler::CompileAlgorithm1() {
   }
   std::sort(merged.calls.begin(), merged.calls.end());
   const CpuTimelinePoints timeline =
-      BuildCpuTimeline(rank_, merged, index_, sync, options_.sync_costs, true);
+      BuildCpuTimeline(rank_, merged, *index_, sync, options_.sync_costs, true);
   AddTimeline(timeline, true);
   // The paper knows no blocking calls: they cost what any call costs.
   for (uint32_t i = program.lanes[0].begin; i < program.lanes[0].end; ++i) {
@@ -37,7 +37,7 @@ void RankCompiler::CompileAlgorithm1() {
   std::vector<NodeIndex> sequence;
   for (const CpuPoint& point : timeline.points) {
     if (point.is_mark) continue;
-    for (const NodeIndex device : index_.issued_by(point.node)) {
+    for (const NodeIndex device : index_->issued_by(point.node)) {
       issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
       sequence.push_back(device);
     }

@@ -20,18 +20,18 @@ std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeInd
                      store.name(rank, node).substr(0, 60));
 }
 
-RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank)
-    : index(store.ranks()[rank], store.strings()) {
+RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank) {
   const RankTrace& trace = store.ranks()[rank];
   if (!trace.info().has_times) return;
+  index.emplace(trace, store.strings());
   order = FindIssueOrder(trace);
-  sync = InferSync(trace, index, order);
+  sync = InferSync(trace, *index, order);
 }
 
 RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
                            RankAnalysis& analysis, const Latencies& latencies)
     : store_(store), rank_(store.ranks()[rank]), options_(options), analysis_(analysis),
-      index_(analysis.index) {
+      index_(analysis.index.has_value() ? &*analysis.index : nullptr) {
   out_.report.latencies = latencies;
 }
 
@@ -64,10 +64,10 @@ void RankCompiler::CompileRecorded() {
   if (order.timelines.empty()) {
     CpuTimeline marks_only;
     timelines.push_back(
-        BuildCpuTimeline(rank_, marks_only, index_, sync, options_.sync_costs, true));
+        BuildCpuTimeline(rank_, marks_only, *index_, sync, options_.sync_costs, true));
   }
   for (size_t t = 0; t < order.timelines.size(); ++t) {
-    timelines.push_back(BuildCpuTimeline(rank_, order.timelines[t], index_, sync,
+    timelines.push_back(BuildCpuTimeline(rank_, order.timelines[t], *index_, sync,
                                          options_.sync_costs, t == 0));
   }
   out_.report.sync = std::move(sync);
@@ -277,7 +277,7 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
                           {issued[issued.size() - kLaunchQueueDepth], SimTime(), true, false,
                            WaitCause::kLaunchQueue}});
       }
-      for (const NodeIndex device : index_.issued_by(p.node)) {
+      for (const NodeIndex device : index_->issued_by(p.node)) {
         if (out_.item_of[device.value] != kNoItem) issued.push_back(out_.item_of[device.value]);
       }
     }

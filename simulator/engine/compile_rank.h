@@ -20,7 +20,7 @@ struct CompiledRank {
 // What is inferred from one rank's recording.
 struct RankAnalysis {
   RankAnalysis(const TraceStore& store, uint32_t rank);
-  DeviceIndex index;
+  std::optional<DeviceIndex> index;  // recorded traces only
   IssueOrder order;
   RankSync sync;
 };
@@ -55,7 +55,7 @@ class RankCompiler {
   const RankTrace& rank_;
   const CompileOptions& options_;
   RankAnalysis& analysis_;
-  const DeviceIndex& index_;
+  const DeviceIndex* index_;  // null for symbolic traces
   CompiledRank out_;
   SimTime recorded_begin_;
   // Waits in order of item; merged into the program once all are known.

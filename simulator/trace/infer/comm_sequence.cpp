@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 
 namespace foretrace {
@@ -73,26 +74,31 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     const RankTrace& rank = store.ranks()[r];
     // (point to point, declared group, lane) -> sequence
-    std::map<std::tuple<bool, std::string, uint32_t>, size_t> index;
+    absl::flat_hash_map<std::tuple<bool, uint32_t, uint32_t>, size_t> index;
+    // Whether a group's members are declared, asked once per group and size.
+    absl::flat_hash_map<std::pair<uint32_t, int32_t>, bool> is_declared;
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex n(i);
       if (!IsCommunicationKind(rank.kind(n))) continue;
       const bool p2p = IsPointToPoint(rank, n);
       const CommAttr* attr = rank.comm(n);
-      std::optional<std::vector<int32_t>> declared;
-      std::string group;
-      if (attr != nullptr && attr->group.valid()) {
-        group = store.strings().Get(attr->group);
-        declared = DeclaredRanks(store, rank, *attr);
+      const bool named = attr != nullptr && attr->group.valid();
+      bool declared = false;
+      if (named) {
+        const auto [known, first] = is_declared.emplace(
+            std::pair(attr->group.value, attr->group_size), false);
+        if (first) known->second = DeclaredRanks(store, rank, *attr).has_value();
+        declared = known->second;
       }
-      const uint32_t lane = declared.has_value() ? LaneIndex::kNone : rank.lane(n).value;
-      const auto [it, inserted] = index.emplace(std::tuple(p2p, group, lane), sequences.size());
+      const uint32_t lane = declared ? LaneIndex::kNone : rank.lane(n).value;
+      const auto [it, inserted] = index.emplace(
+          std::tuple(p2p, named ? attr->group.value : StringId::kNone, lane), sequences.size());
       if (inserted) {
         CommSequence s;
         s.rank = r;
         s.lane = rank.lane(n);
-        s.group_name = group;
-        s.declared_ranks = std::move(declared);
+        if (named) s.group_name = store.strings().Get(attr->group);
+        if (declared) s.declared_ranks = DeclaredRanks(store, rank, *attr);
         s.declared_size = attr ? attr->group_size : 0;
         s.point_to_point = p2p;
         sequences.push_back(std::move(s));
