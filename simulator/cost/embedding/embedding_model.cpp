@@ -15,6 +15,7 @@ constexpr double kWarpsPerSm = 32;
 
 struct Traffic {
   double lookups = 0, unique = 0, bags = 0, tables = 0;
+  double longest = 0;         // mean pooling factor of the table that has the largest
   double gathered_bytes = 0;  // rows read, hits and misses
   double missed_bytes = 0;
   double pooled_bytes = 0;    // outputs, or their gradients
@@ -41,6 +42,7 @@ Traffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
     total.lookups += t.batch * t.pooling;
     total.unique += unique;
     total.bags += t.batch;
+    total.longest = std::max(total.longest, t.pooling);
     total.elements += t.batch * t.pooling * t.dim;
     total.gathered_bytes += t.batch * t.pooling * RowBytes(t, query.weight_dtype);
     total.pooled_bytes += t.batch * t.dim * 4;  // pooled in fp32
@@ -70,15 +72,16 @@ void FillFeatures(const Traffic& traffic, EmbeddingTime& time) {
 
 EmbeddingTime Combine(const EmbeddingParameters& p, const GpuPeaks& device,
                       const Traffic& traffic, double dram_bytes, double l2_bytes, double chains,
-                      double chain_steps) {
+                      double mean_steps, double longest_steps) {
   EmbeddingTime time;
   time.hit_rate =
       traffic.gathered_bytes > 0 ? 1 - traffic.missed_bytes / traffic.gathered_bytes : 0;
   time.dram_bytes = dram_bytes;
   time.l2_bytes = l2_bytes;
-  // Warps walk their lookups one after the other; beyond what fits, warps queue.
-  const double waves = std::max(chains / (device.sms * kWarpsPerSm), 1.0);
-  time.latency_us = waves * chain_steps * p.lookup_us;
+  // A warp walks its bag's lookups one after the other: no kernel is shorter than its longest bag,
+  // and beyond what fits on the device warps queue.
+  const double waves = chains / (device.sms * kWarpsPerSm);
+  time.latency_us = std::max(waves * mean_steps, longest_steps) * p.lookup_us;
   const double bandwidth_us =
       SmoothMax(dram_bytes / (device.dram_gbps * 1e3 * p.dram_efficiency),
                 l2_bytes / (p.l2_gbps * 1e3));
@@ -132,7 +135,7 @@ EmbeddingTime EmbeddingForward(const EmbeddingParameters& p, const GpuPeaks& dev
   const double indices = (t.lookups + t.bags) * kIndexBytes;
   const double steps = t.bags > 0 ? t.lookups / t.bags : 0;
   return Combine(p, device, t, t.missed_bytes + indices + t.pooled_bytes,
-                 t.gathered_bytes + indices + t.pooled_bytes, t.bags, steps);
+                 t.gathered_bytes + indices + t.pooled_bytes, t.bags, steps, t.longest);
 }
 
 EmbeddingTime EmbeddingBackward(const EmbeddingParameters& p, const GpuPeaks& device,
@@ -151,7 +154,7 @@ EmbeddingTime EmbeddingBackward(const EmbeddingParameters& p, const GpuPeaks& de
   const double update = (query.fused_update ? 2 : 1) * t.unique_bytes + 2 * moments * states;
   const double sort = p.sort_bytes * t.lookups;
   const double steps = t.unique > 0 ? t.lookups / t.unique : 0;
-  return Combine(p, device, t, gradient_misses + update + sort, gradients + update + sort, t.unique,
+  return Combine(p, device, t, gradient_misses + update + sort, gradients + update + sort, t.unique, steps,
                  steps);
 }
 

@@ -74,9 +74,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     } else if (model.key.kind == KernelKind::kLayerNorm) {
       list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
     }
-    list.push_back({&model.memory.row_us, {0, 20}, {3, 1}});
+    list.push_back({&model.memory.row_us, {0, 6}, {3, 1}});
     list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
-    list.push_back({&model.memory.fill_rows, {0, 4}, {1, 0.5}});
+    list.push_back({&model.memory.fill_rows, {0, 1}, {0.8, 0.4}});
   }
   return list;
 }

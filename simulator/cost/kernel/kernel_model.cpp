@@ -61,6 +61,8 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
   point.kernel_us = time.kernel_us;
   const double blocks = std::ceil(static_cast<double>(m) / 128) *
                         std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
+  const double wide = std::ceil(static_cast<double>(m) / 256) *
+                      std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
   const bool convolution = work.kind == KernelKind::kConvolution;
   point.features = {Log2(time.kernel_us),
                     Log2(time.compute_us / time.memory_us),
@@ -78,7 +80,9 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
                     convolution ? static_cast<float>(work.image) : TileShare(m, n, 32, 32),
                     Alignment(k, 16),
                     Alignment(n, 16),
-                    Alignment(m, 16)};
+                    Alignment(m, 16),
+                    WaveShare(wide / device.sms),
+                    Log2(wide)};
   return point;
 }
 
@@ -112,7 +116,8 @@ std::string_view Name(KernelForm form) {
 }
 
 KernelKey KeyOf(const KernelWork& work, Precision precision) {
-  KernelKey key{work.kind, precision, work.pass, 0};
+  // Memory-bound kernels do the same whatever they compute in: bytes carry the type.
+  KernelKey key{work.kind, IsGemmLike(work.kind) ? precision : Precision::kFloat32, work.pass, 0};
   if (work.kind == KernelKind::kSoftmax) key.variant = work.cols > kWarpSoftmaxColumns ? 1 : 0;
   if (work.kind == KernelKind::kElementwise) {
     // Reads for each write: one operand, or two and more.
@@ -133,7 +138,11 @@ std::string Name(const KernelKey& key) {
   std::string_view variant;
   if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
   if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
-  return fmt::format("{}{} {} {}", Name(key.kind), variant, Name(key.precision),
+  if (!IsGemmLike(key.kind)) {
+    return fmt::format("{}{} {}", Name(key.kind), variant,
+                       key.pass == Direction::kForward ? "forward" : "backward");
+  }
+  return fmt::format("{} {} {}", Name(key.kind), Name(key.precision),
                      key.pass == Direction::kForward ? "forward" : "backward");
 }
 
@@ -172,7 +181,10 @@ KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
   generic_memory_.form = KernelForm::kMemory;
   // A class without a model of its own runs like the platform's plain GEMM or element-wise kernels.
   for (const KernelModel& model : models_) {
-    if (model.key.kind == KernelKind::kGemm) generic_gemm_.gemm = model.gemm;
+    if (model.key.kind == KernelKind::kGemm) {
+      generic_gemm_.gemm = model.gemm;
+      generic_gemm_.key.precision = model.key.precision;
+    }
     if (model.key.kind == KernelKind::kElementwise) generic_memory_.memory = model.memory;
   }
 }
@@ -190,9 +202,8 @@ const KernelModel* KernelModels::Relative(const KernelKey& key) const {
 }
 
 Estimate KernelModels::Predict(const KernelWork& work, Precision precision) const {
-  // Memory-bound kernels do the same whatever they compute in: bytes carry the type.
   const bool gemm_like = IsGemmLike(work.kind);
-  const KernelKey key = KeyOf(work, gemm_like ? precision : Precision::kFloat32);
+  const KernelKey key = KeyOf(work, precision);
   if (const KernelModel* model = Find(key)) {
     return {SimTime::FromUs(model->KernelUs(device_, work)), EstimateSource::kCalibrated,
             !model->InRange(work)};
@@ -201,7 +212,11 @@ Estimate KernelModels::Predict(const KernelWork& work, Precision precision) cons
   if (const KernelModel* relative = Relative(key)) {
     model.gemm = relative->gemm;
     model.memory = relative->memory;
+    model.key = relative->key;
   }
+  // Operands reach faster units over the same paths: what a tile must reuse grows with the peak.
+  model.gemm.tile_intensity *=
+      device_.peak_tflops(key.precision) / device_.peak_tflops(model.key.precision);
   model.key = key;
   return {SimTime::FromUs(model.KernelUs(device_, work)), EstimateSource::kAnalytic, true};
 }

@@ -30,11 +30,11 @@ struct KernelKey {
   bool operator==(const KernelKey&) const = default;
 };
 KernelKey KeyOf(const KernelWork& work, Precision precision);
-// "softmax/block float32 forward".
+// "gemm float32 forward", "softmax/block forward".
 std::string Name(const KernelKey& key);
 
 // Number of features of each form; a feature vector always holds kMaxKernelFeatures values.
-inline constexpr int kMaxKernelFeatures = 16;
+inline constexpr int kMaxKernelFeatures = 18;
 using KernelFeatures = std::array<float, kMaxKernelFeatures>;
 
 // What the roofline says, with the features of a residual.

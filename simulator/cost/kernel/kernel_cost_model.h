@@ -1,0 +1,55 @@
+#pragma once
+// Calibrated durations of the kernels of a trace: from a device node to the call that launched it,
+// to the operator, to a time.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/kernel/kernel_model.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace {
+
+// For one trace store, which must outlive the model: durations are worked out at construction, in
+// time linear in the nodes, and Predict is an array read.
+//
+// An operator's predicted time is shared out over the kernels that the recording shows for it: one
+// kernel each where the numbers agree; otherwise helpers (layout transforms, adding of split
+// reductions) take what their bytes cost, and the main kernels the rest. Kernels of calls without
+// shapes, or of calls without a model, are left to the next model of the chain.
+class KernelCostModel : public CostModel {
+ public:
+  KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store);
+
+  std::string_view name() const override { return "kernel"; }
+  std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
+                                  NodeIndex node) const override;
+  // The class of the operator behind a device node, for reports by class; kOther when unknown.
+  KernelKind KindOf(const RankTrace& rank, NodeIndex node) const;
+
+ private:
+  struct Entry {
+    Estimate estimate;  // kMissing: no answer
+    KernelKind kind = KernelKind::kOther;
+  };
+  struct Op {
+    NodeIndex call;
+    std::vector<NodeIndex> kernels;  // in order of issue
+  };
+
+  std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank) const;
+  void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
+              const Op& op, std::vector<Entry>& entries) const;
+
+  std::shared_ptr<const KernelModels> models_;
+  const TraceStore* store_;
+  std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
+};
+
+}  // namespace foretrace

@@ -1,0 +1,63 @@
+#include "simulator/cost/kernel/kernel_names.h"
+
+#include <initializer_list>
+
+namespace foretrace {
+namespace {
+
+bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
+  for (std::string_view part : parts) {
+    if (name.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+struct RoleRule {
+  KernelRole role;
+  std::initializer_list<std::string_view> parts;
+};
+
+// The first match wins. NVIDIA's and PyTorch's naming; AMD's rocBLAS names begin with Cijk.
+KernelRole RoleOf(std::string_view name) {
+  static const RoleRule kRules[] = {
+      {KernelRole::kSplitReduce, {"splitKreduce", "splitk_reduce", "SplitKReduce"}},
+      {KernelRole::kEmbedding, {"split_embedding", "dense_embedding", "embedding_codegen"}},
+      {KernelRole::kSort, {"RadixSort", "DeviceScan", "DeviceReduceByKey", "linearize_index",
+                           "DeviceCompactInit", "MergeSort"}},
+      {KernelRole::kTransform,
+       {"winogradForwardData", "winogradForwardFilter", "winogradForwardOutput", "winogradWgradData",
+        "winogradWgradDelta", "winogradWgradOutput", "winograd_nonfused", "nchwToNhwc", "nhwcToNchw",
+        "nchwToFoldedNhwc", "scalePackedTensor", "computeOffsets", "im2col", "col2im"}},
+      {KernelRole::kMatmul,
+       {"gemm", "gemv", "scudnn", "wgrad", "dgrad", "implicit_convolve", "xmma", "cutlass", "conv",
+        "Cijk_", "winograd"}},
+      {KernelRole::kReduction, {"reduce_kernel", "GammaBetaBackward", "cuComputePartGradGammaBeta"}},
+      {KernelRole::kElementwise, {"vectorized_elementwise", "unrolled_elementwise"}},
+      {KernelRole::kStrided, {"elementwise_kernel"}},
+  };
+  for (const RoleRule& rule : kRules) {
+    if (HasAny(name, rule.parts)) return rule.role;
+  }
+  return KernelRole::kUnknown;
+}
+
+}  // namespace
+
+KernelTraits TraitsOfKernel(std::string_view name) {
+  KernelTraits traits;
+  traits.role = RoleOf(name);
+  if (traits.role != KernelRole::kMatmul) return traits;
+  // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.
+  if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
+    traits.precision = Precision::kTensorFloat32;
+    traits.precision_known = true;
+  } else if (HasAny(name, {"h884", "h1688", "s884", "f16", "16816", "hgemm", "hmma", "bf16"})) {
+    traits.precision = Precision::kHalf;
+    traits.precision_known = true;
+  } else if (HasAny(name, {"sgemm", "scudnn", "gemmSN", "<float"})) {
+    traits.precision_known = true;
+  }
+  return traits;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,34 @@
+#pragma once
+// What a device kernel's own name says to a timing model.
+
+#include <cstdint>
+#include <string_view>
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+
+namespace foretrace {
+
+// The part a kernel plays among those of its operator.
+enum class KernelRole : uint8_t {
+  kUnknown,
+  kMatmul,      // a GEMM, or a convolution's main kernel
+  kTransform,   // data layout and transforms around a main kernel (winograd, NCHW to NHWC)
+  kSplitReduce, // adds the parts of a split reduction
+  kReduction,
+  kElementwise, // contiguous
+  kStrided,     // element-wise over strided memory
+  kEmbedding,
+  kSort,        // sorting and scanning of indices
+};
+
+struct KernelTraits {
+  KernelRole role = KernelRole::kUnknown;
+  // Set where the name tells (GEMM kernels name their instruction).
+  Precision precision = Precision::kFloat32;
+  bool precision_known = false;
+};
+
+// Linear in the name's length; names come from traces and may be anything.
+KernelTraits TraitsOfKernel(std::string_view name);
+
+}  // namespace foretrace

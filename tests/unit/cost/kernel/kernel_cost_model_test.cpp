@@ -1,0 +1,135 @@
+#include "simulator/cost/kernel/kernel_cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/trace/builder.h"
+
+namespace foretrace {
+namespace {
+
+TEST(KernelNames, RolesAndPrecisions) {
+  EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").role, KernelRole::kMatmul);
+  EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").precision, Precision::kFloat32);
+  EXPECT_EQ(TraitsOfKernel("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>")
+                .precision,
+            Precision::kTensorFloat32);
+  EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").precision, Precision::kHalf);
+  EXPECT_EQ(TraitsOfKernel("void splitKreduce_kernel<32, 16, int, float>").role,
+            KernelRole::kSplitReduce);
+  EXPECT_EQ(TraitsOfKernel("void cudnn::winograd_nonfused::winogradForwardData4x4<float>").role,
+            KernelRole::kTransform);
+  EXPECT_EQ(TraitsOfKernel("cudnn_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t").role,
+            KernelRole::kMatmul);
+  EXPECT_EQ(TraitsOfKernel("void at::native::elementwise_kernel<128, 2, f>").role,
+            KernelRole::kStrided);
+  EXPECT_EQ(TraitsOfKernel("void at::native::vectorized_elementwise_kernel<4, f>").role,
+            KernelRole::kElementwise);
+  EXPECT_EQ(TraitsOfKernel("").role, KernelRole::kUnknown);
+}
+
+std::shared_ptr<const KernelModels> Models() {
+  KernelModel gemm;
+  gemm.key = {KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0};
+  gemm.form = KernelForm::kGemm;
+  gemm.upper = {1 << 30, 1 << 30, 1 << 30, 1 << 30};
+  return std::make_shared<const KernelModels>(*FindGpuPeaks("a100-pcie-40gb"),
+                                              std::vector<KernelModel>{gemm});
+}
+
+class TraceTest : public ::testing::Test {
+ protected:
+  // A call with tensors of these shapes that launches kernels of these names.
+  void Build(std::string_view call_name, std::vector<std::vector<int64_t>> shapes,
+             std::vector<std::string_view> kernels) {
+    RankTraceBuilder builder(RankInfo{});
+    const LaneIndex thread = builder.AddLane(Lane::Kind::kCpuThread, 1);
+    const LaneIndex stream = builder.AddLane(Lane::Kind::kStream, 7);
+    RankTraceBuilder::NodeSpec spec;
+    spec.name = call_name;
+    spec.lane = thread;
+    spec.start = SimTime::FromNs(0);
+    spec.duration = SimTime::FromNs(1000000);
+    const NodeIndex call = builder.AddNode(spec);
+    for (const auto& dims : shapes) {
+      Tensor tensor;
+      tensor.dtype = DType::kFloat32;
+      builder.AddTensor(call, tensor, dims);
+    }
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      RankTraceBuilder::NodeSpec launch;
+      launch.kind = NodeKind::kRuntimeCall;
+      launch.detail = static_cast<uint8_t>(RuntimeCall::kLaunchKernel);
+      launch.name = "cudaLaunchKernel";
+      launch.lane = thread;
+      launch.start = SimTime::FromNs(static_cast<int64_t>(1000 * (i + 1)));
+      launch.duration = SimTime::FromNs(100);
+      const NodeIndex runtime = builder.AddNode(launch);
+      RankTraceBuilder::NodeSpec device;
+      device.kind = NodeKind::kKernel;
+      device.name = kernels[i];
+      device.lane = stream;
+      device.start = SimTime::FromNs(static_cast<int64_t>(2000000 + 1000 * i));
+      device.duration = SimTime::FromNs(500);
+      builder.SetLauncher(builder.AddNode(device), runtime);
+    }
+    auto built = builder.Build({});
+    ASSERT_TRUE(built.ok()) << built.status();
+    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
+    ranks.emplace_back(std::move(built->trace), std::move(built->strings));
+    auto store = TraceStore::Assemble(std::move(ranks), std::move(built->diagnostics));
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = std::make_unique<TraceStore>(*std::move(store));
+    model_ = std::make_unique<KernelCostModel>(Models(), *store_);
+  }
+  std::vector<std::optional<Estimate>> Estimates() {
+    const RankTrace& rank = store_->ranks()[0];
+    std::vector<std::optional<Estimate>> list;
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (rank.kind(n) == NodeKind::kKernel) list.push_back(model_->Predict(*store_, rank, n));
+    }
+    return list;
+  }
+  std::unique_ptr<TraceStore> store_;
+  std::unique_ptr<KernelCostModel> model_;
+};
+
+TEST_F(TraceTest, OneKernelOfOneCall) {
+  Build("aten::addmm", {{96}, {1024, 512}, {512, 96}}, {"ampere_sgemm_32x128_tn"});
+  const auto e = Estimates();
+  const KernelWork work = Kernels({LinearOp{1024, 96, 512, true}})[0];
+  ASSERT_TRUE(e[0].has_value());
+  EXPECT_EQ(e[0]->time, Models()->Predict(work, Precision::kFloat32).time);
+  EXPECT_EQ(e[0]->source, EstimateSource::kCalibrated);
+  EXPECT_FALSE(e[0]->extrapolated);
+}
+
+TEST_F(TraceTest, HelpersAndMainKernelShareTheOperatorsTime) {
+  Build("aten::addmm", {{96}, {1024, 512}, {512, 96}},
+        {"ampere_sgemm_32x128_tn", "void splitKreduce_kernel<32>"});
+  const auto e = Estimates();
+  const KernelWork work = Kernels({LinearOp{1024, 96, 512, true}})[0];
+  ASSERT_TRUE(e[0].has_value() && e[1].has_value());
+  EXPECT_EQ(e[0]->time + e[1]->time, Models()->Predict(work, Precision::kFloat32).time);
+  EXPECT_GE(e[0]->time, e[1]->time);
+}
+
+TEST_F(TraceTest, TensorCoreKernelsAreAnotherPrecision) {
+  Build("aten::mm", {{4096, 4096}, {4096, 4096}}, {"cutlass_80_tensorop_s1688gemm_128x256"});
+  const auto e = Estimates();
+  // TF32 is not calibrated here: the fp32 model's efficiency on the TF32 peak, and flagged so.
+  EXPECT_EQ(e[0]->source, EstimateSource::kAnalytic);
+  EXPECT_TRUE(e[0]->extrapolated);
+  EXPECT_LT(e[0]->time.us(), 2.0 * 4096 * 4096 * 4096 / 19.5e6);
+}
+
+TEST_F(TraceTest, UnknownCallsAreLeftToTheNextModel) {
+  Build("fbgemm::bounds_check_indices", {{8, 8}}, {"void bounds_check_indices_kernel<long>"});
+  EXPECT_FALSE(Estimates()[0].has_value());
+}
+
+}  // namespace
+}  // namespace foretrace
