@@ -1,9 +1,9 @@
 #pragma once
-// A queue of events in total order: by time, then priority, then order of insertion.
+// A queue of events in a total order that the events define.
 
 #include <algorithm>
-#include <cstdint>
-#include <tuple>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "simulator/base/check.h"
@@ -11,41 +11,62 @@
 
 namespace foretrace {
 
-// Lower priorities come first at equal times. Payload is small and copied.
-template <typename Payload>
+// Event: small, copied; has a member `time`, and operator< that is a strict total order with time
+// first. A heap of four children a node: half as deep as a binary one, and the children of a node
+// lie side by side in memory.
+template <typename Event>
 class EventQueue {
  public:
-  struct Event {
-    SimTime time;
-    uint32_t priority = 0;
-    uint64_t sequence = 0;
-    Payload payload;
-  };
-
-  void Push(SimTime time, uint32_t priority, const Payload& payload) {
-    heap_.push_back({time, priority, next_sequence_++, payload});
-    std::push_heap(heap_.begin(), heap_.end(), Later);
+  void Push(const Event& event) {
+    size_t at = heap_.size();
+    heap_.push_back(event);
+    while (at > 0) {
+      const size_t parent = (at - 1) / kChildren;
+      if (!(event < heap_[parent])) break;
+      heap_[at] = heap_[parent];
+      at = parent;
+    }
+    heap_[at] = event;
   }
   bool empty() const { return heap_.empty(); }
   size_t size() const { return heap_.size(); }
   const Event& Top() const { return heap_.front(); }
   // Time never runs backwards: popping an event earlier than the last one is a broken invariant.
   Event Pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
-    Event event = heap_.back();
+    const Event first = heap_.front();
+    FORETRACE_CHECK(first.time >= now_);
+    now_ = first.time;
+    const Event last = heap_.back();
     heap_.pop_back();
-    FORETRACE_CHECK(event.time >= now_);
-    now_ = event.time;
-    return event;
+    if (!heap_.empty()) SinkFromTop(last);
+    return first;
   }
+  // The time of the last event popped.
   SimTime now() const { return now_; }
 
  private:
-  static bool Later(const Event& a, const Event& b) {
-    return std::tie(a.time, a.priority, a.sequence) > std::tie(b.time, b.priority, b.sequence);
+  static constexpr size_t kChildren = 4;
+
+  // Fills the hole at the top, where `event` goes if nothing is earlier.
+  void SinkFromTop(const Event& event) {
+    const size_t count = heap_.size();
+    size_t at = 0;
+    while (true) {
+      const size_t begin = at * kChildren + 1;
+      if (begin >= count) break;
+      const size_t end = std::min(begin + kChildren, count);
+      size_t least = begin;
+      for (size_t child = begin + 1; child < end; ++child) {
+        if (heap_[child] < heap_[least]) least = child;
+      }
+      if (!(heap_[least] < event)) break;
+      heap_[at] = heap_[least];
+      at = least;
+    }
+    heap_[at] = event;
   }
+
   std::vector<Event> heap_;
-  uint64_t next_sequence_ = 0;
   SimTime now_ = SimTime::Min();
 };
 

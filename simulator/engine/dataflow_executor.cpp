@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -14,73 +15,106 @@ namespace foretrace {
 namespace {
 
 constexpr SimTime kUnknown = SimTime::Min();
+constexpr uint32_t kKnown = 0xffffffff;
 
-// What happens to an item. At one time ends come before starts, so that a lane freed at t can take
-// what is ready at t, and items are taken by (ready time, program order).
-enum class Happening : uint8_t { kEnd, kReady };
+// What has to be decided in order of time, because it depends on who comes first. At one time a
+// lane is freed before anything takes it, and then what became ready earlier goes first, in program
+// order.
+struct Happening {
+  enum class Kind : uint32_t { kLaneFree, kMeeting, kReady };
+  SimTime time;
+  SimTime since;       // kReady: when it first became ready
+  uint32_t place = 0;  // kind and rank
+  uint32_t item = 0;   // kLaneFree: the lane; kMeeting: the meeting
 
-struct Happens {
-  uint32_t rank = 0;
-  uint32_t item = 0;
-  Happening what = Happening::kReady;
+  static constexpr uint32_t kRankBits = 30;
+  static Happening Make(Kind kind, SimTime time, uint32_t rank, uint32_t item) {
+    return {time, kind == Kind::kReady ? time : SimTime::Min(),
+            static_cast<uint32_t>(kind) << kRankBits | rank, item};
+  }
+  Kind kind() const { return static_cast<Kind>(place >> kRankBits); }
+  uint32_t rank() const { return place & ((uint32_t{1} << kRankBits) - 1); }
+  bool operator<(const Happening& other) const {
+    if (time != other.time) return time < other.time;
+    if (since != other.since) return since < other.since;
+    if (place != other.place) return place < other.place;
+    return item < other.item;
+  }
 };
 
 // Who waits for an item.
 struct Consumer {
-  uint32_t item = 0;
   SimTime lag;
+  uint32_t item = 0;
   bool on_start = false;
   bool before_end = false;
 };
 
+// How many constraints of an item are not known yet; kKnown once its start, or end, is.
+struct Progress {
+  uint32_t before_start = 0;
+  uint32_t before_end = 0;
+};
+
+// A lane whose items exclude each other and run when ready.
 struct LaneState {
-  bool busy = false;
-  // (ready time, item), a min-heap.
-  std::vector<std::pair<SimTime, uint32_t>> waiting;
+  bool running = false;  // and the end is not known yet
+  SimTime free_at = SimTime::Min();
+  std::vector<std::pair<SimTime, uint32_t>> waiting;  // (ready time, item), a min-heap
 };
 
 struct RankState {
+  // Until a start or end is known, the latest of its constraints so far.
   RankSchedule schedule;
-  std::vector<SimTime> ready;        // the latest constraint on the start so far
-  std::vector<SimTime> earliest_end; // of blocking items
-  std::vector<uint32_t> pending;     // constraints on the start not known yet
-  std::vector<uint32_t> end_pending; // constraints on the end not known yet
-  std::vector<uint32_t> consumers_begin;
+  std::vector<Progress> progress;
+  std::vector<uint32_t> consumers_begin;  // of an item; the next of a lane in order is left out
   std::vector<Consumer> consumers;
   std::vector<LaneState> lanes;
   // By lane: until when the work that runs there still has blocks to place.
   std::vector<SimTime> placing_until;
 };
 
+// What depends on nothing but constraints is settled at once, whatever its time. Only what competes
+// (for a lane, for room on the device, for the network) goes through the queue.
 class DataflowRun {
  public:
   DataflowRun(const Program& program, NetworkModel* network)
       : program_(program), rendezvous_(program, network) {
+    FORETRACE_CHECK(program.ranks.size() < (size_t{1} << Happening::kRankBits));
     for (const RankProgram& rank : program.ranks) ranks_.push_back(Prepare(rank));
+    missing_.assign(program.meetings.size(), 0);
+    for (size_t m = 0; m < program.meetings.size(); ++m) {
+      for (const auto& member : program.meetings[m].members) {
+        missing_[m] += !program.ranks[member.rank].items[member.item].eager;
+      }
+    }
   }
 
   absl::Status Run() {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
-      for (uint32_t i = 0; i < program_.ranks[r].items.size(); ++i) {
-        if (ranks_[r].pending[i] == 0) queue_.Push(ranks_[r].ready[i], 1, {r, i, Happening::kReady});
+      for (uint32_t i = 0; i < ranks_[r].progress.size(); ++i) {
+        if (ranks_[r].progress[i].before_start == 0) Ready(r, i);
       }
     }
+    FORETRACE_RETURN_IF_ERROR(Settle());
     while (true) {
       const SimTime limit = queue_.empty() ? SimTime::Max() : queue_.Top().time;
       FORETRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> done,
                                  rendezvous_.AdvanceNetwork(limit));
       for (const uint32_t meeting : done) Complete(meeting);
-      if (!done.empty()) continue;
-      if (queue_.empty()) return absl::OkStatus();
-      const auto event = queue_.Pop();
-      if (event.payload.what == Happening::kReady) {
-        FORETRACE_RETURN_IF_ERROR(OnReady(event.time, event.payload.rank, event.payload.item));
-      } else {
-        FORETRACE_RETURN_IF_ERROR(OnEnd(event.time, event.payload.rank, event.payload.item));
+      if (done.empty()) {
+        if (queue_.empty()) return absl::OkStatus();
+        Happen(queue_.Pop());
       }
+      FORETRACE_RETURN_IF_ERROR(Settle());
     }
   }
 
+  bool done() const {
+    size_t items = 0;
+    for (const RankState& rank : ranks_) items += rank.progress.size();
+    return ended_ == items;
+  }
   Schedule Take() {
     Schedule schedule;
     for (RankState& rank : ranks_) {
@@ -93,142 +127,177 @@ class DataflowRun {
     schedule.meeting_source = rendezvous_.TakeSources();
     return schedule;
   }
-  bool done() const {
-    for (const RankState& rank : ranks_) {
-      for (const SimTime end : rank.schedule.end) {
-        if (end == kUnknown) return false;
-      }
-    }
-    return true;
-  }
-  const Rendezvous& rendezvous() const { return rendezvous_; }
+  absl::Status Deadlock(const TraceStore& store);
 
  private:
+  struct Step {
+    uint32_t rank = 0;
+    uint32_t item = 0;
+    bool end = false;  // else its start
+  };
+
   static bool Exclusive(const LaneProgram& lane) { return lane.ready_order && !lane.unlimited; }
   static bool InOrder(const LaneProgram& lane) { return !lane.ready_order && !lane.unlimited; }
+  static RankState Prepare(const RankProgram& rank);
 
-  static RankState Prepare(const RankProgram& rank) {
-    RankState state;
-    const size_t items = rank.items.size();
-    state.schedule.start.assign(items, kUnknown);
-    state.schedule.end.assign(items, kUnknown);
-    state.ready.assign(items, rank.start);
-    state.earliest_end.assign(items, kUnknown);
-    state.pending.assign(items, 0);
-    state.end_pending.assign(items, 0);
-    state.lanes.resize(rank.lanes.size());
-    state.placing_until.assign(rank.lanes.size(), SimTime::Min());
-    std::vector<std::pair<uint32_t, Consumer>> edges;
-    for (uint32_t i = 0; i < items; ++i) {
-      const Item& item = rank.items[i];
-      const LaneProgram& lane = rank.lanes[item.lane];
-      if (InOrder(lane)) {
-        if (i > lane.begin) {
-          edges.push_back({i - 1, {i, item.lead, false, false}});
-        } else {
-          state.ready[i] = rank.start + item.lead;
-        }
-      }
-      if (item.issuer != kNoItem) edges.push_back({item.issuer, {i, item.issue_lag, true, false}});
-      for (uint32_t w = item.waits_begin; w < rank.waits_end(i); ++w) {
-        const ItemWait& wait = rank.waits[w];
-        const bool before_end = wait.before_end && item.kind == ItemKind::kBlocking;
-        edges.push_back({wait.item, {i, wait.lag, wait.on_start, before_end}});
-      }
+  // All constraints on the item's start are known.
+  void Ready(uint32_t r, uint32_t i) {
+    const RankProgram& rank = program_.ranks[r];
+    const Item& item = rank.items[i];
+    const bool competes = Exclusive(rank.lanes[item.lane]) ||
+                          (rank.contention && (item.needs_room || item.placement_share > 0));
+    if (!competes) {
+      steps_.push_back({r, i, false});
+      return;
     }
-    state.consumers_begin.assign(items + 1, 0);
-    for (const auto& [producer, consumer] : edges) {
-      ++state.consumers_begin[producer + 1];
-      ++(consumer.before_end ? state.end_pending : state.pending)[consumer.item];
-    }
-    std::partial_sum(state.consumers_begin.begin(), state.consumers_begin.end(),
-                     state.consumers_begin.begin());
-    state.consumers.resize(edges.size());
-    std::vector<uint32_t> fill(state.consumers_begin.begin(), state.consumers_begin.end() - 1);
-    for (const auto& [producer, consumer] : edges) {
-      state.consumers[fill[producer]++] = consumer;
-    }
-    return state;
+    const SimTime at = std::max(ranks_[r].schedule.start[i], queue_.now());
+    queue_.Push(Happening::Make(Happening::Kind::kReady, at, r, i));
   }
 
-  absl::Status OnReady(SimTime now, uint32_t r, uint32_t i) {
-    RankState& rank = ranks_[r];
-    const uint32_t lane = program_.ranks[r].items[i].lane;
-    if (const SimTime room = RoomAt(now, r, i); room > now) {
+  absl::Status Settle() {
+    while (!steps_.empty() || !gathered_.empty()) {
+      if (!steps_.empty()) {
+        const Step step = steps_.back();
+        steps_.pop_back();
+        step.end ? End(step.rank, step.item) : Begin(step.rank, step.item);
+        continue;
+      }
+      const uint32_t meeting = gathered_.back();
+      gathered_.pop_back();
+      bool complete = false;
+      for (const auto& member : program_.meetings[meeting].members) {
+        if (program_.ranks[member.rank].items[member.item].eager) continue;
+        FORETRACE_ASSIGN_OR_RETURN(
+            complete,
+            rendezvous_.Arrive(meeting, ranks_[member.rank].schedule.start[member.item]));
+      }
+      if (complete) Complete(meeting);
+    }
+    return absl::OkStatus();
+  }
+
+  void Happen(const Happening& event) {
+    switch (event.kind()) {
+      case Happening::Kind::kMeeting: gathered_.push_back(event.item); return;
+      case Happening::Kind::kReady: Compete(event); return;
+      case Happening::Kind::kLaneFree: break;
+    }
+    LaneState& lane = ranks_[event.rank()].lanes[event.item];
+    std::pop_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
+    const uint32_t next = lane.waiting.back().second;
+    lane.waiting.pop_back();
+    Take(event.time, event.rank(), next);
+  }
+
+  void Compete(const Happening& event) {
+    const uint32_t r = event.rank();
+    const RankProgram& rank = program_.ranks[r];
+    const Item& item = rank.items[event.item];
+    if (const SimTime room = RoomAt(event.time, r, item); room > event.time) {
       // Blocks are placed in the order in which kernels came to the device, so what comes to wait
       // here keeps its place before work that becomes ready later.
-      queue_.Push(room, 1, {r, i, Happening::kReady});
-      return absl::OkStatus();
+      Happening again = event;
+      again.time = room;
+      queue_.Push(again);
+      return;
     }
-    if (Exclusive(program_.ranks[r].lanes[lane])) {
-      LaneState& state = rank.lanes[lane];
-      if (state.busy) {
-        state.waiting.push_back({rank.ready[i], i});
-        std::push_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
-        return absl::OkStatus();
+    if (Exclusive(rank.lanes[item.lane])) {
+      LaneState& lane = ranks_[r].lanes[item.lane];
+      if (lane.running || lane.free_at > event.time || !lane.waiting.empty()) {
+        if (!lane.running && lane.waiting.empty()) FreeAt(lane.free_at, r, item.lane);
+        lane.waiting.push_back({ranks_[r].schedule.start[event.item], event.item});
+        std::push_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
+        return;
       }
-      state.busy = true;
     }
-    return Begin(now, r, i);
+    Take(event.time, r, event.item);
   }
 
-  // When the other streams' kernels have placed their blocks.
-  SimTime RoomAt(SimTime now, uint32_t r, uint32_t i) const {
-    const RankProgram& program = program_.ranks[r];
-    const Item& item = program.items[i];
-    if (!program.contention || !item.needs_room) return now;
-    SimTime room = now;
-    for (uint32_t l = 0; l < program.lanes.size(); ++l) {
-      if (l != item.lane) room = std::max(room, ranks_[r].placing_until[l]);
-    }
-    return room;
-  }
-
-  absl::Status Begin(SimTime now, uint32_t r, uint32_t i) {
+  // The item starts now.
+  void Take(SimTime now, uint32_t r, uint32_t i) {
     RankState& rank = ranks_[r];
     const Item& item = program_.ranks[r].items[i];
     rank.schedule.start[i] = now;
+    rank.lanes[item.lane].running = true;
     if (item.placement_share > 0) {
       rank.placing_until[item.lane] =
           now + item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
     }
-    Notify(r, i, now, true);
-    if (item.kind == ItemKind::kComm && !item.eager) {
-      FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(item.meeting, now));
-      if (complete) Complete(item.meeting);
-      return absl::OkStatus();
-    }
-    rank.earliest_end[i] = std::max(rank.earliest_end[i], now + item.duration);
-    if (rank.end_pending[i] == 0) ScheduleEnd(r, i, rank.earliest_end[i]);
-    return absl::OkStatus();
+    steps_.push_back({r, i, false});
   }
 
-  void ScheduleEnd(uint32_t r, uint32_t i, SimTime end) {
-    queue_.Push(std::max(end, queue_.now()), 0, {r, i, Happening::kEnd});
-    ranks_[r].earliest_end[i] = end;
+  // When the other streams' kernels have placed their blocks.
+  SimTime RoomAt(SimTime now, uint32_t r, const Item& item) const {
+    if (!program_.ranks[r].contention || !item.needs_room) return now;
+    SimTime room = now;
+    const std::vector<SimTime>& placing_until = ranks_[r].placing_until;
+    for (uint32_t l = 0; l < placing_until.size(); ++l) {
+      if (l != item.lane) room = std::max(room, placing_until[l]);
+    }
+    return room;
+  }
+
+  void FreeAt(SimTime time, uint32_t r, uint32_t lane) {
+    queue_.Push(Happening::Make(Happening::Kind::kLaneFree, std::max(time, queue_.now()), r, lane));
+  }
+
+  // The item's start is known.
+  void Begin(uint32_t r, uint32_t i) {
+    RankState& rank = ranks_[r];
+    const Item& item = program_.ranks[r].items[i];
+    const SimTime start = rank.schedule.start[i];
+    rank.progress[i].before_start = kKnown;
+    Notify(r, i, start, true);
+    if (item.kind == ItemKind::kComm && !item.eager) {
+      if (--missing_[item.meeting] == 0) Gather(item.meeting);
+      return;
+    }
+    rank.schedule.end[i] = std::max(rank.schedule.end[i], start + item.duration);
+    if (rank.progress[i].before_end == 0) End(r, i);
+  }
+
+  // All members of a meeting have arrived. Whose transfer comes first matters where transfers share
+  // a communicator or a network.
+  void Gather(uint32_t meeting) {
+    if (program_.meetings[meeting].fixed) {
+      gathered_.push_back(meeting);
+      return;
+    }
+    SimTime last = queue_.now();
+    for (const auto& member : program_.meetings[meeting].members) {
+      if (program_.ranks[member.rank].items[member.item].eager) continue;
+      last = std::max(last, ranks_[member.rank].schedule.start[member.item]);
+    }
+    queue_.Push(Happening::Make(Happening::Kind::kMeeting, last, 0, meeting));
   }
 
   void Complete(uint32_t meeting) {
     for (const auto& member : program_.meetings[meeting].members) {
       const Item& item = program_.ranks[member.rank].items[member.item];
-      if (!item.eager) ScheduleEnd(member.rank, member.item, rendezvous_.EndOf(meeting, item));
+      if (item.eager) continue;
+      ranks_[member.rank].schedule.end[member.item] = rendezvous_.EndOf(meeting, item);
+      steps_.push_back({member.rank, member.item, true});
     }
   }
 
-  absl::Status OnEnd(SimTime now, uint32_t r, uint32_t i) {
+  // The item's end is known.
+  void End(uint32_t r, uint32_t i) {
     RankState& rank = ranks_[r];
-    rank.schedule.end[i] = rank.earliest_end[i];
-    Notify(r, i, rank.schedule.end[i], false);
-    const uint32_t lane = program_.ranks[r].items[i].lane;
-    if (!Exclusive(program_.ranks[r].lanes[lane])) return absl::OkStatus();
-    LaneState& state = rank.lanes[lane];
-    state.busy = false;
-    if (state.waiting.empty()) return absl::OkStatus();
-    std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
-    const uint32_t next = state.waiting.back().second;
-    state.waiting.pop_back();
-    state.busy = true;
-    return Begin(now, r, next);
+    const RankProgram& program = program_.ranks[r];
+    const SimTime end = rank.schedule.end[i];
+    rank.progress[i].before_end = kKnown;
+    ++ended_;
+    Notify(r, i, end, false);
+    const uint32_t l = program.items[i].lane;
+    const LaneProgram& lane = program.lanes[l];
+    if (InOrder(lane)) {
+      if (i + 1 < lane.end) Satisfy(r, i + 1, end + program.items[i + 1].lead);
+    } else if (Exclusive(lane)) {
+      LaneState& state = rank.lanes[l];
+      state.running = false;
+      state.free_at = end;
+      if (!state.waiting.empty()) FreeAt(end, r, l);
+    }
   }
 
   // Tells the consumers of an item that its start (or end) is known.
@@ -237,27 +306,107 @@ class DataflowRun {
     for (uint32_t c = rank.consumers_begin[i]; c < rank.consumers_begin[i + 1]; ++c) {
       const Consumer& consumer = rank.consumers[c];
       if (consumer.on_start != start) continue;
-      const uint32_t target = consumer.item;
-      if (consumer.before_end) {
-        rank.earliest_end[target] = std::max(rank.earliest_end[target], at + consumer.lag);
-        if (--rank.end_pending[target] == 0 && rank.schedule.start[target] != kUnknown) {
-          ScheduleEnd(r, target, rank.earliest_end[target]);
-        }
+      if (!consumer.before_end) {
+        Satisfy(r, consumer.item, at + consumer.lag);
         continue;
       }
-      rank.ready[target] = std::max(rank.ready[target], at + consumer.lag);
-      if (--rank.pending[target] == 0) {
-        // A negative overhead (calls of two threads that overlap by a clock tick) lies in the past.
-        queue_.Push(std::max(rank.ready[target], queue_.now()), 1, {r, target, Happening::kReady});
+      SimTime& end = rank.schedule.end[consumer.item];
+      end = std::max(end, at + consumer.lag);
+      Progress& progress = rank.progress[consumer.item];
+      if (--progress.before_end == 0 && progress.before_start == kKnown) {
+        steps_.push_back({r, consumer.item, true});
       }
     }
+  }
+
+  // One more constraint on the item's start is known.
+  void Satisfy(uint32_t r, uint32_t i, SimTime at) {
+    RankState& rank = ranks_[r];
+    rank.schedule.start[i] = std::max(rank.schedule.start[i], at);
+    if (--rank.progress[i].before_start == 0) Ready(r, i);
   }
 
   const Program& program_;
   Rendezvous rendezvous_;
   std::vector<RankState> ranks_;
-  EventQueue<Happens> queue_;
+  EventQueue<Happening> queue_;
+  std::vector<Step> steps_;          // known, to be told to those who wait
+  std::vector<uint32_t> gathered_;   // meetings whose members are all there, at or before now
+  std::vector<uint32_t> missing_;    // by meeting: members whose arrival is not known
+  size_t ended_ = 0;
 };
+
+RankState DataflowRun::Prepare(const RankProgram& rank) {
+  RankState state;
+  const size_t items = rank.items.size();
+  state.schedule.start.assign(items, kUnknown);
+  state.schedule.end.assign(items, kUnknown);
+  state.progress.assign(items, {});
+  state.lanes.resize(rank.lanes.size());
+  state.placing_until.assign(rank.lanes.size(), SimTime::Min());
+  // Calls `edge` with every producer and consumer.
+  const auto for_each_edge = [&rank, items](const auto& edge) {
+    for (uint32_t i = 0; i < items; ++i) {
+      const Item& item = rank.items[i];
+      if (item.issuer != kNoItem) edge(item.issuer, Consumer{item.issue_lag, i, true, false});
+      for (uint32_t w = item.waits_begin; w < rank.waits_end(i); ++w) {
+        const ItemWait& wait = rank.waits[w];
+        if (wait.before_end && item.kind != ItemKind::kBlocking) continue;
+        edge(wait.item, Consumer{wait.lag, i, wait.on_start, wait.before_end});
+      }
+    }
+  };
+  state.consumers_begin.assign(items + 1, 0);
+  for_each_edge([&state](uint32_t producer, const Consumer& consumer) {
+    ++state.consumers_begin[producer];
+    Progress& progress = state.progress[consumer.item];
+    ++(consumer.before_end ? progress.before_end : progress.before_start);
+  });
+  // Each begin is first where the item's consumers end, and moves to where they begin as they are
+  // filled in, the last first.
+  std::partial_sum(state.consumers_begin.begin(), state.consumers_begin.end(),
+                   state.consumers_begin.begin());
+  state.consumers.resize(state.consumers_begin.back());
+  for_each_edge([&state](uint32_t producer, const Consumer& consumer) {
+    state.consumers[--state.consumers_begin[producer]] = consumer;
+  });
+  for (uint32_t i = 0; i < items; ++i) {
+    const Item& item = rank.items[i];
+    const LaneProgram& lane = rank.lanes[item.lane];
+    // Nothing starts before its rank, and the first of a lane in order no sooner than its lead
+    // after it; the others follow the item before them.
+    const bool first = i == lane.begin;
+    if (!InOrder(lane)) {
+      state.schedule.start[i] = rank.start;
+    } else if (first) {
+      state.schedule.start[i] = rank.start + item.lead;
+    } else {
+      ++state.progress[i].before_start;
+    }
+  }
+  return state;
+}
+
+absl::Status DataflowRun::Deadlock(const TraceStore& store) {
+  for (size_t m = 0; m < program_.meetings.size(); ++m) {
+    if (missing_[m] == 0) continue;
+    for (const auto& member : program_.meetings[m].members) {
+      const RankState& rank = ranks_[member.rank];
+      if (program_.ranks[member.rank].items[member.item].eager) continue;
+      if (rank.progress[member.item].before_start != kKnown) continue;
+      FORETRACE_RETURN_IF_ERROR(
+          rendezvous_.Arrive(static_cast<uint32_t>(m), rank.schedule.start[member.item]).status());
+    }
+  }
+  for (RankState& rank : ranks_) {
+    for (size_t i = 0; i < rank.progress.size(); ++i) {
+      if (rank.progress[i].before_start != kKnown) rank.schedule.start[i] = kUnknown;
+      if (rank.progress[i].before_end != kKnown) rank.schedule.end[i] = kUnknown;
+    }
+  }
+  const Rendezvous rendezvous = rendezvous_;
+  return DeadlockError(store, program_, Take(), rendezvous);
+}
 
 }  // namespace
 
@@ -265,11 +414,8 @@ absl::StatusOr<Schedule> RunDataflow(const TraceStore& store, const Program& pro
                                      NetworkModel* network) {
   DataflowRun run(program, network);
   FORETRACE_RETURN_IF_ERROR(run.Run());
-  const bool done = run.done();
-  Rendezvous rendezvous = run.rendezvous();
-  Schedule schedule = run.Take();
-  if (!done) return DeadlockError(store, program, schedule, rendezvous);
-  return schedule;
+  if (!run.done()) return run.Deadlock(store);
+  return run.Take();
 }
 
 }  // namespace foretrace

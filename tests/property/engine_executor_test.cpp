@@ -29,6 +29,9 @@ TraceStore PlainStore() {
 
 SimTime RandomTime() { return SimTime::FromPs(*rc::gen::inRange(0, 20)); }
 
+// Calls of two threads in one timeline overlap by a clock tick: then the second has a negative lead.
+SimTime RandomLead(bool cpu) { return SimTime::FromPs(*rc::gen::inRange(cpu ? -10 : 0, 20)); }
+
 // Items are drawn one after the other over all ranks, and wait only for what was drawn before, so
 // that a program can always be executed.
 class ProgramDraft {
@@ -69,7 +72,7 @@ class ProgramDraft {
     Drawn drawn;
     drawn.item.kind = kind;
     drawn.item.lane = lane;
-    drawn.item.lead = RandomTime();
+    drawn.item.lead = RandomLead(lane < 2);
     drawn.item.duration = RandomTime();
     const auto before = static_cast<uint32_t>(rank.items.size());
     if (before > 0) {
