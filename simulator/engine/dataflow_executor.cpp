@@ -17,20 +17,22 @@ namespace {
 constexpr SimTime kUnknown = SimTime::Min();
 constexpr uint32_t kKnown = 0xffffffff;
 
-// What has to be decided in order of time, because it depends on who comes first. At one time a
-// lane is freed before anything takes it, and then what became ready earlier goes first, in program
-// order.
+// What has to be decided in order of time, because it depends on who comes first. At one time what
+// became ready earlier goes first, in program order; lanes take their next item last, when all that
+// is ready for them is known.
 struct Happening {
-  enum class Kind : uint32_t { kLaneFree, kMeeting, kReady };
+  enum class Kind : uint32_t { kMeeting, kReady, kLaneTakes };
   SimTime time;
-  SimTime since;       // kReady: when it first became ready
+  SimTime since;       // kReady: when it first became ready; others: before or after all of these
   uint32_t place = 0;  // kind and rank
-  uint32_t item = 0;   // kLaneFree: the lane; kMeeting: the meeting
+  uint32_t item = 0;   // kLaneTakes: the lane; kMeeting: the meeting
 
   static constexpr uint32_t kRankBits = 30;
   static Happening Make(Kind kind, SimTime time, uint32_t rank, uint32_t item) {
-    return {time, kind == Kind::kReady ? time : SimTime::Min(),
-            static_cast<uint32_t>(kind) << kRankBits | rank, item};
+    const SimTime since = kind == Kind::kReady     ? time
+                          : kind == Kind::kMeeting ? SimTime::Min()
+                                                   : SimTime::Max();
+    return {time, since, static_cast<uint32_t>(kind) << kRankBits | rank, item};
   }
   Kind kind() const { return static_cast<Kind>(place >> kRankBits); }
   uint32_t rank() const { return place & ((uint32_t{1} << kRankBits) - 1); }
@@ -56,11 +58,13 @@ struct Progress {
   uint32_t before_end = 0;
 };
 
-// A lane whose items exclude each other and run when ready.
+// A lane whose items exclude each other and run when ready; of those that wait, the first in program
+// order. A rank issues its work in that order, so that an early microbatch is not held up by later
+// ones that happened to be ready before it.
 struct LaneState {
   bool running = false;  // and the end is not known yet
   SimTime free_at = SimTime::Min();
-  std::vector<std::pair<SimTime, uint32_t>> waiting;  // (ready time, item), a min-heap
+  std::vector<uint32_t> waiting;  // a min-heap of items, which are numbered in program order
 };
 
 struct RankState {
@@ -180,11 +184,11 @@ class DataflowRun {
     switch (event.kind()) {
       case Happening::Kind::kMeeting: gathered_.push_back(event.item); return;
       case Happening::Kind::kReady: Compete(event); return;
-      case Happening::Kind::kLaneFree: break;
+      case Happening::Kind::kLaneTakes: break;
     }
     LaneState& lane = ranks_[event.rank()].lanes[event.item];
     std::pop_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
-    const uint32_t next = lane.waiting.back().second;
+    const uint32_t next = lane.waiting.back();
     lane.waiting.pop_back();
     Take(event.time, event.rank(), next);
   }
@@ -203,12 +207,10 @@ class DataflowRun {
     }
     if (Exclusive(rank.lanes[item.lane])) {
       LaneState& lane = ranks_[r].lanes[item.lane];
-      if (lane.running || lane.free_at > event.time || !lane.waiting.empty()) {
-        if (!lane.running && lane.waiting.empty()) FreeAt(lane.free_at, r, item.lane);
-        lane.waiting.push_back({ranks_[r].schedule.start[event.item], event.item});
-        std::push_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
-        return;
-      }
+      if (!lane.running && lane.waiting.empty()) TakeAt(lane.free_at, r, item.lane);
+      lane.waiting.push_back(event.item);
+      std::push_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
+      return;
     }
     Take(event.time, r, event.item);
   }
@@ -237,8 +239,8 @@ class DataflowRun {
     return room;
   }
 
-  void FreeAt(SimTime time, uint32_t r, uint32_t lane) {
-    queue_.Push(Happening::Make(Happening::Kind::kLaneFree, std::max(time, queue_.now()), r, lane));
+  void TakeAt(SimTime time, uint32_t r, uint32_t lane) {
+    queue_.Push(Happening::Make(Happening::Kind::kLaneTakes, std::max(time, queue_.now()), r, lane));
   }
 
   // The item's start is known.
@@ -296,7 +298,7 @@ class DataflowRun {
       LaneState& state = rank.lanes[l];
       state.running = false;
       state.free_at = end;
-      if (!state.waiting.empty()) FreeAt(end, r, l);
+      if (!state.waiting.empty()) TakeAt(end, r, l);
     }
   }
 

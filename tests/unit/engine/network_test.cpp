@@ -212,6 +212,35 @@ TEST(Symbolic, ALaneRunsWhatIsReadyFirst) {
   EXPECT_RAN(outcome, 0, "c1", 4, 5);
 }
 
+TEST(Symbolic, OfWhatWaitsALaneRunsTheFirstInProgramOrder) {
+  SymbolicRank rank(0);
+  // As with two microbatches: c is the earlier one's next step, ready at 1 (after p), b belongs to the
+  // later one and was ready at 0. The lane is busy with a until 3, then takes c.
+  const NodeIndex p = rank.Add("p1", true);
+  const NodeIndex c = rank.Add("c2");
+  rank.Add("a3");
+  rank.Add("b2");
+  rank.script.builder().AddDependency(c, p, DependencyKind::kData);
+  const Outcome outcome = SimulateSymbolic(rank);
+  EXPECT_RAN(outcome, 0, "a3", 0, 3);
+  EXPECT_RAN(outcome, 0, "c2", 3, 5);
+  EXPECT_RAN(outcome, 0, "b2", 5, 7);
+}
+
+TEST(Symbolic, WhatGetsReadyAtOneTimeRunsInProgramOrder) {
+  SymbolicRank rank(0);
+  // c (after p) and d (after x) get ready at 1, when x frees the lane; x ends before p in the file.
+  const NodeIndex c = rank.Add("c2");
+  const NodeIndex x = rank.Add("x1");
+  const NodeIndex d = rank.Add("d2");
+  const NodeIndex p = rank.Add("p1", true);
+  rank.script.builder().AddDependency(c, p, DependencyKind::kData);
+  rank.script.builder().AddDependency(d, x, DependencyKind::kData);
+  const Outcome outcome = SimulateSymbolic(rank);
+  EXPECT_RAN(outcome, 0, "c2", 1, 3);
+  EXPECT_RAN(outcome, 0, "d2", 3, 5);
+}
+
 TEST(Symbolic, ALaneRunsOneAtATime) {
   SymbolicRank rank(0);
   rank.Add("a3");
