@@ -34,8 +34,9 @@ class WhatIf : public DurationEdit {
  public:
   explicit WhatIf(std::vector<Edit> edits) : edits_(std::move(edits)) {}
 
-  SimTime Apply(const TraceStore& store, const RankTrace& rank, NodeIndex node,
-                std::string_view communicator, SimTime time) const override {
+  DurationChange Change(const TraceStore& store, const RankTrace& rank, NodeIndex node,
+                        std::string_view communicator) const override {
+    DurationChange change;
     for (const Edit& e : edits_) {
       if (e.action == Edit::Action::kDelay || !e.SelectsRank(rank.info().rank)) continue;
       if (e.kind.has_value() && *e.kind != rank.kind(node)) continue;
@@ -46,13 +47,15 @@ class WhatIf : public DurationEdit {
       const std::string_view name = store.name(rank, node);
       if (e.name.has_value() && !std::regex_search(name.begin(), name.end(), *e.name)) continue;
       switch (e.action) {
-        case Edit::Action::kScale: time = time.ScaledBy(e.factor); break;
-        case Edit::Action::kReplace: time = e.time; break;
-        case Edit::Action::kAdd: time += e.time; break;
+        case Edit::Action::kScale:
+          change = {change.factor * e.factor, change.added.ScaledBy(e.factor)};
+          break;
+        case Edit::Action::kReplace: change = {0, e.time}; break;
+        case Edit::Action::kAdd: change.added += e.time; break;
         case Edit::Action::kDelay: break;
       }
     }
-    return time;
+    return change;
   }
 
   SimTime StartDelay(int32_t rank) const override {

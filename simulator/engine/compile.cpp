@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "simulator/base/error.h"
@@ -57,6 +58,11 @@ void SetIntrinsicDurations(const TraceStore& store, const std::vector<SimTime>& 
   }
 }
 
+// One transfer serves all members: the slowest change counts, by factor and then by what is added.
+bool Slower(const DurationChange& a, const DurationChange& b) {
+  return std::pair(a.factor, a.added) > std::pair(b.factor, b.added);
+}
+
 absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
                          const std::vector<SimTime>& clock_offset,
                          const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job) {
@@ -84,6 +90,7 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
       }
     }
     if (incomplete && program.fixed) ++job.recorded_collectives;
+    std::optional<DurationChange> change;
     for (const auto& m : meeting.members) {
       const RankTrace& rank = store.ranks()[m.rank];
       const uint32_t index = item_of[m.rank][m.node.value];
@@ -97,13 +104,15 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
         const bool own = m.eager || incomplete;
         item.duration = own ? rank.duration(m.node) : std::max(after_arrival, SimTime());
         item.source = EstimateSource::kRecorded;
-        if (options.edit != nullptr) {
-          item.duration =
-              options.edit->Apply(store, rank, m.node, communicator.name, item.duration);
-        }
+      }
+      if (options.edit != nullptr) {
+        const DurationChange own = options.edit->Change(store, rank, m.node, communicator.name);
+        if (program.fixed) item.duration = own.Of(item.duration);
+        if (!change.has_value() || Slower(own, *change)) change = own;
       }
       program.members.push_back({m.rank, index});
     }
+    program.change = change.value_or(DurationChange{});
     job.program.meetings.push_back(std::move(program));
   }
   return absl::OkStatus();

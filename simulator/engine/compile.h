@@ -26,10 +26,10 @@ enum class Semantics : uint8_t {
 class DurationEdit {
  public:
   virtual ~DurationEdit() = default;
-  // The edited duration; `time` itself when the edit does not apply. `communicator` is empty for
-  // nodes that do not communicate.
-  virtual SimTime Apply(const TraceStore& store, const RankTrace& rank, NodeIndex node,
-                        std::string_view communicator, SimTime time) const = 0;
+  // What becomes of a node's duration; the identity when the edit does not apply. `communicator` is
+  // empty for nodes that do not communicate.
+  virtual DurationChange Change(const TraceStore& store, const RankTrace& rank, NodeIndex node,
+                                std::string_view communicator) const = 0;
   // Extra start skew of a rank.
   virtual SimTime StartDelay(int32_t rank) const = 0;
 };

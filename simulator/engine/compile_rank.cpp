@@ -156,7 +156,7 @@ SimTime RankCompiler::DeviceDuration(NodeIndex node, Item& item) {
     out_.missing.push_back(node);
   }
   if (options_.edit != nullptr) {
-    duration = options_.edit->Apply(store_, rank_, node, "", duration);
+    duration = options_.edit->Change(store_, rank_, node, "").Of(duration);
   }
   return duration;
 }

@@ -90,6 +90,18 @@ struct RankProgram {
   }
 };
 
+// A change of a duration: `factor` times as long, and longer by `added`.
+struct DurationChange {
+  double factor = 1;
+  SimTime added;
+
+  bool operator==(const DurationChange&) const = default;
+  bool replaces() const { return factor == 0; }
+  SimTime Of(SimTime time) const {
+    return *this == DurationChange{} ? time : time.ScaledBy(factor) + added;
+  }
+};
+
 struct MeetingProgram {
   struct Member {
     uint32_t rank = 0;
@@ -102,6 +114,9 @@ struct MeetingProgram {
   // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
   uint32_t communicator = kNoItem;
   TransferSpec transfer;
+  // Of what the network model says (durations of fixed meetings are changed already): the slowest of
+  // the changes that members ask for.
+  DurationChange change;
 };
 
 struct Program {

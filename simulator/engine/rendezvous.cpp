@@ -1,11 +1,26 @@
 #include "simulator/engine/rendezvous.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/check.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
+namespace {
+
+// Transfers that share a network cannot end earlier than it says, so that a change by a factor is
+// one of the bytes.
+TransferSpec WithBytesScaled(TransferSpec transfer, double factor) {
+  const auto scaled = [&](int64_t bytes) {
+    return std::llround(static_cast<double>(bytes) * factor);
+  };
+  transfer.bytes = Bytes(scaled(transfer.bytes.count()));
+  for (int64_t& bytes : transfer.split_bytes) bytes = scaled(bytes);
+  return transfer;
+}
+
+}  // namespace
 
 Rendezvous::Rendezvous(const Program& program, NetworkModel* network)
     : program_(program), network_(network) {
@@ -41,16 +56,25 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
   if (m.communicator != kNoItem) {
     active_[meeting] = std::max(active_[meeting], communicator_free_[m.communicator]);
   }
+  if (m.change.replaces()) {
+    source_[meeting] = EstimateSource::kAnalytic;
+    finished_[meeting] = active_[meeting] + m.change.added;
+    if (m.communicator != kNoItem) communicator_free_[m.communicator] = finished_[meeting];
+    return true;
+  }
   if (!network_->contends()) {
     FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(m.transfer));
     source_[meeting] = estimate.source;
-    finished_[meeting] = active_[meeting] + estimate.time;
+    finished_[meeting] = active_[meeting] + m.change.Of(estimate.time);
     if (m.communicator != kNoItem) communicator_free_[m.communicator] = finished_[meeting];
     return true;
   }
   source_[meeting] = EstimateSource::kAnalytic;
   FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle,
-                             network_->Start(m.transfer, active_[meeting]));
+                             network_->Start(m.change.factor == 1
+                                                 ? m.transfer
+                                                 : WithBytesScaled(m.transfer, m.change.factor),
+                                             active_[meeting]));
   if (meeting_of_transfer_.size() <= handle) meeting_of_transfer_.resize(handle + 1, kNoItem);
   meeting_of_transfer_[handle] = meeting;
   return false;
@@ -63,9 +87,9 @@ absl::StatusOr<std::vector<uint32_t>> Rendezvous::AdvanceNetwork(SimTime limit) 
   if (!completion.has_value()) return done;
   FORETRACE_CHECK(completion->transfer < meeting_of_transfer_.size());
   const uint32_t meeting = meeting_of_transfer_[completion->transfer];
-  finished_[meeting] = completion->time;
+  finished_[meeting] = completion->time + program_.meetings[meeting].change.added;
   const uint32_t communicator = program_.meetings[meeting].communicator;
-  if (communicator != kNoItem) communicator_free_[communicator] = completion->time;
+  if (communicator != kNoItem) communicator_free_[communicator] = finished_[meeting];
   done.push_back(meeting);
   return done;
 }

@@ -50,9 +50,9 @@ TEST(Rendezvous, WithoutRankSyncEachMemberTakesTheIntrinsicTimeAlone) {
 
 class Delay : public DurationEdit {
  public:
-  SimTime Apply(const TraceStore&, const RankTrace&, NodeIndex, std::string_view communicator,
-                SimTime time) const override {
-    return communicator == "world" ? time + time : time;
+  DurationChange Change(const TraceStore&, const RankTrace&, NodeIndex,
+                        std::string_view communicator) const override {
+    return {communicator == "world" ? 2.0 : 1.0, SimTime()};
   }
   SimTime StartDelay(int32_t rank) const override { return rank == 0 ? Us(50) : SimTime(); }
 };

@@ -130,6 +130,50 @@ TEST(Network, BothExecutorsAgreeUnderContention) {
   }
 }
 
+// Changes what communicator "a" does.
+class ChangeOfA : public DurationEdit {
+ public:
+  explicit ChangeOfA(DurationChange change) : change_(change) {}
+  DurationChange Change(const TraceStore&, const RankTrace& rank, NodeIndex,
+                        std::string_view communicator) const override {
+    return communicator == "a" && rank.info().rank == 1 ? change_ : DurationChange{};
+  }
+  SimTime StartDelay(int32_t) const override { return SimTime(); }
+
+ private:
+  DurationChange change_;
+};
+
+Outcome SimulateChanged(bool contends, DurationChange change) {
+  JobScript job = TwoCollectives();
+  SharedWire wire(contends);
+  const ChangeOfA edit(change);
+  CompileOptions options = Modelled();
+  options.edit = &edit;
+  return Simulate(job, options, &wire);
+}
+
+TEST(WhatIf, ScalesAndLengthensTheModelsTime) {
+  // One member asks for it, so all wait for it: 100 us x 2 + 7.
+  const Outcome outcome = SimulateChanged(false, {2, Us(7)});
+  EXPECT_RAN(outcome, 0, "x", 5, 212);
+  EXPECT_RAN(outcome, 0, "y", 55, 155);
+}
+
+TEST(WhatIf, TheSlowestMemberCounts) {
+  // Rank 1 would take half the time, rank 0 takes what it took.
+  const Outcome outcome = SimulateChanged(false, {0.5, SimTime()});
+  EXPECT_RAN(outcome, 0, "x", 5, 105);
+}
+
+TEST(WhatIf, ScalesBytesWhereTransfersContend) {
+  // x has 200,000 bytes. Alone to 55, half speed beside y (to 255: 100 of 150 us of x's left drained
+  // while y's 100 are), then x's last 50 us, and 7 us more.
+  const Outcome outcome = SimulateChanged(true, {2, Us(7)});
+  EXPECT_RAN(outcome, 0, "y", 55, 255);
+  EXPECT_RAN(outcome, 1, "x", 5, 312);
+}
+
 TEST(Network, NeedsASize) {
   JobScript job(2);
   for (int r = 0; r < 2; ++r) {
