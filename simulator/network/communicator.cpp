@@ -87,11 +87,17 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   const double drain = loads.DrainTime();
   c.ring_bandwidth = drain > 0 ? 1 / drain : 0;
   c.tree_bandwidth = c.ring_bandwidth;
+  const NodeSpec& node = topology.spec().node;
+  auto paths = static_cast<int32_t>(c.ring_orders.size());
+  if (c.nodes == 1 && node.interconnect == InterconnectKind::kSwitch) paths = node.links_per_device;
   if (const int32_t chains = MeshChains(topology, c.devices); chains > 0) {
     const PlatformSpec& spec = topology.spec();
     c.tree_bandwidth =
         chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();
+    paths = chains;
   }
+  // NCCL finds one channel a link (or NIC), then doubles them (src/graph/connect.cc).
+  c.channels = 2 * paths;
 }
 
 }  // namespace

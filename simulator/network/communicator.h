@@ -24,6 +24,7 @@ struct Communicator {
   std::vector<int32_t> dimensions;              // for hierarchical algorithms, first fastest
   double ring_bandwidth = 0;                    // bytes per second of bus bandwidth of the rings
   double tree_bandwidth = 0;                    // the same for trees and chains
+  int32_t channels = 1;                         // NCCL's: parallel pipelines that share the data
   double ring_latency_intra = 0;                // seconds, mean over hops of that kind
   double ring_latency_inter = 0;
   double ring_inter_share = 0;                  // share of ring hops that leave a node

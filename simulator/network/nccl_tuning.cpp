@@ -1,6 +1,7 @@
 #include "simulator/network/nccl_tuning.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/enum_names.h"
 
@@ -16,6 +17,10 @@ constexpr Row kRingNvlinkUs = {0.6, 1.9, 3.4};
 constexpr Row kTreeNetUs = {5.0, 8.5, 14.0};
 constexpr Row kRingNetUs = {2.7, 4.0, 14.0};
 constexpr double kNvlsBaseUs = 23.0;
+constexpr double kNvlsChannels = 16;  // NVLS_NCHANNELS_SM90
+// Payload of one step of a channel's buffer: NCCL's default buffer sizes over its eight steps, less
+// the flags of LL (half) and LL128 (a sixteenth).
+constexpr Row kTreeChunkBytes = {32768, 576000, 524288};
 // Bus bandwidth limit of LL in GB/s: one node by GPU generation; two nodes, more nodes.
 constexpr Row kLLOneNodeGBps = {39.0, 87.7, 87.7};
 constexpr double kLLTwoNodesGBps = 39.0;
@@ -60,7 +65,8 @@ ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes) {
   cost.launch = kTreeBaseUs[p] * 1e-6;
   cost.intra_latency = kTreeNvlinkUs[p] / kRingNvlinkUs[2];
   cost.inter_latency = kTreeNetUs[p] / kRingNetUs[2];
-  cost.bandwidth = 0.92;
+  // The tuner's 0.92 is for trees that branch; inside one node they are chains.
+  cost.bandwidth = nodes == 1 ? 1 : 0.92;
   if (protocol == Protocol::kLL) {
     cost.bandwidth = 1.0 / 3.8;
     cost.max_bandwidth = LLLimit(generation, nodes);
@@ -70,11 +76,32 @@ ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes) {
   return cost;
 }
 
-ProtocolCost NvlsCost() {
+double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t nodes,
+                      int32_t ranks_per_node) {
+  const double share = bytes / channels;
+  double chunk = kTreeChunkBytes[Column(protocol)];
+  if (protocol == Protocol::kLL128) {
+    const double steps = 1 + std::floor(std::log2(nodes)) + 0.1 * ranks_per_node;
+    while (share < chunk * steps * 64 / ranks_per_node && chunk > 131072) chunk /= 2;
+    while (share < chunk * steps * 16 / ranks_per_node && chunk > 32768) chunk /= 2;
+  }
+  return std::min(chunk, share);
+}
+
+ProtocolCost NvlsCost(int32_t ranks) {
   ProtocolCost cost;
   cost.launch = kNvlsBaseUs * 1e-6;
-  cost.bandwidth = 5.0 / 6.0;
+  cost.bandwidth = 5.0 / 6.0 * ranks / (ranks + 1.0);
   return cost;
+}
+
+double NvlsPieceBytes(double bytes, int32_t ranks) {
+  const double parts = kNvlsChannels * ranks;
+  double chunk = 131072;
+  if (bytes < 64 * parts * chunk) chunk = 65536;
+  if (bytes < 8 * parts * chunk) chunk = 32768;
+  if (bytes < 2 * parts * chunk) chunk = 16384;
+  return std::min(parts * chunk, bytes);
 }
 
 ProtocolCost PointToPointCost() {

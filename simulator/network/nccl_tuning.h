@@ -28,8 +28,17 @@ struct ProtocolCost {
 // Simple protocol in a ring; the others follow in NCCL's proportions.
 ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes, int32_t ranks_per_node);
 ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes);
-// All-reduce in the switch (NVLink SHARP): every port carries the data once each way. Simple only.
-ProtocolCost NvlsCost();
+// The pieces in which a tree passes data on; a tree of many hops is filled and drained by one piece
+// a hop (src/enqueue.cc, calcCollChunking). `channels` share the data.
+double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t nodes,
+                      int32_t ranks_per_node);
+// All-reduce in the switch (NVLink SHARP), Simple only. A port carries the data once each way (read
+// for reduction on the way in, multicast on the way out) and once more its own n-th part: the reduced
+// part that it receives and the one that it sends to the multicast. So (n+1)/n of the data, at
+// nvlsEfficiency's 5/6 of the port. The start-up cost includes the hops.
+ProtocolCost NvlsCost(int32_t ranks);
+// What the channels reduce at a time before they multicast it (calcCollChunking).
+double NvlsPieceBytes(double bytes, int32_t ranks);
 // Grouped sends and receives (all-to-all, gather, scatter, send/recv): Simple only.
 ProtocolCost PointToPointCost();
 

@@ -12,8 +12,6 @@ namespace {
 
 // NCCL runs this many of a rank's sends and receives at a time; further peers wait for a round.
 constexpr int32_t kPeersPerRound = 8;
-// NCCL's Simple protocol cuts tree traffic into pieces of this size.
-constexpr double kTreeChunkBytes = 512 * 1024;
 constexpr int32_t kMaxTreeChunks = 32;
 
 bool RingOp(CollectiveOp op) {
@@ -92,16 +90,22 @@ void TransferPlanner::ConsiderTree(const Job& job, Choice& best) const {
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     // A chain inside a node, a binary tree over nodes, there and back; every port carries the data
     // twice (NCCL's tuner: algorithm bandwidth is half of the trees' bus bandwidth).
-    const double latency =
-        2 * ((c.ranks_per_node - 1) * c.ring_latency_intra * candidate.cost.intra_latency +
-             CeilLog2(c.nodes) * c.ring_latency_inter * candidate.cost.inter_latency);
+    const int32_t chain_hops = 2 * (c.ranks_per_node - 1);
+    const int32_t tree_hops = 2 * CeilLog2(c.nodes);
+    const double latency = chain_hops * c.ring_latency_intra * candidate.cost.intra_latency +
+                           tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
     const double bandwidth =
-        std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth) / 2;
-    Consider(job, candidate, candidate.cost.launch + latency + bytes / bandwidth, best);
+        std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    const double piece =
+        c.channels * TreeChunkBytes(protocol, bytes, c.channels, c.nodes, c.ranks_per_node);
+    // Between nodes proxies pass whole pieces on, so the first one fills every hop in turn before
+    // the others stream behind it. Chains of one node show no such fill.
+    const double fill = c.nodes > 1 ? (chain_hops + tree_hops - 1) * piece / bandwidth : 0;
+    Consider(job, candidate, candidate.cost.launch + latency + fill + 2 * bytes / bandwidth, best);
   }
 }
 
-// Hopper's NVSwitch reduces in the switch; two ranks have nothing to gain from it.
+// Hopper's NVSwitch reduces in the switch. Two ranks would exchange more than their data.
 void TransferPlanner::ConsiderInSwitch(const Job& job, Choice& best) const {
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
@@ -110,12 +114,13 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, Choice& best) const {
     return;
   }
   Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};
-  candidate.cost = NvlsCost();
+  candidate.cost = NvlsCost(c.size());
   candidate.cost.launch += spec.library.launch.seconds();
   const auto bytes = static_cast<double>(job.spec.bytes.count());
+  // The first piece is reduced before any is multicast; from then on both directions are busy.
   Consider(job, candidate,
-           candidate.cost.launch + 2 * c.ring_latency_intra +
-               bytes / (c.ring_bandwidth * candidate.cost.bandwidth),
+           candidate.cost.launch + (bytes + NvlsPieceBytes(bytes, c.size())) /
+                                       (c.ring_bandwidth * candidate.cost.bandwidth),
            best);
 }
 
@@ -136,8 +141,10 @@ CollectiveRequest TransferPlanner::Request(const Job& job, Algorithm algorithm,
   if (options_.chunks == 0 && (algorithm == Algorithm::kDoubleBinaryTree ||
                                job.spec.op == CollectiveOp::kBroadcast ||
                                job.spec.op == CollectiveOp::kReduce)) {
+    const double piece = c.channels * TreeChunkBytes(Protocol::kSimple, bytes, c.channels, c.nodes,
+                                                     c.ranks_per_node);
     request.chunks =
-        std::clamp(static_cast<int32_t>(bytes / kTreeChunkBytes), 1, kMaxTreeChunks);
+        piece > 0 ? static_cast<int32_t>(std::clamp(bytes / piece, 1.0, double{kMaxTreeChunks})) : 1;
   }
   return request;
 }
