@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import sys
 
+import link_study
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DLRM = "--trace $D/param-et_replay/dlrm_kineto.tar.gz --trace $D/param-et_replay/dlrm_pytorch_et.tar.gz"
 CONTROL = "--trace $D/hta-traces/trace_diff/control --allow-missing-ranks"
@@ -111,6 +113,16 @@ Mean absolute step error in percent, one ingredient left out at a time.
 Commands: those of the in-sample rows above with `--ablation`.
 
 {table(("Variant", *(name for name, _ in ABLATED)), list(ablation_rows(runner)))}
+
+## Collectives
+
+The closed form against measured tables of 1 MiB and more, by `scripts/link_study.py` (`--all`: the
+fitted tables too). With `--fit`, one latency and one efficiency per link type were fitted to every
+other table, and these are the others; `--fit-launch` fits the harness's start-up too. Without, the
+platform file is used as it is. Goal: at most 12 (GMAE) and 20 (MAPE) in every table of a collective.
+topologies/README.md says where and why it fails.
+
+{table(link_study.HEADER, list(link_study.study_rows(runner.foretrace, data.resolve())))}
 """)
 
 

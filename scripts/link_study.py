@@ -2,10 +2,13 @@
 """Compares closed-form collective times with public measurements, table by table.
 
 Imports nccl-tests-cluster, vidur, vTrain and Galvatron from a folder of raw public data
-(FORETRACE_REALDATA), fits one latency and one efficiency per link type to every other table, and
-prints the errors of the others. Usage: scripts/link_study.py --foretrace build/release/foretrace
+(FORETRACE_REALDATA), fits one latency and one efficiency per link type to every other table where
+the study says so, and prints a Markdown table of errors.
+
+  scripts/link_study.py [--foretrace build/release/foretrace] [--all]
 """
 import argparse
+import json
 import os
 import pathlib
 import subprocess
@@ -13,37 +16,68 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# importer, source folder, table, platform, flags
+# name, importer, source folder, table, platform, operation, flags. Without --fit the platform's values
+# are used as they are: then every table is held out if the values come from another machine.
 STUDIES = [
-    ("nccl_tests", "nccl-tests-cluster-h100", "nccl-tests-h100-sxm5-nvswitch-collectives.csv",
-     "h100-cluster-10", ["--fit"]),
-    ("vidur", "vidur", "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", ["--fit"]),
-    ("vtrain", "vtrain", "vtrain-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", ["--fit"]),
-    ("vtrain", "vtrain", "vtrain-v100-sxm2-nvlink-collectives.csv", "dgx1-v100", ["--fit"]),
-    ("galvatron", "galvatron", "galvatron-a100-sxm4-nvswitch-collectives.csv", "dgx-a100",
-     ["--fit-launch"]),
+    ("nccl-tests, 10 nodes of 8 H100", "nccl_tests", "nccl-tests-cluster-h100",
+     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "", ["--fit"]),
+    ("vidur, DGX H100, links as fitted to nccl-tests", "vidur", "vidur",
+     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "", []),
+    ("vidur, DGX H100", "vidur", "vidur", "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100",
+     "", ["--fit"]),
+    ("vidur, DGX H100, pairs, links as fitted to nccl-tests", "vidur", "vidur",
+     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "send_recv", []),
+    ("vidur, DGX A100, pairs, links as fitted to vTrain", "vidur", "vidur",
+     "vidur-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "send_recv", []),
+    ("vTrain, 8 A100", "vtrain", "vtrain", "vtrain-a100-sxm4-nvswitch-collectives.csv", "dgx-a100",
+     "", ["--fit"]),
+    ("vTrain, DGX-1V", "vtrain", "vtrain", "vtrain-v100-sxm2-nvlink-collectives.csv", "dgx1-v100",
+     "", ["--fit"]),
+    ("Galvatron, 8 A100", "galvatron", "galvatron",
+     "galvatron-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "", ["--fit-launch"]),
 ]
+HEADER = ("Source", "Platform and flags", "Operation", "Nodes", "Ranks", "Rows", "GMAE %", "MAPE %",
+          "Max %")
+
+
+def study_rows(foretrace, data, every_table=False):
+    """One row per table that was not fitted; with every_table those too."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, importer, source, table, platform, operation, flags in STUDIES:
+            target = pathlib.Path(folder) / importer
+            if not target.exists():
+                subprocess.run([sys.executable, ROOT / "scripts" / f"import_{importer}.py",
+                                "-o", target, pathlib.Path(data) / source],
+                               check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            command = [foretrace, "collective", *([operation] if operation else []), "--topology",
+                       ROOT / "topologies" / f"{platform}.yaml", "--measured", target / table,
+                       *flags, "--json"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                sys.exit(f"link_study: error: {name}: {done.stderr.strip()}")
+            for t in json.loads(done.stdout)["tables"]:
+                if flags and not t["held_out"] and not every_table:
+                    continue
+                mark = " (fitted)" if flags and not t["held_out"] else ""
+                yield (name, f"`{' '.join([platform, *flags])}`", t["operation"] + mark,
+                       str(t["nodes"]), str(t["ranks"]), str(t["rows"]),
+                       f"{t['gmae_percent']:.1f}", f"{t['mape_percent']:.1f}",
+                       f"{t['max_percent']:.0f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--foretrace", required=True, help="the binary")
+    parser.add_argument("--foretrace", default=str(ROOT / "build" / "release" / "foretrace"),
+                        help="the binary")
     parser.add_argument("--data", default=os.environ.get("FORETRACE_REALDATA"),
                         help="folder of raw public data (default: $FORETRACE_REALDATA)")
+    parser.add_argument("--all", action="store_true", help="the fitted tables too")
     args = parser.parse_args()
     if not args.data:
-        sys.exit("link_study: give --data or set FORETRACE_REALDATA")
-    with tempfile.TemporaryDirectory() as folder:
-        for importer, source, table, platform, flags in STUDIES:
-            target = pathlib.Path(folder) / importer
-            if not target.exists():
-                subprocess.run([sys.executable, ROOT / "scripts" / f"import_{importer}.py",
-                                "-o", target, pathlib.Path(args.data) / source],
-                               check=True, stdout=subprocess.DEVNULL)
-            print(f"== {table} on {platform} {' '.join(flags)}", flush=True)
-            subprocess.run([args.foretrace, "collective", "--topology",
-                            ROOT / "topologies" / f"{platform}.yaml", "--measured", target / table,
-                            *flags], check=True)
+        sys.exit("link_study: error: give --data or set FORETRACE_REALDATA")
+    print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER))
+    for row in study_rows(os.path.abspath(args.foretrace), args.data, args.all):
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 if __name__ == "__main__":

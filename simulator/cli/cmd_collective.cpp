@@ -15,7 +15,7 @@ namespace foretrace {
 namespace {
 
 struct CollectiveOptions {
-  std::string op = "all_reduce";
+  std::string op;  // empty: all_reduce, or every table of --measured but send_recv
   int32_t ranks = 0;  // 0: all of the platform
   std::string bytes = "1M:1G";
   std::string topology;
@@ -69,16 +69,38 @@ std::string FormatTables(const std::vector<StudyTable>& tables) {
   return out;
 }
 
-absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
-                                 NetworkOptions network) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto rows, ReadMeasuredCollectives(options.measured));
+absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
+  const CollectiveOp op = ParseCollectiveOp(text);
+  if (op != CollectiveOp::kUnknown) return op;
+  return InvalidInput("'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
+                      "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv", text);
+}
+
+// Send/recv runs point to point, with limits of its own: only on request.
+absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(auto rows, ReadMeasuredCollectives(options.measured));
   FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, ParseSize(options.min_bytes));
+  CollectiveOp only = CollectiveOp::kUnknown;
+  if (!options.op.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(only, ParseOperation(options.op));
+  }
+  std::erase_if(rows, [&](const MeasuredCollective& row) {
+    return only == CollectiveOp::kUnknown ? row.op == CollectiveOp::kSendRecv : row.op != only;
+  });
   std::vector<StudyTable> tables = MakeTables(rows, min_bytes);
   if (tables.empty()) {
-    return InvalidInput("{}: no collective of {} bytes or more", options.measured, min_bytes);
+    return InvalidInput("{}: no {} of {} bytes or more", options.measured,
+                        options.op.empty() ? "collective" : options.op, min_bytes);
   }
+  return tables;
+}
+
+absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
+                                 NetworkOptions network) {
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
+  const bool fit = options.fit || options.fit_launch;
   std::string out;
-  if (options.fit || options.fit_launch) {
+  if (fit) {
     FORETRACE_ASSIGN_OR_RETURN(platform, FitLinks(std::move(platform), network, tables,
                                                   options.fit_launch));
     out += fmt::format("launch_us {:.3f}\n", platform.library.launch.us());
@@ -88,6 +110,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     }
   }
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, network, tables));
+  if (options.json) return Print(StudyJson(fit ? &platform : nullptr, tables) + "\n");
   return Print(out + FormatTables(tables));
 }
 
@@ -97,14 +120,13 @@ absl::Status Collective(const CollectiveOptions& options) {
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network);
   }
+  if (options.fit || options.fit_launch) {
+    return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
+  }
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
   CollectiveQuery query;
-  query.op = ParseCollectiveOp(options.op);
-  if (query.op == CollectiveOp::kUnknown) {
-    return InvalidInput("'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
-                        "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv",
-                        options.op);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(query.op,
+                             ParseOperation(options.op.empty() ? "all_reduce" : options.op));
   query.tier = ParseNetworkTier(options.network);
   if (query.tier == NetworkTier::kCount) {
     return InvalidInput("--network '{}' is not known; allowed: fitted, fluid, simgrid",
@@ -134,19 +156,20 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<CollectiveOptions>();
   CLI::App* command = app.add_subcommand(
       "collective", "times and bus bandwidths of a collective on a platform, over sizes");
-  command->add_option("operation", o->op, "all_reduce, all_gather, all_to_all, ...");
+  command->add_option("operation", o->op, "all_reduce (default), all_gather, all_to_all, ...");
   command->add_option("--topology", o->topology, "platform file")->required();
-  command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
+  auto* ranks = command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
       ->check(CLI::Range(1, 1 << 21));
-  command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
+  auto* bytes = command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
   command->add_option("--algorithm", o->algorithm, "auto, ring, tree, direct, hierarchical, ...");
   command->add_option("--protocol", o->protocol, "auto, raw, ll, ll128, simple");
   command->add_option("--chunks", o->chunks, "pieces that algorithms pipeline (0: chosen)")
       ->check(CLI::Range(0, 1 << 16));
-  command->add_option("--network", o->network, "fitted, fluid or simgrid");
+  auto* tier = command->add_option("--network", o->network, "fitted, fluid (default) or simgrid");
   command->add_flag("--json", o->json, "one JSON document on standard output");
   command->add_option("--measured", o->measured,
-                      "compare the closed form with a table of measured collectives");
+                      "compare the closed form with a table of measured collectives")
+      ->excludes(ranks)->excludes(bytes)->excludes(tier);
   command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
   command->add_flag("--fit-launch", o->fit_launch,
                     "as --fit, and the start-up cost of the tables' harness");
@@ -154,6 +177,7 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   command->footer(Examples({
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
       "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid --json",
+      "foretrace collective --measured table.csv --fit --topology topologies/dgx-h100.yaml",
   }));
   command->callback([o, &context] { context.run = [o] { return Collective(*o); }; });
 }

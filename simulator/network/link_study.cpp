@@ -1,5 +1,8 @@
 #include "simulator/network/link_study.h"
 
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -132,6 +135,54 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
     }
   }
   return SummarizeErrors(errors);
+}
+
+std::string StudyJson(const PlatformSpec* fitted, const std::vector<StudyTable>& tables) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
+  const auto text = [&](const char* key, std::string_view value) {
+    json.Key(key);
+    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  };
+  const auto number = [&](const char* key, double value) {
+    json.Key(key);
+    json.Double(value);
+  };
+  json.StartObject();
+  if (fitted != nullptr) {
+    number("launch_us", fitted->library.launch.us());
+    json.Key("links");
+    json.StartArray();
+    for (const LinkType& link : fitted->links) {
+      json.StartObject();
+      text("name", link.name);
+      number("latency_us", link.latency.us());
+      number("efficiency", link.efficiency);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.Key("tables");
+  json.StartArray();
+  for (const StudyTable& table : tables) {
+    json.StartObject();
+    text("operation", Name(table.op));
+    json.Key("nodes");
+    json.Int(table.nodes);
+    json.Key("ranks");
+    json.Int(table.ranks);
+    json.Key("held_out");
+    json.Bool(table.held_out);
+    json.Key("rows");
+    json.Uint64(table.rows.size());
+    number("gmae_percent", table.errors.gmae_percent);
+    number("mape_percent", table.errors.mape_percent);
+    number("max_percent", table.errors.max_percent);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return buffer.GetString();
 }
 
 }  // namespace foretrace

@@ -40,4 +40,7 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions opti
 // Over all rows of the tables whose held_out is as given.
 ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);
 
+// One JSON document: the links where they were fitted, and the tables.
+std::string StudyJson(const PlatformSpec* fitted, const std::vector<StudyTable>& tables);
+
 }  // namespace foretrace

@@ -71,9 +71,7 @@ class Reader {
     if (fields[columns_["kind"]] != "collective") return absl::OkStatus();
     MeasuredCollective row;
     row.op = ParseCollectiveOp(fields[columns_["op"]]);
-    if (row.op == CollectiveOp::kUnknown || row.op == CollectiveOp::kSendRecv) {
-      return absl::OkStatus();
-    }
+    if (row.op == CollectiveOp::kUnknown) return absl::OkStatus();
     bool in_place = false;
     for (std::string_view pair : Split(fields[columns_["shape"]], ';')) {
       const size_t equals = pair.find('=');

@@ -205,8 +205,8 @@ absl::StatusOr<Choice> TransferPlanner::ChooseFor(const Job& job, bool flows_onl
     }
   }
   if (algorithm == Algorithm::kInSwitch) {
-    return InvalidInput("{}: in_switch needs a Hopper node that the ranks fill, an all-reduce, and "
-                        "the fitted network", Describe(spec));
+    return InvalidInput("{}: in_switch needs an all-reduce of three ranks or more of one Hopper "
+                        "node, and the fitted network", Describe(spec));
   }
   return Generic(job, algorithm, protocol);
 }

@@ -35,7 +35,7 @@ void YamlReader::Fail(std::string_view key, std::string_view message) const {
     if (child.IsDefined()) line = child.Mark().line;
   }
   const std::string label = Label(key);
-  sink_->status = InvalidInput("{}:{}: key '{}': {}", sink_->file, line + 1,
+  sink_->status = InvalidInput("{}:{}: key '{}': {}", sink_->file, std::max(1, line + 1),
                                label.empty() ? "(top level)" : label, message);
 }
 

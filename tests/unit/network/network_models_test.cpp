@@ -70,6 +70,54 @@ TEST(FluidNetwork, OppositeDirectionsDoNotContend) {
   }
 }
 
+// Two communicators and a send over the same NIC from time 0. Towards node 1 flow half of either
+// all-gather, 5 MB each, and the send's 10 MB: a third of 10 GB/s each until 1,500 us, then the send
+// alone has 5 MB left: 2,000 us. Two hops of 1 us come on top. Alone an all-gather takes 502 us.
+TEST(ContendingNetworks, CommunicatorsAndSendsShareANic) {
+  const Topology topology = TwoNodes();
+  for (const NetworkTier tier : {NetworkTier::kFluid, NetworkTier::kSimgrid}) {
+    SCOPED_TRACE(Name(tier));
+    auto network = *MakeNetwork(tier, topology, {});
+    TransferSpec gather;
+    gather.op = CollectiveOp::kAllGather;
+    gather.bytes = Bytes(10000000);
+    gather.members = {0, 2};
+    EXPECT_EQ(network->IsolatedDuration(gather)->time, SimTime::FromUs(502));
+    ASSERT_TRUE(network->Start(gather, SimTime()).ok());
+    gather.members = {1, 3};
+    ASSERT_TRUE(network->Start(gather, SimTime()).ok());
+    ASSERT_TRUE(network->Start(Send(0, 2, 10000000), SimTime()).ok());
+    for (const int64_t us : {1502, 1502, 2002}) {
+      const auto done = network->Next(SimTime::Max());
+      ASSERT_TRUE(done.ok() && done->has_value());
+      EXPECT_NEAR(static_cast<double>((*done)->time.ps()), static_cast<double>(us) * 1e6, 2);
+    }
+  }
+}
+
+// A schedule whose rank 1 waits for a message that nobody sends.
+class Stuck : public CollectiveSchedule {
+ public:
+  int32_t ranks() const override { return 2; }
+  int32_t steps() const override { return 1; }
+  void Sends(int32_t, int32_t, int32_t, std::vector<foretrace::Send>&) const override {}
+  int32_t Receives(int32_t rank, int32_t, int32_t) const override { return rank; }
+  double ClosedForm(const AlphaBeta&) const override { return 0; }
+  int32_t blocks() const override { return 1; }
+  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>&) const override {}
+};
+
+TEST(FluidNetwork, NamesWhatAStalledSimulationWaitsFor) {
+  const Topology topology = TwoNodes();
+  TransferPlan plan;
+  plan.schedule = std::make_shared<Stuck>();
+  plan.devices = {0, 1};
+  const auto run = RunAlone(topology, plan, false);
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(std::string(run.status().message()),
+              HasSubstr("stalled: transfer 0: rank 1 waits in step 1 of 1 for 1 messages"));
+}
+
 TEST(FittedNetwork, DoesNotContendAndPrefersMeasurements) {
   const Topology topology = TwoNodes();
   FittedNetwork closed(topology, {}, nullptr);
@@ -152,6 +200,28 @@ TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_NEAR((*rows)[2].busbw_GBps, 100, 1e-9);
   EXPECT_EQ((*rows)[2].flows, 4);
   EXPECT_THAT(CollectiveTableJson(*rows), HasSubstr("\"algorithm\":\"ring\""));
+}
+
+// Hopper's switch carries (n+1)/n of the data a port at 5/6 of its rate, 18 links of 25 GB/s each, after
+// 23 us and one piece of 16 channels x 8 ranks x 128 KiB = 16 MiB.
+TEST(TransferPlanner, ReducesInTheSwitch) {
+  const auto spec = LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-h100.yaml");
+  ASSERT_TRUE(spec.ok());
+  const auto topology = Topology::Create(*spec);
+  ASSERT_TRUE(topology.ok());
+  TransferPlanner planner(*topology, {});
+  TransferSpec transfer;
+  transfer.op = CollectiveOp::kAllReduce;
+  transfer.members = {0, 1, 2, 3, 4, 5, 6, 7};
+  transfer.bytes = Bytes(int64_t{1} << 34);
+  const auto choice = planner.Choose(transfer);
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->algorithm, Algorithm::kInSwitch);
+  const double port = spec->node.links_per_device * spec->links[0].payload_rate() * 5 / 6;
+  EXPECT_NEAR(choice->seconds, 23e-6 + ((1 << 24) + 0x1p34) * 9 / 8 / port, 1e-9);
+  // Two ranks: a ring moves the data once, the switch 1.8 times.
+  transfer.members = {0, 1};
+  EXPECT_EQ(planner.Choose(transfer)->algorithm, Algorithm::kRing);
 }
 
 // What NCCL does on one NVSwitch node: low-latency protocols for small messages, Simple for large.
