@@ -126,7 +126,10 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
     spec.bytes = Bytes(bytes);
     FORETRACE_ASSIGN_OR_RETURN(CollectiveRow row, Row(topology, query, planner, spec));
     rows.push_back(row);
-    if (bytes > query.last_bytes / 2 || static_cast<int64_t>(rows.size()) == kMaxRows) break;
+    if (bytes > query.last_bytes / 2 || bytes == query.last_bytes ||
+        static_cast<int64_t>(rows.size()) == kMaxRows) {
+      break;
+    }
     bytes = bytes == 0 ? 1 : 2 * bytes;
   }
   return rows;

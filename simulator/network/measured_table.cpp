@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "simulator/base/error.h"
@@ -44,7 +45,12 @@ class Reader {
       FORETRACE_RETURN_IF_ERROR(columns_.empty() ? ReadHeader(line) : ReadRow(line));
     }
     if (columns_.empty()) return InvalidInput("{}: no header line", file_);
-    if (rows_.empty()) rows_ = std::move(in_place_);
+    // An operation that was measured both ways counts out of place.
+    std::set<CollectiveOp> out_of_place;
+    for (const MeasuredCollective& row : rows_) out_of_place.insert(row.op);
+    for (const MeasuredCollective& row : in_place_) {
+      if (!out_of_place.contains(row.op)) rows_.push_back(row);
+    }
     if (rows_.empty()) return InvalidInput("{}: no rows of kind collective", file_);
     return rows_;
   }

@@ -200,6 +200,8 @@ absl::StatusOr<Choice> TransferPlanner::ChooseFor(const Job& job, bool flows_onl
       algorithm = composed && c.dimensions.size() > 1 ? Algorithm::kHierarchical : Algorithm::kRing;
     } else if (spec.op == CollectiveOp::kBroadcast || spec.op == CollectiveOp::kReduce) {
       algorithm = Algorithm::kRing;
+    } else if (spec.op == CollectiveOp::kBarrier) {
+      algorithm = Algorithm::kDissemination;
     } else {
       algorithm = Algorithm::kDirect;
     }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Algorithm::kCount)> kNames = {
     "auto",   "ring",     "bidirectional_ring", "tree",    "halving_doubling", "recursive_doubling",
-    "direct", "pairwise", "hierarchical",       "binomial", "in_switch"};
+    "direct", "pairwise", "hierarchical",       "binomial", "dissemination",    "in_switch"};
 
 bool PowerOfTwo(int32_t n) { return (n & (n - 1)) == 0; }
 
@@ -84,7 +84,10 @@ absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algor
   if (absl::Status status = Check(algorithm, r); !status.ok()) return status;
   const CollectiveOp op = r.op;
   if (r.point_to_point) return MakeDirect(r);
-  if (op == CollectiveOp::kBarrier) return MakeDissemination(r);
+  if (op == CollectiveOp::kBarrier) {
+    if (algorithm == Algorithm::kDissemination) return MakeDissemination(r);
+    return Unsupported(algorithm, r, "use dissemination");
+  }
   switch (algorithm) {
     case Algorithm::kRing:
     case Algorithm::kBidirectionalRing:

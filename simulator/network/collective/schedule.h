@@ -29,6 +29,7 @@ enum class Algorithm : uint8_t {
   kPairwise,
   kHierarchical,
   kBinomial,
+  kDissemination,
   kInSwitch,  // all-reduce inside an NVLink switch; a closed form only, no flows
   kCount,
 };

@@ -54,7 +54,7 @@ const Case kCases[] = {
     {A::kBinomial, Op::kReduce, false, true},
     {A::kBinomial, Op::kGather, false, true},
     {A::kBinomial, Op::kScatter, false, false},
-    {A::kRing, Op::kBarrier, false, false},
+    {A::kDissemination, Op::kBarrier, false, false},
     {A::kDirect, Op::kSendRecv, false, false},
 };
 
