@@ -152,7 +152,8 @@ void RankEncoder::EncodeProcessGroups(GlobalMetadata& metadata) {
     add(group, own ? group.ranks : entry->second.ranks);
   }
   if (&rank_ != &store_.ranks().front()) return;
-  for (const auto& [name, group] : job) {
+  for (const auto& entry : job) {
+    const auto& group = entry.second;
     const bool declared = std::any_of(
         store_.ranks().begin(), store_.ranks().end(), [&](const RankTrace& rank) {
           return std::any_of(rank.process_groups().begin(), rank.process_groups().end(),
