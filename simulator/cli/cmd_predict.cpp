@@ -57,7 +57,7 @@ absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& se
   }
   const CompileOptions& given = setup.compile();
   if (skew == SimTime() || given.aligned_start || given.semantics != Semantics::kFull ||
-      setup.network() != nullptr) {
+      given.model_communication) {
     return absl::OkStatus();
   }
   CompileOptions aligned = given;
@@ -119,6 +119,8 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "foretrace predict traces/samples/dlrm_8rank",
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
       "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
+      "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform dgx1-v100",
+      "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",
       "foretrace predict run1/ --semantics algorithm1",
   }));
   command->callback(

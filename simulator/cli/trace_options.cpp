@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <thread>
 
+#include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/shipped.h"
 #include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
-#include "simulator/cost/recorded/recorded_cost_model.h"
 #include "simulator/cost/roofline/roofline_cost_model.h"
 #include "simulator/importers/import.h"
+#include "simulator/network/calibrated_transfers.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
 #include "simulator/network/simgrid/simgrid_network.h"
@@ -77,10 +79,11 @@ void SimulationOptions::Register(CLI::App& command) {
                      "durations and by --network")
       ->type_name("FILE|NAME");
   command.add_option("--network", network,
-                     "communication from a network model instead of the recording: fitted (closed "
-                     "form), fluid or simgrid (with contention)")
-      ->check(CLI::IsMember({"recorded", "fitted", "fluid", "simgrid"}))
-      ->capture_default_str();
+                     "communication as recorded, or from a network model: fitted (measured curves of "
+                     "the calibration, else closed forms), fluid or simgrid (with contention); "
+                     "default: recorded, and fitted for what --durations models")
+      ->check(CLI::IsMember({"recorded", "fitted", "fluid", "simgrid"}));
+  durations.Register(command);
 }
 
 namespace {
@@ -101,15 +104,11 @@ bool LacksDurations(const TraceStore& store) {
   return false;
 }
 
-// A path, or the name of a platform that ships with foretrace.
-std::string FindPlatform(const std::string& name) {
-  if (access(name.c_str(), R_OK) == 0) return name;
-  for (const std::string& folder :
-       {std::string("topologies"), std::string(FORETRACE_DATA_DIR) + "/topologies"}) {
-    const std::string path = folder + "/" + name + ".yaml";
-    if (access(path.c_str(), R_OK) == 0) return path;
-  }
-  return name;
+// The tier that decides on communication.
+std::string NetworkOf(const SimulationOptions& options, const DurationPlan& plan,
+                      const TraceStore& store) {
+  if (!options.network.empty()) return options.network;
+  return plan.ModelsCommunication(store) ? "fitted" : "recorded";
 }
 
 }  // namespace
@@ -117,43 +116,69 @@ std::string FindPlatform(const std::string& name) {
 absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                                           const TraceStore& store) {
   const bool symbolic = LacksDurations(store);
-  const bool modelled = symbolic || options.network != "recorded";
-  if (!modelled && options.platform.empty()) return absl::OkStatus();
+  const bool modelled = symbolic || NetworkOf(options, *plan_, store) != "recorded";
   if (options.platform.empty()) {
+    if (!modelled) return absl::OkStatus();
     return InvalidInput("{}: {}; say on what to run it with --platform (files in topologies/)",
                         store.ranks().front().info().source,
                         symbolic ? "the trace has no durations"
-                                 : "--network needs a platform");
+                                 : "communication from a network model needs a platform");
   }
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(FindPlatform(options.platform)));
-  const DeviceSpec device = spec.node.device;
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec,
+                             LoadPlatform(FindShipped("topologies", options.platform, ".yaml")));
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
   topology_ = std::make_unique<Topology>(std::move(topology));
   if (topology_->rank_count() < store.world_size()) {
     return InvalidInput("platform {} places {} ranks, but the job has {}",
                         topology_->spec().name, topology_->rank_count(), store.world_size());
   }
-  if (symbolic) {
-    if (device.memory_bandwidth <= 0 || device.peak_flops_fp16 + device.peak_flops_fp32 <= 0) {
-      return InvalidInput("platform {}: node.device states no peak rate or memory bandwidth, which "
-                          "traces without durations need", topology_->spec().name);
-    }
-    durations_->Append(std::make_unique<RooflineCostModel>(device));
-    notes_.push_back(fmt::format("durations: analytic roofline of {} (a lower bound)",
-                                 device.name.empty() ? topology_->spec().name : device.name));
+  return absl::OkStatus();
+}
+
+absl::Status SimulationSetup::AddDurations(const TraceStore& store) {
+  const DeviceSpec* device = topology_ == nullptr ? nullptr : &topology_->spec().node.device;
+  FORETRACE_ASSIGN_OR_RETURN(models_,
+                             MakeDurationModels(*plan_, calibration_.get(), device, store));
+  notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
+  if (!LacksDurations(store)) return absl::OkStatus();
+  FORETRACE_CHECK(device != nullptr);
+  if (device->memory_bandwidth <= 0 || device->peak_flops_fp16 + device->peak_flops_fp32 <= 0) {
+    return InvalidInput("platform {}: node.device states no peak rate or memory bandwidth, which "
+                        "traces without durations need", topology_->spec().name);
   }
-  if (!modelled) return absl::OkStatus();
+  models_->chain.Append(std::make_unique<RooflineCostModel>(*device));
+  notes_.push_back(fmt::format("durations: analytic roofline of {} (a lower bound)",
+                               device->name.empty() ? topology_->spec().name : device->name));
+  return absl::OkStatus();
+}
+
+absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
+                                         const TraceStore& store) {
+  std::string network = NetworkOf(options, *plan_, store);
+  if (network == "recorded" && LacksDurations(store)) network = "fitted";
+  if (network == "recorded") return absl::OkStatus();
   compile_.model_communication = true;
-  if (options.network == "fluid") {
+  if (options.network.empty() && plan_->models_something()) {
+    compile_.model_communication_of = [this_plan = plan_.get(), &store](
+                                          const RankTrace& rank, NodeIndex node,
+                                          std::string_view communicator) {
+      return this_plan->Models(store, rank, node, communicator);
+    };
+  }
+  bool measured = false;
+  if (network == "fluid") {
     network_ = std::make_unique<FluidNetwork>(*topology_, NetworkOptions());
-  } else if (options.network == "simgrid") {
+  } else if (network == "simgrid") {
     FORETRACE_ASSIGN_OR_RETURN(network_, SimgridNetwork::Create(*topology_, NetworkOptions()));
   } else {
-    network_ = std::make_unique<FittedNetwork>(*topology_, NetworkOptions(),
-                                               FittedNetwork::Measured());
+    FittedNetwork::Measured curves;
+    measured = calibration_ != nullptr && calibration_->collectives != nullptr;
+    if (measured) curves = CalibratedTransfers(calibration_->collectives, *topology_);
+    network_ = std::make_unique<FittedNetwork>(*topology_, NetworkOptions(), std::move(curves));
   }
-  notes_.push_back(fmt::format("communication: {} network on platform {}", network_->name(),
-                               topology_->spec().name));
+  notes_.push_back(fmt::format(
+      "communication: {} network on platform {}{}", network_->name(), topology_->spec().name,
+      measured ? ", measured curves of " + calibration_->platform : std::string()));
   return absl::OkStatus();
 }
 
@@ -170,8 +195,9 @@ absl::Status SimulationSetup::AddOverheads(const SimulationOptions& options) {
 absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& options,
                                                       const TraceStore& store) {
   SimulationSetup setup;
-  setup.durations_ = std::make_unique<CostModelChain>();
-  setup.durations_->Append(std::make_unique<RecordedCostModel>());
+  FORETRACE_ASSIGN_OR_RETURN(DurationPlan plan, DurationPlan::Parse(options.durations.durations));
+  setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));
+  FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibration(options.durations.calibration));
   CompileOptions& compile = setup.compile_;
   compile.semantics =
       options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
@@ -185,10 +211,12 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   compile.aligned_start = options.aligned_start;
   compile.allow_missing_ranks = options.allow_missing_ranks;
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
+  FORETRACE_RETURN_IF_ERROR(setup.AddDurations(store));
+  FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
   FORETRACE_ASSIGN_OR_RETURN(setup.edit_, ParseWhatIf(options.what_if));
   compile.edit = setup.edit_.get();
-  compile.durations = setup.durations_.get();
+  compile.durations = &setup.models_->chain;
   if (!options.what_if.empty()) {
     setup.notes_.push_back(
         fmt::format("what if: {}; the figures are not a prediction of the recorded run",

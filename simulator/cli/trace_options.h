@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/cli/durations.h"
 #include "simulator/engine/compile.h"
 #include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
@@ -32,8 +33,8 @@ struct SimulationOptions {
   std::string overheads = "recorded";
   std::vector<std::string> what_if;
   std::string platform;
-  std::string network = "recorded";
-  std::string durations = "recorded";
+  std::string network;  // empty: recorded, but fitted where durations models communication
+  DurationOptions durations;
   bool skip_absent = false;  // cases on data that may be absent are skipped, with a message
 
   void Register(CLI::App& command);
@@ -47,16 +48,22 @@ class SimulationSetup {
   const CompileOptions& compile() const { return compile_; }
   CompileOptions& compile() { return compile_; }
   NetworkModel* network() const { return network_.get(); }
+  // Classes of kernels; null where nothing is modelled.
+  const KernelCostModel* kernels() const { return models_->kernels; }
   // Statements about what the figures rest on, printed with them.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   absl::Status AddPlatform(const SimulationOptions& options, const TraceStore& store);
+  absl::Status AddDurations(const TraceStore& store);
+  absl::Status AddNetwork(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddOverheads(const SimulationOptions& options);
 
   CompileOptions compile_;
   std::unique_ptr<Topology> topology_;  // outlives the network
-  std::unique_ptr<CostModelChain> durations_;
+  std::unique_ptr<DurationPlan> plan_;
+  std::unique_ptr<CalibrationSet> calibration_;  // null: none
+  std::unique_ptr<DurationModels> models_;
   std::unique_ptr<OverheadModel> overheads_;
   std::unique_ptr<DurationEdit> edit_;
   std::unique_ptr<NetworkModel> network_;

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/rank_list.h"
 #include "simulator/cli/run.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
+#include "simulator/cost/recorded/recorded_cost_model.h"
 #include "simulator/engine/replay.h"
 
 namespace foretrace {
@@ -136,6 +138,30 @@ void JudgeMeasured(const ValidationCase& c, const TraceStore& store, const Predi
   result.steps.push_back(step);
 }
 
+// The same job with recorded durations, for the errors that durations are to blame for.
+absl::StatusOr<Prediction> ReplayRecorded(const TraceStore& store, const SimulationSetup& setup) {
+  const RecordedCostModel recorded;
+  CompileOptions options = setup.compile();
+  options.durations = &recorded;
+  options.model_communication = false;
+  return Predict(store, options, nullptr);
+}
+
+absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
+                       const SimulationSetup& setup, const Prediction& modelled,
+                       std::span<ValidatedStep> steps, ValidationResult& result) {
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction replay, ReplayRecorded(store, setup));
+  const std::vector<StepError> errors = CompareSteps(store, replay);
+  for (size_t i = 0; i < std::min(errors.size(), steps.size()); ++i) {
+    steps[i].replay_error = errors[i].error;
+  }
+  for (DurationErrorRow& row : CompareDurations(store, replay, modelled, *setup.kernels())) {
+    row.case_name = c.name;
+    result.durations.push_back(std::move(row));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResult& result) {
@@ -166,10 +192,15 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
     return InvalidInput("{}: the trace has no recorded times to validate against; give measured_us "
                         "in a file of cases", store.ranks().front().info().source);
   }
+  const size_t first = result.steps.size();
   for (const StepError& e : CompareSteps(store, prediction)) {
     const int32_t rank = store.ranks()[e.rank_index].info().rank;
     const bool judged = hold_out.judged == nullptr || hold_out.judged(rank, e.step);
-    result.steps.push_back({c.name, rank, e, judged && !(e.partial && e.followed)});
+    result.steps.push_back({c.name, rank, e, judged && !(e.partial && e.followed), std::nullopt});
+  }
+  if (setup.kernels() != nullptr) {
+    FORETRACE_RETURN_IF_ERROR(AddReplay(c, store, setup, prediction,
+                                        std::span(result.steps).subspan(first), result));
   }
   if (ablation) return AddAblation(c, store, setup, hold_out, prediction, result);
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/statistics.h"
+#include "simulator/cli/duration_errors.h"
 #include "simulator/cli/step_errors.h"
 #include "simulator/cli/trace_options.h"
 #include "simulator/report/text_table.h"
@@ -28,6 +29,8 @@ struct ValidatedStep {
   int32_t rank = 0;
   StepError error;
   bool judged = true;  // counts in the summary
+  // With modelled durations: the signed error when recorded ones are replayed instead.
+  std::optional<double> replay_error;
 };
 
 struct AblationRow {
@@ -41,6 +44,7 @@ struct AblationRow {
 struct ValidationResult {
   std::vector<ValidatedStep> steps;
   std::vector<AblationRow> ablation;
+  std::vector<DurationErrorRow> durations;  // with modelled durations
   std::vector<std::string> notes;
   std::vector<std::string> skipped;
   ErrorSummary summary;

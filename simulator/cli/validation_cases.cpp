@@ -30,7 +30,8 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
                                         const std::filesystem::path& base) {
   static const std::set<std::string> kKeys = {
       "name", "traces", "allow_missing_ranks", "measured_us", "overheads_from_ranks",
-      "overheads_from_steps", "overheads", "process_groups", "platform", "network", "aligned_start"};
+      "overheads_from_steps", "overheads", "process_groups", "platform", "network", "aligned_start",
+      "durations", "calibration"};
   ValidationCase c;
   if (!node.IsMap()) return InvalidInput("{}: line {}: expected a case", file, node.Mark().line + 1);
   for (const auto& entry : node) {
@@ -62,6 +63,14 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
   text("process_groups", c.traces.process_groups);
   text("platform", c.simulation.platform);
   text("network", c.simulation.network);
+  text("calibration", c.simulation.durations.calibration);
+  if (const YAML::Node durations = node["durations"]) {
+    if (durations.IsSequence()) {
+      c.simulation.durations.durations = durations.as<std::vector<std::string>>();
+    } else {
+      c.simulation.durations.durations = {durations.as<std::string>()};
+    }
+  }
   return c;
 }
 

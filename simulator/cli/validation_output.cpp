@@ -1,5 +1,7 @@
 // The result of a validation as tables and as JSON.
 
+#include <algorithm>
+
 #include "simulator/report/report_json.h"
 #include "simulator/base/error.h"
 #include "simulator/cli/validation.h"
@@ -9,18 +11,29 @@ namespace {
 
 std::string StepTable(const ValidationResult& result, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"case", Align::kLeft, true}, {"step"}, {"rank"}, {"measured us"},
-                   {"predicted us"}, {"error %"}, {"blocked %"}, {"start err us"}, {"p90"},
-                   {"", Align::kLeft}});
+  const bool replayed = std::any_of(result.steps.begin(), result.steps.end(), [](const auto& s) {
+    return s.replay_error.has_value();
+  });
+  std::vector<TextTable::Column> columns = {{"case", Align::kLeft, true}, {"step"}, {"rank"},
+                                            {"measured us"}, {"predicted us"}, {"error %"}};
+  if (replayed) columns.push_back({"replay %"});
+  for (const char* heading : {"blocked %", "start err us", "p90"}) columns.push_back({heading});
+  columns.push_back({"", Align::kLeft});
+  TextTable table(columns);
   for (const ValidatedStep& s : result.steps) {
-    table.AddRow({s.case_name, fmt::format("{}", s.error.step), fmt::format("{}", s.rank),
-                  fmt::format("{:.1f}", s.error.measured.us()),
-                  fmt::format("{:.1f}", s.error.predicted.us()),
-                  fmt::format("{:+.2f}", 100 * s.error.error),
-                  fmt::format("{:.1f}", 100 * s.error.blocked_share),
-                  fmt::format("{:.1f}", s.error.kernel_start_median_us),
-                  fmt::format("{:.1f}", s.error.kernel_start_p90_us),
-                  s.judged ? "" : (s.error.partial ? "partial" : "not judged")});
+    std::vector<std::string> row = {s.case_name, fmt::format("{}", s.error.step),
+                                    fmt::format("{}", s.rank),
+                                    fmt::format("{:.1f}", s.error.measured.us()),
+                                    fmt::format("{:.1f}", s.error.predicted.us()),
+                                    fmt::format("{:+.2f}", 100 * s.error.error)};
+    if (replayed) {
+      row.push_back(s.replay_error ? fmt::format("{:+.2f}", 100 * *s.replay_error) : "-");
+    }
+    row.push_back(fmt::format("{:.1f}", 100 * s.error.blocked_share));
+    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_median_us));
+    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_p90_us));
+    row.push_back(s.judged ? "" : (s.error.partial ? "partial" : "not judged"));
+    table.AddRow(std::move(row));
   }
   return table.Format(style);
 }
@@ -34,6 +47,23 @@ std::string AblationTable(const ValidationResult& result, const TextStyle& style
                   fmt::format("{:.2f}", row.mape_percent), fmt::format("{:.2f}", row.max_percent)});
   }
   return table.Format(style);
+}
+
+std::string DurationTable(const ValidationResult& result, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"case", Align::kLeft, true}, {"operator", Align::kLeft}, {"calls"}, {"time %"},
+                   {"GMAE %"}, {"MAPE %"}, {"bias %"}, {"beyond %"}});
+  for (const DurationErrorRow& row : result.durations) {
+    const auto count = static_cast<double>(std::max<size_t>(row.errors.count, 1));
+    table.AddRow({row.case_name, row.operator_class, fmt::format("{}", row.errors.count),
+                  fmt::format("{:.1f}", 100 * row.share),
+                  fmt::format("{:.1f}", row.errors.gmae_percent),
+                  fmt::format("{:.1f}", row.errors.mape_percent),
+                  fmt::format("{:+.1f}", row.bias_percent),
+                  fmt::format("{:.0f}", 100 * static_cast<double>(row.extrapolated) / count)});
+  }
+  return "Durations of device work by operator, modelled against recorded (beyond: analytic, or "
+         "outside a calibrated range)\n" + table.Format(style);
 }
 
 void String(JsonWriter& json, std::string_view text) {
@@ -54,6 +84,10 @@ void WriteStep(const ValidatedStep& s, JsonWriter& json) {
   json.Double(s.error.predicted.us());
   json.Key("error_percent");
   json.Double(100 * s.error.error);
+  if (s.replay_error.has_value()) {
+    json.Key("replay_error_percent");
+    json.Double(100 * *s.replay_error);
+  }
   json.Key("blocked_share");
   json.Double(s.error.blocked_share);
   json.Key("partial");
@@ -70,10 +104,35 @@ void WriteStep(const ValidatedStep& s, JsonWriter& json) {
   json.EndObject();
 }
 
+void WriteDurations(const DurationErrorRow& row, JsonWriter& json) {
+  json.StartObject();
+  json.Key("name");
+  String(json, row.case_name);
+  json.Key("operator");
+  String(json, row.operator_class);
+  json.Key("count");
+  json.Uint64(row.errors.count);
+  json.Key("extrapolated_count");
+  json.Int64(row.extrapolated);
+  const std::pair<const char*, double> figures[] = {
+      {"share", row.share},
+      {"gmae_percent", row.errors.gmae_percent},
+      {"mape_percent", row.errors.mape_percent},
+      {"std_percent", row.errors.std_percent},
+      {"max_percent", row.errors.max_percent},
+      {"bias_percent", row.bias_percent}};
+  for (const auto& [key, value] : figures) {
+    json.Key(key);
+    json.Double(value);
+  }
+  json.EndObject();
+}
+
 }  // namespace
 
 std::string ValidationText(const ValidationResult& result, const TextStyle& style) {
   std::string text = StepTable(result, style);
+  if (!result.durations.empty()) text += "\n" + DurationTable(result, style);
   if (!result.ablation.empty()) text += "\n" + AblationTable(result, style);
   text += "\n";
   const ErrorSummary& s = result.summary;
@@ -128,6 +187,10 @@ std::string ValidationJson(const ValidationResult& result) {
     json.Double(row.max_percent);
     json.EndObject();
   }
+  json.EndArray();
+  json.Key("durations");
+  json.StartArray();
+  for (const DurationErrorRow& row : result.durations) WriteDurations(row, json);
   json.EndArray();
   for (const auto& [key, list] : {std::pair{"notes", &result.notes}, {"skipped", &result.skipped}}) {
     json.Key(key);

@@ -1,33 +1,20 @@
 #include "simulator/cli/what_if.h"
 
 #include <charconv>
-#include <optional>
-#include <regex>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/node_selector.h"
 
 namespace foretrace {
 namespace {
 
 struct Edit {
-  std::optional<std::regex> name;
-  std::optional<std::regex> communicator;
-  std::optional<NodeKind> kind;
-  std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges; empty: all
+  NodeSelector selector;
   enum class Action { kScale, kReplace, kAdd, kDelay } action = Action::kScale;
   double factor = 1;
   SimTime time;
-
-  bool SelectsRank(int32_t rank) const {
-    if (ranks.empty()) return true;
-    for (const auto& [low, high] : ranks) {
-      if (rank >= low && rank <= high) return true;
-    }
-    return false;
-  }
 };
 
 class WhatIf : public DurationEdit {
@@ -38,14 +25,10 @@ class WhatIf : public DurationEdit {
                         std::string_view communicator) const override {
     DurationChange change;
     for (const Edit& e : edits_) {
-      if (e.action == Edit::Action::kDelay || !e.SelectsRank(rank.info().rank)) continue;
-      if (e.kind.has_value() && *e.kind != rank.kind(node)) continue;
-      if (e.communicator.has_value() &&
-          !std::regex_search(communicator.begin(), communicator.end(), *e.communicator)) {
+      if (e.action == Edit::Action::kDelay ||
+          !e.selector.Selects(store, rank, node, communicator)) {
         continue;
       }
-      const std::string_view name = store.name(rank, node);
-      if (e.name.has_value() && !std::regex_search(name.begin(), name.end(), *e.name)) continue;
       switch (e.action) {
         case Edit::Action::kScale:
           change = {change.factor * e.factor, change.added.ScaledBy(e.factor)};
@@ -61,7 +44,7 @@ class WhatIf : public DurationEdit {
   SimTime StartDelay(int32_t rank) const override {
     SimTime delay;
     for (const Edit& e : edits_) {
-      if (e.action == Edit::Action::kDelay && e.SelectsRank(rank)) delay += e.time;
+      if (e.action == Edit::Action::kDelay && e.selector.SelectsRank(rank)) delay += e.time;
     }
     return delay;
   }
@@ -87,57 +70,6 @@ bool ParseTime(std::string_view text, SimTime& time) {
     return true;
   }
   return false;
-}
-
-bool ParseRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>& ranges) {
-  int32_t low = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), low);
-  if (error != std::errc()) return false;
-  int32_t high = low;
-  if (end != text.data() + text.size()) {
-    if (*end != '-') return false;
-    const auto [last, e] = std::from_chars(end + 1, text.data() + text.size(), high);
-    if (e != std::errc() || last != text.data() + text.size() || high < low) return false;
-  }
-  ranges.push_back({low, high});
-  return true;
-}
-
-absl::Status ParseSelector(const std::string& text, std::string_view selector, Edit& edit) {
-  bool in_ranks = false;
-  while (!selector.empty()) {
-    const size_t comma = selector.find(',');
-    const std::string_view part = selector.substr(0, comma);
-    selector = comma == std::string_view::npos ? "" : selector.substr(comma + 1);
-    const size_t equals = part.find('=');
-    const std::string_view key = part.substr(0, equals);
-    const std::string_view value =
-        equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1);
-    // "rank=0,2": what follows a rank without a key is another rank.
-    if (in_ranks && equals == std::string_view::npos && ParseRanges(part, edit.ranks)) continue;
-    in_ranks = key == "rank";
-    if (key == "name" || key == "comm") {
-      (key == "name" ? edit.name : edit.communicator)
-          .emplace(std::string(value), std::regex::optimize);
-      continue;
-    }
-    bool ok = false;
-    if (key == "rank") ok = ParseRanges(value, edit.ranks);
-    if (key == "kind") {
-      for (const NodeKind kind : {NodeKind::kKernel, NodeKind::kMemcpy, NodeKind::kMemset,
-                                  NodeKind::kCollective, NodeKind::kSend, NodeKind::kRecv}) {
-        if (value == Name(kind)) {
-          edit.kind = kind;
-          ok = true;
-        }
-      }
-    }
-    if (!ok) {
-      return InvalidInput("--what-if {}: cannot read \"{}\"; expected name=REGEX, kind=KIND, "
-                          "rank=0-3 or comm=REGEX", text, part);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ParseAction(const std::string& text, std::string_view action, Edit& edit) {
@@ -172,11 +104,8 @@ absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std:
                           text);
     }
     Edit edit;
-    try {
-      FORETRACE_RETURN_IF_ERROR(ParseSelector(text, std::string_view(text).substr(0, colon), edit));
-    } catch (const std::regex_error&) {
-      return InvalidInput("--what-if {}: not a valid regular expression", text);
-    }
+    FORETRACE_ASSIGN_OR_RETURN(
+        edit.selector, ParseSelector("--what-if " + text, std::string_view(text).substr(0, colon)));
     FORETRACE_RETURN_IF_ERROR(ParseAction(text, std::string_view(text).substr(colon + 1), edit));
     edits.push_back(std::move(edit));
   }

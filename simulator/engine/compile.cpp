@@ -77,7 +77,12 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
         std::all_of(meeting.members.begin(), meeting.members.end(), [&](const auto& m) {
           return store.ranks()[m.rank].has_duration(m.node);
         });
-    program.fixed = durations && (!options.model_communication || incomplete);
+    const auto& one = meeting.members.front();
+    const bool modelled =
+        options.model_communication && !incomplete &&
+        (options.model_communication_of == nullptr ||
+         options.model_communication_of(store.ranks()[one.rank], one.node, communicator.name));
+    program.fixed = durations && !modelled;
     if (!program.fixed) {
       FORETRACE_ASSIGN_OR_RETURN(program.transfer, TransferOf(store, communicator, meeting));
       if (!timed) program.communicator = meeting.communicator;

@@ -52,6 +52,9 @@ struct CompileOptions {
   const CostModel* durations = nullptr;
   // Communication durations from the network model even where recorded ones exist.
   bool model_communication = false;
+  // Which operations of it, by one member and the communicator's name; null: all.
+  std::function<bool(const RankTrace& rank, NodeIndex node, std::string_view communicator)>
+      model_communication_of;
   const OverheadModel* overheads = nullptr;
   // Which ranks and steps (-1: outside of steps) take their overheads from the model; null: all.
   std::function<bool(int32_t rank, int64_t step)> overheads_apply;

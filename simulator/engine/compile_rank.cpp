@@ -151,6 +151,7 @@ SimTime RankCompiler::DeviceDuration(NodeIndex node, Item& item) {
   if (estimate.has_value()) {
     duration = estimate->time;
     item.source = estimate->source;
+    item.extrapolated = estimate->extrapolated;
   } else {
     item.source = EstimateSource::kMissing;
     out_.missing.push_back(node);

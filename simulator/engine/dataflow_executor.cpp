@@ -129,6 +129,7 @@ class DataflowRun {
     }
     schedule.meeting_active = rendezvous_.TakeActive();
     schedule.meeting_source = rendezvous_.TakeSources();
+    schedule.meeting_extrapolated = rendezvous_.TakeExtrapolated();
     return schedule;
   }
   absl::Status Deadlock(const TraceStore& store);

@@ -35,6 +35,7 @@ class Explainer {
     event.end = schedule_.ranks[r].end[index];
     event.active_start = event.start;
     event.source = item.source;
+    event.extrapolated = item.extrapolated;
     BindStart(r, index, previous, event);
     if (item.kind == ItemKind::kComm) BindMeeting(item, event);
     if (item.kind == ItemKind::kBlocking) BindBlock(r, index, event);
@@ -78,6 +79,7 @@ class Explainer {
   void BindMeeting(const Item& item, NodeEvent& event) const {
     if (item.meeting == kNoItem) return;
     event.source = schedule_.meeting_source[item.meeting];
+    event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
     event.rendezvous = item.meeting;
     if (item.eager) return;
     event.active_start = std::clamp(schedule_.meeting_active[item.meeting], event.start, event.end);

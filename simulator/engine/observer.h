@@ -43,6 +43,7 @@ struct NodeEvent {
   SimTime active_start;
   SimTime end;
   EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;  // see Estimate
   // What bound the start, and the node whose progress it waited for (invalid: none). For a blocked
   // CPU call and for communication, `end_binding` is what it waited for after its start.
   WaitCause cause = WaitCause::kNone;

@@ -48,6 +48,7 @@ struct Item {
   uint32_t lane = 0;  // index into RankProgram::lanes
   ItemKind kind = ItemKind::kCall;
   EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;  // the duration's model was asked beyond its range
   bool eager = false;  // kComm: takes part without waiting
   // Device work: the share of its duration after which its last blocks are placed and work of other
   // streams can start, in 1/65536; 0: it leaves room from the start.
@@ -139,6 +140,7 @@ struct Schedule {
   // By meeting: when its last member had arrived.
   std::vector<SimTime> meeting_active;
   std::vector<EstimateSource> meeting_source;
+  std::vector<uint8_t> meeting_extrapolated;
   SimTime makespan;
 };
 

@@ -30,6 +30,7 @@ Rendezvous::Rendezvous(const Program& program, NetworkModel* network)
   active_.assign(n, SimTime::Min());
   finished_.assign(n, SimTime());
   source_.assign(n, EstimateSource::kRecorded);
+  extrapolated_.assign(n, 0);
   uint32_t communicators = 0;
   for (size_t m = 0; m < n; ++m) {
     for (const auto& member : program.meetings[m].members) {
@@ -65,6 +66,7 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
   if (!network_->contends()) {
     FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(m.transfer));
     source_[meeting] = estimate.source;
+    extrapolated_[meeting] = estimate.extrapolated ? 1 : 0;
     finished_[meeting] = active_[meeting] + m.change.Of(estimate.time);
     if (m.communicator != kNoItem) communicator_free_[m.communicator] = finished_[meeting];
     return true;

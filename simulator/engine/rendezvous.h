@@ -29,6 +29,7 @@ class Rendezvous {
 
   std::vector<SimTime> TakeActive() { return std::move(active_); }
   std::vector<EstimateSource> TakeSources() { return std::move(source_); }
+  std::vector<uint8_t> TakeExtrapolated() { return std::move(extrapolated_); }
 
  private:
   const Program& program_;
@@ -38,6 +39,7 @@ class Rendezvous {
   std::vector<SimTime> active_;    // the last arrival
   std::vector<SimTime> finished_;  // decided by the network
   std::vector<EstimateSource> source_;
+  std::vector<uint8_t> extrapolated_;
   std::vector<SimTime> communicator_free_;
   std::vector<uint32_t> meeting_of_transfer_;
 };

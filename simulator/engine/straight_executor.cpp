@@ -229,6 +229,7 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
   if (!all_done) return DeadlockError(store, program, schedule, rendezvous);
   schedule.meeting_active = rendezvous.TakeActive();
   schedule.meeting_source = rendezvous.TakeSources();
+  schedule.meeting_extrapolated = rendezvous.TakeExtrapolated();
   for (const RankSchedule& rank : schedule.ranks) {
     for (const SimTime end : rank.end) schedule.makespan = std::max(schedule.makespan, end);
   }

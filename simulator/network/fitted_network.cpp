@@ -9,7 +9,9 @@ absl::StatusOr<Estimate> FittedNetwork::IsolatedDuration(const TransferSpec& spe
     if (const auto estimate = measured_(spec)) return *estimate;
   }
   FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner_.Choose(spec));
-  return Estimate{SimTime::FromSeconds(choice.seconds), EstimateSource::kAnalytic};
+  // With measured curves at hand, a closed form answers for what they do not cover.
+  return Estimate{SimTime::FromSeconds(choice.seconds), EstimateSource::kAnalytic,
+                  measured_ != nullptr};
 }
 
 absl::StatusOr<TransferHandle> FittedNetwork::Start(const TransferSpec& spec, SimTime start) {

@@ -122,7 +122,8 @@ class Walker {
   void Add(SimTime until, NodeRef ref, const ExecutedNode& event, PathActivity activity) {
     if (until >= cursor_) return;
     segments_.push_back(
-        {until, cursor_, ref.rank, LaneIndex(event.lane), ref.node, activity, event.source});
+        {until, cursor_, ref.rank, LaneIndex(event.lane), ref.node, activity, event.source,
+         event.extrapolated});
     cursor_ = until;
   }
 
@@ -248,6 +249,7 @@ void Summarize(const EventTable& table, const Classifier& classifier, CriticalPa
     path.total += time;
     path.by_activity[static_cast<size_t>(segment.activity)] += time;
     path.by_source[static_cast<size_t>(segment.source)] += time;
+    if (segment.extrapolated) path.extrapolated += time;
     path.by_rank[segment.rank] += time;
     const bool work =
         segment.activity == PathActivity::kCompute || segment.activity == PathActivity::kTransfer;

@@ -39,6 +39,7 @@ struct PathSegment {
   NodeIndex node;  // a gap belongs to the node that it delays; invalid only when unexplained
   PathActivity activity = PathActivity::kUnexplained;
   EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;
 };
 
 // What a run of segments is: one lane at one kind of work. Short gaps belong to what they precede.
@@ -77,6 +78,7 @@ struct CriticalPath {
   std::array<SimTime, static_cast<size_t>(PathActivity::kCount)> by_activity{};
   std::array<SimTime, static_cast<size_t>(WorkGroup::kCount)> by_group{};  // kCompute, kTransfer
   std::array<SimTime, static_cast<size_t>(EstimateSource::kCount)> by_source{};
+  SimTime extrapolated;          // part of it from models asked beyond their range
   std::vector<SimTime> by_rank;  // whose work the time was spent on
 };
 

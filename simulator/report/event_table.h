@@ -21,6 +21,7 @@ struct ExecutedNode {
   uint32_t rendezvous = NodeEvent::kNoRendezvous;
   uint16_t lane = 0;
   EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;
   WaitCause cause = WaitCause::kNone;
   WaitCause end_cause = WaitCause::kNone;
 };

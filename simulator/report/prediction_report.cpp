@@ -119,6 +119,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.communicators = ComputeCommunicators(table, classifier, chosen);
   report.critical_path = ComputeCriticalPath(table, classifier, chosen);
   report.top = ComputeTopOps(table, classifier, chosen, options.top);
+  report.durations = ComputeDurationSources(table, classifier, chosen);
   for (const RankTrace& rank : table.store().ranks()) report.synthetic |= rank.info().synthetic;
   report.notes = options.notes;
   return report;

@@ -13,6 +13,7 @@
 #include "simulator/report/breakdown.h"
 #include "simulator/report/communicators.h"
 #include "simulator/report/critical_path.h"
+#include "simulator/report/duration_sources.h"
 #include "simulator/report/event_table.h"
 #include "simulator/report/overlap.h"
 #include "simulator/report/rank_summary.h"
@@ -42,6 +43,7 @@ struct PredictionReport {
   std::vector<CommunicatorSummary> communicators;
   CriticalPath critical_path;
   TopOps top;
+  DurationSources durations;
   // Some rank's trace was made by a generator.
   bool synthetic = false;
   // What limits the meaning of the figures ("ranks 4-7 are missing: ..."); printed with them.

@@ -36,6 +36,7 @@ class ReportWriter {
         Number(Name(static_cast<EstimateSource>(i)), shares[i]);
       }
     });
+    Durations();
     List("communicators", report_.communicators,
          [this](const CommunicatorSummary& c) { Communicator(c); });
     Path();
@@ -119,6 +120,32 @@ class ReportWriter {
       Number("busy_share", Share(stream.busy(), window));
       Times<WorkGroup>("work_us", stream.work);
       Times<WaitCause>("idle_us", stream.idle);
+    });
+  }
+
+  void Durations() {
+    const DurationSources& durations = report_.durations;
+    Key("durations");
+    Object([&] {
+      Time("device_us", durations.device_time);
+      Times<EstimateSource>("sources_us", durations.by_source);
+      Time("extrapolated_us", durations.extrapolated);
+      Int("missing_count", durations.missing);
+      Time("missing_recorded_us", durations.missing_recorded);
+      Number("extrapolated_path_share",
+             Share(report_.critical_path.extrapolated, report_.critical_path.total));
+      List("ops", durations.entries, [this](const DurationEntry& entry) {
+        Object([&] {
+          String("name", store_.strings().Get(entry.name));
+          String("source", Name(entry.source));
+          Key("extrapolated");
+          json_.Bool(entry.extrapolated);
+          Int("count", entry.count);
+          Time("predicted_us", entry.predicted);
+          Time("recorded_us", entry.recorded);
+          Number("share", entry.share);
+        });
+      });
     });
   }
 

@@ -36,6 +36,7 @@ class ReportPrinter {
     Streams();
     Communicators();
     Path();
+    WeakDurations();
     Top("Kernels by device time, all ranks", report_.top.kernels);
     Top("Framework ops by device time, all ranks", report_.top.ops);
     return std::move(out_);
@@ -74,7 +75,49 @@ class ReportPrinter {
       out_ += fmt::format(" {} {} %{}", Name(static_cast<EstimateSource>(i)), Percent(shares[i]),
                           i + 1 < shares.size() ? "," : "\n");
     }
+    Durations();
     for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
+  }
+
+  void Durations() {
+    const DurationSources& d = report_.durations;
+    if (d.all_recorded()) return;
+    out_ += "Device time by source:";
+    for (size_t i = 0; i < d.by_source.size(); ++i) {
+      const auto source = static_cast<EstimateSource>(i);
+      if (source == EstimateSource::kMissing) continue;
+      out_ += fmt::format(" {} {} %,", Name(source), Percent(Share(d.by_source[i], d.device_time)));
+    }
+    out_ += fmt::format(" extrapolated {} %; missing {} nodes", Percent(Share(d.extrapolated, d.device_time)),
+                        d.missing);
+    if (d.missing > 0) out_ += fmt::format(", recorded as {} us", Us(d.missing_recorded));
+    out_ += "\n";
+  }
+
+  // Ops whose durations do not come from a model within its range.
+  void WeakDurations() {
+    TextTable table({{"source", Align::kLeft},
+                     {"%"},
+                     {"predicted us"},
+                     {"recorded us"},
+                     {"count"},
+                     {"op", Align::kLeft, true}});
+    size_t all = 0, shown = 0;
+    for (const DurationEntry& entry : report_.durations.entries) {
+      const bool calibrated = entry.source == EstimateSource::kCalibrated;
+      if (calibrated && !entry.extrapolated) continue;
+      ++all;
+      if (shown == options_.max_top) continue;
+      ++shown;
+      table.AddRow({calibrated ? "extrapolated" : std::string(Name(entry.source)),
+                    Percent(entry.share), Us(entry.predicted),
+                    entry.recorded > SimTime() ? Us(entry.recorded) : "-",
+                    fmt::format("{}", entry.count),
+                    std::string(store_.strings().Get(entry.name))});
+    }
+    Print("Ops not within a calibrated range, all ranks (% of device time; of recorded time where "
+          "missing)", table);
+    More(all, shown, "ops");
   }
 
   void Iterations() {

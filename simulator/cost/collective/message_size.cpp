@@ -1,19 +1,10 @@
 #include "simulator/cost/collective/message_size.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "simulator/base/check.h"
 
 namespace foretrace {
-
-Bytes LocalMessageSize(const RankTrace& rank, const CommAttr& comm) {
-  const auto sum = [](std::span<const int64_t> values) {
-    return std::accumulate(values.begin(), values.end(), int64_t{0});
-  };
-  return Bytes(std::max({comm.bytes_in.count(), comm.bytes_out.count(), sum(rank.in_splits(comm)),
-                         sum(rank.out_splits(comm))}));
-}
 
 Bytes AllToAllMessageSize(std::span<const int64_t> splits, size_t members) {
   FORETRACE_CHECK(splits.size() == members * members);

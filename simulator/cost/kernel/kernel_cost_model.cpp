@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "simulator/cost/embedding/embedding_operator.h"
+#include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/kernel_names.h"
 
 namespace foretrace {
@@ -20,24 +21,52 @@ bool IsModelled(const RankTrace& rank, NodeIndex n) {
          (kind == NodeKind::kMemcpy && rank.memcpy_kind(n) == MemcpyKind::kDeviceToDevice);
 }
 
+// The tensors of a call.
+struct CallTensors {
+  absl::InlinedVector<TensorShape, 8> inputs, outputs;
+  CallTensors(const RankTrace& rank, NodeIndex call) {
+    for (const Tensor& tensor : rank.tensors(call)) {
+      (tensor.is_output ? outputs : inputs).push_back({rank.dims(tensor), tensor.dtype});
+    }
+  }
+};
+
 std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const RankTrace& rank,
                                              NodeIndex call) {
-  absl::InlinedVector<TensorShape, 8> inputs, outputs;
-  for (const Tensor& tensor : rank.tensors(call)) {
-    (tensor.is_output ? outputs : inputs).push_back({rank.dims(tensor), tensor.dtype});
+  const std::string_view name = store.name(rank, call);
+  // cuDNN's and MIOpen's halves of a convolution's backward pass lack one shape each; the call
+  // around them has all three.
+  const bool input = name.ends_with("convolution_backward_input");
+  if (input || name.ends_with("convolution_backward_weight")) {
+    const NodeIndex whole = rank.parent(call);
+    if (!whole.valid() || rank.kind(whole) != NodeKind::kCpuOp) return std::nullopt;
+    const CallTensors tensors(rank, whole);
+    auto traced = OperatorFromTrace(store.name(rank, whole), tensors.inputs, tensors.outputs);
+    auto* shape = traced ? std::get_if<Conv2dOp>(&traced->op.shape) : nullptr;
+    if (shape == nullptr) return std::nullopt;
+    shape->needs_input_gradient = input;
+    shape->needs_weight_gradient = !input;
+    return traced;
   }
-  return OperatorFromTrace(store.name(rank, call), inputs, outputs);
+  const CallTensors tensors(rank, call);
+  return OperatorFromTrace(name, tensors.inputs, tensors.outputs);
 }
 
-// The innermost enclosing call that is an operator; invalid when there is none.
-NodeIndex OperatorCallOf(const TraceStore& store, const RankTrace& rank, NodeIndex device,
-                         absl::flat_hash_map<uint32_t, std::optional<TracedOperator>>& known) {
+std::optional<TracedOperator> OpaqueCall(const TraceStore& store, const RankTrace& rank,
+                                         NodeIndex call) {
+  const CallTensors tensors(rank, call);
+  return OpaqueOperator(store.name(rank, call), tensors.inputs, tensors.outputs);
+}
+
+// The innermost enclosing call that `find` knows as an operator; invalid when there is none.
+template <typename Find>
+NodeIndex EnclosingCall(const RankTrace& rank, NodeIndex device, TracedCalls& known, Find find) {
   const NodeIndex launcher = rank.launcher(device);
   NodeIndex at = launcher.valid() ? rank.parent(launcher) : rank.parent(device);
   for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank.parent(at)) {
     if (rank.kind(at) != NodeKind::kCpuOp) continue;
     const auto [it, inserted] = known.try_emplace(at.value);
-    if (inserted) it->second = OperatorOfCall(store, rank, at);
+    if (inserted) it->second = find(at);
     if (it->second) return at;
   }
   return NodeIndex();
@@ -51,7 +80,9 @@ KernelWork HelperWork(const KernelWork& main) {
   return work;
 }
 
-bool IsHelper(KernelRole role) {
+// Sorts are helpers of the lookups whose indices they sort.
+bool IsHelper(KernelRole role, const OperatorCall& call) {
+  if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 
@@ -68,18 +99,27 @@ KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
 std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& store,
                                                              const RankTrace& rank) const {
   std::vector<Entry> entries(rank.size());
-  absl::flat_hash_map<uint32_t, std::optional<TracedOperator>> known;
+  TracedCalls known, opaque;
   std::map<uint32_t, Op> ops;  // by call, so that the order is the trace's
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex node(i);
     if (!IsModelled(rank, node)) continue;
-    const NodeIndex call = OperatorCallOf(store, rank, node, known);
-    if (!call.valid()) continue;
+    NodeIndex call = EnclosingCall(rank, node, known,
+                                   [&](NodeIndex at) { return OperatorOfCall(store, rank, at); });
+    if (!call.valid()) {
+      call = EnclosingCall(rank, node, opaque,
+                           [&](NodeIndex at) { return OpaqueCall(store, rank, at); });
+      if (!call.valid()) continue;
+      known[call.value] = opaque[call.value];
+    }
     Op& op = ops[call.value];
     op.call = call;
     op.kernels.push_back(node);
   }
-  for (const auto& [call, op] : ops) Assign(store, rank, *known[call], op, entries);
+  CompletePairs(known);
+  for (const auto& [call, op] : ops) {
+    if (known[call]) Assign(store, rank, *known[call], op, entries);
+  }
   return entries;
 }
 
@@ -93,7 +133,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
     half |= traits.precision == Precision::kHalf;
-    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role)) mains.push_back(node);
+    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
     // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
     CopyOp* copy = std::get_if<CopyOp>(&call.shape);
     if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
@@ -109,35 +149,57 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   };
   Estimate total;
   total.source = EstimateSource::kCalibrated;
-  for (const KernelWork& work : list) {
-    const Estimate estimate = predict(work);
-    total.time += estimate.time;
-    total.extrapolated |= estimate.extrapolated;
-    total.source = std::max(total.source, estimate.source);
+  if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
+    total = PredictEmbedding(*lookup, call.dtype, call.pass);
+    total.extrapolated |= traced.assumed;
+  } else {
+    for (const KernelWork& work : list) {
+      const Estimate estimate = predict(work);
+      total.time += estimate.time;
+      total.extrapolated |= estimate.extrapolated;
+      total.source = std::max(total.source, estimate.source);
+    }
   }
-  const Estimate helper = models_->Predict(HelperWork(first), Precision::kFloat32);
-  const auto helpers = static_cast<int64_t>(op.kernels.size() - mains.size());
-  // A memset clears at most what the operator writes, and split reductions are within the GEMM's
-  // own estimate; what helpers take must leave the main kernels something.
-  const SimTime helper_time =
-      helpers == 0 ? SimTime()
-                   : std::min(helper.time, total.time.ScaledBy(mains.empty() ? 1.0 / static_cast<double>(helpers)
-                                                               : 0.5 / static_cast<double>(helpers)));
-  const bool paired = helpers == 0 && mains.size() == list.size();
+  const bool paired = mains.size() == op.kernels.size() && mains.size() == list.size();
+  const SimTime helper_time = HelperTime(call, list, op.kernels.size() - mains.size(),
+                                         mains.empty(), total.time);
   for (NodeIndex node : op.kernels) {
     Entry& entry = entries[node.value];
     entry.kind = first.kind;
+    entry.call = op.call;
     entry.estimate = total;
     const auto at = std::find(mains.begin(), mains.end(), node);
     if (at == mains.end()) {
       entry.estimate.time = helper_time;
-    } else if (paired) {
+    } else if (paired && list.size() > 1) {
       entry.estimate = predict(list[static_cast<size_t>(at - mains.begin())]);
     } else {
+      const auto helpers = static_cast<int64_t>(op.kernels.size() - mains.size());
       const SimTime rest = total.time - SimTime::FromPs(helper_time.ps() * helpers);
       entry.estimate.time = rest.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
   }
+}
+
+// What one of `helpers` kernels takes. A memset clears at most what the operator writes, and split
+// reductions are within the GEMM's own estimate; helpers must leave the main kernels half.
+SimTime KernelCostModel::HelperTime(const OperatorCall& call, const KernelList& list,
+                                    size_t helpers, bool alone, SimTime total) const {
+  if (helpers == 0) return SimTime();
+  const auto count = static_cast<double>(helpers);
+  SimTime own = models_->Predict(HelperWork(list[0]), Precision::kFloat32).time;
+  if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
+    own = SimTime::FromUs(SortUs(*lookup, models_->device())).ScaledBy(1.0 / count);
+  }
+  return alone ? total.ScaledBy(1.0 / count) : std::min(own, total.ScaledBy(0.5 / count));
+}
+
+Estimate KernelCostModel::PredictEmbedding(const EmbeddingOp& op, DType dtype,
+                                           Direction pass) const {
+  const EmbeddingQuery query = QueryOf(op, dtype);
+  const EmbeddingModel analytic;
+  return {SimTime::FromUs(analytic.KernelUs(models_->device(), query, pass)),
+          EstimateSource::kAnalytic, true};
 }
 
 std::optional<Estimate> KernelCostModel::Predict(const TraceStore& store, const RankTrace& rank,
@@ -154,6 +216,12 @@ KernelKind KernelCostModel::KindOf(const RankTrace& rank, NodeIndex node) const 
   const auto it = entries_.find(rank.info().rank);
   if (it == entries_.end() || node.value >= it->second.size()) return KernelKind::kOther;
   return it->second[node.value].kind;
+}
+
+NodeIndex KernelCostModel::CallOf(const RankTrace& rank, NodeIndex node) const {
+  const auto it = entries_.find(rank.info().rank);
+  if (it == entries_.end() || node.value >= it->second.size()) return NodeIndex();
+  return it->second[node.value].call;
 }
 
 }  // namespace foretrace

@@ -21,8 +21,9 @@ namespace foretrace {
 //
 // An operator's predicted time is shared out over the kernels that the recording shows for it: one
 // kernel each where the numbers agree; otherwise helpers (layout transforms, adding of split
-// reductions) take what their bytes cost, and the main kernels the rest. Kernels of calls without
-// shapes, or of calls without a model, are left to the next model of the chain.
+// reductions, sorting of indices) take what their bytes cost, and the main kernels the rest. Calls
+// that are no known operator are taken to read their arguments and write their result once, and
+// flagged. Kernels of calls without shapes are left to the next model of the chain.
 class KernelCostModel : public CostModel {
  public:
   KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store);
@@ -32,11 +33,14 @@ class KernelCostModel : public CostModel {
                                   NodeIndex node) const override;
   // The class of the operator behind a device node, for reports by class; kOther when unknown.
   KernelKind KindOf(const RankTrace& rank, NodeIndex node) const;
+  // The framework call whose operator the node belongs to; invalid when unknown.
+  NodeIndex CallOf(const RankTrace& rank, NodeIndex node) const;
 
  private:
   struct Entry {
     Estimate estimate;  // kMissing: no answer
     KernelKind kind = KernelKind::kOther;
+    NodeIndex call;
   };
   struct Op {
     NodeIndex call;
@@ -46,6 +50,9 @@ class KernelCostModel : public CostModel {
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const Op& op, std::vector<Entry>& entries) const;
+  SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
+                     SimTime total) const;
+  Estimate PredictEmbedding(const EmbeddingOp& op, DType dtype, Direction pass) const;
 
   std::shared_ptr<const KernelModels> models_;
   const TraceStore* store_;

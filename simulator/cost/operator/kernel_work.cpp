@@ -61,6 +61,7 @@ class Expander {
     if (pass_ == Direction::kForward) return {Convolution(op, ConvPass::kForward)};
     KernelList list;
     if (op.needs_input_gradient) list.push_back(Convolution(op, ConvPass::kInputGradient));
+    if (!op.needs_weight_gradient) return list;
     list.push_back(Convolution(op, ConvPass::kWeightGradient));
     if (op.bias) list.push_back(ColumnSums(op.k, SaturatingProduct({op.n, op.oh, op.ow})));
     return list;
@@ -170,6 +171,10 @@ class Expander {
       return {Flat(KernelKind::kPooling, flop, in, SaturatingSum({out, saved}))};
     }
     return {Flat(KernelKind::kPooling, flop, SaturatingSum({out, saved}), in)};
+  }
+
+  KernelList operator()(const OpaqueOp& op) const {
+    return {Flat(KernelKind::kOther, 0, op.read_bytes, op.written_bytes)};
   }
 
   KernelList operator()(const OptimizerOp& op) const;

@@ -30,6 +30,7 @@ struct Conv2dOp {
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, r = 1, s = 1, oh = 0, ow = 0, groups = 1;
   bool bias = false;
   bool needs_input_gradient = true;
+  bool needs_weight_gradient = true;
 };
 // oh and ow by the usual rule floor((h + 2 pad - dilation (r - 1) - 1) / stride) + 1; stride must be
 // positive. Not positive when the filter does not fit.
@@ -121,16 +122,22 @@ struct OptimizerOp {
 // tables); `unique_rows` distinct rows are touched (0: unknown, taken as `lookups`).
 struct EmbeddingOp {
   int64_t lookups = 0, bags = 0, dim = 0, unique_rows = 0, tables = 1;
+  int64_t rows = 0;           // of all tables; 0: unknown
   OptimizerKind optimizer = OptimizerKind::kAdagrad;
   bool rowwise = true;        // one optimizer state value a row instead of one an element
   bool fused_update = true;   // backward applies the optimizer; otherwise it writes gradients
+};
+
+// An operator of which only the tensors are known: reads its arguments and writes its results once.
+struct OpaqueOp {
+  int64_t read_bytes = 0, written_bytes = 0;
 };
 
 struct OperatorCall {
   using Shape = std::variant<LinearOp, BatchedMatmulOp, Conv2dOp, AttentionOp, LayerNormOp,
                              SoftmaxOp, BatchNormOp, DropoutOp, ElementwiseOp, ReductionOp,
                              ConcatOp, CopyOp, FillOp, MemcpyOp, IndexOp, PoolOp, OptimizerOp,
-                             EmbeddingOp>;
+                             EmbeddingOp, OpaqueOp>;
   Shape shape;
   DType dtype = DType::kFloat32;
   Direction pass = Direction::kForward;

@@ -1,129 +1,16 @@
 #include "simulator/cost/operator/trace_operator.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "simulator/cost/operator/elementwise_table.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/cost/operator/trace_call.h"
 
 namespace foretrace {
+
+using namespace trace_call;  // NOLINT: the rules below are all about calls
+
 namespace {
-
-using Tensors = absl::InlinedVector<TensorShape, 8>;
-
-int64_t Elements(const TensorShape& t) {
-  int64_t product = 1;
-  for (int64_t d : t.dims) product = SaturatingProduct({product, d});
-  return product;
-}
-
-int64_t LeadingElements(const TensorShape& t, size_t trailing) {
-  int64_t product = 1;
-  for (size_t i = 0; i + trailing < t.dims.size(); ++i) {
-    product = SaturatingProduct({product, t.dims[i]});
-  }
-  return product;
-}
-
-// A call's tensors that have dimensions, in order.
-struct Call {
-  Tensors in, out;
-  DType dtype = DType::kFloat32;
-  bool in_ok(size_t n) const { return in.size() >= n; }
-};
-
-TracedOperator Traced(OperatorCall::Shape shape, const Call& call, Direction pass = Direction::kForward) {
-  return {{std::move(shape), call.dtype, pass}, false};
-}
-TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
-  return Traced(std::move(shape), call, Direction::kBackward);
-}
-
-using Result = std::optional<TracedOperator>;
-
-// [m,k] x [k,n]; the last two matrices are the factors, so that addmm's addend comes before them.
-Result Matmul(const Call& call, bool bias) {
-  Tensors matrices;
-  for (const TensorShape& t : call.in) {
-    if (t.dims.size() == 2) matrices.push_back(t);
-  }
-  if (matrices.size() < 2) return std::nullopt;
-  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
-  if (a.dims[1] != b.dims[0]) return std::nullopt;
-  return Traced(LinearOp{a.dims[0], b.dims[1], a.dims[1], bias}, call);
-}
-
-// aten::linear: input [..., k], weight [n, k].
-Result Linear(const Call& call) {
-  if (!call.in_ok(2) || call.in[1].dims.size() != 2) return std::nullopt;
-  const TensorShape &x = call.in[0], &w = call.in[1];
-  if (x.dims.back() != w.dims[1]) return std::nullopt;
-  return Traced(LinearOp{LeadingElements(x, 1), w.dims[0], w.dims[1], call.in_ok(3)}, call);
-}
-
-Result BatchedMatmul(const Call& call) {
-  Tensors matrices;
-  for (const TensorShape& t : call.in) {
-    if (t.dims.size() == 3) matrices.push_back(t);
-  }
-  if (matrices.size() < 2) return std::nullopt;
-  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
-  if (a.dims[2] != b.dims[1]) return std::nullopt;
-  return Traced(BatchedMatmulOp{a.dims[0], a.dims[1], b.dims[2], a.dims[2]}, call);
-}
-
-Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
-                   const Call& call, Direction pass) {
-  if (x.dims.size() != 4 || w.dims.size() != 4 || w.dims[1] <= 0) return std::nullopt;
-  Conv2dOp op{x.dims[0], x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2], w.dims[3]};
-  op.groups = std::max<int64_t>(1, op.c / w.dims[1]);
-  op.bias = bias;
-  TracedOperator traced = Traced(op, call, pass);
-  auto& shape = std::get<Conv2dOp>(traced.op.shape);
-  if (y != nullptr && y->dims.size() == 4) {
-    shape.oh = y->dims[2];
-    shape.ow = y->dims[3];
-  } else {
-    // Stride 1 with "same" padding, the commonest case.
-    shape.oh = op.h;
-    shape.ow = op.w;
-    traced.assumed = true;
-  }
-  return traced;
-}
-
-Result ConvolutionForward(const Call& call) {
-  if (!call.in_ok(2)) return std::nullopt;
-  const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
-  const bool bias = call.in_ok(3) && call.in[2].dims.size() == 1 &&
-                    call.in[2].dims[0] == call.in[1].dims[0];
-  return Convolution(call.in[0], call.in[1], y, bias, call, Direction::kForward);
-}
-
-Result ConvolutionBackward(const Call& call) {  // grad_output, input, weight
-  if (!call.in_ok(3)) return std::nullopt;
-  Result traced =
-      Convolution(call.in[1], call.in[2], &call.in[0], false, call, Direction::kBackward);
-  // An output mask that leaves out the input's gradient shows as a missing first result.
-  if (traced && !call.out.empty() && call.out[0].dims.size() == 4) {
-    const bool first_is_input = std::ranges::equal(call.out[0].dims, call.in[1].dims);
-    std::get<Conv2dOp>(traced->op.shape).needs_input_gradient = first_is_input;
-  }
-  return traced;
-}
-
-// query, key, value in [b, heads, s, d].
-Result Attention(const Call& call, size_t first, Direction pass) {
-  if (!call.in_ok(first + 3)) return std::nullopt;
-  const TensorShape &q = call.in[first], &k = call.in[first + 1];
-  if (q.dims.size() != 4 || k.dims.size() != 4) return std::nullopt;
-  AttentionOp op{q.dims[0], q.dims[1], k.dims[1], q.dims[2], k.dims[2], q.dims[3]};
-  // Whether the mask is causal is a scalar argument, which traces of shapes do not have.
-  TracedOperator traced = Traced(op, call, pass);
-  traced.assumed = true;
-  return traced;
-}
 
 Result LayerNormForward(const Call& call) {
   if (!call.in_ok(1)) return std::nullopt;
@@ -209,9 +96,7 @@ Result Concat(const Call& call) {
     return Traced(ConcatOp{Elements(call.out[0]), static_cast<int64_t>(call.in.size())}, call);
   }
   if (call.in.empty()) return std::nullopt;  // Kineto leaves tensor lists without shapes
-  int64_t total = 0;
-  for (const TensorShape& t : call.in) total += std::min(Elements(t), int64_t{1} << 56);
-  return Traced(ConcatOp{total, static_cast<int64_t>(call.in.size())}, call);
+  return Traced(ConcatOp{TotalElements(call.in), static_cast<int64_t>(call.in.size())}, call);
 }
 
 Result Gather(const Call& call, Direction pass) {  // source, indices...; result where recorded
@@ -224,6 +109,16 @@ Result Gather(const Call& call, Direction pass) {  // source, indices...; result
   TracedOperator traced = Traced(op, call, pass);
   traced.assumed = call.out.empty();
   return traced;
+}
+
+// weight [E, D], indices of any shape: one row each.
+Result EmbeddingRows(const Call& call) {
+  if (!call.in_ok(2) || call.in[0].dims.size() != 2) return std::nullopt;
+  IndexOp op;
+  op.source_elements = Elements(call.in[0]);
+  op.index_count = Elements(call.in[1]);
+  op.elements = SaturatingProduct({op.index_count, call.in[0].dims[1]});
+  return Traced(op, call);
 }
 
 Result IndexPut(const Call& call) {  // destination, indices, values
@@ -249,8 +144,7 @@ Result Pool(const Call& call, Direction pass) {
 // Optimizer steps over lists of tensors: one elementary step over all of them.
 Result ForeachStep(std::string_view name, const Call& call) {
   if (call.in.empty()) return std::nullopt;  // no shapes for lists in Kineto
-  int64_t elements = 0;
-  for (const TensorShape& t : call.in) elements += std::min(Elements(t), int64_t{1} << 56);
+  const int64_t elements = TotalElements(call.in);
   // The list holds every operand's tensors; the first operand is the one that is written.
   const bool three = name.starts_with("addc");
   const bool one = name.starts_with("sqrt") || name.starts_with("reciprocal") ||
@@ -260,6 +154,38 @@ Result ForeachStep(std::string_view name, const Call& call) {
   op.read_elements = elements;
   op.elements = elements / operands;
   return Traced(op, call);
+}
+
+// _fused_adam_(params, grads, exp_avgs, exp_avg_sqs, ...), _fused_sgd_(params, grads, momenta, ...):
+// one kernel over all; steps and rates are scalars, whose weight does not count.
+Result FusedStep(std::string_view name, const Call& call) {
+  if (call.in.empty()) return std::nullopt;
+  OptimizerOp op;
+  op.kind = name.starts_with("adam")      ? OptimizerKind::kAdam
+            : name.starts_with("adagrad") ? OptimizerKind::kAdagrad
+                                          : OptimizerKind::kSgdMomentum;
+  op.impl = OptimizerImpl::kFused;
+  const int64_t operands = op.kind == OptimizerKind::kAdam ? 4 : 3;
+  op.params = TotalElements(call.in) / operands;
+  op.tensors = static_cast<int64_t>(call.in.size()) / operands;
+  return Traced(op, call);
+}
+
+Call CallOf(std::span<const TensorShape> inputs, std::span<const TensorShape> outputs) {
+  Call call;
+  for (const TensorShape& t : inputs) {
+    if (!t.dims.empty()) call.in.push_back(t);
+  }
+  for (const TensorShape& t : outputs) {
+    if (!t.dims.empty()) call.out.push_back(t);
+  }
+  for (const TensorShape& t : call.in) {
+    if (t.dtype != DType::kUnknown) {
+      call.dtype = t.dtype;
+      break;
+    }
+  }
+  return call;
 }
 
 struct Rule {
@@ -282,19 +208,29 @@ constexpr Rule kRules[] = {
     {"_convolution", ConvolutionForward},
     {"convolution", ConvolutionForward},
     {"conv2d", ConvolutionForward},
-    {"convolution_backward", ConvolutionBackward},
+    {"convolution_backward", [](const Call& c) { return ConvolutionBackward(c, false); }},
+    {"cudnn_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
+    {"miopen_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
     {"_scaled_dot_product_flash_attention",
-     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward, true); }},
     {"_scaled_dot_product_efficient_attention",
-     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward, true); }},
     {"_scaled_dot_product_cudnn_attention",
-     [](const Call& c) { return Attention(c, 0, Direction::kForward); }},
+     [](const Call& c) { return Attention(c, 0, Direction::kForward, true); }},
     {"_scaled_dot_product_flash_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward, true); }},
     {"_scaled_dot_product_efficient_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward, true); }},
     {"_scaled_dot_product_cudnn_attention_backward",
-     [](const Call& c) { return Attention(c, 1, Direction::kBackward); }},
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward, true); }},
+    {"_flash_attention_forward",
+     [](const Call& c) { return Attention(c, 0, Direction::kForward, false); }},
+    {"_flash_attention_backward",
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward, false); }},
+    {"_efficient_attention_forward",
+     [](const Call& c) { return Attention(c, 0, Direction::kForward, false); }},
+    {"_efficient_attention_backward",
+     [](const Call& c) { return Attention(c, 1, Direction::kBackward, false); }},
     {"layer_norm", LayerNormForward},
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
@@ -349,7 +285,10 @@ constexpr Rule kRules[] = {
     {"index", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"index_select", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"gather", [](const Call& c) { return Gather(c, Direction::kForward); }},
-    {"embedding", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"embedding", EmbeddingRows},
+    {"embedding_dense_backward", EmbeddingBagBackward},
+    {"_embedding_bag", EmbeddingBag},
+    {"_embedding_bag_dense_backward", EmbeddingBagBackward},
     {"tril", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"triu", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"_index_put_impl_", IndexPut},
@@ -366,31 +305,49 @@ constexpr Rule kRules[] = {
 Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inputs,
                          std::span<const TensorShape> outputs) {
   constexpr std::string_view kNamespace = "aten::";
+  if (name.find("embedding_codegen_lookup") != name.npos ||
+      name.find("SplitLookupFunction") != name.npos) {
+    return BatchedLookup(name, CallOf(inputs, outputs));
+  }
   if (!name.starts_with(kNamespace)) return std::nullopt;
   name.remove_prefix(kNamespace.size());
-  Call call;
-  for (const TensorShape& t : inputs) {
-    if (!t.dims.empty()) call.in.push_back(t);
-  }
-  for (const TensorShape& t : outputs) {
-    if (!t.dims.empty()) call.out.push_back(t);
-  }
-  for (const TensorShape& t : call.in) {
-    if (t.dtype != DType::kUnknown) {
-      call.dtype = t.dtype;
-      break;
-    }
-  }
+  const Call call = CallOf(inputs, outputs);
   for (const Rule& rule : kRules) {
     if (rule.name == name) return rule.make(call);
   }
   if (name.starts_with("_foreach_")) return ForeachStep(name.substr(9), call);
+  if (name.starts_with("_fused_")) return FusedStep(name.substr(7), call);
   if (const auto traits = FindElementwise(name)) {
     // A scalar second argument: what follows it can only be an out= tensor.
     const bool scalar_second = inputs.size() >= 2 && inputs[1].dims.empty();
     return Elementwise(*traits, call, scalar_second && traits->operands == 2);
   }
   return std::nullopt;
+}
+
+Result OpaqueOperator(std::string_view name, std::span<const TensorShape> inputs,
+                      std::span<const TensorShape> outputs) {
+  for (std::string_view part : {"embedding", "lookup", "gather", "index", "Lookup"}) {
+    if (name.find(part) != name.npos) return std::nullopt;
+  }
+  const Call call = CallOf(inputs, outputs);
+  const auto bytes_of = [](const TensorShape& t) {
+    return SaturatingProduct({Elements(t), ElementSize(t.dtype)});
+  };
+  OpaqueOp op;
+  int64_t largest = 0;
+  for (const TensorShape& t : call.in) {
+    op.read_bytes += std::min(bytes_of(t), (int64_t{1} << 62) - op.read_bytes);
+    largest = std::max(largest, bytes_of(t));
+  }
+  for (const TensorShape& t : call.out) {
+    op.written_bytes += std::min(bytes_of(t), (int64_t{1} << 62) - op.written_bytes);
+  }
+  if (op.written_bytes == 0) op.written_bytes = largest;
+  if (op.written_bytes == 0) return std::nullopt;
+  TracedOperator traced = Traced(op, call);
+  traced.assumed = true;
+  return traced;
 }
 
 }  // namespace foretrace

@@ -31,4 +31,15 @@ std::optional<TracedOperator> OperatorFromTrace(std::string_view name,
                                                 std::span<const TensorShape> inputs,
                                                 std::span<const TensorShape> outputs);
 
+// For a call that OperatorFromTrace does not know: what its tensors weigh. The result is taken to be
+// as large as the largest argument where it is not recorded. nullopt: no tensor has a shape and type,
+// or the call gathers from a table, of which it reads an unknown part.
+std::optional<TracedOperator> OpaqueOperator(std::string_view name,
+                                             std::span<const TensorShape> inputs,
+                                             std::span<const TensorShape> outputs);
+
+// Gives a batched lookup, or its backward pass, the sum of its tables' dimensions: the second
+// dimension of its result. Sets the mean dimension, the rows and the distinct rows.
+void FinishLookup(int64_t total_dim, EmbeddingOp& op);
+
 }  // namespace foretrace

@@ -128,6 +128,87 @@ TEST(TraceOperator, CatNeedsShapesFromSomewhere) {
   EXPECT_EQ(Lookup("aten::cat", {{}, {}}, {{8, 4}}).bytes(), 256);
 }
 
+TEST(TraceOperator, OlderConvolutionBackwardHasItsInputFirst) {
+  // kineto-tb_plugin's ResNet-50: a 1x1 convolution of stride 2; [n, k, oh, ow] is the gradient.
+  const Lookup call("aten::cudnn_convolution_backward",
+                    {{32, 512, 28, 28}, {32, 1024, 14, 14}, {1024, 512, 1, 1}, {}, {}});
+  EXPECT_EQ(call.as<Conv2dOp>().h, 28);
+  EXPECT_EQ(call.as<Conv2dOp>().oh, 14);
+  // Two passes of 2 n k oh ow c FLOP each.
+  EXPECT_DOUBLE_EQ(call.flop(), 2 * 2.0 * 32 * 1024 * 14 * 14 * 512);
+}
+
+TEST(TraceOperator, AttentionLayouts) {
+  const Lookup sdpa("aten::_scaled_dot_product_flash_attention",
+                    {{2, 16, 128, 64}, {2, 4, 256, 64}, {2, 4, 256, 64}});
+  EXPECT_EQ(sdpa.as<AttentionOp>().heads, 16);
+  EXPECT_EQ(sdpa.as<AttentionOp>().kv_heads, 4);
+  EXPECT_EQ(sdpa.as<AttentionOp>().skv, 256);
+  // The kernel call itself has the sequence before the heads.
+  const Lookup inner("aten::_flash_attention_forward",
+                     {{2, 128, 16, 64}, {2, 256, 4, 64}, {2, 256, 4, 64}});
+  EXPECT_EQ(inner.as<AttentionOp>().heads, 16);
+  EXPECT_EQ(inner.as<AttentionOp>().sq, 128);
+  EXPECT_EQ(inner.flop(), sdpa.flop());
+  // Q K^T and P V: 2 x 2 x 2 x 16 x 128 x 256 x 64.
+  EXPECT_DOUBLE_EQ(sdpa.flop(), 4.0 * 2 * 16 * 128 * 256 * 64);
+}
+
+TEST(TraceOperator, BatchedLookup) {
+  // DLRM-8's three tables of 40,017,450 rows of 16 in all, 384 bags of 128 samples, 2,304 lookups.
+  const std::vector<Dims> in = {{0}, {640279200}, {0}, {0, 0}, {3}, {3}, {4}, {}, {}, {4}, {},
+                                {2304}, {385}};
+  const Lookup call("fbgemm::split_embedding_codegen_lookup_adagrad_function", in, {{128, 48}});
+  ASSERT_TRUE(call.found());
+  const auto& op = call.as<EmbeddingOp>();
+  EXPECT_EQ(op.tables, 3);
+  EXPECT_EQ(op.dim, 16);
+  EXPECT_EQ(op.bags, 384);
+  EXPECT_EQ(op.lookups, 2304);
+  EXPECT_EQ(op.rows, 40017450);
+  EXPECT_EQ(op.unique_rows, 2304);  // 768 of 13 million rows a table: hardly one is hit twice
+  EXPECT_EQ(op.optimizer, OptimizerKind::kAdagrad);
+  EXPECT_FALSE(op.rowwise);
+  EXPECT_TRUE(op.fused_update);
+  EXPECT_TRUE(call.assumed());
+  // Rows of 16 floats, 8-byte indices and offsets, pooled rows.
+  EXPECT_EQ(call.bytes(), 2304 * 64 + 2304 * 8 + 384 * 8 + 384 * 64);
+  // Without the result the dimension is not known yet.
+  EXPECT_EQ(Lookup("fbgemm::split_embedding_codegen_lookup_adagrad_function", in)
+                .as<EmbeddingOp>().dim, 0);
+}
+
+TEST(TraceOperator, EmbeddingAndEmbeddingBag) {
+  const Lookup rows("aten::embedding", {{1000, 64}, {8, 16}});
+  // 128 rows of 64 floats read and written, 128 indices.
+  EXPECT_EQ(rows.bytes(), 2 * 128 * 256 + 128 * 8);
+  const Lookup bag("aten::_embedding_bag", {{1000, 64}, {100}, {10}});
+  EXPECT_EQ(bag.as<EmbeddingOp>().lookups, 100);
+  EXPECT_EQ(bag.as<EmbeddingOp>().bags, 10);
+  // 1000 (1 - exp(-0.1)) = 95.16 distinct rows.
+  EXPECT_EQ(bag.as<EmbeddingOp>().unique_rows, 95);
+}
+
+TEST(TraceOperator, FusedAdamMovesSevenTimesItsParameters) {
+  // Two tensors of 100 and 20 parameters; parameters, gradients and both moments.
+  const Lookup call("aten::_fused_adam_", {{100}, {20}, {100}, {20}, {100}, {20}, {100}, {20}});
+  EXPECT_EQ(call.as<OptimizerOp>().params, 120);
+  EXPECT_EQ(call.bytes(), 7 * 120 * 4);  // four read, three written
+}
+
+TEST(OpaqueOperator, ReadsItsArgumentsAndWritesItsResult) {
+  const Dims large = {8, 4}, small = {4};
+  const std::vector<TensorShape> in = {{large, DType::kFloat32}, {small, DType::kInt64}};
+  const auto unknown = OpaqueOperator("fbgemm::permute_pooled_embs", in, {});
+  ASSERT_TRUE(unknown.has_value());
+  EXPECT_TRUE(unknown->assumed);
+  EXPECT_EQ(TotalWork(unknown->op).bytes, Bytes(128 + 32 + 128));
+  const std::vector<TensorShape> out = {{small, DType::kFloat32}};
+  EXPECT_EQ(TotalWork(OpaqueOperator("my::op", in, out)->op).bytes, Bytes(128 + 32 + 16));
+  EXPECT_FALSE(OpaqueOperator("aten::some_embedding_lookup", in, {}).has_value());
+  EXPECT_FALSE(OpaqueOperator("my::op", {}, {}).has_value());
+}
+
 TEST(TraceOperator, UnknownNamesAreLeftToOthers) {
   EXPECT_FALSE(Lookup("aten::reshape", {{8, 4}}).found());
   EXPECT_FALSE(Lookup("fbgemm::bounds_check_indices", {{8, 4}}).found());

@@ -1,0 +1,121 @@
+#include "simulator/cli/duration_errors.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+// One compared quantity: what a call or a collective takes.
+struct Pair {
+  std::string operator_class;
+  SimTime recorded;
+  SimTime modelled;
+  bool beyond = false;
+};
+
+std::string ClassOf(const RankTrace& rank, NodeIndex node, const Item& item,
+                    const KernelCostModel& kernels) {
+  if (item.source == EstimateSource::kMissing) return "(no model)";
+  if (rank.kind(node) == NodeKind::kMemcpy && !kernels.CallOf(rank, node).valid()) {
+    return fmt::format("memcpy {}", Name(rank.memcpy_kind(node)));
+  }
+  if (rank.kind(node) == NodeKind::kMemset) return "fill";
+  return std::string(Name(kernels.KindOf(rank, node)));
+}
+
+void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCostModel& kernels,
+             std::vector<Pair>& pairs) {
+  for (uint32_t r = 0; r < store.ranks().size(); ++r) {
+    const RankTrace& rank = store.ranks()[r];
+    std::map<std::pair<bool, uint32_t>, Pair> calls;  // by call, else by node
+    for (const Item& item : modelled.job.program.ranks[r].items) {
+      if (item.kind != ItemKind::kDevice || item.source == EstimateSource::kRecorded) continue;
+      if (!rank.has_duration(item.node)) continue;
+      const bool missing = item.source == EstimateSource::kMissing;
+      const NodeIndex call = missing ? NodeIndex() : kernels.CallOf(rank, item.node);
+      Pair& pair = calls[{call.valid(), call.valid() ? call.value : item.node.value}];
+      if (pair.operator_class.empty()) {
+        pair.operator_class = ClassOf(rank, item.node, item, kernels);
+      }
+      pair.recorded += rank.duration(item.node);
+      pair.modelled += item.duration;
+      pair.beyond |= item.extrapolated || item.source != EstimateSource::kCalibrated;
+    }
+    for (auto& [key, pair] : calls) pairs.push_back(std::move(pair));
+  }
+}
+
+void AddTransfers(const TraceStore& store, const Prediction& recorded, const Prediction& modelled,
+                  std::vector<Pair>& pairs) {
+  const Program& program = modelled.job.program;
+  FORETRACE_CHECK(program.meetings.size() == recorded.job.program.meetings.size());
+  for (size_t m = 0; m < program.meetings.size(); ++m) {
+    const MeetingProgram& meeting = program.meetings[m];
+    const MeetingProgram& replayed = recorded.job.program.meetings[m];
+    if (meeting.fixed || !replayed.fixed) continue;
+    Pair pair;
+    for (const auto& member : replayed.members) {
+      pair.recorded = std::max(
+          pair.recorded, recorded.job.program.ranks[member.rank].items[member.item].duration);
+    }
+    const auto& one = meeting.members.front();
+    pair.modelled = modelled.schedule.ranks[one.rank].end[one.item] -
+                    modelled.schedule.meeting_active[m];
+    const NodeIndex node = program.ranks[one.rank].items[one.item].node;
+    const RankTrace& rank = store.ranks()[one.rank];
+    pair.operator_class = rank.kind(node) == NodeKind::kCollective
+                              ? std::string(Name(rank.collective_op(node)))
+                              : "send_recv";
+    pair.beyond = modelled.schedule.meeting_extrapolated[m] != 0 ||
+                  modelled.schedule.meeting_source[m] != EstimateSource::kCalibrated;
+    pairs.push_back(std::move(pair));
+  }
+}
+
+}  // namespace
+
+std::vector<DurationErrorRow> CompareDurations(const TraceStore& store,
+                                               const Prediction& recorded,
+                                               const Prediction& modelled,
+                                               const KernelCostModel& kernels) {
+  std::vector<Pair> pairs;
+  AddWork(store, modelled, kernels, pairs);
+  AddTransfers(store, recorded, modelled, pairs);
+  struct Class {
+    std::vector<double> errors;
+    SimTime recorded, modelled;
+    int64_t beyond = 0;
+  };
+  std::map<std::string, Class> classes;
+  SimTime total;
+  for (const Pair& pair : pairs) {
+    total += pair.recorded;
+    if (pair.recorded <= SimTime()) continue;
+    Class& c = classes[pair.operator_class];
+    c.errors.push_back(pair.modelled.us() / pair.recorded.us() - 1.0);
+    c.recorded += pair.recorded;
+    c.modelled += pair.modelled;
+    c.beyond += pair.beyond ? 1 : 0;
+  }
+  std::vector<DurationErrorRow> rows;
+  for (const auto& [name, c] : classes) {
+    DurationErrorRow row;
+    row.operator_class = name;
+    row.errors = SummarizeErrors(c.errors);
+    row.bias_percent = 100 * (c.modelled.us() / c.recorded.us() - 1.0);
+    row.share = c.recorded.us() / total.us();
+    row.extrapolated = c.beyond;
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.share > b.share;
+  });
+  return rows;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,156 @@
+#include "simulator/cli/durations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/shipped.h"
+#include "simulator/cost/memcpy/copy_cost_model.h"
+#include "simulator/cost/recorded/recorded_cost_model.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kModelFor = "model-for=";
+
+// The device to predict for: the calibration's, else the platform's, else the one recorded on.
+struct Device {
+  std::string name;
+  std::string_view from;
+};
+
+Device DeviceOf(const CalibrationSet* calibration, const DeviceSpec* platform,
+                const TraceStore& store) {
+  if (calibration != nullptr) return {calibration->platform, "calibration"};
+  if (platform != nullptr && !platform->name.empty()) return {platform->name, "platform"};
+  return {store.ranks().front().info().device_name, "recording"};
+}
+
+absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationSet* calibration,
+                                                              const DeviceSpec* platform,
+                                                              const TraceStore& store,
+                                                              std::vector<std::string>& notes) {
+  if (calibration != nullptr && calibration->kernels != nullptr) return calibration->kernels;
+  const Device device = DeviceOf(calibration, platform, store);
+  const std::optional<GpuPeaks> peaks = FindGpuPeaks(device.name);
+  if (!peaks.has_value()) {
+    return InvalidInput("durations are to be modelled, but for which device is not known ({} of the "
+                        "{}); name one with --calibration (calibration/) or --platform "
+                        "(topologies/)",
+                        device.name.empty() ? "no name" : "\"" + device.name + "\"", device.from);
+  }
+  notes.push_back(fmt::format("kernels: no calibration; analytic roofline of {} at typical "
+                              "efficiencies", peaks->name));
+  return std::make_shared<const KernelModels>(*peaks, std::vector<KernelModel>());
+}
+
+void NoteOtherDevice(const GpuPeaks& device, const TraceStore& store,
+                     std::vector<std::string>& notes) {
+  const std::string& recorded = store.ranks().front().info().device_name;
+  const std::optional<GpuPeaks> peaks = FindGpuPeaks(recorded);
+  if (recorded.empty() || (peaks.has_value() && peaks->name == device.name)) return;
+  notes.push_back(fmt::format("durations are modelled for {}; the traces were recorded on {}",
+                              device.name, recorded));
+}
+
+}  // namespace
+
+void DurationOptions::Register(CLI::App& command) {
+  command.add_option("--durations", durations,
+                     "device work as recorded (default), from models (model), or from models for "
+                     "what a selector of --what-if matches (model-for=name=gemm; may be repeated)")
+      ->type_name("recorded|model|model-for=SELECTOR")
+      ->allow_extra_args(false);
+  command.add_option("--calibration", calibration,
+                     "folder of calibration files, or the name of one in calibration/; without it, "
+                     "models are analytic")
+      ->type_name("DIR|NAME");
+}
+
+absl::StatusOr<DurationPlan> DurationPlan::Parse(const std::vector<std::string>& texts) {
+  DurationPlan plan;
+  bool recorded = false;
+  for (const std::string& text : texts) {
+    if (text == "recorded") {
+      recorded = true;
+    } else if (text == "model") {
+      plan.all_ = true;
+    } else if (text.starts_with(kModelFor)) {
+      std::string selector = text.substr(kModelFor.size());
+      if (selector.empty()) {
+        return InvalidInput("--durations {}: no selector; expected model-for=name=REGEX", text);
+      }
+      // A bare word is a name.
+      if (selector.find('=') == std::string::npos) selector = "name=" + selector;
+      FORETRACE_ASSIGN_OR_RETURN(NodeSelector parsed,
+                                 ParseSelector("--durations " + text, selector));
+      plan.selectors_.push_back(std::move(parsed));
+    } else {
+      return InvalidInput("--durations {}: expected recorded, model or model-for=SELECTOR", text);
+    }
+  }
+  if (recorded && plan.models_something()) {
+    return InvalidInput("--durations: recorded and model exclude each other; model-for=SELECTOR "
+                        "models a part");
+  }
+  return plan;
+}
+
+bool DurationPlan::Models(const TraceStore& store, const RankTrace& rank, NodeIndex node,
+                          std::string_view communicator) const {
+  return all_ || std::any_of(selectors_.begin(), selectors_.end(), [&](const NodeSelector& s) {
+           return s.Selects(store, rank, node, communicator);
+         });
+}
+
+bool DurationPlan::ModelsCommunication(const TraceStore& store) const {
+  if (!models_something() || store.ranks().size() < 2) return false;
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (!IsCommunicationKind(rank.kind(n))) continue;
+      // The communicator's name is not known yet: a selector by it may match.
+      if (all_ || std::any_of(selectors_.begin(), selectors_.end(), [&](const NodeSelector& s) {
+            NodeSelector anywhere = s;
+            anywhere.communicator.reset();
+            return anywhere.Selects(store, rank, n, "");
+          })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibration(const std::string& name) {
+  if (name.empty()) return std::unique_ptr<CalibrationSet>();
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set,
+                             LoadCalibrationSet(FindShipped("calibration", name, "")));
+  return std::make_unique<CalibrationSet>(std::move(set));
+}
+
+absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
+    const DurationPlan& plan, const CalibrationSet* calibration, const DeviceSpec* platform,
+    const TraceStore& store) {
+  auto models = std::make_unique<DurationModels>();
+  if (!plan.models_something()) {
+    models->chain.Append(std::make_unique<RecordedCostModel>());
+    return models;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModels> kernels,
+                             KernelsOf(calibration, platform, store, models->notes));
+  NoteOtherDevice(kernels->device(), store, models->notes);
+  models->chain.Append(std::make_unique<RecordedCostModel>(
+      [&plan, &store](const RankTrace& rank, NodeIndex node) {
+        return plan.Models(store, rank, node, "");
+      }));
+  auto by_operator = std::make_unique<KernelCostModel>(kernels, store);
+  models->kernels = by_operator.get();
+  models->chain.Append(std::move(by_operator));
+  models->chain.Append(std::make_unique<CopyCostModel>(
+      kernels, calibration == nullptr ? nullptr : calibration->memory));
+  return models;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,61 @@
+#pragma once
+// The options --durations and --calibration: which durations of device work are replayed from the
+// recording and which come from models, and the models.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cli/node_selector.h"
+#include "simulator/cost/calibration_set.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/kernel/kernel_cost_model.h"
+#include "simulator/topology/platform.h"
+
+namespace foretrace {
+
+struct DurationOptions {
+  std::vector<std::string> durations;  // recorded, model, model-for=SELECTOR; empty: recorded
+  std::string calibration;
+
+  void Register(CLI::App& command);
+};
+
+// Which device work is modelled.
+class DurationPlan {
+ public:
+  // Errors: text that is neither of the three, or both `recorded` and `model`.
+  static absl::StatusOr<DurationPlan> Parse(const std::vector<std::string>& texts);
+
+  bool models_something() const { return all_ || !selectors_.empty(); }
+  bool Models(const TraceStore& store, const RankTrace& rank, NodeIndex node,
+              std::string_view communicator) const;
+  // Some communication of the job is modelled.
+  bool ModelsCommunication(const TraceStore& store) const;
+
+ private:
+  bool all_ = false;
+  std::vector<NodeSelector> selectors_;
+};
+
+// A folder, or the name of one in calibration/. Null for an empty name.
+absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibration(const std::string& name);
+
+// The chain of models that a plan asks for: recorded (what is not modelled), calibrated, analytic.
+struct DurationModels {
+  CostModelChain chain;
+  const KernelCostModel* kernels = nullptr;  // part of the chain; null where nothing is modelled
+  std::vector<std::string> notes;
+};
+
+// `calibration` and `platform` may be null. `plan` and `store` must outlive the models. Errors: a
+// device without a datasheet in foretrace, and no calibration of kernels.
+absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
+    const DurationPlan& plan, const CalibrationSet* calibration, const DeviceSpec* platform,
+    const TraceStore& store);
+
+}  // namespace foretrace

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace foretrace {
+
+// `name` itself where it can be read; else the platform or calibration of that name that ships with
+// foretrace: FOLDER/NAME+SUFFIX below the working folder or the project's. `name` where none is.
+std::string FindShipped(const std::string& folder, const std::string& name,
+                        const std::string& suffix);
+
+}  // namespace foretrace

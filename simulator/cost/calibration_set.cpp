@@ -1,0 +1,58 @@
+#include "simulator/cost/calibration_set.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cost/collective/collective_file.h"
+#include "simulator/cost/kernel/kernel_file.h"
+
+namespace foretrace {
+namespace {
+
+absl::Status NotePlatform(const CalibrationHeader& header, const std::string& path,
+                          CalibrationSet& set) {
+  if (set.platform.empty()) set.platform = header.platform;
+  if (set.platform == header.platform) return absl::OkStatus();
+  return InvalidInput("{}: is of platform {}, but other files of the folder are of {}; keep one "
+                      "platform to a folder", path, header.platform, set.platform);
+}
+
+}  // namespace
+
+absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
+  CalibrationSet set;
+  set.folder = folder;
+  const auto path_of = [&folder](const char* name) {
+    return (std::filesystem::path(folder) / name).string();
+  };
+  const auto there = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
+  };
+  if (const std::string path = path_of("kernels.yaml"); there(path)) {
+    FORETRACE_ASSIGN_OR_RETURN(LoadedKernels loaded, LoadKernelModels(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
+    set.kernels = std::make_shared<const KernelModels>(std::move(loaded.models));
+  }
+  if (const std::string path = path_of("collectives.yaml"); there(path)) {
+    FORETRACE_ASSIGN_OR_RETURN(CollectiveCalibration loaded, LoadCollectiveCalibration(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header(), path, set));
+    set.collectives = std::make_shared<const CollectiveCalibration>(std::move(loaded));
+  }
+  if (const std::string path = path_of("memory.yaml"); there(path)) {
+    FORETRACE_ASSIGN_OR_RETURN(auto loaded, MemoryFitter().Load(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.first, path, set));
+    set.memory = std::shared_ptr<const FittedMemory>(
+        static_cast<FittedMemory*>(loaded.second.release()));
+  }
+  if (set.kernels == nullptr && set.collectives == nullptr && set.memory == nullptr) {
+    return InvalidInput("{}: no kernels.yaml, collectives.yaml or memory.yaml there; give a folder "
+                        "made by `foretrace calibrate`, or the name of one in calibration/",
+                        folder);
+  }
+  return set;
+}
+
+}  // namespace foretrace

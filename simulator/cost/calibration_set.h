@@ -1,0 +1,30 @@
+#pragma once
+// All that was calibrated for one platform: a folder of calibration files.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cost/calibration_file.h"
+#include "simulator/cost/collective/collective_calibration.h"
+#include "simulator/cost/kernel/kernel_model.h"
+#include "simulator/cost/memory/memory_fitter.h"
+
+namespace foretrace {
+
+struct CalibrationSet {
+  std::string folder;
+  std::string platform;  // as the files name it
+  // Null where the folder has no such file.
+  std::shared_ptr<const KernelModels> kernels;
+  std::shared_ptr<const CollectiveCalibration> collectives;
+  std::shared_ptr<const FittedMemory> memory;
+};
+
+// Reads kernels.yaml, collectives.yaml and memory.yaml of the folder, as far as they are there.
+// Errors: none is; a file that cannot be read or is not what its name says; files of different
+// platforms.
+absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder);
+
+}  // namespace foretrace

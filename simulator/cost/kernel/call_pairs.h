@@ -1,0 +1,21 @@
+#pragma once
+// What one call of a trace says about another: forward and backward passes of one operator.
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace {
+
+// Operators by call; nullopt: not an operator.
+using TracedCalls = absl::flat_hash_map<uint32_t, std::optional<TracedOperator>>;
+
+// Traces of shapes leave out results. A convolution's output size is in the gradient of a backward
+// pass with the same input and filters; a batched lookup's dimensions are in the gradient of its
+// backward pass, and that one's lookups in the forward pass (the latest with as many bags that no
+// backward pass has claimed). Lookups whose partner is not there are dropped.
+void CompletePairs(TracedCalls& calls);
+
+}  // namespace foretrace

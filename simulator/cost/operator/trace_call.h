@@ -1,0 +1,72 @@
+#pragma once
+// A framework call's tensors, as the rules of trace_operator.cpp look at them; a detail of it.
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace::trace_call {
+
+using Tensors = absl::InlinedVector<TensorShape, 8>;
+using Result = std::optional<TracedOperator>;
+
+// A call's tensors that have dimensions, in order.
+struct Call {
+  Tensors in, out;
+  DType dtype = DType::kFloat32;
+  bool in_ok(size_t n) const { return in.size() >= n; }
+};
+
+inline int64_t Elements(const TensorShape& t) {
+  int64_t product = 1;
+  for (int64_t d : t.dims) product = SaturatingProduct({product, d});
+  return product;
+}
+
+// Product of all dimensions but the last `trailing`.
+inline int64_t LeadingElements(const TensorShape& t, size_t trailing) {
+  int64_t product = 1;
+  for (size_t i = 0; i + trailing < t.dims.size(); ++i) {
+    product = SaturatingProduct({product, t.dims[i]});
+  }
+  return product;
+}
+
+// Elements of many tensors, at most 2^62.
+inline int64_t TotalElements(const Tensors& tensors) {
+  int64_t total = 0;
+  for (const TensorShape& t : tensors) total += std::min(Elements(t), (int64_t{1} << 62) - total);
+  return total;
+}
+
+inline TracedOperator Traced(OperatorCall::Shape shape, const Call& call,
+                             Direction pass = Direction::kForward) {
+  return {{std::move(shape), call.dtype, pass}, false};
+}
+inline TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
+  return Traced(std::move(shape), call, Direction::kBackward);
+}
+
+// trace_dense.cpp
+Result Matmul(const Call& call, bool bias);
+Result Linear(const Call& call);
+Result BatchedMatmul(const Call& call);
+Result ConvolutionForward(const Call& call);
+// grad_output, input, weight; the older spelling has input and grad_output the other way round.
+Result ConvolutionBackward(const Call& call, bool input_first);
+// query, key, value from argument `first` on; in [b, heads, s, d], or [b, s, heads, d].
+Result Attention(const Call& call, size_t first, Direction pass, bool heads_second);
+
+// trace_embedding.cpp
+// FBGEMM's table-batched lookups.
+Result BatchedLookup(std::string_view name, const Call& call);
+// weight [E, D], indices [N], offsets [B].
+Result EmbeddingBag(const Call& call);
+// gradient [B, D], indices [N], ...
+Result EmbeddingBagBackward(const Call& call);
+
+}  // namespace foretrace::trace_call

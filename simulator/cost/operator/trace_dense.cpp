@@ -1,0 +1,96 @@
+// Matrix products, convolutions and attention from the shapes of framework calls.
+
+#include <algorithm>
+
+#include "simulator/cost/operator/trace_call.h"
+
+namespace foretrace::trace_call {
+namespace {
+
+Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
+                   const Call& call, Direction pass) {
+  if (x.dims.size() != 4 || w.dims.size() != 4 || w.dims[1] <= 0) return std::nullopt;
+  Conv2dOp op{x.dims[0], x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2], w.dims[3]};
+  op.groups = std::max<int64_t>(1, op.c / w.dims[1]);
+  op.bias = bias;
+  TracedOperator traced = Traced(op, call, pass);
+  auto& shape = std::get<Conv2dOp>(traced.op.shape);
+  if (y != nullptr && y->dims.size() == 4) {
+    shape.oh = y->dims[2];
+    shape.ow = y->dims[3];
+  } else {
+    // Stride 1 with "same" padding, the commonest case.
+    shape.oh = op.h;
+    shape.ow = op.w;
+    traced.assumed = true;
+  }
+  return traced;
+}
+
+}  // namespace
+
+// [m,k] x [k,n]; the last two matrices are the factors, so that addmm's addend comes before them.
+Result Matmul(const Call& call, bool bias) {
+  Tensors matrices;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() == 2) matrices.push_back(t);
+  }
+  if (matrices.size() < 2) return std::nullopt;
+  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
+  if (a.dims[1] != b.dims[0]) return std::nullopt;
+  return Traced(LinearOp{a.dims[0], b.dims[1], a.dims[1], bias}, call);
+}
+
+// aten::linear: input [..., k], weight [n, k].
+Result Linear(const Call& call) {
+  if (!call.in_ok(2) || call.in[1].dims.size() != 2) return std::nullopt;
+  const TensorShape &x = call.in[0], &w = call.in[1];
+  if (x.dims.back() != w.dims[1]) return std::nullopt;
+  return Traced(LinearOp{LeadingElements(x, 1), w.dims[0], w.dims[1], call.in_ok(3)}, call);
+}
+
+Result BatchedMatmul(const Call& call) {
+  Tensors matrices;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() == 3) matrices.push_back(t);
+  }
+  if (matrices.size() < 2) return std::nullopt;
+  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
+  if (a.dims[2] != b.dims[1]) return std::nullopt;
+  return Traced(BatchedMatmulOp{a.dims[0], a.dims[1], b.dims[2], a.dims[2]}, call);
+}
+
+Result ConvolutionForward(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
+  const bool bias = call.in_ok(3) && call.in[2].dims.size() == 1 &&
+                    call.in[2].dims[0] == call.in[1].dims[0];
+  return Convolution(call.in[0], call.in[1], y, bias, call, Direction::kForward);
+}
+
+Result ConvolutionBackward(const Call& call, bool input_first) {
+  if (!call.in_ok(3)) return std::nullopt;
+  const TensorShape &x = call.in[input_first ? 0 : 1], &dy = call.in[input_first ? 1 : 0];
+  Result traced = Convolution(x, call.in[2], &dy, false, call, Direction::kBackward);
+  // An output mask that leaves out the input's gradient shows as a missing first result.
+  if (traced && !call.out.empty() && call.out[0].dims.size() == 4) {
+    const bool first_is_input = std::ranges::equal(call.out[0].dims, x.dims);
+    std::get<Conv2dOp>(traced->op.shape).needs_input_gradient = first_is_input;
+  }
+  return traced;
+}
+
+Result Attention(const Call& call, size_t first, Direction pass, bool heads_second) {
+  if (!call.in_ok(first + 3)) return std::nullopt;
+  const TensorShape &q = call.in[first], &k = call.in[first + 1];
+  if (q.dims.size() != 4 || k.dims.size() != 4) return std::nullopt;
+  const size_t heads = heads_second ? 1 : 2, sequence = heads_second ? 2 : 1;
+  AttentionOp op{q.dims[0],        q.dims[heads],    k.dims[heads],
+                 q.dims[sequence], k.dims[sequence], q.dims[3]};
+  // Whether the mask is causal is a scalar argument, which traces of shapes do not have.
+  TracedOperator traced = Traced(op, call, pass);
+  traced.assumed = true;
+  return traced;
+}
+
+}  // namespace foretrace::trace_call

@@ -1,0 +1,56 @@
+#include "simulator/cost/memcpy/copy_cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+std::shared_ptr<const KernelModels> Device(std::string_view name) {
+  return std::make_shared<const KernelModels>(*FindGpuPeaks(name), std::vector<KernelModel>());
+}
+
+TraceStore Copies() {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  double at = 0;
+  const auto copy = [&](std::string_view name, MemcpyKind kind) {
+    rank.Device(name, NodeKind::kMemcpy, static_cast<uint8_t>(kind), {at, at + 1}, 7,
+                {at + 5, at + 6});
+    at += 10;
+  };
+  copy("pinned", MemcpyKind::kHostToDevicePinned);
+  copy("pageable", MemcpyKind::kDeviceToHostPageable);
+  copy("device", MemcpyKind::kDeviceToDevice);
+  copy("unsized", MemcpyKind::kHostToDevicePinned);
+  for (const char* name : {"pinned", "pageable", "device"}) rank.CopiedBytes(name, 1'000'000);
+  return job.Build();
+}
+
+TEST(CopyCostModel, HostCopiesGoOverTheLink) {
+  const TraceStore store = Copies();
+  const RankTrace& rank = store.ranks()[0];
+  const CopyCostModel model(Device("v100-sxm2"), nullptr);
+  const auto predict = [&](std::string_view name) {
+    return model.Predict(store, rank, FindNode(store, 0, name));
+  };
+  // PCIe 3.0 x16: 15.75 GB/s x 0.85 = 13387.5 bytes per us; pageable memory 6000; 1.5 us to start.
+  EXPECT_NEAR(predict("pinned")->time.us(), 1.5 + 1e6 / 13387.5, 1e-3);
+  EXPECT_NEAR(predict("pageable")->time.us(), 1.5 + 1e6 / 6000, 1e-3);
+  EXPECT_EQ(predict("pinned")->source, EstimateSource::kAnalytic);
+  EXPECT_TRUE(predict("pinned")->extrapolated);
+  // Read and written at DRAM speed: at least 2e6 / 900e3 us.
+  ASSERT_TRUE(predict("device").has_value());
+  EXPECT_GT(predict("device")->time.us(), 2e6 / 900e3);
+  EXPECT_FALSE(predict("unsized").has_value());
+}
+
+TEST(CopyCostModel, NewerDevicesHaveFasterLinks) {
+  EXPECT_NEAR(HostLinkGbps(*FindGpuPeaks("a100-sxm4")), 31.5 * 0.85, 1e-9);
+  EXPECT_NEAR(HostLinkGbps(*FindGpuPeaks("h100-sxm5")), 63 * 0.85, 1e-9);
+  EXPECT_NEAR(HostLinkGbps(*FindGpuPeaks("t4")), 15.75 * 0.85, 1e-9);
+}
+
+}  // namespace
+}  // namespace foretrace
