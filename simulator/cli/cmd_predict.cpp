@@ -84,6 +84,11 @@ absl::Status RunPredict(const PredictOptions& options) {
   report_options.top = options.top;
   report_options.notes = RunNotes(store, prediction, setup);
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
+  const CommunicatorMap& map = prediction.job.communicators;
+  report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
+    if (meeting >= map.meetings.size()) return "";
+    return map.communicators[map.meetings[meeting].communicator].name;
+  };
   if (options.iteration >= 0) report_options.iteration = options.iteration;
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));

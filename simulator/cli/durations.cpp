@@ -62,10 +62,12 @@ void DurationOptions::Register(CLI::App& command) {
                      "what a selector of --what-if matches (model-for=name=gemm; may be repeated)")
       ->type_name("recorded|model|model-for=SELECTOR")
       ->allow_extra_args(false);
-  command.add_option("--calibration", calibration,
+  command.add_option("--calibration", calibrations,
                      "folder of calibration files, or the name of one in calibration/; without it, "
-                     "models are analytic")
-      ->type_name("DIR|NAME");
+                     "models are analytic; may be repeated: kernels, collectives and copies each "
+                     "come from the first that has them")
+      ->type_name("DIR|NAME")
+      ->allow_extra_args(false);
 }
 
 absl::StatusOr<DurationPlan> DurationPlan::Parse(const std::vector<std::string>& texts) {
@@ -123,11 +125,21 @@ bool DurationPlan::ModelsCommunication(const TraceStore& store) const {
   return false;
 }
 
-absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibration(const std::string& name) {
-  if (name.empty()) return std::unique_ptr<CalibrationSet>();
-  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set,
-                             LoadCalibrationSet(FindShipped("calibration", name, "")));
-  return std::make_unique<CalibrationSet>(std::move(set));
+absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
+    const std::vector<std::string>& names) {
+  std::unique_ptr<CalibrationSet> all;
+  for (const std::string& name : names) {
+    FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set,
+                               LoadCalibrationSet(FindShipped("calibration", name, "")));
+    if (all == nullptr) {
+      all = std::make_unique<CalibrationSet>(std::move(set));
+      continue;
+    }
+    if (all->kernels == nullptr) all->kernels = set.kernels;
+    if (all->collectives == nullptr) all->collectives = set.collectives;
+    if (all->memory == nullptr) all->memory = set.memory;
+  }
+  return all;
 }
 
 absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(

@@ -20,7 +20,7 @@ namespace foretrace {
 
 struct DurationOptions {
   std::vector<std::string> durations;  // recorded, model, model-for=SELECTOR; empty: recorded
-  std::string calibration;
+  std::vector<std::string> calibrations;
 
   void Register(CLI::App& command);
 };
@@ -42,8 +42,10 @@ class DurationPlan {
   std::vector<NodeSelector> selectors_;
 };
 
-// A folder, or the name of one in calibration/. Null for an empty name.
-absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibration(const std::string& name);
+// Folders, or names of folders in calibration/: each family of models from the first that has it.
+// Null for no names.
+absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
+    const std::vector<std::string>& names);
 
 // The chain of models that a plan asks for: recorded (what is not modelled), calibrated, analytic.
 struct DurationModels {

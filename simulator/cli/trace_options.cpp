@@ -178,7 +178,7 @@ absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
   }
   notes_.push_back(fmt::format(
       "communication: {} network on platform {}{}", network_->name(), topology_->spec().name,
-      measured ? ", measured curves of " + calibration_->platform : std::string()));
+      measured ? ", measured curves of " + calibration_->collectives->header().platform : std::string()));
   return absl::OkStatus();
 }
 
@@ -197,7 +197,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   SimulationSetup setup;
   FORETRACE_ASSIGN_OR_RETURN(DurationPlan plan, DurationPlan::Parse(options.durations.durations));
   setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));
-  FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibration(options.durations.calibration));
+  FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibrations(options.durations.calibrations));
   CompileOptions& compile = setup.compile_;
   compile.semantics =
       options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;

@@ -52,6 +52,11 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
   const auto text = [&node](const char* key, std::string& into) {
     if (node[key]) into = node[key].as<std::string>();
   };
+  const auto texts = [&node](const char* key, std::vector<std::string>& into) {
+    if (!node[key]) return;
+    into = node[key].IsSequence() ? node[key].as<std::vector<std::string>>()
+                                  : std::vector<std::string>{node[key].as<std::string>()};
+  };
   if (node["allow_missing_ranks"]) {
     c.simulation.allow_missing_ranks = node["allow_missing_ranks"].as<bool>();
   }
@@ -63,14 +68,8 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
   text("process_groups", c.traces.process_groups);
   text("platform", c.simulation.platform);
   text("network", c.simulation.network);
-  text("calibration", c.simulation.durations.calibration);
-  if (const YAML::Node durations = node["durations"]) {
-    if (durations.IsSequence()) {
-      c.simulation.durations.durations = durations.as<std::vector<std::string>>();
-    } else {
-      c.simulation.durations.durations = {durations.as<std::string>()};
-    }
-  }
+  texts("durations", c.simulation.durations.durations);
+  texts("calibration", c.simulation.durations.calibrations);
   return c;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -69,9 +70,10 @@ CommunicatorSummary Finish(Accumulator& a) {
 
 std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
                                                       const Classifier& classifier,
-                                                      std::span<const IterationWindow> windows) {
+                                                      std::span<const IterationWindow> windows,
+                                                      const CommunicatorNames& names) {
   FORETRACE_CHECK(windows.size() == table.rank_count());
-  std::map<std::pair<uint32_t, WorkGroup>, Accumulator> accumulators;
+  std::map<std::tuple<uint32_t, std::string_view, WorkGroup>, Accumulator> accumulators;
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     const RankTrace& rank = table.store().ranks()[r];
     const IterationWindow& window = windows[r];
@@ -82,8 +84,13 @@ std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
       // The empty string has id 0.
       const uint32_t group = comm != nullptr && comm->group.valid() ? comm->group.value : 0;
       const WorkGroup operation = classifier.Group(r, event.node);
-      Accumulator& a = accumulators[{group, operation}];
+      std::string_view name = table.store().strings().Get(StringId(group));
+      if (name.empty() && names != nullptr && event.rendezvous != NodeEvent::kNoRendezvous) {
+        name = names(event.rendezvous);
+      }
+      Accumulator& a = accumulators[{group, name, operation}];
       a.summary.group = StringId(group);
+      a.summary.name = std::string(name);
       a.summary.operation = operation;
       Add(r, event, comm, a);
     }

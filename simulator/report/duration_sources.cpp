@@ -1,9 +1,9 @@
 #include "simulator/report/duration_sources.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
 
 namespace foretrace {
@@ -15,14 +15,10 @@ SimTime RecordedWork(const RankTrace& rank, NodeIndex node) {
   return known ? rank.duration(node) : SimTime();
 }
 
-}  // namespace
-
-DurationSources ComputeDurationSources(const EventTable& table, const Classifier& classifier,
-                                       std::span<const IterationWindow> windows) {
-  FORETRACE_CHECK(windows.size() == table.rank_count());
-  DurationSources sources;
-  SimTime recorded_total;
-  std::map<std::tuple<StringId, EstimateSource, bool>, DurationEntry> entries;
+// Visits the device work that starts within the windows.
+template <typename Visit>
+void ForEachDeviceEvent(const EventTable& table, std::span<const IterationWindow> windows,
+                        Visit visit) {
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     const RankTrace& rank = table.store().ranks()[r];
     for (const ExecutedNode& event : table.events(r)) {
@@ -30,44 +26,72 @@ DurationSources ComputeDurationSources(const EventTable& table, const Classifier
       if (event.start < windows[r].predicted_start || event.start >= windows[r].predicted_end) {
         continue;
       }
-      const NodeIndex op = classifier.FrameworkOp(r, event.node);
-      const StringId name = rank.name(op.valid() ? op : event.node);
-      DurationEntry& entry = entries[{name, event.source, event.extrapolated}];
-      entry.name = name;
-      entry.source = event.source;
-      entry.extrapolated = event.extrapolated;
-      ++entry.count;
-      const SimTime time = event.end - event.active_start;
-      const SimTime recorded = RecordedWork(rank, event.node);
-      entry.predicted += time;
-      entry.recorded += recorded;
-      recorded_total += recorded;
-      sources.device_time += time;
-      sources.by_source[static_cast<size_t>(event.source)] += time;
-      if (event.extrapolated) sources.extrapolated += time;
-      if (event.source == EstimateSource::kMissing) {
-        ++sources.missing;
-        sources.missing_recorded += recorded;
-      }
+      visit(r, rank, event);
     }
   }
-  const bool all_recorded = std::all_of(entries.begin(), entries.end(), [](const auto& e) {
-    return e.second.source == EstimateSource::kRecorded;
+}
+
+bool IsWeak(const DurationEntry& entry) {
+  return entry.extrapolated || entry.source == EstimateSource::kMissing ||
+         entry.source == EstimateSource::kAnalytic;
+}
+
+void SortByShare(const StringPool& strings, std::vector<DurationEntry>& entries) {
+  std::sort(entries.begin(), entries.end(),
+            [&strings](const DurationEntry& a, const DurationEntry& b) {
+              if (a.share != b.share) return a.share > b.share;
+              if (a.name != b.name) return strings.Get(a.name) < strings.Get(b.name);
+              return std::tuple(a.source, a.extrapolated) < std::tuple(b.source, b.extrapolated);
+            });
+}
+
+}  // namespace
+
+DurationSources ComputeDurationSources(const EventTable& table, const Classifier& classifier,
+                                       std::span<const IterationWindow> windows, size_t limit) {
+  FORETRACE_CHECK(windows.size() == table.rank_count());
+  DurationSources sources;
+  SimTime recorded_total;
+  bool all_recorded = true;
+  ForEachDeviceEvent(table, windows, [&](RankIndex, const RankTrace& rank, const auto& event) {
+    const SimTime time = event.end - event.active_start;
+    const SimTime recorded = RecordedWork(rank, event.node);
+    recorded_total += recorded;
+    sources.device_time += time;
+    sources.by_source[static_cast<size_t>(event.source)] += time;
+    if (event.extrapolated) sources.extrapolated += time;
+    all_recorded &= event.source == EstimateSource::kRecorded;
+    if (event.source == EstimateSource::kMissing) {
+      ++sources.missing;
+      sources.missing_recorded += recorded;
+    }
   });
   if (all_recorded) return sources;
-  for (auto& [key, entry] : entries) {
+  absl::flat_hash_map<std::tuple<StringId, EstimateSource, bool>, DurationEntry> by_op;
+  ForEachDeviceEvent(table, windows, [&](RankIndex r, const RankTrace& rank, const auto& event) {
+    const NodeIndex op = classifier.FrameworkOp(r, event.node);
+    const StringId name = rank.name(op.valid() ? op : event.node);
+    DurationEntry& entry = by_op[{name, event.source, event.extrapolated}];
+    entry.name = name;
+    entry.source = event.source;
+    entry.extrapolated = event.extrapolated;
+    ++entry.count;
+    entry.predicted += event.end - event.active_start;
+    entry.recorded += RecordedWork(rank, event.node);
+  });
+  for (auto& [key, entry] : by_op) {
     entry.share = entry.source == EstimateSource::kMissing
                       ? Share(entry.recorded, recorded_total)
                       : Share(entry.predicted, sources.device_time);
     sources.entries.push_back(entry);
   }
-  const StringPool& strings = table.store().strings();
-  std::stable_sort(sources.entries.begin(), sources.entries.end(),
-                   [&strings](const DurationEntry& a, const DurationEntry& b) {
-                     if (a.share != b.share) return a.share > b.share;
-                     if (a.name != b.name) return strings.Get(a.name) < strings.Get(b.name);
-                     return a.source < b.source;
-                   });
+  sources.ops = static_cast<int64_t>(sources.entries.size());
+  SortByShare(table.store().strings(), sources.entries);
+  if (sources.entries.size() > limit) {
+    std::stable_partition(sources.entries.begin(), sources.entries.end(), IsWeak);
+    sources.entries.resize(limit);
+    SortByShare(table.store().strings(), sources.entries);
+  }
   return sources;
 }
 

@@ -29,14 +29,16 @@ struct DurationSources {
   SimTime extrapolated;
   int64_t missing = 0;       // device nodes without a duration from any model
   SimTime missing_recorded;  // what the trace recorded for them
-  // Everything that is not recorded, or is while something else is not: largest share first.
+  // By op, largest share first; empty when all is recorded. At most the limit; `ops` counts all.
   std::vector<DurationEntry> entries;
+  int64_t ops = 0;
 
-  bool all_recorded() const { return entries.empty(); }
+  bool all_recorded() const { return ops == 0; }
 };
 
-// Over the device work that starts within the windows.
+// Over the device work that starts within the windows. What is recorded, or within a calibrated
+// range, gives way to what is not where there are more than `limit` entries.
 DurationSources ComputeDurationSources(const EventTable& table, const Classifier& classifier,
-                                       std::span<const IterationWindow> windows);
+                                       std::span<const IterationWindow> windows, size_t limit);
 
 }  // namespace foretrace

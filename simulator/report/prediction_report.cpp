@@ -13,6 +13,9 @@
 namespace foretrace {
 namespace {
 
+// Ops whose source of durations is listed.
+constexpr size_t kMaxDurationOps = 100;
+
 using WindowsByNumber = std::map<int64_t, std::vector<IterationWindow>>;
 
 // Iterations that all ranks have, each with one window per rank.
@@ -116,10 +119,10 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.ranks = ComputeRankSummaries(table, report.streams, chosen);
   report.baseline = Baseline(report.ranks);
   report.overlap = ComputeOverlap(table, chosen);
-  report.communicators = ComputeCommunicators(table, classifier, chosen);
+  report.communicators = ComputeCommunicators(table, classifier, chosen, options.communicator_names);
   report.critical_path = ComputeCriticalPath(table, classifier, chosen);
   report.top = ComputeTopOps(table, classifier, chosen, options.top);
-  report.durations = ComputeDurationSources(table, classifier, chosen);
+  report.durations = ComputeDurationSources(table, classifier, chosen, kMaxDurationOps);
   for (const RankTrace& rank : table.store().ranks()) report.synthetic |= rank.info().synthetic;
   report.notes = options.notes;
   return report;

@@ -134,6 +134,7 @@ class ReportWriter {
       Time("missing_recorded_us", durations.missing_recorded);
       Number("extrapolated_path_share",
              Share(report_.critical_path.extrapolated, report_.critical_path.total));
+      Int("ops_count", durations.ops);
       List("ops", durations.entries, [this](const DurationEntry& entry) {
         Object([&] {
           String("name", store_.strings().Get(entry.name));
@@ -152,8 +153,9 @@ class ReportWriter {
   void Communicator(const CommunicatorSummary& c) {
     Object([&] {
       Key("group");
-      const std::string_view group = store_.strings().Get(c.group);
-      group.empty() ? static_cast<void>(json_.Null()) : Text(group);
+      c.name.empty() ? static_cast<void>(json_.Null()) : Text(c.name);
+      Key("declared");
+      json_.Bool(!store_.strings().Get(c.group).empty());
       String("operation", Name(c.operation));
       Int("members", c.members);
       Int("count", c.count);

@@ -229,8 +229,7 @@ class ReportPrinter {
         last += fmt::format("{}{} ({}, {:.0f})", k > 0 ? ", " : "", RankNumber(l.rank),
                             l.times_last, l.caused_wait.us());
       }
-      const std::string_view group = store_.strings().Get(c.group);
-      table.AddRow({group.empty() ? "(not declared)" : std::string(group),
+      table.AddRow({c.name.empty() ? "(not declared)" : c.name,
                     std::string(Name(c.operation)), fmt::format("{}", c.members),
                     fmt::format("{}", c.count),
                     fmt::format("{:.2f}", static_cast<double>(c.bytes.count()) * 1e-6),
