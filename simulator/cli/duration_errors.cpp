@@ -21,10 +21,12 @@ struct Pair {
 std::string ClassOf(const RankTrace& rank, NodeIndex node, const Item& item,
                     const KernelCostModel& kernels) {
   if (item.source == EstimateSource::kMissing) return "(no model)";
-  if (rank.kind(node) == NodeKind::kMemcpy && !kernels.CallOf(rank, node).valid()) {
-    return fmt::format("memcpy {}", Name(rank.memcpy_kind(node)));
+  if (!kernels.CallOf(rank, node).valid()) {
+    if (rank.kind(node) == NodeKind::kMemset) return "fill";
+    if (rank.kind(node) == NodeKind::kMemcpy) {
+      return fmt::format("memcpy {}", Name(rank.memcpy_kind(node)));
+    }
   }
-  if (rank.kind(node) == NodeKind::kMemset) return "fill";
   return std::string(Name(kernels.KindOf(rank, node)));
 }
 

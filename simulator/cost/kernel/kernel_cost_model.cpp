@@ -86,6 +86,11 @@ bool IsHelper(KernelRole role, const OperatorCall& call) {
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 
+bool HelpersAreWithin(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
+         kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
+}
+
 }  // namespace
 
 KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
@@ -160,9 +165,17 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
       total.source = std::max(total.source, estimate.source);
     }
   }
-  const bool paired = mains.size() == op.kernels.size() && mains.size() == list.size();
-  const SimTime helper_time = HelperTime(call, list, op.kernels.size() - mains.size(),
-                                         mains.empty(), total.time);
+  const size_t helpers = op.kernels.size() - mains.size();
+  const SimTime helper_time = HelperTime(call, list, helpers, mains.empty(), total.time);
+  const bool within = HelpersAreWithin(first.kind);
+  if (!within) {
+    // A kernel takes its floor however little it does.
+    const auto more = static_cast<int64_t>(mains.size()) - static_cast<int64_t>(list.size());
+    total.time += SimTime::FromPs(Floor().ps() * std::max<int64_t>(more, 0));
+  } else {
+    total.time -= SimTime::FromPs(helper_time.ps() * static_cast<int64_t>(helpers));
+  }
+  const bool paired = helpers == 0 && mains.size() == list.size();
   for (NodeIndex node : op.kernels) {
     Entry& entry = entries[node.value];
     entry.kind = first.kind;
@@ -174,30 +187,38 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     } else if (paired && list.size() > 1) {
       entry.estimate = predict(list[static_cast<size_t>(at - mains.begin())]);
     } else {
-      const auto helpers = static_cast<int64_t>(op.kernels.size() - mains.size());
-      const SimTime rest = total.time - SimTime::FromPs(helper_time.ps() * helpers);
-      entry.estimate.time = rest.ScaledBy(1.0 / static_cast<double>(mains.size()));
+      entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
   }
 }
 
-// What one of `helpers` kernels takes. A memset clears at most what the operator writes, and split
-// reductions are within the GEMM's own estimate; helpers must leave the main kernels half.
+SimTime KernelCostModel::Floor() const {
+  KernelWork nothing;
+  nothing.kind = KernelKind::kFill;
+  return models_->Predict(nothing, Precision::kFloat32).time;
+}
+
+// What one of `helpers` kernels takes. Those of matrix products (adding of split reductions, layout
+// transforms, clearing) are within the operator's own estimate, at most half of it; a memset clears
+// at most what the operator writes. Others come on top, each with the floor of a kernel.
 SimTime KernelCostModel::HelperTime(const OperatorCall& call, const KernelList& list,
                                     size_t helpers, bool alone, SimTime total) const {
   if (helpers == 0) return SimTime();
   const auto count = static_cast<double>(helpers);
-  SimTime own = models_->Predict(HelperWork(list[0]), Precision::kFloat32).time;
   if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
-    own = SimTime::FromUs(SortUs(*lookup, models_->device())).ScaledBy(1.0 / count);
+    return Floor() + SimTime::FromUs(SortUs(*lookup, models_->device()) / count);
   }
-  return alone ? total.ScaledBy(1.0 / count) : std::min(own, total.ScaledBy(0.5 / count));
+  if (alone) return total.ScaledBy(1.0 / count);
+  const SimTime own = models_->Predict(HelperWork(list[0]), Precision::kFloat32).time;
+  return HelpersAreWithin(list[0].kind) ? std::min(own, total.ScaledBy(0.5 / count)) : own;
 }
 
+// Without the sorting, which is its helpers' work.
 Estimate KernelCostModel::PredictEmbedding(const EmbeddingOp& op, DType dtype,
                                            Direction pass) const {
   const EmbeddingQuery query = QueryOf(op, dtype);
-  const EmbeddingModel analytic;
+  EmbeddingModel analytic;
+  analytic.parameters.sort_bytes = 0;
   return {SimTime::FromUs(analytic.KernelUs(models_->device(), query, pass)),
           EstimateSource::kAnalytic, true};
 }

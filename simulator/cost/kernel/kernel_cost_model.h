@@ -50,6 +50,7 @@ class KernelCostModel : public CostModel {
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const Op& op, std::vector<Entry>& entries) const;
+  SimTime Floor() const;  // of any kernel
   SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
                      SimTime total) const;
   Estimate PredictEmbedding(const EmbeddingOp& op, DType dtype, Direction pass) const;

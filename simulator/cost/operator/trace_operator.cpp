@@ -54,8 +54,13 @@ int64_t BroadcastElements(std::span<const TensorShape> tensors) {
   return product;
 }
 
-Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scalar_second) {
-  if (call.in.empty()) return std::nullopt;
+// `has_scalars`: without shapes its arguments are single values.
+Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scalar_second,
+                   bool has_scalars) {
+  if (call.in.empty()) {
+    if (!has_scalars) return std::nullopt;
+    return Traced(ElementwiseOp{1, traits.operands, traits.outputs, traits.flop}, call);
+  }
   const size_t most = scalar_second ? 1 : static_cast<size_t>(traits.operands);
   const std::span<const TensorShape> operands(call.in.data(), std::min(most, call.in.size()));
   ElementwiseOp op;
@@ -320,7 +325,8 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
   if (const auto traits = FindElementwise(name)) {
     // A scalar second argument: what follows it can only be an out= tensor.
     const bool scalar_second = inputs.size() >= 2 && inputs[1].dims.empty();
-    return Elementwise(*traits, call, scalar_second && traits->operands == 2);
+    return Elementwise(*traits, call, scalar_second && traits->operands == 2,
+                       !inputs.empty());
   }
   return std::nullopt;
 }

@@ -92,7 +92,8 @@ TEST(CalibratedTransfers, PlacementComesFromTheTopology) {
 TEST(CalibratedTransfers, BeyondTheSizesIsFlaggedAndTheUnknownIsAnalytic) {
   const Topology topology = Nodes(2, 2);
   const auto measured = CalibratedTransfers(Calibration(), topology);
-  EXPECT_TRUE(measured(Spec(CollectiveOp::kAllReduce, {0, 1}, int64_t{1} << 33))->extrapolated);
+  EXPECT_TRUE(measured(Spec(CollectiveOp::kAllReduce, {0, 1}, int64_t{1} << 32))->extrapolated);
+  EXPECT_FALSE(measured(Spec(CollectiveOp::kAllReduce, {0, 1}, (int64_t{1} << 32) + 1)));
   FittedNetwork network(topology, {}, measured);
   const auto broadcast = network.IsolatedDuration(Spec(CollectiveOp::kBroadcast, {0, 1}, 1000));
   ASSERT_TRUE(broadcast.ok()) << broadcast.status();

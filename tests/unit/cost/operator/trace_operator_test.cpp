@@ -93,6 +93,8 @@ TEST(TraceOperator, InPlaceAndTernary) {
   EXPECT_EQ(Lookup("aten::addcdiv_", {{10}, {10}, {10}, {}}).bytes(), 160);
   EXPECT_EQ(Lookup("aten::clamp_min_", {{10}, {}}).bytes(), 80);
   EXPECT_FALSE(Lookup("aten::add_", {}).found());
+  // A single value has no dimensions: read and written.
+  EXPECT_EQ(Lookup("aten::neg", {{}}).bytes(), 8);
 }
 
 TEST(TraceOperator, NormalisationsAndSoftmax) {
