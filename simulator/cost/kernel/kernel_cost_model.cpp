@@ -6,6 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/call_pairs.h"
+#include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/kernel_names.h"
 
 namespace foretrace {
@@ -105,7 +106,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
                                                              const RankTrace& rank) const {
   std::vector<Entry> entries(rank.size());
   TracedCalls known, opaque;
-  std::map<uint32_t, Op> ops;  // by call, so that the order is the trace's
+  Ops ops;
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex node(i);
     if (!IsModelled(rank, node)) continue;
@@ -121,11 +122,40 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     op.call = call;
     op.kernels.push_back(node);
   }
+  BorrowShapes(rank, known, ops);
   CompletePairs(known);
   for (const auto& [call, op] : ops) {
     if (known[call]) Assign(store, rank, *known[call], op, entries);
   }
   return entries;
+}
+
+void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const {
+  Ops shapeless;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i), launcher = rank.launcher(node);
+    if (!IsModelled(rank, node) || !launcher.valid()) continue;
+    const NodeIndex call = rank.parent(launcher);
+    if (!call.valid() || rank.kind(call) != NodeKind::kCpuOp || ops.contains(call.value)) continue;
+    const bool has_shapes = std::ranges::any_of(
+        rank.tensors(call), [&](const Tensor& t) { return !rank.dims(t).empty(); });
+    if (has_shapes) continue;
+    Op& op = shapeless[call.value];
+    op.call = call;
+    op.kernels.push_back(node);
+  }
+  if (shapeless.empty()) return;
+  CallSignatures signatures(rank);
+  for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
+  for (const auto& [call, op] : shapeless) {
+    const auto like = signatures.Find(op.call, op.kernels);
+    if (!like.has_value()) continue;
+    const std::optional<TracedOperator> traced = known[like->value];
+    if (!traced.has_value()) continue;
+    known[call] = traced;
+    known[call]->assumed = true;
+    ops[call] = op;
+  }
 }
 
 void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/kernel_model.h"
 #include "simulator/cost/operator/trace_operator.h"
 
@@ -47,6 +48,10 @@ class KernelCostModel : public CostModel {
     std::vector<NodeIndex> kernels;  // in order of issue
   };
 
+  using Ops = std::map<uint32_t, Op>;  // by call, so that the order is the trace's
+
+  // Adds calls without shapes whose shapes CallSignatures finds.
+  void BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const;
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const Op& op, std::vector<Entry>& entries) const;

@@ -6,6 +6,7 @@
 
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/trace/builder.h"
+#include "tests/support/job_script.h"
 
 namespace foretrace {
 namespace {
@@ -126,9 +127,52 @@ TEST_F(TraceTest, TensorCoreKernelsAreAnotherPrecision) {
   EXPECT_LT(e[0]->time.us(), 2.0 * 4096 * 4096 * 4096 / 19.5e6);
 }
 
-TEST_F(TraceTest, UnknownCallsAreLeftToTheNextModel) {
-  Build("fbgemm::bounds_check_indices", {{8, 8}}, {"void bounds_check_indices_kernel<long>"});
+TEST_F(TraceTest, UnknownCallsMoveTheirTensors) {
+  Build("fbgemm::permute_pooled_embs", {{8, 8}}, {"void permute_pooled_embs_kernel<float>"});
+  const auto e = Estimates();
+  const KernelWork work = Kernels({OpaqueOp{256, 256}})[0];
+  ASSERT_TRUE(e[0].has_value());
+  EXPECT_EQ(e[0]->time, Models()->Predict(work, Precision::kFloat32).time);
+  EXPECT_EQ(e[0]->source, EstimateSource::kAnalytic);
+  EXPECT_TRUE(e[0]->extrapolated);
+}
+
+TEST_F(TraceTest, CallsWithoutShapesAreLeftToTheNextModel) {
+  Build("fbgemm::bounds_check_indices", {}, {"void bounds_check_indices_kernel<long>"});
   EXPECT_FALSE(Estimates()[0].has_value());
+}
+
+// Three calls of aten::mm: the second, without shapes, launched what the first did; the third
+// something else.
+TEST(KernelCostModel, CallsWithoutShapesTakeThoseOfCallsThatDidTheSame) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  for (int i = 0; i < 3; ++i) {
+    const double at = 100.0 * i;
+    rank.Op("aten::mm", {at, at + 50});
+    if (i == 0) {
+      Tensor tensor;
+      tensor.dtype = DType::kFloat32;
+      rank.builder().AddTensor(rank.Of("aten::mm"), tensor, std::vector<int64_t>{64, 32});
+      rank.builder().AddTensor(rank.Of("aten::mm"), tensor, std::vector<int64_t>{32, 16});
+    }
+    rank.Kernel(i == 2 ? "sgemm_large" : "sgemm", {at + 10, at + 12}, 7, {at + 20, at + 25});
+  }
+  const TraceStore store = job.Build();
+  const KernelCostModel model(Models(), store);
+  std::vector<std::optional<Estimate>> estimates;
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    const NodeIndex n(i);
+    if (store.ranks()[0].kind(n) == NodeKind::kKernel) {
+      estimates.push_back(model.Predict(store, store.ranks()[0], n));
+    }
+  }
+  ASSERT_EQ(estimates.size(), 3u);
+  ASSERT_TRUE(estimates[0] && estimates[1]);
+  EXPECT_EQ(estimates[0]->time, estimates[1]->time);
+  EXPECT_FALSE(estimates[0]->extrapolated);
+  EXPECT_TRUE(estimates[1]->extrapolated);
+  EXPECT_FALSE(estimates[2].has_value());
 }
 
 }  // namespace
