@@ -6,6 +6,7 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/cost/kernel/kernel_cost_model.h"
 
 namespace foretrace {
 namespace {

@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "simulator/base/statistics.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/engine/replay.h"
 
 namespace foretrace {
+
+class KernelCostModel;
 
 struct DurationErrorRow {
   std::string case_name;

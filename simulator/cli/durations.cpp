@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/shipped.h"
+#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
 

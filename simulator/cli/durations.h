@@ -13,10 +13,11 @@
 #include "simulator/cli/node_selector.h"
 #include "simulator/cost/calibration_set.h"
 #include "simulator/cost/cost_model.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/topology/platform.h"
 
 namespace foretrace {
+
+class KernelCostModel;
 
 struct DurationOptions {
   std::vector<std::string> durations;  // recorded, model, model-for=SELECTOR; empty: recorded
