@@ -122,7 +122,9 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
     return InvalidInput("{}: {}; say on what to run it with --platform (files in topologies/)",
                         store.ranks().front().info().source,
                         symbolic ? "the trace has no durations"
-                                 : "communication from a network model needs a platform");
+                        : options.network.empty()
+                            ? "--durations needs a platform to model communication on"
+                            : "--network needs a platform");
   }
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec,
                              LoadPlatform(FindShipped("topologies", options.platform, ".yaml")));
