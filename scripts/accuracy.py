@@ -38,14 +38,13 @@ GOALS = [
 
 
 # Durations from models; the calibration is that of the device in the trace's metadata.
-PAIR = "--trace $D/param-et_replay/{0}_kineto.json.gz --trace $D/param-et_replay/{0}_et.json.gz"
+LINEAR = "--trace $D/param-et_replay/linear_kineto.json.gz --trace $D/param-et_replay/linear_et.json.gz"
 MODEL = " --durations model"
 MODELLED = [
     ("DLRM-8 (V100)", DLRM + MODEL + " --calibration v100-sxm2-nvlink --platform dgx1-v100"),
     ("control (A100)", CONTROL + MODEL + " --calibration a100-sxm4-nvswitch"),
     ("ResNet-50 (V100)", RESNET + MODEL + " --calibration v100-sxm2-nvlink"),
-    ("linear (RTX 2080 Ti)", PAIR.format("linear") + MODEL),
-    ("resnet (RTX 2080 Ti)", PAIR.format("resnet") + MODEL),
+    ("linear (RTX 2080 Ti)", LINEAR + MODEL),
 ]
 
 
