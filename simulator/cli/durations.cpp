@@ -55,6 +55,20 @@ void NoteOtherDevice(const GpuPeaks& device, const TraceStore& store,
                               device.name, recorded));
 }
 
+// Some device work that is not communication is modelled.
+bool ModelsWork(const DurationPlan& plan, const TraceStore& store) {
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      const NodeKind kind = rank.kind(n);
+      if (IsDeviceKind(kind) && !IsCommunicationKind(kind) && plan.Models(store, rank, n, "")) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void DurationOptions::Register(CLI::App& command) {
@@ -154,6 +168,7 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModels> kernels,
                              KernelsOf(calibration, platform, store, models->notes));
   NoteOtherDevice(kernels->device(), store, models->notes);
+  if (!ModelsWork(plan, store)) models->notes.clear();
   models->chain.Append(std::make_unique<RecordedCostModel>(
       [&plan, &store](const RankTrace& rank, NodeIndex node) {
         return plan.Models(store, rank, node, "");
