@@ -143,8 +143,10 @@ Errors are absolute step errors over judged ranks and steps; starts are distance
 ## Durations from models
 
 No recorded duration of modelled work is used; CPU overheads and latencies are the recording's, so
-that the step error beside that of the replay is due to durations. The device is the one in the
-trace's metadata; no calibration has seen these traces.
+that the step error beside that of the replay is due to durations. Where the blocked share is small,
+the CPU bounds the step and durations hardly matter to it: read the errors by operator. The device is
+the one in the trace's metadata; no calibration has seen these traces. Kernels are analytic where the
+calibration has no kernels.yaml, lookups of embeddings always.
 
 {table(("Case", "Steps", "Mean", "Max", "Replay, mean", "Blocked share", "Command"),
        list(modelled_rows(modelled)))}
