@@ -64,7 +64,7 @@ SimulationOptions Modelled(std::vector<std::string> durations) {
   return options;
 }
 
-Prediction Run(const TraceStore& store, const SimulationOptions& options) {
+Prediction Simulated(const TraceStore& store, const SimulationOptions& options) {
   auto setup = SimulationSetup::Make(options, store);
   EXPECT_TRUE(setup.ok()) << setup.status();
   // Latencies are measured between recorded ends and starts; here they are given.
@@ -85,19 +85,19 @@ const Item& ItemOf(const TraceStore& store, const Prediction& prediction, std::s
 
 TEST(Durations, NoRecordedDurationReachesAModelledPrediction) {
   const TraceStore once = Job(1), longer = Job(2.5);
-  const Prediction a = Run(once, Modelled({"model"})), b = Run(longer, Modelled({"model"}));
+  const Prediction a = Simulated(once, Modelled({"model"})), b = Simulated(longer, Modelled({"model"}));
   for (size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(a.schedule.ranks[r].start, b.schedule.ranks[r].start);
     EXPECT_EQ(a.schedule.ranks[r].end, b.schedule.ranks[r].end);
   }
   // The replay does follow the recording.
-  EXPECT_NE(Run(once, Modelled({})).schedule.ranks[0].end,
-            Run(longer, Modelled({})).schedule.ranks[0].end);
+  EXPECT_NE(Simulated(once, Modelled({})).schedule.ranks[0].end,
+            Simulated(longer, Modelled({})).schedule.ranks[0].end);
 }
 
 TEST(Durations, EveryEstimateHasItsSource) {
   const TraceStore store = Job(1);
-  const Prediction p = Run(store, Modelled({"model"}));
+  const Prediction p = Simulated(store, Modelled({"model"}));
   EXPECT_EQ(ItemOf(store, p, "sgemm").source, EstimateSource::kAnalytic);
   EXPECT_TRUE(ItemOf(store, p, "sgemm").extrapolated);
   EXPECT_EQ(ItemOf(store, p, "copy").source, EstimateSource::kAnalytic);
@@ -108,12 +108,12 @@ TEST(Durations, EveryEstimateHasItsSource) {
 
 TEST(Durations, ModelForTakesOnlyWhatItSelects) {
   const TraceStore store = Job(1);
-  const Prediction p = Run(store, Modelled({"model-for=gemm"}));
+  const Prediction p = Simulated(store, Modelled({"model-for=gemm"}));
   EXPECT_EQ(ItemOf(store, p, "sgemm").source, EstimateSource::kAnalytic);
   EXPECT_EQ(ItemOf(store, p, "copy").source, EstimateSource::kRecorded);
   EXPECT_EQ(ItemOf(store, p, "copy").duration, SimTime::FromUs(40));
   EXPECT_EQ(p.schedule.meeting_source[0], EstimateSource::kRecorded);
-  const Prediction q = Run(store, Modelled({"model-for=kind=collective,comm=world"}));
+  const Prediction q = Simulated(store, Modelled({"model-for=kind=collective,comm=world"}));
   EXPECT_EQ(ItemOf(store, q, "sgemm").source, EstimateSource::kRecorded);
   EXPECT_EQ(q.schedule.meeting_source[0], EstimateSource::kAnalytic);
 }
