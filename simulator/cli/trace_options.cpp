@@ -1,13 +1,13 @@
 #include "simulator/cli/trace_options.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/find_platform.h"
 #include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
@@ -99,17 +99,6 @@ bool LacksDurations(const TraceStore& store) {
     if (!device_work) return true;
   }
   return false;
-}
-
-// A path, or the name of a platform that ships with foretrace.
-std::string FindPlatform(const std::string& name) {
-  if (access(name.c_str(), R_OK) == 0) return name;
-  for (const std::string& folder :
-       {std::string("topologies"), std::string(FORETRACE_DATA_DIR) + "/topologies"}) {
-    const std::string path = folder + "/" + name + ".yaml";
-    if (access(path.c_str(), R_OK) == 0) return path;
-  }
-  return name;
 }
 
 }  // namespace
