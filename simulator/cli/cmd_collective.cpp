@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/shipped.h"
 #include "simulator/cli/output.h"
 #include "simulator/network/collective_table.h"
 #include "simulator/network/link_study.h"
@@ -115,7 +116,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
 }
 
 absl::Status Collective(const CollectiveOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(options.topology));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(FindShipped("topologies", options.topology, ".yaml")));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network);
@@ -157,7 +158,8 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "collective", "times and bus bandwidths of a collective on a platform, over sizes");
   command->add_option("operation", o->op, "all_reduce (default), all_gather, all_to_all, ...");
-  command->add_option("--topology", o->topology, "platform file")->required();
+  command->add_option("--topology", o->topology, "platform file, or the name of one in topologies/")
+      ->required();
   auto* ranks = command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
       ->check(CLI::Range(1, 1 << 21));
   auto* bytes = command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");

@@ -1,7 +1,6 @@
 #include "simulator/cli/trace_options.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
