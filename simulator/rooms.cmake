@@ -7,7 +7,7 @@ set(FORETRACE_ROOMS "")
 function(foretrace_room NAME)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/simulator/${NAME}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|simgrid_module)\\.cpp$")
   if(NOT sources)
     return()
   endif()
@@ -51,7 +51,17 @@ foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 find_package(Ceres REQUIRED)
 # XGBoost is used by cost/kernel/boosting.cpp alone; Debian's CMake config of it does not work.
 foretrace_room(cost DEPS base trace topology LIBS yaml-cpp Ceres::ceres foretrace_proto xgboost)
-foretrace_room(network DEPS base topology des cost LIBS PkgConfig::SIMGRID)
+# SimGrid is used by network/simgrid/simgrid_module.cpp alone, which is loaded when asked for.
+add_library(foretrace_simgrid MODULE ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_module.cpp)
+target_include_directories(foretrace_simgrid PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(foretrace_simgrid PRIVATE PkgConfig::SIMGRID ${BASICS})
+foretrace_room(network DEPS base topology des cost LIBS ${CMAKE_DL_LIBS})
+if(TARGET foretrace_network)
+  add_dependencies(foretrace_network foretrace_simgrid)
+  set_source_files_properties(
+    ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_network.cpp PROPERTIES
+    COMPILE_DEFINITIONS FORETRACE_SIMGRID_MODULE="$<TARGET_FILE:foretrace_simgrid>")
+endif()
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
 # Of network and cost the engine knows the interfaces alone, which are headers.

@@ -5,12 +5,13 @@
 namespace foretrace {
 
 StringId StringPool::Intern(std::string_view text) {
-  if (auto it = index_.find(text); it != index_.end()) return StringId(it->second);
-  const auto id = static_cast<uint32_t>(strings_.size());
-  strings_.emplace_back(text);
-  index_.emplace(strings_.back(), id);
-  bytes_ += text.size();
-  return StringId(id);
+  // Looked up once: the key of a new entry is the copy that the pool keeps.
+  const auto it = index_.lazy_emplace(text, [&](const auto& make) {
+    const auto id = static_cast<uint32_t>(strings_.size());
+    make(std::string_view(strings_.emplace_back(text)), id);
+    bytes_ += text.size();
+  });
+  return StringId(it->second);
 }
 
 StringId StringPool::Find(std::string_view text) const {

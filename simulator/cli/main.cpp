@@ -5,11 +5,27 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
+#include "simulator/base/nearest_name.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/commands.h"
 
 namespace {
+
+// What is wrong with the command line, in one line.
+std::string Complaint(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+  const std::string typed = argc > 1 ? argv[1] : "";
+  if (typed.empty() || typed.starts_with('-') || !app.get_subcommands().empty()) {
+    return fmt::format("{} (see foretrace --help)", error.what());
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::string nearest = foretrace::NearestName(typed, names);
+  return fmt::format("unknown command \"{}\"{} (see foretrace --help)", typed,
+                     nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
 
 // 0 success, 1 a defect in foretrace, 2 bad input, 3 a request that cannot be met.
 int ExitCode(const absl::Status& status) {
@@ -38,7 +54,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "foretrace: error: {} (see foretrace --help)\n", e.what());
+    fmt::print(stderr, "foretrace: error: {}\n", Complaint(app, argc, argv, e));
     return 2;
   }
   const absl::Status status = context.run();

@@ -119,6 +119,15 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
   return absl::OkStatus();
 }
 
+// Profiles tend to end with the mark of a step that was hardly begun: the last of its rank, in which
+// a device starts nothing although it did in the step before.
+bool HardlyBegun(const std::vector<StepError>& errors, size_t i) {
+  const bool last = i + 1 == errors.size() || errors[i + 1].rank_index != errors[i].rank_index;
+  const bool follows = i > 0 && errors[i - 1].rank_index == errors[i].rank_index;
+  return last && follows && errors[i].kernel_start_us.empty() &&
+         !errors[i - 1].kernel_start_us.empty();
+}
+
 // Compares the slowest rank's iteration with one measured number.
 void JudgeMeasured(const ValidationCase& c, const TraceStore& store, const Prediction& prediction,
                    ValidationResult& result) {
@@ -193,10 +202,13 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
                         "in a file of cases", store.ranks().front().info().source);
   }
   const size_t first = result.steps.size();
-  for (const StepError& e : CompareSteps(store, prediction)) {
+  const std::vector<StepError> errors = CompareSteps(store, prediction);
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const StepError& e = errors[i];
     const int32_t rank = store.ranks()[e.rank_index].info().rank;
     const bool judged = hold_out.judged == nullptr || hold_out.judged(rank, e.step);
-    result.steps.push_back({c.name, rank, e, judged && !(e.partial && e.followed), std::nullopt});
+    const bool whole = !(e.partial && e.followed) && !HardlyBegun(errors, i);
+    result.steps.push_back({c.name, rank, e, judged && whole, std::nullopt});
   }
   if (setup.kernels() != nullptr) {
     FORETRACE_RETURN_IF_ERROR(AddReplay(c, store, setup, prediction,

@@ -156,6 +156,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     RankCompiler compiler(store, r, options, *analyses[r], latencies);
     FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
+    analyses[r].reset();
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
     if (!job.symbolic) {

@@ -1,9 +1,11 @@
 #include "simulator/engine/compile_rank.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/engine/lane_lists.h"
 
 namespace foretrace {
 namespace {
@@ -45,16 +47,24 @@ absl::StatusOr<CompiledRank> RankCompiler::Run() {
   } else {
     CompileSymbolic();
   }
-  RankProgram& program = out_.program;
-  std::stable_sort(waits_.begin(), waits_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  program.waits.reserve(waits_.size());
-  size_t w = 0;
-  for (uint32_t i = 0; i < program.items.size(); ++i) {
-    program.items[i].waits_begin = static_cast<uint32_t>(program.waits.size());
-    for (; w < waits_.size() && waits_[w].first == i; ++w) program.waits.push_back(waits_[w].second);
-  }
+  OrderWaits();
   return std::move(out_);
+}
+
+// Waits of one item keep the order in which they were added.
+void RankCompiler::OrderWaits() {
+  std::vector<Item>& items = out_.program.items;
+  std::vector<ItemWait>& waits = out_.program.waits;
+  waits.resize(waits_.size());
+  // Each begin counts its item's waits, then is where the next one goes, and in the end where the
+  // next item's begin.
+  for (const auto& [item, wait] : waits_) ++items[item].waits_begin;
+  uint32_t next = 0;
+  for (Item& item : items) next += std::exchange(item.waits_begin, next);
+  for (const auto& [item, wait] : waits_) waits[items[item].waits_begin++] = wait;
+  next = 0;
+  for (Item& item : items) next = std::exchange(item.waits_begin, next);
+  std::vector<std::pair<uint32_t, ItemWait>>().swap(waits_);
 }
 
 void RankCompiler::CompileRecorded() {
@@ -71,6 +81,10 @@ void RankCompiler::CompileRecorded() {
                                          options_.sync_costs, t == 0));
   }
   out_.report.sync = std::move(sync);
+  size_t items = 0;
+  for (const CpuTimelinePoints& timeline : timelines) items += timeline.points.size();
+  for (uint32_t i = 0; i < rank_.size(); ++i) items += IsDeviceKind(rank_.kind(NodeIndex(i)));
+  out_.program.items.reserve(items);
   for (size_t t = 0; t < timelines.size(); ++t) AddTimeline(timelines[t], t == 0);
   AddStreams();
   FindContention();
@@ -203,20 +217,18 @@ void RankCompiler::SetOccupancy(NodeIndex node, Item& item) {
 
 void RankCompiler::AddStreams() {
   RankProgram& program = out_.program;
-  std::vector<std::vector<NodeIndex>> streams(rank_.lanes().size());
-  for (uint32_t i = 0; i < rank_.size(); ++i) {
-    const NodeIndex n(i);
-    if (IsDeviceKind(rank_.kind(n)) && rank_.has_duration(n)) streams[rank_.lane(n).value].push_back(n);
-  }
-  for (uint32_t s = 0; s < streams.size(); ++s) {
-    if (streams[s].empty()) continue;
+  const LaneLists streams(rank_, [this](NodeIndex n) {
+    return IsDeviceKind(rank_.kind(n)) && rank_.has_duration(n);
+  });
+  for (uint32_t s = 0; s < rank_.lanes().size(); ++s) {
+    if (streams.of(LaneIndex(s)).empty()) continue;
     LaneProgram lane;
     lane.lane = LaneIndex(s);
     lane.begin = static_cast<uint32_t>(program.items.size());
     const auto lane_index = static_cast<uint32_t>(program.lanes.size());
     program.lanes.push_back(lane);
     SimTime previous_end = recorded_begin_;
-    for (const NodeIndex node : streams[s]) {
+    for (const NodeIndex node : streams.of(LaneIndex(s))) {
       AddDeviceItem(node, lane_index, previous_end);
       previous_end = std::max(previous_end, rank_.end(node));
     }
@@ -247,6 +259,7 @@ void RankCompiler::FindContention() {
 void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   const Latencies& latencies = out_.report.latencies;
   RankSync& sync = out_.report.sync;
+  waits_.reserve(sync.device_edges.size() + sync.block_edges.size());
   if (options_.stream_sync) {
     for (const SyncEdge& e : sync.device_edges) {
       const uint32_t consumer = out_.item_of[e.consumer.value];
@@ -271,6 +284,7 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   // A launch call finds room in the queue once the launch that many places before has started.
   for (const CpuTimelinePoints& timeline : timelines) {
     std::vector<uint32_t> issued;
+    issued.reserve(timeline.points.size());
     for (const CpuPoint& p : timeline.points) {
       if (p.is_mark) continue;
       if (issued.size() >= kLaunchQueueDepth && IsLaunch(rank_.runtime_call(p.node))) {
@@ -287,17 +301,24 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
 
 void RankCompiler::FindIterations() {
   RankProgram& program = out_.program;
+  // By node: the iteration that it marks, and one more; 0 for none.
+  std::vector<uint32_t> marks;
   for (const IterationMark& mark : rank_.iterations()) {
+    marks.resize(rank_.size(), 0);
     IterationItems it;
     it.number = mark.number;
     it.recorded_begin = rank_.start(mark.node);
     it.recorded_end = rank_.end(mark.node);
-    const LaneProgram& lane = program.lanes.front();
-    for (uint32_t i = lane.begin; i < lane.end; ++i) {
-      if (program.items[i].node != mark.node) continue;
-      (it.begin_item == kNoItem ? it.begin_item : it.end_item) = i;
-    }
     program.iterations.push_back(it);
+    marks[mark.node.value] = static_cast<uint32_t>(program.iterations.size());
+  }
+  if (marks.empty()) return;
+  const LaneProgram& lane = program.lanes.front();
+  for (uint32_t i = lane.begin; i < lane.end; ++i) {
+    const uint32_t mark = marks[program.items[i].node.value];
+    if (mark == 0) continue;
+    IterationItems& it = program.iterations[mark - 1];
+    (it.begin_item == kNoItem ? it.begin_item : it.end_item) = i;
   }
 }
 

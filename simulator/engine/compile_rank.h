@@ -50,6 +50,7 @@ class RankCompiler {
   SimTime DeviceDuration(NodeIndex node, Item& item);
   void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
   void FindIterations();
+  void OrderWaits();
 
   const TraceStore& store_;
   const RankTrace& rank_;
@@ -58,7 +59,7 @@ class RankCompiler {
   const DeviceIndex* index_;  // null for symbolic traces
   CompiledRank out_;
   SimTime recorded_begin_;
-  // Waits in order of item; merged into the program once all are known.
+  // Waits by item, put in order once all are known.
   std::vector<std::pair<uint32_t, ItemWait>> waits_;
   std::vector<NodeIndex> issue_sequence_;  // device nodes in order of issue
 };

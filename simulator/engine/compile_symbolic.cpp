@@ -6,27 +6,26 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
+#include "simulator/engine/lane_lists.h"
 
 namespace foretrace {
 
 void RankCompiler::CompileSymbolic() {
   RankProgram& program = out_.program;
-  std::vector<std::vector<NodeIndex>> lanes(rank_.lanes().size());
-  for (uint32_t i = 0; i < rank_.size(); ++i) {
-    const NodeIndex n(i);
-    if (rank_.kind(n) == NodeKind::kAnnotation) continue;
-    lanes[rank_.lane(n).value].push_back(n);
-  }
-  for (uint32_t l = 0; l < lanes.size(); ++l) {
-    if (lanes[l].empty()) continue;
+  const LaneLists lanes(
+      rank_, [this](NodeIndex n) { return rank_.kind(n) != NodeKind::kAnnotation; });
+  program.items.reserve(lanes.size());
+  for (uint32_t l = 0; l < rank_.lanes().size(); ++l) {
+    const std::span<const NodeIndex> nodes = lanes.of(LaneIndex(l));
+    if (nodes.empty()) continue;
     LaneProgram lane;
     lane.lane = LaneIndex(l);
     lane.cpu = rank_.lanes()[l].kind == Lane::Kind::kCpuThread;
     lane.begin = static_cast<uint32_t>(program.items.size());
     lane.ready_order = true;
-    lane.unlimited = IsCommunicationKind(rank_.kind(lanes[l].front()));
+    lane.unlimited = IsCommunicationKind(rank_.kind(nodes.front()));
     const auto lane_index = static_cast<uint32_t>(program.lanes.size());
-    for (const NodeIndex node : lanes[l]) {
+    for (const NodeIndex node : nodes) {
       Item item;
       item.node = node;
       item.lane = lane_index;
@@ -38,6 +37,9 @@ void RankCompiler::CompileSymbolic() {
     lane.end = static_cast<uint32_t>(program.items.size());
     program.lanes.push_back(lane);
   }
+  size_t waits = 0;
+  for (uint32_t i = 0; i < rank_.size(); ++i) waits += rank_.dependencies(NodeIndex(i)).size();
+  waits_.reserve(waits);
   for (uint32_t i = 0; i < rank_.size(); ++i) {
     const uint32_t consumer = out_.item_of[i];
     if (consumer == kNoItem) continue;

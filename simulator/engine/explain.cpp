@@ -2,110 +2,147 @@
 
 #include <algorithm>
 
-
 namespace foretrace {
 namespace {
 
-class Explainer {
- public:
-  Explainer(const TraceStore& store, const Program& program, const Schedule& schedule)
-      : store_(store), program_(program), schedule_(schedule) {
-    last_arrival_.reserve(program.meetings.size());
-    for (const MeetingProgram& meeting : program.meetings) {
-      NodeRef last;
-      SimTime latest = SimTime::Min();
-      for (const auto& m : meeting.members) {
-        const SimTime start = schedule.ranks[m.rank].start[m.item];
-        if (program.ranks[m.rank].items[m.item].eager || start <= latest) continue;
-        latest = start;
-        last = {m.rank, program.ranks[m.rank].items[m.item].node};
-      }
-      last_arrival_.push_back(last);
+// By meeting: the member whose arrival the others waited for.
+std::vector<NodeRef> LastArrivals(const Program& program, const Schedule& schedule) {
+  std::vector<NodeRef> last;
+  last.reserve(program.meetings.size());
+  for (const MeetingProgram& meeting : program.meetings) {
+    NodeRef latest;
+    SimTime at = SimTime::Min();
+    for (const auto& m : meeting.members) {
+      const Item& item = program.ranks[m.rank].items[m.item];
+      const SimTime start = schedule.ranks[m.rank].start[m.item];
+      if (item.eager || start <= at) continue;
+      at = start;
+      latest = {m.rank, item.node};
     }
+    last.push_back(latest);
   }
+  return last;
+}
 
-  NodeEvent Event(uint32_t r, uint32_t index, uint32_t previous) const {
-    const RankProgram& rank = program_.ranks[r];
-    const Item& item = rank.items[index];
-    NodeEvent event;
-    event.node = {r, item.node};
-    event.lane = rank.lanes[item.lane].cpu ? store_.ranks()[r].lane(item.node)
-                                           : rank.lanes[item.lane].lane;
-    event.start = schedule_.ranks[r].start[index];
-    event.end = schedule_.ranks[r].end[index];
-    event.active_start = event.start;
-    event.source = item.source;
-    event.extrapolated = item.extrapolated;
-    BindStart(r, index, previous, event);
-    if (item.kind == ItemKind::kComm) BindMeeting(item, event);
-    if (item.kind == ItemKind::kBlocking) BindBlock(r, index, event);
-    return event;
+// The events of one rank.
+class RankExplainer {
+ public:
+  RankExplainer(const TraceStore& store, const Program& program, const Schedule& schedule,
+                const std::vector<NodeRef>& last_arrivals, uint32_t rank)
+      : trace_(store.ranks()[rank]),
+        program_(program.ranks[rank]),
+        schedule_(schedule),
+        start_(schedule.ranks[rank].start.data()),
+        end_(schedule.ranks[rank].end.data()),
+        last_arrivals_(last_arrivals),
+        rank_(rank) {}
+
+  void Tell(const LaneProgram& lane, std::span<EngineObserver* const> observers) {
+    uint32_t previous = kNoItem;
+    const auto tell = [&](uint32_t i) {
+      // Marks take no time: what follows one follows what came before it.
+      if (trace_.kind(program_.items[i].node) == NodeKind::kAnnotation) return;
+      const NodeEvent event = Event(lane, i, lane.unlimited ? kNoItem : previous);
+      previous = i;
+      for (EngineObserver* observer : observers) observer->OnNode(event);
+    };
+    if (!lane.ready_order && !lane.unlimited) {
+      for (uint32_t i = lane.begin; i < lane.end; ++i) tell(i);
+      return;
+    }
+    order_.resize(lane.end - lane.begin);
+    for (uint32_t i = lane.begin; i < lane.end; ++i) order_[i - lane.begin] = i;
+    const auto earlier = [this](uint32_t a, uint32_t b) { return start_[a] < start_[b]; };
+    if (!std::is_sorted(order_.begin(), order_.end(), earlier)) {
+      std::stable_sort(order_.begin(), order_.end(), earlier);
+    }
+    for (const uint32_t i : order_) tell(i);
   }
 
  private:
-  NodeRef Ref(uint32_t r, uint32_t item) const {
-    return item == kNoItem ? NodeRef{r, NodeIndex()} : NodeRef{r, program_.ranks[r].items[item].node};
+  NodeRef Ref(uint32_t item) const {
+    return {rank_, item == kNoItem ? NodeIndex() : program_.items[item].node};
   }
 
-  void BindStart(uint32_t r, uint32_t index, uint32_t previous, NodeEvent& event) const {
-    const RankProgram& rank = program_.ranks[r];
-    const RankSchedule& schedule = schedule_.ranks[r];
-    const Item& item = rank.items[index];
+  NodeEvent Event(const LaneProgram& lane, uint32_t index, uint32_t previous) const {
+    const Item& item = program_.items[index];
+    NodeEvent event;
+    event.node = {rank_, item.node};
+    event.lane = lane.cpu ? trace_.lane(item.node) : lane.lane;
+    event.start = start_[index];
+    event.end = end_[index];
+    event.active_start = event.start;
+    event.source = item.source;
+    event.extrapolated = item.extrapolated;
+    BindStart(index, previous, event);
+    if (item.kind == ItemKind::kComm) BindMeeting(item, event);
+    if (item.kind == ItemKind::kBlocking) BindBlock(index, event);
+    return event;
+  }
+
+  // The latest constraint; of equal ones the first.
+  void BindStart(uint32_t index, uint32_t previous, NodeEvent& event) const {
+    const Item& item = program_.items[index];
     SimTime bound = SimTime::Min();
-    const auto consider = [&](SimTime at, WaitCause cause, uint32_t by) {
+    WaitCause cause = WaitCause::kNone;
+    uint32_t binding = kNoItem;
+    const auto consider = [&](SimTime at, WaitCause why, uint32_t by) {
       if (at <= bound) return;
       bound = at;
-      event.cause = cause;
-      event.binding = Ref(r, by);
+      cause = why;
+      binding = by;
     };
-    if (previous == kNoItem) {
-      event.cause = rank.start > SimTime() && item.issuer == kNoItem ? WaitCause::kStartSkew
-                                                                     : WaitCause::kNone;
-      event.binding = Ref(r, kNoItem);
-    } else {
-      consider(schedule.end[previous] + item.lead, WaitCause::kProgramOrder, previous);
+    if (previous != kNoItem) {
+      consider(end_[previous] + item.lead, WaitCause::kProgramOrder, previous);
+    } else if (program_.start > SimTime() && item.issuer == kNoItem) {
+      cause = WaitCause::kStartSkew;
     }
     if (item.issuer != kNoItem) {
-      consider(schedule.start[item.issuer] + item.issue_lag, WaitCause::kLaunch, item.issuer);
+      consider(start_[item.issuer] + item.issue_lag, WaitCause::kLaunch, item.issuer);
     }
-    for (uint32_t w = item.waits_begin; w < rank.waits_end(index); ++w) {
-      const ItemWait& wait = rank.waits[w];
+    const uint32_t waits_end = program_.waits_end(index);
+    for (uint32_t w = item.waits_begin; w < waits_end; ++w) {
+      const ItemWait& wait = program_.waits[w];
       if (wait.before_end) continue;
-      consider((wait.on_start ? schedule.start : schedule.end)[wait.item] + wait.lag, wait.cause,
-               wait.item);
+      consider((wait.on_start ? start_ : end_)[wait.item] + wait.lag, wait.cause, wait.item);
     }
+    event.cause = cause;
+    event.binding = Ref(binding);
   }
 
   void BindMeeting(const Item& item, NodeEvent& event) const {
     if (item.meeting == kNoItem) return;
     event.source = schedule_.meeting_source[item.meeting];
     event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
+    event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
     event.rendezvous = item.meeting;
     if (item.eager) return;
     event.active_start = std::clamp(schedule_.meeting_active[item.meeting], event.start, event.end);
-    const NodeRef last = last_arrival_[item.meeting];
     const bool waited = event.active_start > event.start;
     event.end_cause = waited ? WaitCause::kCollectiveArrival : WaitCause::kNetwork;
-    if (waited) event.end_binding = last;
+    if (waited) event.end_binding = last_arrivals_[item.meeting];
   }
 
-  void BindBlock(uint32_t r, uint32_t index, NodeEvent& event) const {
-    const RankProgram& rank = program_.ranks[r];
-    const RankSchedule& schedule = schedule_.ranks[r];
-    for (uint32_t w = rank.items[index].waits_begin; w < rank.waits_end(index); ++w) {
-      const ItemWait& wait = rank.waits[w];
+  void BindBlock(uint32_t index, NodeEvent& event) const {
+    const uint32_t waits_end = program_.waits_end(index);
+    for (uint32_t w = program_.items[index].waits_begin; w < waits_end; ++w) {
+      const ItemWait& wait = program_.waits[w];
       if (!wait.before_end) continue;
-      if ((wait.on_start ? schedule.start : schedule.end)[wait.item] + wait.lag == event.end) {
+      if ((wait.on_start ? start_ : end_)[wait.item] + wait.lag == event.end) {
         event.end_cause = WaitCause::kCpuBlock;
-        event.end_binding = Ref(r, wait.item);
+        event.end_binding = Ref(wait.item);
       }
     }
   }
 
-  const TraceStore& store_;
-  const Program& program_;
+  const RankTrace& trace_;
+  const RankProgram& program_;
   const Schedule& schedule_;
-  std::vector<NodeRef> last_arrival_;
+  const SimTime* start_;
+  const SimTime* end_;
+  const std::vector<NodeRef>& last_arrivals_;
+  uint32_t rank_;
+  std::vector<uint32_t> order_;
 };
 
 }  // namespace
@@ -113,27 +150,10 @@ class Explainer {
 void Explain(const TraceStore& store, const Program& program, const Schedule& schedule,
              std::span<EngineObserver* const> observers) {
   if (observers.empty()) return;
-  const Explainer explainer(store, program, schedule);
-  std::vector<uint32_t> order;
+  const std::vector<NodeRef> last_arrivals = LastArrivals(program, schedule);
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
-    const RankProgram& rank = program.ranks[r];
-    for (const LaneProgram& lane : rank.lanes) {
-      order.resize(lane.end - lane.begin);
-      for (uint32_t i = lane.begin; i < lane.end; ++i) order[i - lane.begin] = i;
-      if (lane.ready_order || lane.unlimited) {
-        std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-          return schedule.ranks[r].start[a] < schedule.ranks[r].start[b];
-        });
-      }
-      uint32_t previous = kNoItem;
-      for (const uint32_t i : order) {
-        // Marks take no time: what follows one follows what came before it.
-        if (store.ranks()[r].kind(rank.items[i].node) == NodeKind::kAnnotation) continue;
-        const NodeEvent event = explainer.Event(r, i, lane.unlimited ? kNoItem : previous);
-        previous = i;
-        for (EngineObserver* observer : observers) observer->OnNode(event);
-      }
-    }
+    RankExplainer explainer(store, program, schedule, last_arrivals, r);
+    for (const LaneProgram& lane : program.ranks[r].lanes) explainer.Tell(lane, observers);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -97,8 +98,15 @@ std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
   }
   std::vector<CommunicatorSummary> result;
   for (auto& [key, accumulator] : accumulators) result.push_back(Finish(accumulator));
-  std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) {
-    return x.transfer + x.worst_rank_wait > y.transfer + y.worst_rank_wait;
+  const StringPool& strings = table.store().strings();
+  std::stable_sort(result.begin(), result.end(), [&strings](const auto& x, const auto& y) {
+    const SimTime of_x = x.transfer + x.worst_rank_wait;
+    const SimTime of_y = y.transfer + y.worst_rank_wait;
+    if (of_x != of_y) return of_x > of_y;
+    // Of equal ones group "2" before "10".
+    const std::string_view name_x = strings.Get(x.group);
+    const std::string_view name_y = strings.Get(y.group);
+    return std::pair(name_x.size(), name_x) < std::pair(name_y.size(), name_y);
   });
   return result;
 }

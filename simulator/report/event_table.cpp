@@ -3,23 +3,30 @@
 #include "simulator/base/check.h"
 
 namespace foretrace {
+namespace {
 
-EventTable::EventTable(const TraceStore& store) : store_(store), ranks_(store.ranks().size()) {
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    const RankTrace& rank = store.ranks()[r];
-    size_t executed = 0;
-    for (uint32_t i = 0; i < rank.size(); ++i) {
-      const NodeKind kind = rank.kind(NodeIndex(i));
-      executed += kind != NodeKind::kCpuOp && kind != NodeKind::kAnnotation;
-    }
-    ranks_[r].events.reserve(executed);
-    ranks_[r].position.assign(rank.size(), kAbsent);
+size_t CountExecuted(const RankTrace& rank) {
+  size_t executed = 0;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeKind kind = rank.kind(NodeIndex(i));
+    executed += kind != NodeKind::kCpuOp && kind != NodeKind::kAnnotation;
   }
+  return executed;
 }
+
+}  // namespace
+
+EventTable::EventTable(const TraceStore& store) : store_(store), ranks_(store.ranks().size()) {}
 
 void EventTable::OnNode(const NodeEvent& event) {
   FORETRACE_CHECK(event.node.rank < ranks_.size());
   PerRank& rank = ranks_[event.node.rank];
+  if (rank.position.empty()) {
+    // Only once a rank is told of: by then what the simulation needed is free again.
+    const RankTrace& trace = store_.ranks()[event.node.rank];
+    rank.events.reserve(CountExecuted(trace));
+    rank.position.assign(trace.size(), kAbsent);
+  }
   FORETRACE_CHECK(event.node.node.value < rank.position.size());
   uint32_t& position = rank.position[event.node.node.value];
   if (position != kAbsent) return;

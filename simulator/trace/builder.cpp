@@ -34,6 +34,33 @@ void RenumberAndSort(std::vector<std::pair<uint32_t, T>>& table,
                    [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
+// Tensors share a few shapes: keeps the dimensions of each once.
+template <typename PendingTensors>
+void ShareShapes(PendingTensors& tensors, std::vector<int64_t>& dims) {
+  std::vector<int64_t> kept;
+  // From a hash of dimensions to where they are in `kept`; a second shape of one hash is not shared.
+  absl::flat_hash_map<uint64_t, uint32_t> shapes;
+  for (auto& pending : tensors) {
+    Tensor& tensor = pending.tensor;
+    const auto begin = dims.begin() + tensor.dims_begin;
+    const auto end = begin + tensor.dims_count;
+    uint64_t hash = tensor.dims_count;
+    for (auto d = begin; d != end; ++d) {
+      hash = (hash ^ static_cast<uint64_t>(*d)) * 0x9E3779B97F4A7C15ull;
+      hash ^= hash >> 32;
+    }
+    const auto [it, inserted] = shapes.try_emplace(hash, static_cast<uint32_t>(kept.size()));
+    tensor.dims_begin = it->second;
+    if (!inserted && kept.size() - it->second >= tensor.dims_count &&
+        std::equal(begin, end, kept.begin() + it->second)) {
+      continue;
+    }
+    tensor.dims_begin = static_cast<uint32_t>(kept.size());
+    kept.insert(kept.end(), begin, end);
+  }
+  dims = std::move(kept);
+}
+
 }  // namespace
 
 RankTraceBuilder::RankTraceBuilder(RankInfo info) : strings_(std::make_unique<StringPool>()) {
@@ -299,6 +326,7 @@ void RankTraceBuilder::BuildTensorColumns() {
   if (!std::is_sorted(pending_tensors_.begin(), pending_tensors_.end(), before)) {
     std::stable_sort(pending_tensors_.begin(), pending_tensors_.end(), before);
   }
+  ShareShapes(pending_tensors_, trace_.dims_);
   trace_.tensor_begin_.assign(trace_.size() + 1, 0);
   trace_.tensors_.reserve(pending_tensors_.size());
   for (const PendingTensor& t : pending_tensors_) {

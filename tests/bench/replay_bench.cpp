@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "simulator/engine/executor.h"
+#include "simulator/engine/explain.h"
 #include "simulator/engine/replay.h"
 #include "simulator/report/event_table.h"
 #include "simulator/trace/builder.h"
@@ -79,13 +80,44 @@ void BM_ReplayWithoutObserver(benchmark::State& state) {
 }
 BENCHMARK(BM_ReplayWithoutObserver)->Unit(benchmark::kMillisecond);
 
-void BM_ReplayInOrderOfTime(benchmark::State& state) {
+// The executor for programs without an order, on one that has an order everywhere.
+void BM_ReplayAsDataflow(benchmark::State& state) {
   const TraceStore store = MakeStore(8, 125'000);
   const auto job = Compile(store, CompileOptions());
   for (auto _ : state) benchmark::DoNotOptimize(RunDataflow(store, job->program, nullptr));
   SetRate(state, job->program.item_count());
 }
-BENCHMARK(BM_ReplayInOrderOfTime)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayAsDataflow)->Unit(benchmark::kMillisecond);
+
+// Every kernel contends for room on the device, so that all device work (half of the nodes) goes
+// through the queue in order of time.
+void BM_ReplayWithContention(benchmark::State& state) {
+  const TraceStore store = MakeStore(8, 125'000);
+  auto job = Compile(store, CompileOptions());
+  for (RankProgram& rank : job->program.ranks) {
+    rank.contention = true;
+    for (Item& item : rank.items) {
+      if (item.kind != ItemKind::kDevice) continue;
+      item.needs_room = true;
+      item.placement_share = 0x8000;
+    }
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(RunDataflow(store, job->program, nullptr));
+  SetRate(state, job->program.item_count());
+}
+BENCHMARK(BM_ReplayWithContention)->Unit(benchmark::kMillisecond);
+
+// Lanes that run what is ready first, as for symbolic traces: everything goes through the queue.
+void BM_ReplayWhatIsReady(benchmark::State& state) {
+  const TraceStore store = MakeStore(8, 125'000);
+  auto job = Compile(store, CompileOptions());
+  for (RankProgram& rank : job->program.ranks) {
+    for (LaneProgram& lane : rank.lanes) lane.ready_order = true;
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(RunDataflow(store, job->program, nullptr));
+  SetRate(state, job->program.item_count());
+}
+BENCHMARK(BM_ReplayWhatIsReady)->Unit(benchmark::kMillisecond);
 
 void BM_Compile(benchmark::State& state) {
   const TraceStore store = MakeStore(8, 125'000);
@@ -93,6 +125,21 @@ void BM_Compile(benchmark::State& state) {
   SetRate(state, store.node_count());
 }
 BENCHMARK(BM_Compile)->Unit(benchmark::kMillisecond);
+
+// Run and explain to an observer that keeps every event.
+void BM_ReplayWithObserver(benchmark::State& state) {
+  const TraceStore store = MakeStore(8, 125'000);
+  const auto job = Compile(store, CompileOptions());
+  for (auto _ : state) {
+    const auto schedule = RunStraight(store, job->program, nullptr);
+    EventTable table(store);
+    EngineObserver* observers[] = {&table};
+    Explain(store, job->program, *schedule, observers);
+    benchmark::DoNotOptimize(table.size());
+  }
+  SetRate(state, job->program.item_count());
+}
+BENCHMARK(BM_ReplayWithObserver)->Unit(benchmark::kMillisecond);
 
 // Compile, run, explain to an observer that keeps every event.
 void BM_PredictWithObserver(benchmark::State& state) {

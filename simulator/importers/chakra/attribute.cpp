@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "simulator/importers/chakra/wire.h"
@@ -105,26 +107,63 @@ consteval bool IsOrderedByLength(const KeyName (&table)[N]) {
 }
 static_assert(IsOrderedByLength(kForeignKeys) && IsOrderedByLength(kOwnKeys));
 
+// A text of 1 to 16 characters as two numbers that, with its length, tell it from every other.
+struct Packed {
+  uint64_t head = 0;
+  uint64_t tail = 0;
+};
+
+constexpr uint64_t Load(const char* at, size_t count) {
+  uint64_t word = 0;
+  if (std::is_constant_evaluated()) {
+    for (size_t i = 0; i < count; ++i) {
+      word |= static_cast<uint64_t>(static_cast<unsigned char>(at[i])) << (8 * i);
+    }
+  } else {
+    std::memcpy(&word, at, count);
+  }
+  return word;
+}
+
+constexpr Packed Pack(std::string_view text) {
+  const char* const at = text.data();
+  const size_t size = text.size();
+  if (size >= 8) return {Load(at, 8), Load(at + size - 8, 8)};
+  if (size >= 4) return {Load(at, 4), Load(at + size - 4, 4)};
+  if (size >= 2) return {Load(at, 2), Load(at + size - 2, 2)};
+  return {size == 1 ? Load(at, 1) : 0, 0};
+}
+
 template <size_t N>
-AttributeKey Find(const KeyName (&table)[N], const std::array<uint8_t, kMaxLength + 2>& first,
-                  std::string_view name) {
+consteval std::array<Packed, N> PackNames(const KeyName (&table)[N]) {
+  std::array<Packed, N> packed;
+  for (size_t i = 0; i < N; ++i) packed[i] = Pack(table[i].name);
+  return packed;
+}
+
+template <size_t N>
+AttributeKey Find(const KeyName (&table)[N], const std::array<Packed, N>& packed,
+                  const std::array<uint8_t, kMaxLength + 2>& first, std::string_view name) {
   if (name.size() > kMaxLength) return AttributeKey::kUnknown;
+  const Packed wanted = Pack(name);
   for (size_t i = first[name.size()]; i < first[name.size() + 1]; ++i) {
-    if (table[i].name == name) return table[i].key;
+    if (packed[i].head == wanted.head && packed[i].tail == wanted.tail) return table[i].key;
   }
   return AttributeKey::kUnknown;
 }
 
+constexpr std::array kForeignPacked = PackNames(kForeignKeys);
+constexpr std::array kOwnPacked = PackNames(kOwnKeys);
 constexpr std::array kForeignIndex = LengthIndex(kForeignKeys);
 constexpr std::array kOwnIndex = LengthIndex(kOwnKeys);
 
 }  // namespace
 
 AttributeKey FindAttributeKey(std::string_view name) {
-  if (name.starts_with(kOwnPrefix)) {
-    return Find(kOwnKeys, kOwnIndex, name.substr(kOwnPrefix.size()));
+  if (!name.empty() && name.front() == kOwnPrefix.front() && name.starts_with(kOwnPrefix)) {
+    return Find(kOwnKeys, kOwnPacked, kOwnIndex, name.substr(kOwnPrefix.size()));
   }
-  return Find(kForeignKeys, kForeignIndex, name);
+  return Find(kForeignKeys, kForeignPacked, kForeignIndex, name);
 }
 
 std::string_view AttributeName(AttributeKey key) {

@@ -27,13 +27,13 @@ bool AddAttribute(std::string_view message, Node& node) {
   // The name comes first in what every known producer writes: what is not used is not read.
   WireReader reader(message);
   WireField first;
-  if (reader.Next(first) && first.number == 1 && first.type == WireType::kLength &&
-      FindAttributeKey(first.bytes) == AttributeKey::kIgnored) {
-    return true;
-  }
+  const bool named = reader.Next(first) && first.number == 1 && first.type == WireType::kLength;
+  AttributeKey key = named ? FindAttributeKey(first.bytes) : AttributeKey::kUnknown;
+  if (key == AttributeKey::kIgnored) return true;
   Attribute attribute;
   if (!DecodeAttribute(message, attribute)) return false;
-  const AttributeKey key = FindAttributeKey(attribute.name);
+  // Else the name comes later, or once more.
+  if (!named || attribute.name.data() != first.bytes.data()) key = FindAttributeKey(attribute.name);
   if (IsNodeAttribute(key)) {
     node.Set(key, attribute.value);
   } else if (key != AttributeKey::kIgnored) {

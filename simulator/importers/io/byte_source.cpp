@@ -15,6 +15,8 @@
 namespace foretrace {
 namespace {
 
+constexpr size_t kLeastRead = size_t{4} << 10;
+
 class MemorySource : public ByteSource {
  public:
   MemorySource(std::string name, std::string_view bytes)
@@ -69,8 +71,9 @@ absl::StatusOr<std::string_view> ByteSource::Peek(size_t size) {
   FORETRACE_CHECK(!started_ && size <= kMaxPeek);
   if (buffer_.empty()) buffer_.resize(kChunk);
   while (peeked_ < size) {
-    FORETRACE_ASSIGN_OR_RETURN(const size_t count,
-                               Read(buffer_.data() + peeked_, buffer_.size() - peeked_));
+    // No more than asked for: who only looks at the start of a file does not read all of it.
+    const size_t wanted = std::min(std::max(size - peeked_, kLeastRead), kChunk - peeked_);
+    FORETRACE_ASSIGN_OR_RETURN(const size_t count, Read(buffer_.data() + peeked_, wanted));
     if (count == 0) break;
     peeked_ += count;
   }

@@ -38,6 +38,28 @@ size_t FindStringStop(const char* data, size_t at, size_t end) {
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
+// Position of the first character in [at, end) that is no white space, else end.
+size_t FindNonSpace(const char* data, size_t at, size_t end) {
+  // Mostly there is none or one; more is the indentation of a line.
+  for (size_t few = std::min(end, at + 2); at < few; ++at) {
+    if (!IsSpace(data[at])) return at;
+  }
+#if defined(__SSE2__)
+  const __m128i space = _mm_set1_epi8(' ');
+  while (at + 16 <= end) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + at));
+    const auto blanks = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, space)));
+    if (blanks != 0xFFFF) {
+      at += static_cast<size_t>(std::countr_one(blanks));
+      break;
+    }
+    at += 16;
+  }
+#endif
+  while (at < end && IsSpace(data[at])) ++at;
+  return at;
+}
+
 bool IsLiteralChar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
          c == '-' || c == '+';
@@ -150,7 +172,7 @@ bool Reader::Refill(size_t& keep) {
 
 bool Reader::SkipSpace() {
   while (true) {
-    while (at_ < end_ && IsSpace(buffer_[at_])) ++at_;
+    at_ = FindNonSpace(buffer_.data(), at_, end_);
     if (at_ < end_) return true;
     size_t keep = at_;
     if (!Refill(keep)) return false;
@@ -235,12 +257,14 @@ bool Reader::ReadLiteral(std::string_view& view) {
     }
   }
   view = std::string_view(buffer_.data() + begin, at_ - begin);
+  // Most are numbers, and no number is spelled like the words below.
+  if (IsNumber(view)) return true;
   const int64_t at = buffer_offset_ + static_cast<int64_t>(begin);
   if (view == "NaN" || view == "Infinity" || view == "-Infinity" || view == "nan" ||
       view == "inf" || view == "-inf") {
     return FailAt(at, fmt::format("{} is no JSON number", view));
   }
-  if (view == "true" || view == "false" || view == "null" || IsNumber(view)) return true;
+  if (view == "true" || view == "false" || view == "null") return true;
   return FailAt(at, "an invalid value");
 }
 

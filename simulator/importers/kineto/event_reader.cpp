@@ -103,9 +103,9 @@ bool EventReader::EndCaptured() {
 bool EventReader::Key(std::string_view key) {
   if (mode_ == Mode::kArgs || mode_ == Mode::kEvent) {
     const KeyTable& table = mode_ == Mode::kArgs ? argument_keys_ : event_keys_;
-    const auto it = table.find(key);
-    key_ = it != table.end() ? it->second : KeyMeaning{};
-    if (it == table.end()) reader_.SkipValue();
+    const KeyMeaning* const meaning = table.Find(key);
+    key_ = meaning != nullptr ? *meaning : KeyMeaning{};
+    if (meaning == nullptr) reader_.SkipValue();
   } else if (mode_ == Mode::kRoot) {
     key_ = {};
     if (key == "traceEvents") {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "simulator/importers/json/key_table.h"
 #include "simulator/importers/json/reader.h"
 #include "simulator/importers/kineto/event.h"
 
@@ -52,7 +52,7 @@ class EventReader : public json::Handler {
     Target target = Target::kNone;
     Field field = Field::kCount;
   };
-  using KeyTable = absl::flat_hash_map<std::string_view, KeyMeaning>;
+  using KeyTable = json::KeyTable<KeyMeaning>;
   static KeyTable EventKeys();
   static KeyTable ArgumentKeys();
 

@@ -1,12 +1,19 @@
 #include "simulator/network/simgrid/simgrid_network.h"
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <string>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/network/simgrid/simgrid_backend.h"
+#include "simulator/network/simgrid/simgrid_module.h"
 #include "simulator/network/simgrid/worker.h"
 
 namespace foretrace {
@@ -48,17 +55,56 @@ absl::Status WorkerLost() {
   return absl::InternalError("the SimGrid worker process ended unexpectedly");
 }
 
+// Beside the program, or where it was built.
+std::array<std::string, 2> ModulePaths() {
+  const std::string built = FORETRACE_SIMGRID_MODULE;
+  std::string program(PATH_MAX, '\0');
+  const ssize_t size = readlink("/proc/self/exe", program.data(), program.size());
+  program.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  const auto folder = [](const std::string& path) { return path.substr(0, path.rfind('/') + 1); };
+  return {folder(program) + built.substr(folder(built).size()), built};
+}
+
+// Stays loaded. In the process that forks the workers, so that it is loaded once for all of them.
+absl::StatusOr<MakeSimgridBackend*> LoadSimgrid() {
+  std::string problem;
+  for (const std::string& path : ModulePaths()) {
+    if (access(path.c_str(), R_OK) != 0) continue;
+    void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    void* const symbol = module == nullptr ? nullptr : dlsym(module, kMakeSimgridBackend);
+    if (symbol != nullptr) return reinterpret_cast<MakeSimgridBackend*>(symbol);
+    problem = dlerror();
+  }
+  if (problem.empty()) problem = ModulePaths().front() + " is not there";
+  return Infeasible("the simgrid network cannot be loaded: {}; build the target foretrace_simgrid, "
+                    "or use --network fluid", problem);
+}
+
+SimgridPlatform PlatformOf(const Topology& topology) {
+  return {topology.device_count(),
+          [&topology](DeviceId from, DeviceId to, Route& route) {
+            topology.FindRoute(from, to, route);
+          },
+          [&topology](LinkId link) { return topology.link_rate(link); },
+          [&topology](DeviceId a, DeviceId b) { return topology.node_of(a) == topology.node_of(b); }};
+}
+
 // The worker's side: waits for commands before the run and inside SimGrid's callbacks.
 class Server {
  public:
-  Server(const Topology& topology, NetworkOptions options, int in, int out)
-      : planner_(topology, options), backend_(topology, runner_), in_(in), out_(out) {
-    runner_.set_backend(&backend_);
+  Server(MakeSimgridBackend* make_backend, const Topology& topology, NetworkOptions options, int in,
+         int out)
+      : planner_(topology, options),
+        platform_(PlatformOf(topology)),
+        backend_(make_backend(platform_, runner_)),
+        in_(in),
+        out_(out) {
+    runner_.set_backend(backend_.get());
   }
 
   void Serve() {
     while (WaitForNext()) {
-      backend_.Run([this] { AfterEvent(); });
+      backend_->Run([this] { AfterEvent(); });
       if (closed_) return;
       const Reply stalled{0, kStalled};
       if (!WriteAll(out_, &stalled, sizeof stalled)) return;
@@ -89,7 +135,7 @@ class Server {
         double limit = 0;
         if (!ReadAll(in_, &limit, sizeof limit)) return !(closed_ = true);
         if (std::isfinite(limit)) {
-          backend_.CallBackAt(limit + kHalfPicosecond, [this, number = answered_] {
+          backend_->CallBackAt(limit + kHalfPicosecond, [this, number = answered_] {
             if (answered_ == number) Answer({0, kNothingYet});
           });
         }
@@ -114,13 +160,14 @@ class Server {
     }
     auto plan = planner_.Plan(spec);
     if (!plan.ok()) return false;  // the parent has planned it before
-    runner_.Begin(header.handle, *std::move(plan), std::max(header.start, backend_.now()));
+    runner_.Begin(header.handle, *std::move(plan), std::max(header.start, backend_->now()));
     return true;
   }
 
   TransferPlanner planner_;
   ScheduleRunner runner_;
-  SimgridBackend backend_;
+  SimgridPlatform platform_;
+  std::unique_ptr<SimgridBackend> backend_;
   int in_;
   int out_;
   bool closed_ = false;
@@ -150,9 +197,10 @@ class FlowTimes : public FlowSink {
 absl::StatusOr<std::unique_ptr<SimgridNetwork>> SimgridNetwork::Create(const Topology& topology,
                                                                        NetworkOptions options) {
   FORETRACE_RETURN_IF_ERROR(CheckSize(topology));
+  FORETRACE_ASSIGN_OR_RETURN(MakeSimgridBackend* const make_backend, LoadSimgrid());
   std::unique_ptr<SimgridNetwork> network(new SimgridNetwork(topology, options));
   FORETRACE_ASSIGN_OR_RETURN(const Worker worker, StartWorker([&](int in, int out) {
-                               Server(topology, options, in, out).Serve();
+                               Server(make_backend, topology, options, in, out).Serve();
                              }));
   network->worker_ = worker.pid;
   network->from_worker_ = worker.in;
@@ -218,14 +266,17 @@ absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
   for (const TimedFlow& flow : flows) {
     if (flow.from == flow.to) return InvalidInput("a flow from device {} to itself", flow.from);
   }
+  FORETRACE_ASSIGN_OR_RETURN(MakeSimgridBackend* const make_backend, LoadSimgrid());
   FORETRACE_ASSIGN_OR_RETURN(Worker worker, StartWorker([&](int, int out) {
                                FlowTimes times(flows);
-                               SimgridBackend backend(topology, times);
-                               times.backend = &backend;
+                               const SimgridPlatform platform = PlatformOf(topology);
+                               const std::unique_ptr<SimgridBackend> backend(
+                                   make_backend(platform, times));
+                               times.backend = backend.get();
                                for (size_t i = 0; i < flows.size(); ++i) {
-                                 backend.CallAt(flows[i].start, static_cast<uint32_t>(i));
+                                 backend->CallAt(flows[i].start, static_cast<uint32_t>(i));
                                }
-                               backend.Run([] {});
+                               backend->Run([] {});
                                WriteAll(out, times.times().data(), flows.size() * sizeof(double));
                              }));
   std::vector<double> times(flows.size());

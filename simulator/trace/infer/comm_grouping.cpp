@@ -57,6 +57,36 @@ SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSe
   return FitEnds(store, a, b, shift).distance;
 }
 
+// When a rank's recording holds device work: the first and the last start.
+struct Recorded {
+  SimTime first = SimTime::Max();
+  SimTime last = SimTime::Min();
+};
+
+Recorded DeviceWork(const RankTrace& rank) {
+  Recorded recorded;
+  // Rows of a recorded trace are in order of start.
+  for (uint32_t i = 0; i < rank.size() && recorded.first == SimTime::Max(); ++i) {
+    if (IsDeviceKind(rank.kind(NodeIndex(i)))) recorded.first = rank.start(NodeIndex(i));
+  }
+  for (uint32_t i = rank.size(); i-- > 0 && recorded.last == SimTime::Min();) {
+    if (IsDeviceKind(rank.kind(NodeIndex(i)))) recorded.last = rank.start(NodeIndex(i));
+  }
+  return recorded;
+}
+
+// Operations of `s` before `begin` and from `end` on have no partner in the recording of the rank
+// `other`, whose clock is `ahead` of that of `s`. That recording must have begun after them, or have
+// ended before: what it ran meanwhile it would hold.
+bool CutOff(const TraceStore& store, const CommSequence& s, int64_t begin, int64_t end,
+            uint32_t other, SimTime ahead) {
+  const RankTrace& rank = store.ranks()[s.rank];
+  const Recorded recorded = DeviceWork(store.ranks()[other]);
+  const auto size = static_cast<int64_t>(s.nodes.size());
+  if (begin > 0 && rank.start(s.nodes[begin - 1]) + ahead >= recorded.first) return false;
+  return end >= size || rank.end(s.nodes[end]) + ahead > recorded.last;
+}
+
 struct Pair {
   SimTime distance;
   size_t a;
@@ -95,6 +125,10 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
     for (int64_t k = common.begin; k < common.end && same; ++k) same = a.ops[k] == b.ops[k + shift];
     if (!same) continue;
     const EndFit ends = FitEnds(store, a, b, shift);
+    if (!CutOff(store, a, common.begin, common.end, b.rank, -ends.offset) ||
+        !CutOff(store, b, common.begin + shift, common.end + shift, a.rank, ends.offset)) {
+      continue;
+    }
     const std::pair<SimTime, SimTime> fit{std::max(ends.distance, kResolution),
                                           std::max(ends.offset, -ends.offset)};
     if (fit < best_fit) {

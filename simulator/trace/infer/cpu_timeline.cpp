@@ -107,6 +107,7 @@ class Segmenter {
 std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& timeline,
                                     const DeviceIndex& index, bool with_marks) {
   std::vector<CpuPoint> points;
+  points.reserve(timeline.calls.size() + (with_marks ? 2 * rank.iterations().size() : 0));
   for (const NodeIndex call : timeline.calls) {
     CpuPoint p;
     p.node = call;
@@ -118,6 +119,7 @@ std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& ti
     if (!p.blocking && rank.has_duration(call)) p.duration = rank.duration(call);
     points.push_back(p);
   }
+  const auto calls = static_cast<ptrdiff_t>(points.size());
   if (with_marks) {
     for (const IterationMark& mark : rank.iterations()) {
       for (const SimTime at : {rank.start(mark.node), rank.end(mark.node)}) {
@@ -129,26 +131,46 @@ std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& ti
       }
     }
   }
-  // A mark comes before a call at the same instant.
-  std::stable_sort(points.begin(), points.end(), [](const CpuPoint& a, const CpuPoint& b) {
+  // Calls are in order already. A mark comes before a call at the same instant.
+  const auto before = [](const CpuPoint& a, const CpuPoint& b) {
     if (a.recorded_start != b.recorded_start) return a.recorded_start < b.recorded_start;
     return a.is_mark && !b.is_mark;
-  });
+  };
+  std::stable_sort(points.begin() + calls, points.end(), before);
+  std::inplace_merge(points.begin(), points.begin() + calls, points.end(), before);
   return points;
+}
+
+// When the device work that the points issue starts, in order.
+std::vector<SimTime> DeviceStarts(const RankTrace& rank, const DeviceIndex& index,
+                                  const std::vector<CpuPoint>& points) {
+  std::vector<bool> issued(rank.size(), false);
+  for (const CpuPoint& p : points) {
+    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
+    for (const NodeIndex device : index.issued_by(p.node)) issued[device.value] = true;
+  }
+  std::vector<SimTime> starts;
+  starts.reserve(points.size());
+  // Rows of a recorded trace are in order of start.
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    if (issued[i]) starts.push_back(rank.start(NodeIndex(i)));
+  }
+  return starts;
 }
 
 // Launches that were held by a full launch queue get the typical launch duration instead.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
                       std::vector<CpuPoint>& points) {
-  std::vector<SimTime> starts;
+  int64_t launches = 0;
   std::vector<int64_t> durations;
+  durations.reserve(points.size());
   for (const CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
-    for (const NodeIndex device : index.issued_by(p.node)) starts.push_back(rank.start(device));
+    launches += static_cast<int64_t>(index.issued_by(p.node).size());
     if (!p.blocking) durations.push_back(p.duration.ps());
   }
-  if (static_cast<int64_t>(starts.size()) < kQueueDepth || durations.empty()) return 0;
-  std::sort(starts.begin(), starts.end());
+  if (launches < kQueueDepth || durations.empty()) return 0;
+  const std::vector<SimTime> starts = DeviceStarts(rank, index, points);
   std::nth_element(durations.begin(), durations.begin() + durations.size() / 2, durations.end());
   const SimTime typical = SimTime::FromPs(durations[durations.size() / 2]);
   int64_t issued = 0;
@@ -189,7 +211,9 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
   result.queue_full_launches = MarkQueueFull(rank, index, result.points);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
+  result.segments.reserve(result.points.size());
   std::vector<int64_t> launch_durations;
+  launch_durations.reserve(result.points.size());
   for (const CpuPoint& p : result.points) {
     if (!p.is_mark && !p.blocking && !p.queue_full && IsLaunch(rank.runtime_call(p.node))) {
       launch_durations.push_back(p.duration.ps());

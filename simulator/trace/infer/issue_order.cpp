@@ -18,14 +18,22 @@ struct Interval {
   SimTime end;
 };
 
-// Time during which a thread runs rather than waits: its outermost ops, less the synchronising
-// calls in them.
+// Time during which a thread surely runs rather than waits: the launch calls in which it is not held
+// until a copy is done.
 std::vector<std::vector<Interval>> BusyIntervals(const RankTrace& rank) {
+  std::vector<bool> held(rank.size(), false);
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex copy(i);
+    if (rank.kind(copy) != NodeKind::kMemcpy) continue;
+    const NodeIndex call = rank.launcher(copy);
+    if (call.valid() && BlocksUntilCopied(rank, call, copy)) held[call.value] = true;
+  }
   std::vector<std::vector<Interval>> busy(rank.lanes().size());
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
     if (rank.kind(n) != NodeKind::kRuntimeCall || !rank.has_duration(n)) continue;
-    if (!IsLaunch(rank.runtime_call(n))) continue;
+    if (!IsLaunch(rank.runtime_call(n)) || held[i]) continue;
+    if (rank.runtime_call(n) == RuntimeCall::kMemcpySync) continue;
     busy[rank.lane(n).value].push_back({rank.start(n), rank.end(n)});
   }
   return busy;
@@ -98,8 +106,13 @@ IssueOrder FindIssueOrder(const RankTrace& rank) {
   std::stable_sort(threads.begin(), threads.end(),
                    [&](uint32_t a, uint32_t b) { return calls[a].size() > calls[b].size(); });
 
-  const auto busy = BusyIntervals(rank);
   IssueOrder order;
+  if (threads.size() == 1) {
+    // Rows of a recorded trace are in order of start.
+    order.timelines.push_back({std::move(calls[threads[0]]), {LaneIndex(threads[0])}});
+    return order;
+  }
+  const auto busy = BusyIntervals(rank);
   std::vector<std::vector<Interval>> merged_busy;
   for (uint32_t thread : threads) {
     size_t target = order.timelines.size();

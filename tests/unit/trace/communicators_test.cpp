@@ -91,6 +91,24 @@ TEST(Communicators, RecordingsCutAtDifferentPlacesAreShifted) {
   }
 }
 
+// Rank 1 lacks the first collective too, but ran kernels before the first and after the last: its
+// recording was not cut there, so that no shift explains it.
+TEST(Communicators, WhatARecordingCoversItMustHold) {
+  JobScript job(2);
+  job.rank(1).Kernel("early", {0, 2}, 7, {3, 5});
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    for (int k = r; k < 8; ++k) {
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "world",
+                             {100.0 * k, 100.0 * k + 4}, 20, {100.0 * k + 9, 100.0 * k + 40 + k});
+    }
+  }
+  job.rank(1).Kernel("late", {890, 892}, 7, {900, 905});
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_FALSE(map.ok());
+  EXPECT_THAT(std::string(map.status().message()), HasSubstr("rank 1 has only 7 operations"));
+}
+
 TEST(Communicators, DisagreementNamesBothRanksAndNodes) {
   JobScript job(2);
   for (int r = 0; r < 2; ++r) {

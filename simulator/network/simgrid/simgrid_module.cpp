@@ -1,10 +1,15 @@
-#include "simulator/network/simgrid/simgrid_backend.h"
+#include "simulator/network/simgrid/simgrid_module.h"
 
-#include <fmt/format.h>
 #include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace foretrace {
 namespace {
@@ -27,10 +32,39 @@ constexpr const char* kArguments[] = {"foretrace",
                                       "--cfg=contexts/factory:raw",
                                       "--log=root.thresh:critical"};
 
-}  // namespace
+class Backend : public SimgridBackend {
+ public:
+  Backend(const SimgridPlatform& platform, FlowSink& sink);
 
-SimgridBackend::SimgridBackend(const Topology& topology, FlowSink& sink)
-    : topology_(topology), sink_(sink) {
+  double now() const override { return sg::Engine::get_clock(); }
+  void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+              uint32_t token) override;
+  void CallAt(double time, uint32_t token) override;
+  void CallBackAt(double time, std::function<void()> call) override;
+  void Run(std::function<void()> after_event) override;
+
+ private:
+  struct Pending {
+    sg::CommPtr comm;
+    uint32_t token = 0;
+    double latency = 0;
+  };
+  void BuildPlatform();
+  void Deliver(double latency, uint32_t token);
+  void OnCompletion(const sg::Activity& activity);
+
+  const SimgridPlatform& platform_;
+  FlowSink& sink_;
+  std::unique_ptr<sg::Engine> engine_;
+  std::vector<sg::Host*> hosts_;
+  std::unordered_map<const sg::Activity*, Pending> pending_;
+  // Finished communications stay alive until SimGrid is done with its callback.
+  std::vector<sg::CommPtr> finished_;
+  std::function<void()> after_event_;
+};
+
+Backend::Backend(const SimgridPlatform& platform, FlowSink& sink)
+    : platform_(platform), sink_(sink) {
   std::vector<std::string> arguments(std::begin(kArguments), std::end(kArguments));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -42,23 +76,23 @@ SimgridBackend::SimgridBackend(const Topology& topology, FlowSink& sink)
   sg::Activity::on_completion_cb([this](const sg::Activity& activity) { OnCompletion(activity); });
 }
 
-void SimgridBackend::BuildPlatform() {
+void Backend::BuildPlatform() {
   sg::NetZone* zone = sg::create_full_zone("platform");
-  for (DeviceId d = 0; d < topology_.device_count(); ++d) {
-    hosts_.push_back(zone->create_host(fmt::format("device{}", d), 1.0));
+  for (DeviceId d = 0; d < platform_.devices; ++d) {
+    hosts_.push_back(zone->create_host("device" + std::to_string(d), 1.0));
   }
-  absl::flat_hash_map<LinkId, sg::Link*> links;
+  std::unordered_map<LinkId, sg::Link*> links;
   Route route;
-  for (DeviceId a = 0; a < topology_.device_count(); ++a) {
-    for (DeviceId b = 0; b < topology_.device_count(); ++b) {
+  for (DeviceId a = 0; a < platform_.devices; ++a) {
+    for (DeviceId b = 0; b < platform_.devices; ++b) {
       if (a == b) continue;
-      topology_.FindRoute(a, b, route);
+      platform_.find_route(a, b, route);
       std::vector<sg::LinkInRoute> path;
       for (LinkId id : route.links) {
         sg::Link*& link = links[id];
         if (link == nullptr) {
-          link = zone->create_link(fmt::format("link{}", id),
-                                   topology_.link_rate(id) * kUnitsPerByte);
+          link = zone->create_link("link" + std::to_string(id),
+                                   platform_.link_rate(id) * kUnitsPerByte);
           link->set_latency(0.0)->seal();
         }
         path.emplace_back(link);
@@ -71,18 +105,18 @@ void SimgridBackend::BuildPlatform() {
   zone->seal();
 }
 
-void SimgridBackend::Deliver(double latency, uint32_t token) {
+void Backend::Deliver(double latency, uint32_t token) {
   simgrid::kernel::timer::Timer::set(now() + latency, [this, token] {
     sink_.OnDelivered(token);
     after_event_();
   });
 }
 
-void SimgridBackend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
                             uint32_t token) {
   Route route;
-  topology_.FindRoute(from, to, route);
-  const bool inter = topology_.node_of(from) != topology_.node_of(to);
+  platform_.find_route(from, to, route);
+  const bool inter = !platform_.same_node(from, to);
   const double latency = route.latency * (inter ? scale.inter : scale.intra);
   const double units = std::round(bytes * kUnitsPerByte);
   if (units < 1 || route.links.empty()) {
@@ -99,18 +133,18 @@ void SimgridBackend::Launch(DeviceId from, DeviceId to, double bytes, LatencySca
   comm->vetoable_start();
 }
 
-void SimgridBackend::CallAt(double time, uint32_t token) {
+void Backend::CallAt(double time, uint32_t token) {
   simgrid::kernel::timer::Timer::set(std::max(time, now()), [this, token] {
     sink_.OnTimer(token);
     after_event_();
   });
 }
 
-void SimgridBackend::CallBackAt(double time, std::function<void()> call) {
+void Backend::CallBackAt(double time, std::function<void()> call) {
   simgrid::kernel::timer::Timer::set(std::max(time, now()), std::move(call));
 }
 
-void SimgridBackend::OnCompletion(const sg::Activity& activity) {
+void Backend::OnCompletion(const sg::Activity& activity) {
   const auto found = pending_.find(&activity);
   if (found == pending_.end()) return;
   const Pending pending = found->second;
@@ -123,9 +157,16 @@ void SimgridBackend::OnCompletion(const sg::Activity& activity) {
   after_event_();
 }
 
-void SimgridBackend::Run(std::function<void()> after_event) {
+void Backend::Run(std::function<void()> after_event) {
   after_event_ = std::move(after_event);
   engine_->run();
+}
+
+}  // namespace
+
+extern "C" SimgridBackend* foretrace_make_simgrid_backend(const SimgridPlatform& platform,
+                                                          FlowSink& sink) {
+  return new Backend(platform, sink);
 }
 
 }  // namespace foretrace
