@@ -118,15 +118,16 @@ struct Unit {
   double load;
 };
 
-std::vector<Unit> UnitsOn(const ShardingProblem& problem, const ShardingPlan& plan, int32_t rank) {
-  std::vector<Unit> units;
+std::vector<std::vector<Unit>> UnitsByRank(const ShardingProblem& problem,
+                                           const ShardingPlan& plan) {
+  std::vector<std::vector<Unit>> units(static_cast<size_t>(problem.task.gpus));
   for (size_t t = 0; t < plan.tables.size(); ++t) {
     const TablePlacement& p = plan.tables[t];
     if (p.kind != PlacementKind::kTable && p.kind != PlacementKind::kColumn) continue;
-    for (size_t i = 0; i < p.ranks.size(); ++i) {
-      if (p.ranks[i] != rank) continue;
-      const Shard s = ShardsOf(problem.task.tables[t], static_cast<int32_t>(t), p)[i];
-      units.push_back({t, i, s, problem.costs.ShardUs(s)});
+    const auto shards = ShardsOf(problem.task.tables[t], static_cast<int32_t>(t), p);
+    for (size_t i = 0; i < shards.size(); ++i) {
+      units[static_cast<size_t>(p.ranks[i])].push_back(
+          {t, i, shards[i], problem.costs.ShardUs(shards[i])});
     }
   }
   return units;
@@ -182,14 +183,15 @@ void ImprovePacking(const ShardingProblem& problem, ShardingPlan& plan) {
   for (int step = 0; step < kImprovements; ++step) {
     const int32_t from = bins.Fullest();
     const double limit = bins.load(from) * (1 - 1e-9);
-    const std::vector<Unit> mine = UnitsOn(problem, plan, from);
+    const std::vector<std::vector<Unit>> units = UnitsByRank(problem, plan);
+    const std::vector<Unit>& mine = units[static_cast<size_t>(from)];
     // The move or swap whose larger load afterwards is the least.
     double best = limit;
     std::optional<Unit> give, take;
     int32_t to = -1;
     for (const int32_t r : bins.Order(false)) {
       if (r == from) continue;
-      const std::vector<Unit> theirs = UnitsOn(problem, plan, r);
+      const std::vector<Unit>& theirs = units[static_cast<size_t>(r)];
       for (const Unit& u : mine) {
         if (Holds(plan.tables[u.table], r)) continue;
         const double moved = std::max(bins.load(from) - u.load, bins.load(r) + u.load);
