@@ -64,7 +64,7 @@ absl::Status WriteFile(const std::string& path, std::string_view text) {
   return file.Commit();
 }
 
-absl::Status Shard(const ShardOptions& options) {
+absl::Status RunShard(const ShardOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(const ShardingTask task, LoadShardingTask(options.task));
   FORETRACE_ASSIGN_OR_RETURN(const auto sharders, ChooseSharders(options.sharders));
   FORETRACE_ASSIGN_OR_RETURN(LoadedShardingModels loaded, LoadShardingModels(task));
@@ -127,7 +127,7 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
       "foretrace shard task.yaml --sharders lookup_greedy,search --compare lookup_greedy search",
       "foretrace shard task.yaml --output plan.json --svg load.svg",
   }));
-  command->callback([o, &context] { context.run = [o] { return Shard(*o); }; });
+  command->callback([o, &context] { context.run = [o] { return RunShard(*o); }; });
 }
 
 }  // namespace foretrace
