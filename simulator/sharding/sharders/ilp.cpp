@@ -12,14 +12,15 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
-#include "simulator/base/status_macros.h"
 #include "simulator/sharding/sharders/packing.h"
 
 namespace foretrace {
 namespace {
 
 constexpr size_t kMostVariables = 2000;
-constexpr int kMostNodes = 400;
+// Nodes of the branch and bound: fewer where each costs more, so that a task takes about a second.
+constexpr size_t kNodesTimesVariables = 40'000;
+constexpr size_t kMostNodes = 400;
 constexpr double kGap = 0.002;
 
 struct Unit {
@@ -50,7 +51,8 @@ class Program {
     Load(solver);
     CbcModel model(solver);
     model.setLogLevel(0);
-    model.setMaximumNodes(kMostNodes);
+    model.setMaximumNodes(
+        static_cast<int>(std::min(kMostNodes, kNodesTimesVariables / variables())));
     model.setAllowableFractionGap(kGap);
     const std::vector<double> start = SeedSolution();
     model.setBestSolution(start.data(), static_cast<int>(start.size()), Objective(start), true);
@@ -162,7 +164,7 @@ class IlpSharder : public Sharder {
  public:
   std::string_view name() const override { return "ilp"; }
   absl::StatusOr<ShardingPlan> Shard(const ShardingProblem& problem) const override {
-    FORETRACE_ASSIGN_OR_RETURN(ShardingPlan seed, PackTables(problem));
+    ShardingPlan seed = PackTables(problem);
     ImprovePacking(problem, seed);
     if (!problem.Fits(seed)) return seed;
     Program program(problem, seed);

@@ -1,4 +1,3 @@
-#include "simulator/base/status_macros.h"
 #include "simulator/sharding/sharders/packing.h"
 
 namespace foretrace {
@@ -8,7 +7,7 @@ class LptSharder : public Sharder {
  public:
   std::string_view name() const override { return "lpt"; }
   absl::StatusOr<ShardingPlan> Shard(const ShardingProblem& problem) const override {
-    FORETRACE_ASSIGN_OR_RETURN(ShardingPlan plan, PackTables(problem));
+    ShardingPlan plan = PackTables(problem);
     ImprovePacking(problem, plan);
     return plan;
   }

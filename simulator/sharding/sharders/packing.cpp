@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-
-#include "simulator/base/error.h"
+#include <utility>
 
 namespace foretrace {
 namespace {
@@ -12,12 +11,12 @@ namespace {
 constexpr int kImprovements = 1000;  // at most; each lowers the largest load
 
 // How far PackTables goes to make a plan fit.
-enum class Effort { kByCost, kByMemory, kSplit, kSplitAll, kHost, kCount };
+enum class Effort { kByCost, kByMemory, kSplitAll, kHost, kCount };
 
 class Packer {
  public:
-  Packer(const ShardingProblem& problem, Effort effort)
-      : problem_(problem), task_(problem.task), effort_(effort), bins_(problem) {}
+  Packer(const ShardingProblem& problem, const std::vector<TablePlacement>& fixed, Effort effort)
+      : problem_(problem), task_(problem.task), fixed_(fixed), effort_(effort), bins_(problem) {}
 
   ShardingPlan Pack() {
     ShardingPlan plan;
@@ -26,10 +25,11 @@ class Packer {
     std::iota(order.begin(), order.end(), 0);
     std::vector<double> cost(order.size());
     for (size_t t : order) cost[t] = CostOf(t);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return cost[a] > cost[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(!IsFixed(a), -cost[a]) < std::pair(!IsFixed(b), -cost[b]);
+    });
     for (const size_t t : order) {
-      plan.tables[t] = Choose(t);
+      plan.tables[t] = IsFixed(t) ? fixed_[t] : Choose(t);
       const auto shards = ShardsOf(task_.tables[t], static_cast<int32_t>(t), plan.tables[t]);
       for (size_t i = 0; i < shards.size(); ++i) {
         bins_.Add(shards[i], plan.tables[t].ranks[i], problem_.costs.ShardUs(shards[i]));
@@ -40,6 +40,7 @@ class Packer {
 
  private:
   bool by_memory() const { return effort_ != Effort::kByCost; }
+  bool IsFixed(size_t t) const { return t < fixed_.size() && !fixed_[t].ranks.empty(); }
 
   double CostOf(size_t t) {
     const auto shards = ShardsOf(task_.tables[t], static_cast<int32_t>(t), OnRank(0));
@@ -106,6 +107,7 @@ class Packer {
 
   const ShardingProblem& problem_;
   const ShardingTask& task_;
+  const std::vector<TablePlacement>& fixed_;
   Effort effort_;
   RankBins bins_;
 };
@@ -227,11 +229,12 @@ void ImprovePacking(const ShardingProblem& problem, ShardingPlan& plan) {
   }
 }
 
-absl::StatusOr<ShardingPlan> PackTables(const ShardingProblem& problem) {
+ShardingPlan PackTables(const ShardingProblem& problem,
+                        const std::vector<TablePlacement>& fixed) {
   std::optional<ShardingPlan> nearest;
   Bytes least;
   for (int e = 0; e < static_cast<int>(Effort::kCount); ++e) {
-    ShardingPlan plan = Packer(problem, static_cast<Effort>(e)).Pack();
+    ShardingPlan plan = Packer(problem, fixed, static_cast<Effort>(e)).Pack();
     const MemoryVerdict verdict = MemoryOf(problem.task, problem.dense, plan);
     if (verdict.fits) return plan;
     if (!nearest || verdict.largest < least) {

@@ -28,7 +28,9 @@ class RankBins {
 
 // A plan that fits where one was found: by modelled cost; else by memory; else with large tables
 // split over more ranks; else with tables in host memory behind a cache. The nearest miss otherwise.
-absl::StatusOr<ShardingPlan> PackTables(const ShardingProblem& problem);
+// Tables with ranks in `fixed` (by table; may be empty) stay where that puts them.
+ShardingPlan PackTables(const ShardingProblem& problem,
+                        const std::vector<TablePlacement>& fixed = {});
 
 // Moves and swaps shards off the most loaded rank while that lowers the largest load, keeping to
 // memory.

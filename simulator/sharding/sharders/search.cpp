@@ -35,7 +35,7 @@ class LocalSearch {
       : problem_(problem), task_(problem.task), random_(problem.seed) {}
 
   absl::StatusOr<ShardingPlan> Run() {
-    FORETRACE_ASSIGN_OR_RETURN(std::vector<ShardingPlan> starts, Starts());
+    std::vector<ShardingPlan> starts = Starts();
     std::vector<std::pair<Score, ShardingPlan>> scored;
     for (ShardingPlan& plan : starts) {
       FORETRACE_ASSIGN_OR_RETURN(const Score score, ScoreOf(plan));
@@ -77,12 +77,10 @@ class LocalSearch {
   }
 
   // What the other sharders make of the task, as far as it fits; at least one plan.
-  absl::StatusOr<std::vector<ShardingPlan>> Starts() {
+  std::vector<ShardingPlan> Starts() {
     std::vector<ShardingPlan> starts;
-    ShardingPlan packed;
-    FORETRACE_ASSIGN_OR_RETURN(packed, PackTables(problem_));
-    ImprovePacking(problem_, packed);
-    starts.push_back(std::move(packed));
+    starts.push_back(PackTables(problem_));
+    ImprovePacking(problem_, starts.front());
     if (!problem_.Fits(starts.front())) return starts;
     for (const MakeSharder make : {MakeNaiveSharder, MakeSizeGreedySharder,
                                    MakeLookupGreedySharder, MakeNormLookupGreedySharder,
@@ -90,13 +88,37 @@ class LocalSearch {
       absl::StatusOr<ShardingPlan> plan = make()->Shard(problem_);
       if (plan.ok() && problem_.Fits(*plan)) starts.push_back(*std::move(plan));
     }
+    AddPartlySplit(starts);
+    return starts;
+  }
+
+  // The costliest 1, 2, 4, ... tables by rows or the smallest as copies, and the rest packed: the first
+  // table placed so brings a collective of its own, which a single change would have to pay for.
+  void AddPartlySplit(std::vector<ShardingPlan>& starts) {
+    std::vector<double> cost(task_.tables.size()), size(cost);
+    std::vector<size_t> costly(cost.size()), small(cost.size());
+    for (size_t t = 0; t < cost.size(); ++t) {
+      costly[t] = small[t] = t;
+      const auto whole = ShardsOf(task_.tables[t], static_cast<int32_t>(t), OnRank(0));
+      cost[t] = problem_.costs.ShardUs(whole.front());
+      size[t] = static_cast<double>(task_.tables[t].weight_bytes().count());
+    }
+    std::stable_sort(costly.begin(), costly.end(),
+                     [&](size_t a, size_t b) { return cost[a] > cost[b]; });
+    std::stable_sort(small.begin(), small.end(),
+                     [&](size_t a, size_t b) { return size[a] < size[b]; });
     for (const PlacementKind kind : {PlacementKind::kRow, PlacementKind::kDataParallel}) {
       if (!task_.allows(kind)) continue;
-      ShardingPlan all;
-      all.tables.assign(task_.tables.size(), OnAllRanks(kind, task_.gpus));
-      if (problem_.Fits(all)) starts.push_back(std::move(all));
+      const std::vector<size_t>& order = kind == PlacementKind::kRow ? costly : small;
+      for (size_t n = 1;; n = std::min(2 * n, order.size())) {
+        std::vector<TablePlacement> fixed(order.size());
+        for (size_t i = 0; i < n; ++i) fixed[order[i]] = OnAllRanks(kind, task_.gpus);
+        ShardingPlan plan = PackTables(problem_, fixed);
+        ImprovePacking(problem_, plan);
+        if (problem_.Fits(plan)) starts.push_back(std::move(plan));
+        if (n == order.size()) break;
+      }
     }
-    return starts;
   }
 
   // Takes the first change that improves, beginning after the last one taken, until none does.
