@@ -39,7 +39,7 @@ class TaskReader {
     task_.name = root_.String("name");
     task_.gpus = root_.Integer("gpus", 1, kMaxGpus);
     task_.batch = root_.Integer("batch", 1, 1 << 30);
-    task_.memory = Bytes(static_cast<int64_t>(root_.Number("memory_GB", 1e-3, 1e6) * kGiga));
+    task_.memory = Bytes(std::llround(root_.Number("memory_GB", 1e-3, 1e6) * kGiga));
     task_.platform = root_.String("platform");
     task_.calibration = root_.String("calibration", "");
     if (!root_.Has("exchange_indices")) root_.Fail("exchange_indices", "missing; true or false");
@@ -96,8 +96,7 @@ class TaskReader {
     task_.dense.top = Widths(dense, "top");
     task_.dense.dot_interaction = dense.Choice("interaction", kInteractions) == 0;
     // PyTorch's DistributedDataParallel: bucket_cap_mb of 25 (in MiB).
-    task_.dense.bucket = Bytes(static_cast<int64_t>(dense.Number("bucket_MB", 0.1, 1e5, 26.2144) *
-                                                    kMega));
+    task_.dense.bucket = Bytes(std::llround(dense.Number("bucket_MB", 0.1, 1e5, 26.2144) * kMega));
   }
 
   void ReadOptimizer() {
@@ -128,8 +127,7 @@ class TaskReader {
     task_.uvm.allowed = true;
     task_.uvm.cache_ratio = uvm.Number("cache_ratio", 0.01, 1);
     task_.uvm.host_bandwidth = Bandwidth::GBps(uvm.Number("host_GBps", 0.1, 1e4));
-    task_.uvm.host_memory =
-        Bytes(static_cast<int64_t>(uvm.Number("host_memory_GB", 0.001, 1e6) * kGiga));
+    task_.uvm.host_memory = Bytes(std::llround(uvm.Number("host_memory_GB", 0.001, 1e6) * kGiga));
   }
 
   void ReadTables() {
@@ -215,7 +213,9 @@ class TaskReader {
     }
     if (!reuse.ok()) return;
     if (total <= 0) return reuse.Fail("factors", "add up to nothing");
-    for (double& f : table.access.reuse.fractions) f /= total;
+    if (std::abs(total - 1) > 1e-9) {
+      for (double& f : table.access.reuse.fractions) f /= total;
+    }
     table.access.lookups = lookups;
     const double estimated = EstimatedUniqueRows(
         table.access.reuse, static_cast<double>(lookups), static_cast<double>(table.rows));

@@ -36,6 +36,7 @@ class LocalSearch {
 
   absl::StatusOr<ShardingPlan> Run() {
     std::vector<ShardingPlan> starts = Starts();
+    if (!problem_.Fits(starts.front())) return starts.front();  // there is nothing to search among
     std::vector<std::pair<Score, ShardingPlan>> scored;
     for (ShardingPlan& plan : starts) {
       FORETRACE_ASSIGN_OR_RETURN(const Score score, ScoreOf(plan));
