@@ -30,9 +30,9 @@ struct Unit {
   double lookup_us, transfer_us, gigabytes;
 };
 
-class Program {
+class AssignmentProgram {
  public:
-  Program(const ShardingProblem& problem, const ShardingPlan& seed)
+  AssignmentProgram(const ShardingProblem& problem, const ShardingPlan& seed)
       : problem_(problem), seed_(seed), gpus_(static_cast<size_t>(problem.task.gpus)) {
     lookup_fixed_.assign(gpus_, 0);
     memory_fixed_.assign(gpus_, MemoryOf(problem.task, problem.dense, {"", {}}).largest);
@@ -167,7 +167,7 @@ class IlpSharder : public Sharder {
     ShardingPlan seed = PackTables(problem);
     ImprovePacking(problem, seed);
     if (!problem.Fits(seed)) return seed;
-    Program program(problem, seed);
+    AssignmentProgram program(problem, seed);
     if (program.variables() > kMostVariables) {
       return Infeasible("sharder ilp takes at most {} variables (shards x GPUs); this task has {}",
                         kMostVariables, program.variables());
