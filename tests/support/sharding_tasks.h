@@ -1,6 +1,8 @@
 #pragma once
 // Small sharding tasks and the models to simulate them with.
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <vector>
