@@ -20,6 +20,7 @@ ALLOWED = {
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/trace_event_writer.h"],
     "search": ["base", "workload", "mapping"],
+    "sharding": ["base", "trace", "topology", "cost", "network", "engine"],
     "cli": None,  # everything
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')

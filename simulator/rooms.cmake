@@ -68,8 +68,11 @@ foretrace_room(mapping DEPS base trace workload topology)
 foretrace_room(engine DEPS base trace topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base workload mapping)
+pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
+# CBC is used by sharding/sharders/ilp.cpp alone.
+foretrace_room(sharding DEPS base trace topology cost network engine LIBS yaml-cpp PkgConfig::CBC)
 foretrace_room(cli DEPS base trace topology des importers exporters cost network workload mapping
-               engine report search)
+               engine report search sharding)
 
 if(TARGET foretrace_cli)
   # Platforms and calibrations that ship with foretrace are found by name. Only the files that look

@@ -23,6 +23,9 @@ void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
+void AddShardCommand(CLI::App& app, CommandContext& context);
+void AddShardTasksCommand(CLI::App& app, CommandContext& context);
+void AddShardStudyCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
 // A subcommand of calibrate.
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);

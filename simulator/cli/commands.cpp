@@ -10,6 +10,9 @@ std::vector<AddCommand> AllCommands() {
       AddPredictCommand,
       AddValidateCommand,
       AddCollectiveCommand,
+      AddShardCommand,
+      AddShardTasksCommand,
+      AddShardStudyCommand,
   };
 }
 

@@ -92,13 +92,16 @@ std::vector<std::pair<std::string, YamlReader>> YamlReader::Entries() const {
 }
 
 std::string YamlReader::String(std::string_view key) const {
-  const YamlReader child = Child(key);
+  return Child(key).AsString();
+}
+
+std::string YamlReader::AsString() const {
   if (!ok()) return "";
-  if (!child.node_.IsScalar() || child.node_.Scalar().empty()) {
-    Fail(key, "must be a non-empty string");
+  if (!node_.IsDefined() || !node_.IsScalar() || node_.Scalar().empty()) {
+    Fail("", "must be a non-empty string");
     return "";
   }
-  return child.node_.Scalar();
+  return node_.Scalar();
 }
 
 std::string YamlReader::String(std::string_view key, std::string_view fallback) const {

@@ -49,6 +49,8 @@ class YamlReader {
   size_t Choice(std::string_view key, std::span<const std::string_view> names) const;
   double AsNumber(double low, double high) const;
   int32_t AsInteger(int32_t low, int32_t high) const;
+  std::string AsString() const;  // of a non-empty scalar
+  bool IsMap() const { return node_.IsDefined() && node_.IsMap(); }
 
   void Fail(std::string_view key, std::string_view message) const;
   bool ok() const { return sink_->status.ok(); }

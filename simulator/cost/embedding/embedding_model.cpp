@@ -108,23 +108,26 @@ double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, do
     share[1] = count[1] = mean = total = 1;
   }
   const double scale = lookups / unique_rows / (mean / total);
-  const auto cached = [&](double u) {  // rows cached when T = u / lookups of the batch
-    double rows = 0;
+  // T / lookups: where the cached rows fill the cache. They grow with a falling slope, so that
+  // Newton's steps from 0 stay below the root and rise to it.
+  double u = 0;
+  for (int step = 0; step < 100; ++step) {
+    double rows = 0, slope = 0;
     for (size_t b = 1; b < kReuseBins; ++b) {
-      rows += unique_rows * share[b] / total * -std::expm1(-std::max(count[b] * scale, 1.0) * u);
+      if (share[b] <= 0) continue;
+      const double c = std::max(count[b] * scale, 1.0);
+      const double part = unique_rows * share[b] / total, left = std::exp(-c * u);
+      rows += part * (1 - left);
+      slope += part * c * left;
     }
-    return rows;
-  };
-  double low = 0, high = 1;
-  while (cached(high) < cache_rows && high < 1e6) high *= 2;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = 0.5 * (low + high);
-    (cached(middle) < cache_rows ? low : high) = middle;
+    const double change = slope > 0 ? (cache_rows - rows) / slope : 0;
+    u += std::max(change, 0.0);
+    if (change <= 1e-12 * u) break;
   }
   double hits = 0;
   for (size_t b = 1; b < kReuseBins; ++b) {
     const double c = std::max(count[b] * scale, 1.0);
-    hits += unique_rows * share[b] / total * (c - 1) * -std::expm1(-c * high);
+    hits += unique_rows * share[b] / total * (c - 1) * -std::expm1(-c * u);
   }
   return std::clamp(hits / lookups, 0.0, 1.0);
 }

@@ -13,11 +13,11 @@ struct Entry {
   GpuPeaks spec;
 };
 
-// NVIDIA's datasheets (A100, H100, H200, V100, P100, T4, L4, GeForce RTX 2080 Ti whitepaper); peaks
+// NVIDIA's datasheets (A100, H100, H200, V100, Quadro GV100, P100, T4, L4, GeForce RTX 2080 Ti whitepaper); peaks
 // are dense. The A100's and H100's L2 is two partitions, each caching for its half of the SMs. More
 // specific entries come first.
-const std::array<Entry, 12>& Entries() {
-  static const std::array<Entry, 12> kEntries = {{
+const std::array<Entry, 13>& Entries() {
+  static const std::array<Entry, 13> kEntries = {{
       {"a100-pcie-80gb", "a100 80gb pcie", {"a100-pcie-80gb", 108, 2048, 1935, 20, 19.5, 156, 312}},
       {"a100-pcie", "a100-pcie", {"a100-pcie-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
       {"a100-sxm4-40gb", "a100-pg509", {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
@@ -28,6 +28,7 @@ const std::array<Entry, 12>& Entries() {
       {"h200", "h200", {"h200-sxm5", 132, 2048, 4800, 25, 66.9, 494.7, 989.4}},
       {"v100-sxm2", "v100-sxm2", {"v100-sxm2", 80, 2048, 900, 6, 15.7, 0, 125}},
       {"v100-pcie", "v100-pcie", {"v100-pcie", 80, 2048, 900, 6, 14.1, 0, 112}},
+      {"gv100", "gv100", {"quadro-gv100", 80, 2048, 870, 6, 14.8, 0, 118.5}},
       {"p100", "p100", {"p100-pcie", 56, 2048, 732, 4, 9.5, 0, 19}},
       {"t4", "tesla t4", {"t4", 40, 1024, 320, 4, 8.1, 0, 65}},
       {"rtx-2080-ti", "rtx 2080 ti", {"rtx-2080-ti", 68, 1024, 616, 5.5, 13.45, 0, 53.8}},

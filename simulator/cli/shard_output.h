@@ -1,0 +1,25 @@
+#pragma once
+// A ranking of sharding plans for people, for programs, and as a picture.
+
+#include <string>
+#include <vector>
+
+#include "simulator/report/text_table.h"
+#include "simulator/sharding/ranking.h"
+
+namespace foretrace {
+
+// The ranked plans, the best plan's ranks with bars of their load, and what it rests on.
+std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
+                          const std::vector<std::string>& notes, const TextStyle& style);
+std::string RankingJson(const ShardingTask& task, const Ranking& ranking,
+                        const std::vector<std::string>& notes);
+
+// How plan `b` differs from plan `a`: times, ranks, tables that are placed otherwise.
+std::string FormatComparison(const ShardingTask& task, const RankedPlan& a, const RankedPlan& b,
+                             const TextStyle& style);
+
+// Per rank one bar of what its iteration consists of.
+std::string LoadSvg(const ShardingTask& task, const RankedPlan& plan);
+
+}  // namespace foretrace

@@ -1,0 +1,131 @@
+#include "simulator/sharding/dense_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foretrace {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+
+DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelModels& kernels) {
+  DenseOp op;
+  op.name = name;
+  for (const KernelWork& work : Kernels(call)) {
+    const Estimate estimate = kernels.Predict(work, Precision::kFloat32);
+    const auto launches = static_cast<double>(work.launches);
+    for (int64_t launch = 0; launch < work.launches; ++launch) {
+      op.kernels.push_back({name, estimate.time.ScaledBy(1 / launches), estimate.source});
+    }
+  }
+  return op;
+}
+
+class DenseBuilder {
+ public:
+  DenseBuilder(const ShardingTask& task, const KernelModels& kernels)
+      : task_(task), kernels_(kernels), batch_(task.local_batch()) {}
+
+  DenseWork Build() {
+    const std::vector<int64_t>& bottom = task_.dense.bottom;
+    for (size_t i = 1; i < bottom.size(); ++i) {
+      AddLayer(fmt::format("bottom.{}", i), bottom[i - 1], bottom[i], i > 1, work_.bottom_forward,
+               work_.bottom_backward);
+    }
+    int64_t width = Interaction();
+    for (size_t i = 0; i < task_.dense.top.size(); ++i) {
+      AddLayer(fmt::format("top.{}", i + 1), width, task_.dense.top[i], true, work_.top_forward,
+               work_.top_backward);
+      width = task_.dense.top[i];
+    }
+    const int64_t outputs = batch_ * width;
+    Op(work_.top_forward, "loss", ReductionOp{1, outputs, false}, Direction::kForward);
+    Op(work_.top_backward, "loss.backward", ElementwiseOp{outputs, outputs}, Direction::kForward);
+    // Backward runs the other way.
+    for (auto* ops : {&work_.bottom_backward, &work_.interaction_backward, &work_.top_backward}) {
+      std::reverse(ops->begin(), ops->end());
+    }
+    const auto tensors = static_cast<int64_t>(2 * (bottom.size() - 1 + task_.dense.top.size()));
+    work_.optimizer.push_back(
+        OptimizerStep(task_, kernels_, work_.parameters.count() / kFloatBytes, tensors));
+    return std::move(work_);
+  }
+
+ private:
+  void Op(std::vector<DenseOp>& ops, const std::string& name, OperatorCall::Shape shape,
+          Direction pass) {
+    ops.push_back(MakeOp(name, {std::move(shape), DType::kFloat32, pass}, kernels_));
+  }
+
+  // A linear layer and its ReLU.
+  void AddLayer(const std::string& name, int64_t in, int64_t out, bool input_gradient,
+                std::vector<DenseOp>& forward, std::vector<DenseOp>& backward) {
+    const LinearOp linear{batch_, out, in, true, input_gradient, true};
+    const int64_t elements = batch_ * out;
+    Op(forward, name + ".linear", linear, Direction::kForward);
+    Op(forward, name + ".relu", ElementwiseOp{elements, elements}, Direction::kForward);
+    Op(backward, name + ".linear.backward", linear, Direction::kBackward);
+    backward.back().gradients = Bytes((in * out + out) * kFloatBytes);
+    Op(backward, name + ".relu.backward", ElementwiseOp{elements, 2 * elements},
+       Direction::kForward);
+    work_.parameters += backward[backward.size() - 2].gradients;
+    work_.activations += Bytes(2 * elements * kFloatBytes);
+  }
+
+  // Returns the width of what goes into the top MLP.
+  int64_t Interaction() {
+    const int64_t dense_width = task_.dense.bottom.back();
+    int64_t width = dense_width;
+    for (const EmbeddingTable& t : task_.tables) width += t.dim;
+    const auto vectors = static_cast<int64_t>(task_.tables.size()) + 1;
+    auto& forward = work_.interaction_forward;
+    auto& backward = work_.interaction_backward;
+    const ConcatOp concat{batch_ * width, vectors};
+    Op(forward, "interaction.cat", concat, Direction::kForward);
+    Op(backward, "interaction.cat.backward", concat, Direction::kBackward);
+    work_.activations += Bytes(batch_ * width * kFloatBytes);
+    if (!task_.dense.dot_interaction) return width;
+    // DLRM: pairwise dot products of all vectors, those below the diagonal go on.
+    const BatchedMatmulOp products{batch_, vectors, vectors, dense_width};
+    const int64_t pairs = vectors * (vectors - 1) / 2;
+    const IndexOp below{batch_ * pairs, pairs, batch_ * vectors * vectors};
+    const ConcatOp with_dense{batch_ * (dense_width + pairs), 2};
+    Op(forward, "interaction.bmm", products, Direction::kForward);
+    Op(backward, "interaction.bmm.backward", products, Direction::kBackward);
+    Op(forward, "interaction.index", below, Direction::kForward);
+    Op(backward, "interaction.index.backward", below, Direction::kBackward);
+    Op(forward, "interaction.cat2", with_dense, Direction::kForward);
+    Op(backward, "interaction.cat2.backward", with_dense, Direction::kBackward);
+    work_.activations +=
+        Bytes(batch_ * (vectors * vectors + dense_width + pairs) * kFloatBytes);
+    return dense_width + pairs;
+  }
+
+  const ShardingTask& task_;
+  const KernelModels& kernels_;
+  int64_t batch_;
+  DenseWork work_;
+};
+
+}  // namespace
+
+int64_t OptimizerStates(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd: return 0;
+    case OptimizerKind::kAdam: return 2;
+    default: return 1;
+  }
+}
+
+DenseOp OptimizerStep(const ShardingTask& task, const KernelModels& kernels, int64_t parameters,
+                      int64_t tensors) {
+  const OptimizerOp step{parameters, tensors, task.optimizer, OptimizerImpl::kForeach};
+  return MakeOp("optimizer", {step, DType::kFloat32, Direction::kForward}, kernels);
+}
+
+DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels) {
+  return DenseBuilder(task, kernels).Build();
+}
+
+}  // namespace foretrace

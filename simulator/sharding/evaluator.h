@@ -1,0 +1,95 @@
+#pragma once
+// The simulated iteration time of plans.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/sharding/job.h"
+#include "simulator/sharding/memory.h"
+
+namespace foretrace {
+
+// What the sharders see of the simulator.
+class PlanEvaluator {
+ public:
+  virtual ~PlanEvaluator() = default;
+  // Of one iteration, all ranks starting together. The plan is one that CheckPlan accepts; whether it
+  // fits in memory is not looked at.
+  virtual absl::StatusOr<SimTime> IterationTime(const ShardingPlan& plan) = 0;
+  virtual int64_t evaluated() const = 0;
+};
+
+// One rank of a simulated iteration. The parts of its time add up to the iteration: computing; not
+// computing while a transfer it takes part in runs; while it waits for other ranks at a collective;
+// and the rest, in which the CPU has not issued work or nothing is left to do.
+struct RankLoad {
+  std::array<SimTime, static_cast<size_t>(WorkPart::kCount)> busy{};  // transfers without waiting
+  SimTime computing;
+  SimTime exposed_transfer;
+  SimTime waiting;
+  SimTime idle;
+  double lookups = 0;
+  Bytes sent, received;  // all-to-all of pooled vectors
+};
+
+struct PlanEvaluation {
+  SimTime iteration;
+  std::vector<RankLoad> ranks;
+  // Summed over ranks: device work and transfers by where their durations come from, and the CPU
+  // (which the task states, or statistics).
+  std::array<SimTime, static_cast<size_t>(EstimateSource::kCount)> by_source{};
+  // Longest over mean of the ranks' lookup time (forward and backward).
+  double lookup_imbalance = 1;
+  std::array<Bytes, static_cast<size_t>(CommStep::kCount)> bytes{};
+};
+
+// The models that a task is simulated with.
+struct ShardingModels {
+  std::shared_ptr<const KernelModels> kernels;
+  EmbeddingModels embedding;
+  std::shared_ptr<const CollectiveCalibration> collectives;  // may be null
+  PlatformSpec platform;
+  CollectiveForm form = CollectiveForm::kCalibrated;
+  JobSemantics semantics = JobSemantics::kFull;
+};
+
+// Builds the program of each shape of plans once, and then sets durations. The same plan gives the
+// same bits in any order of asking. Not thread-safe; independent evaluators are.
+class SimulatedEvaluator : public PlanEvaluator {
+ public:
+  // `task` must outlive the evaluator.
+  static absl::StatusOr<std::unique_ptr<SimulatedEvaluator>> Create(const ShardingTask& task,
+                                                                    ShardingModels models);
+
+  absl::StatusOr<SimTime> IterationTime(const ShardingPlan& plan) override;
+  int64_t evaluated() const override { return evaluated_; }
+  absl::StatusOr<PlanEvaluation> Evaluate(const ShardingPlan& plan);
+
+  // The job as the plan sets it, for reports; valid until the next call.
+  absl::StatusOr<const ShardedJob*> Prepare(const ShardingPlan& plan);
+
+  const DenseWork& dense() const { return dense_; }
+  LookupCosts& lookups() { return lookups_; }
+  CollectiveTimes& collectives() { return *collectives_; }
+  int32_t ranks_per_node() const { return collectives_->ranks_per_node(); }
+
+ private:
+  SimulatedEvaluator(const ShardingTask& task, ShardingModels models,
+                     std::unique_ptr<CollectiveTimes> collectives);
+  absl::StatusOr<ShardedJob*> Prepare(const PlanWork& work);
+  SimTime TableStep(int64_t parameters);
+
+  const ShardingTask& task_;
+  ShardingModels models_;
+  std::unique_ptr<CollectiveTimes> collectives_;
+  LookupCosts lookups_;
+  DenseWork dense_;
+  std::array<std::optional<ShardedJob>, PlanShape::kCount> jobs_;
+  int64_t evaluated_ = 0;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,168 @@
+#include "simulator/sharding/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cost/embedding/index_generator.h"
+
+namespace foretrace {
+namespace {
+
+constexpr double kLeastPooling = 0.1;
+constexpr double kTablesPerGpu = 13;
+constexpr double kMemoryShare = 0.8;
+constexpr double kMostRows = 2e7;  // "up to tens of millions of rows" (section II-B)
+
+double LogUniform(double low, double high, IndexRandom& random) {
+  return low * std::pow(high / low, random.Uniform());
+}
+
+double LogUniformMean(double low, double high) { return (high - low) / std::log(high / low); }
+
+// The largest pooling factor with which heavy tables, log-uniform from 20 on, bring the mean over all
+// tables to the dataset's.
+double MostPooling(const TableStatistics& part) {
+  const double mean = part.locality.lookups / static_cast<double>(part.tables) /
+                      static_cast<double>(part.batch);
+  const double light = LogUniformMean(kLeastPooling, kHeavyPooling);
+  const double heavy = (mean - (1 - part.heavy_share) * light) / part.heavy_share;
+  double low = kHeavyPooling * 1.001, high = 1e5;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (LogUniformMean(kHeavyPooling, middle) < heavy ? low : high) = middle;
+  }
+  return high;
+}
+
+// Whether size_lookup_greedy's plan keeps every GPU below the share.
+bool Fits(const ShardingTask& task) {
+  std::vector<size_t> order(task.tables.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto cost = [&](size_t t) {
+    const EmbeddingTable& x = task.tables[t];
+    return x.pooling * static_cast<double>(x.dim) * std::log10(static_cast<double>(x.rows));
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return cost(a) > cost(b); });
+  std::vector<double> load(static_cast<size_t>(task.gpus), 0), bytes(load);
+  for (const size_t t : order) {
+    const auto r = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    load[r] += cost(t);
+    bytes[r] += static_cast<double>(task.tables[t].weight_bytes().count());
+  }
+  return *std::max_element(bytes.begin(), bytes.end()) <
+         kMemoryShare * static_cast<double>(task.memory.count());
+}
+
+ShardingTask EmptyTask(const GeneratedTasks& options, const std::string& name, int64_t dim) {
+  ShardingTask task;
+  task.file = task.name = name;
+  task.batch = options.batch;
+  task.gpus = options.gpus;
+  task.memory = options.memory;
+  task.platform = options.platform;
+  task.calibration = options.calibration;
+  // The DLRM reference code: every rank reads the indices of its own tables.
+  task.exchange_indices = false;
+  task.dense.bottom = {13, 512, 512, dim};
+  task.dense.top = {1024, 1024, 1024, 1};
+  task.dense.bucket = Bytes(int64_t{25} << 20);
+  task.optimizer = OptimizerKind::kSgd;
+  task.rowwise = false;
+  task.cpu = DlrmOverheads();
+  task.allowed.assign(task.allowed.size(), false);
+  task.allowed[static_cast<size_t>(PlacementKind::kTable)] = true;
+  return task;
+}
+
+}  // namespace
+
+absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return InvalidInput("{}: cannot be opened", file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<LocalityStats> entries,
+                             ParseLocalityStats(file, text.str()));
+  TableStatistics part;
+  part.locality = entries.front();
+  long tables = 0, batch = 0;
+  if (std::sscanf(part.locality.file.c_str(), "fbgemm_t%ld_bs%ld", &tables, &batch) != 2 ||
+      tables <= 0 || batch <= 0) {
+    return InvalidInput("{}: data file '{}' is not named fbgemm_t<tables>_bs<batch>", file,
+                        part.locality.file);
+  }
+  part.tables = tables;
+  part.batch = batch;
+  if (tables != 856 && tables != 788) {
+    return InvalidInput("{}: how many of its {} tables are heavy is known for 856 (2021) and 788 (2022) "
+                        "tables alone", file, tables);
+  }
+  part.label = tables == 856 ? "2021" : "2022";
+  part.heavy_share = tables == 856 ? 103.0 / 856 : 166.0 / 788;
+  return part;
+}
+
+// foretrace calibrate trace-overheads dlrm_kineto.tar.gz (facebookresearch/param, et_replay/tests/inputs,
+// commit 1e115ff), over all ops.
+CpuOverheads DlrmOverheads() {
+  return {SimTime::FromUs(9.52), SimTime::FromUs(16.22), SimTime::FromUs(6.45),
+          SimTime::FromUs(5.74), SimTime::FromUs(8.72),
+          "means of the public 8-rank DLRM trace of facebookresearch/param"};
+}
+
+EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, int64_t batch,
+                         IndexRandom& random) {
+  EmbeddingTable table;
+  table.dim = dim;
+  table.pooling = heavy ? LogUniform(kHeavyPooling, MostPooling(part), random)
+                        : LogUniform(kLeastPooling, kHeavyPooling, random);
+  table.pooling = std::round(table.pooling * 1000) / 1000;
+  // Of the dataset's whole batch; a task's batch is a sample of it.
+  TableAccess whole;
+  whole.reuse = ToReuseFactors(part.locality);
+  whole.lookups = std::llround(table.pooling * static_cast<double>(part.batch));
+  whole.unique_rows = std::max<int64_t>(
+      1, std::llround(static_cast<double>(whole.lookups) * part.locality.unique_rows /
+                      part.locality.lookups));
+  const auto accessed = static_cast<double>(whole.unique_rows);
+  // A batch touches from all rows down to a thirtieth; how many is not published.
+  table.rows = std::llround(std::clamp(accessed * LogUniform(1, 30, random), accessed,
+                                       std::max(accessed, kMostRows)));
+  table.access = ThinAccess(whole, static_cast<double>(batch) / static_cast<double>(part.batch));
+  return table;
+}
+
+std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& parts,
+                                        const GeneratedTasks& options) {
+  IndexRandom random(options.seed);
+  std::vector<ShardingTask> tasks;
+  for (const TableStatistics& part : parts) {
+    for (int32_t i = 0; i < options.per_part; ++i) {
+      const bool all_heavy = i < (options.per_part + 1) / 2;
+      constexpr std::array<int64_t, 3> kDims = {32, 64, 128};
+      const int64_t dim = kDims[static_cast<size_t>(random.Below(3))];
+      ShardingTask task = EmptyTask(options, fmt::format("task_{}", tasks.size()), dim);
+      do {
+        task.tables.clear();
+        const double count = (0.7 + 0.6 * random.Uniform()) * options.gpus * kTablesPerGpu;
+        for (int64_t t = 0; t < std::max<int64_t>(1, std::llround(count)); ++t) {
+          const bool heavy = all_heavy || random.Uniform() < part.heavy_share;
+          task.tables.push_back(DrawTable(part, heavy, dim, options.batch, random));
+          task.tables.back().name = fmt::format("{}_{}", part.label, t);
+        }
+      } while (!Fits(task));
+      tasks.push_back(std::move(task));
+    }
+  }
+  return tasks;
+}
+
+}  // namespace foretrace

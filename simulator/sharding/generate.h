@@ -1,0 +1,55 @@
+#pragma once
+// Random sharding tasks by the rules of the multi-GPU paper (section V-B1), with tables drawn from the
+// published statistics of Meta's dlrm_datasets.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/cost/embedding/locality_stats.h"
+#include "simulator/sharding/task.h"
+
+namespace foretrace {
+
+// One part (year) of the dataset. The statistics give the number of lookups and distinct rows over
+// all tables, and how often rows are accessed; how lookups spread over tables is the paper's
+// figure 3.
+struct TableStatistics {
+  std::string label;        // "2021"
+  LocalityStats locality;
+  int64_t tables = 0;       // in the dataset
+  int64_t batch = 0;        // samples behind `locality`
+  double heavy_share = 0;   // of tables with 20 lookups a sample or more
+};
+
+// The first entry of a locality_stats.txt. Tables and batch are in the name of the data file
+// (fbgemm_t856_bs65536.pt); the share of heavy tables is the paper's for 856 tables (2021: 103) and
+// 788 (2022: 166). Errors: other data files.
+absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file);
+
+inline constexpr double kHeavyPooling = 20;
+
+struct GeneratedTasks {
+  std::string platform;
+  std::string calibration;
+  int32_t gpus = 4;
+  Bytes memory;          // of one GPU
+  int64_t batch = 4096;
+  int32_t per_part = 10;  // the first half of them heavy: all tables are
+  uint64_t seed = 1;
+};
+
+// For each part of the dataset `per_part` tasks of (0.7 to 1.3) x GPUs x 13 tables that fit in 80 % of
+// the memory when size_lookup_greedy places them.
+std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& parts,
+                                        const GeneratedTasks& options);
+
+// Mean overheads of the public 8-rank DLRM trace.
+CpuOverheads DlrmOverheads();
+
+// A random table as the tasks have them.
+EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, int64_t batch,
+                         IndexRandom& random);
+
+}  // namespace foretrace

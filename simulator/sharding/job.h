@@ -1,0 +1,74 @@
+#pragma once
+// One training iteration of a sharded model as a program of the engine. The program depends on the
+// plan's shape alone; a plan sets durations in it.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/program.h"
+#include "simulator/sharding/dense_work.h"
+#include "simulator/sharding/plan_work.h"
+
+namespace foretrace {
+
+enum class JobSemantics : uint8_t {
+  kFull,
+  // The multi-GPU paper's Algorithm 1: communication first brings both streams to the same time,
+  // and no call blocks the CPU.
+  kAlgorithm1,
+};
+
+// What a piece of device work is, for reports.
+enum class WorkPart : uint8_t {
+  kCpu,
+  kLookupForward,
+  kLookupBackward,
+  kDense,
+  kOptimizer,
+  kAllToAll,
+  kRowCollectives,  // reduce-scatters and all-gathers of row-wise tables
+  kAllReduce,
+  kCount,
+};
+std::string_view Name(WorkPart part);
+
+class ShardedJob {
+ public:
+  static absl::StatusOr<ShardedJob> Build(const ShardingTask& task, const DenseWork& dense,
+                                          PlanShape shape, JobSemantics semantics,
+                                          CollectiveTimes& collectives);
+
+  // Every duration that depends on the plan. Requires work.shape to be the job's, and `table_step`
+  // the optimizer's time for data-parallel tables.
+  void SetWork(const PlanWork& work, SimTime table_step);
+
+  const Program& program() const { return program_; }
+  const TraceStore& store() const { return store_; }
+  // By item; the same on every rank.
+  const std::vector<WorkPart>& parts() const { return parts_; }
+  PlanShape shape() const { return shape_; }
+
+ private:
+  friend class JobBuilder;
+  explicit ShardedJob(TraceStore store) : store_(std::move(store)) {
+    comm_.fill(kNoItem);
+  }
+  void SetDuration(uint32_t rank, uint32_t item, SimTime duration) {
+    if (item != kNoItem) program_.ranks[rank].items[item].duration = duration;
+  }
+
+  PlanShape shape_;
+  Program program_;
+  TraceStore store_;
+  int32_t ranks_per_node_ = 1;
+  std::vector<WorkPart> parts_;
+  // Items whose duration a plan sets.
+  uint32_t lookup_forward_ = kNoItem, lookup_backward_ = kNoItem;
+  uint32_t copy_forward_ = kNoItem, copy_backward_ = kNoItem, copy_step_ = kNoItem;
+  std::array<uint32_t, static_cast<size_t>(CommStep::kCount)> comm_;
+};
+
+}  // namespace foretrace

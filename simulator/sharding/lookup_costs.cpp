@@ -1,0 +1,88 @@
+#include "simulator/sharding/lookup_costs.h"
+
+#include <algorithm>
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kMostRemembered = 1 << 20;
+
+}  // namespace
+
+TableLookup LookupOf(const ShardingTask& task, const Shard& shard) {
+  const EmbeddingTable& table = task.tables[static_cast<size_t>(shard.table)];
+  TableLookup lookup;
+  TableAccess access = table.access;
+  lookup.batch = static_cast<double>(task.batch);
+  if (shard.kind == PlacementKind::kDataParallel) {
+    access = ThinAccess(access, 1.0 / task.gpus);
+    lookup.batch = static_cast<double>(task.local_batch());
+  }
+  const double share = static_cast<double>(shard.rows) / static_cast<double>(table.rows);
+  lookup.rows = static_cast<double>(shard.rows);
+  lookup.dim = static_cast<double>(shard.columns);
+  lookup.pooling = table.pooling * share;
+  lookup.reuse = access.reuse;
+  lookup.unique_rows = static_cast<double>(access.unique_rows) * share;
+  return lookup;
+}
+
+uint32_t LookupCosts::IdOf(const Shard& shard) {
+  const ShardKey key{shard.table, shard.rows, shard.columns, shard.kind, shard.uvm};
+  const auto [it, inserted] = ids_.try_emplace(key, static_cast<uint32_t>(shards_.size()));
+  if (inserted) {
+    shards_.push_back(shard);
+    lookups_.push_back(LookupOf(task_, shard));
+  }
+  return it->second;
+}
+
+LookupTimes LookupCosts::Times(std::span<const Shard> shards, bool data_parallel) {
+  key_.clear();
+  for (const Shard& s : shards) {
+    if ((s.kind == PlacementKind::kDataParallel) == data_parallel) key_.push_back(IdOf(s));
+  }
+  if (key_.empty()) return {};
+  std::sort(key_.begin(), key_.end());
+  const auto known = known_.find(key_);
+  if (known != known_.end()) return known->second;
+  const LookupTimes times = Compute(key_, data_parallel);
+  if (known_.size() >= kMostRemembered) known_.clear();
+  known_.emplace(key_, times);
+  return times;
+}
+
+LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parallel) const {
+  // Tables of different types run in kernels of their own.
+  LookupTimes times;
+  for (int type = 1; type < static_cast<int>(DType::kCount); ++type) {
+    EmbeddingQuery query;
+    query.weight_dtype = static_cast<DType>(type);
+    query.optimizer = task_.optimizer;
+    query.rowwise = task_.rowwise;
+    query.fused_update = !data_parallel;
+    double fetched_bytes = 0;
+    for (const uint32_t id : ids) {
+      const EmbeddingTable& table = task_.tables[static_cast<size_t>(shards_[id].table)];
+      if (table.dtype != query.weight_dtype) continue;
+      query.tables.push_back(lookups_[id]);
+      if (!shards_[id].uvm) continue;
+      // Rows are taken as alike over batches: the cache holds any of them with probability
+      // cache_ratio. Rows written back leave while others come in.
+      fetched_bytes += lookups_[id].unique_rows * (1 - task_.uvm.cache_ratio) *
+                       lookups_[id].dim * static_cast<double>(ElementSize(table.dtype));
+    }
+    if (query.tables.empty()) continue;
+    times.forward +=
+        SimTime::FromUs(models_.forward.KernelUs(device_, query, Direction::kForward));
+    times.backward +=
+        SimTime::FromUs(models_.backward.KernelUs(device_, query, Direction::kBackward));
+    if (fetched_bytes > 0) {
+      times.forward +=
+          SimTime::FromSeconds(fetched_bytes / task_.uvm.host_bandwidth.bytes_per_second());
+    }
+  }
+  return times;
+}
+
+}  // namespace foretrace
