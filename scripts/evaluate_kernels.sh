@@ -38,7 +38,7 @@ done
 for gpu in a100-sxm4-nvswitch h100-sxm5-nvswitch; do
   only linear vidur-$gpu-kernels.csv > linear-$gpu.csv
   run "vidur $gpu, fp16 GEMM, unseen N x K" linear-$gpu.csv --hold-out unseen-nk
-  run "vidur $gpu, fp16 GEMM, a random fifth" linear-$gpu.csv --hold-out random-fifth
+  run "vidur $gpu, fp16 GEMM, a random fifth" vidur-$gpu-kernels.csv --hold-out random-fifth
 done
 run "DeepBench v100-sxm2, a random fifth" deepbench-v100-sxm2-nvlink-kernels.csv \
   --hold-out random-fifth
