@@ -2,8 +2,8 @@
 """NeuSight's kernel tables (dataset/train/collect and dataset/test, ms) to the neutral CSV.
 
 The latencies are kept as they are: they include about 30 to 60 us of launch and measurement, which
-the fit has to model apart. Convolutions on A100 ran with PyTorch's default cuDNN setting, which
-allows TF32; everything else is full float32.
+the fit has to model apart. Everything ran in full float32, convolutions on A100 too: the kernels that
+the rows name are cuDNN's scudnn, Winograd over sgemm, and FFT.
 """
 import re
 import sys
@@ -65,8 +65,7 @@ def run(source, output):
             if shaped is None:
                 table.skip(f"operator {row['OPName']} is not in the schema")
                 continue
-            dtype = "tf32" if shaped[0] == "conv2d" and "A100" in device else "float32"
-            table.add("kernel", shaped[0], platform, dtype, shaped[1], float(row["Latency"]) * 1e3,
+            table.add("kernel", shaped[0], platform, "float32", shaped[1], float(row["Latency"]) * 1e3,
                       phase="forward", library=f"torch {row['Torch Version'].lstrip('p')}",
                       source=f"neusight-{split}")
     for (platform, split), table in tables.items():

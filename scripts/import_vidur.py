@@ -81,8 +81,7 @@ def compute(source, output):
             for column, n, k in linears(row):
                 add(table, row, column, "linear", platform,
                     common.shape(m=tokens, n=n, k=k, bias=False), model)
-            add(table, row, "input_layernorm", "layer_norm", platform,
-                common.shape(rows=tokens, cols=width), model)
+            table.skip("input_layernorm is Llama's RMSNorm, which the schema has not")
             add(table, row, "add", "elementwise", platform,
                 common.shape(elements=tokens * width, inputs=2, op="add"), model)
     for platform, table in tables.items():

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Makes calibration/*/collectives.yaml from the public sources below SOURCES.
+# Makes calibration/*/collectives.yaml and kernels.yaml from the public sources below SOURCES.
 #   scripts/make_calibration.sh SOURCES DATE [OUT]      (FORETRACE: the binary)
 # AICB's rows are left out: times in a training run include waiting for other ranks.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 SOURCES DATE [OUT]" >&2; exit 2; }
 here=$(dirname "$0")
 date=$2
-out=${3:-$here/../calibration}
-foretrace=${FORETRACE:-$here/../build/release/foretrace}
+mkdir -p "${3:-$here/../calibration}"
+out=$(cd "${3:-$here/../calibration}" && pwd)
+foretrace=${FORETRACE:-$(cd "$here/.." && pwd)/build/release/foretrace}
 tables=$(mktemp -d)
 trap 'rm -rf "$tables"' EXIT
 "$here/import_all.sh" "$1" "$tables"
@@ -19,3 +20,23 @@ for source in nccl-tests vtrain vidur galvatron deepbench aceso; do
   done
 done
 "$foretrace" calibrate collective "$@" --hold-out every-third --date "$date" -o "$out"
+
+# Kernels. Boards of one chip share what was measured on another board of it: the last of each chain
+# knows all operators.
+kernel() { "$foretrace" calibrate kernel "$@" --date "$date" -o "$out"; }
+cd "$tables"
+whole="PyTorch calls of NeuSight, with launch and measurement fitted apart"
+for gpu in a100-pcie-40gb v100-pcie p100-pcie; do
+  kernel neusight-train-$gpu-kernels.csv --test neusight-test-$gpu-kernels.csv --note "$whole"
+done
+kernel neusight-train-a100-pcie-80gb-kernels.csv --hold-out random-fifth \
+  --adapt "$out/a100-pcie-40gb/kernels.yaml" \
+  --note "convolutions measured on this board, the rest on the 40 GB board"
+kernel vidur-a100-sxm4-nvswitch-kernels.csv --hold-out random-fifth \
+  --adapt "$out/a100-pcie-80gb/kernels.yaml" \
+  --note "fp16 GEMMs and additions measured on this board, the rest on PCIe boards"
+kernel vidur-h100-sxm5-nvswitch-kernels.csv --hold-out random-fifth \
+  --note "fp16 GEMMs and additions alone; other classes are answered from these, flagged"
+kernel deepbench-v100-sxm2-nvlink-kernels.csv --hold-out random-fifth \
+  --adapt "$out/v100-pcie/kernels.yaml" \
+  --note "GEMMs and fp16 convolutions measured on this board in 2017, the rest on the PCIe board"

@@ -16,6 +16,18 @@ std::string BaseName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
+// "a100-pcie-40gb/kernels.yaml": a calibration's name with its platform.
+std::string LastTwo(const std::string& path) {
+  const std::filesystem::path p(path);
+  return (p.parent_path().filename() / p.filename()).string();
+}
+
+// A calibration to correct or to evaluate.
+struct Prior {
+  std::unique_ptr<FittedModels> models;
+  std::vector<std::map<std::string, std::string, std::less<>>> sources;
+};
+
 // What the tables say about one platform.
 struct PlatformData {
   std::vector<BenchmarkRow> rows;
@@ -82,7 +94,7 @@ std::string CommandLine(const Fitter& fitter, const CalibrateOptions& options,
   if (!options.fit.form.empty()) command += " --form " + options.fit.form;
   if (options.fit.seed != 1) command += fmt::format(" --seed {}", options.fit.seed);
   if (!options.hold_out.empty()) command += " --hold-out " + options.hold_out;
-  if (!options.adapt.empty()) command += " --adapt " + BaseName(options.adapt);
+  if (!options.adapt.empty()) command += " --adapt " + LastTwo(options.adapt);
   return command;
 }
 
@@ -131,7 +143,7 @@ std::optional<ErrorSummary> PooledErrors(const std::vector<EvaluatedRow>& rows) 
 }
 
 absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
-                         const FittedModels* prior, const std::string& platform,
+                         const Prior& prior, const std::string& platform,
                          const PlatformData& data, CalibrateReport& report) {
   RowSplit split{data.rows, data.test_rows};
   if (!options.hold_out.empty()) {
@@ -140,7 +152,8 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
   }
   std::unique_ptr<FittedModels> models;
   if (options.calibration.empty()) {
-    auto fitted = FitOrAdapt(fitter, options, prior, split.train, data.interconnect);
+    auto fitted =
+        FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
     if (!fitted.ok()) {
       return InvalidInput("{}: {}", platform, std::string(fitted.status().message()));
     }
@@ -149,15 +162,18 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
       report.notes.push_back(fmt::format("{}: {}", platform, note));
     }
   }
-  const FittedModels& tested_models = models ? *models : *prior;
+  const FittedModels& tested_models = models ? *models : *prior.models;
   const std::vector<BenchmarkRow>& tested = report.in_sample ? split.train : split.test;
   const std::vector<EvaluatedRow> evaluated = tested_models.Evaluate(tested);
   Report(platform, tested, evaluated, report);
   if (options.output.empty()) return absl::OkStatus();
 
-  FORETRACE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<FittedModels> final_models,
-      FitOrAdapt(fitter, options, prior, data.rows, data.interconnect));
+  // The file rests on all rows; without rows kept back that is what was tested.
+  std::unique_ptr<FittedModels> final_models = std::move(models);
+  if (!options.hold_out.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        final_models, FitOrAdapt(fitter, options, prior.models.get(), data.rows, data.interconnect));
+  }
   CalibrationHeader header;
   header.kind = fitter.kind();
   header.platform = options.output_platform.empty() ? platform : options.output_platform;
@@ -168,6 +184,10 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
   header.command = CommandLine(fitter, options, data);
   header.note = options.note;
   header.sources = data.sources;
+  for (auto source : prior.sources) {
+    source["by_way_of"] = LastTwo(options.adapt);
+    header.sources.push_back(std::move(source));
+  }
   header.in_sample = PooledErrors(final_models->Evaluate(data.rows));
   if (!report.in_sample) {
     header.held_out = PooledErrors(evaluated);
@@ -200,11 +220,12 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
   Platforms platforms;
   FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.tables, false, platforms));
   FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.test_tables, true, platforms));
-  std::unique_ptr<FittedModels> prior;
+  Prior prior;
   const std::string prior_path = options.calibration.empty() ? options.adapt : options.calibration;
   if (!prior_path.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(auto loaded, fitter.Load(prior_path));
-    prior = std::move(loaded.second);
+    prior.models = std::move(loaded.second);
+    prior.sources = std::move(loaded.first.sources);
   }
   if (!options.output_platform.empty() && platforms.size() > 1) {
     return InvalidInput("one name for {} platforms; choose one with --platform", platforms.size());
@@ -217,7 +238,7 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
                           platform);
     }
     FORETRACE_RETURN_IF_ERROR(
-        RunPlatform(fitter, options, prior.get(), platform, data, report));
+        RunPlatform(fitter, options, prior, platform, data, report));
   }
   // Summaries over all platforms.
   std::vector<BenchmarkRow> measured(report.rows.size());

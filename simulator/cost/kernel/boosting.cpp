@@ -104,7 +104,10 @@ absl::StatusOr<TreeEnsemble> TrainBoostedTrees(std::span<const float> features, 
       Check(XGDMatrixSetFloatInfo(handles.matrix, "weight", weights.data(), rows)));
   FORETRACE_RETURN_IF_ERROR(Check(XGBoosterCreate(&handles.matrix, 1, &handles.booster)));
   const std::pair<const char*, std::string> parameters[] = {
-      {"objective", "reg:squarederror"},
+      {"objective", options.huber > 0 ? "reg:pseudohubererror" : "reg:squarederror"},
+      {"huber_slope", fmt::format("{}", options.huber > 0 ? options.huber : 1.0)},
+      {"colsample_bynode", fmt::format("{}", options.features_per_node)},
+      {"seed", "0"},
       {"tree_method", "hist"},
       {"nthread", "1"},
       {"verbosity", "0"},

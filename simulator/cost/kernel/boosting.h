@@ -15,6 +15,9 @@ struct BoostingOptions {
   double learning_rate = 0.2;
   double min_child_weight = 6;  // sum of row weights in a leaf
   double l2 = 2;
+  double features_per_node = 1;  // share of the features that a split may choose from
+  // Errors count quadratically up to about this, linearly beyond (pseudo-Huber). 0: quadratically.
+  double huber = 0;
 };
 
 // `features` is row-major, `feature_count` values a row. Single-threaded and deterministic. Errors:

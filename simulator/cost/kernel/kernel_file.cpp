@@ -20,6 +20,7 @@ namespace foretrace {
 namespace {
 
 constexpr uintmax_t kMaxResidualBytes = 64 << 20;
+constexpr float kResidualUnits = 1e4f;  // log residuals of measured shapes are in 1/10,000
 
 // A number of a model under its key in the file.
 struct Field {
@@ -39,6 +40,10 @@ std::vector<Field> FieldsOf(KernelModel& m) {
     fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
     fields.push_back({"tile_intensity", &m.gemm.tile_intensity, 0, 1e4});
     fields.push_back({"bandwidth_efficiency", &m.gemm.bandwidth_efficiency, 1e-3, 5});
+    if (m.key.kind == KernelKind::kConvolution) {
+      fields.push_back({"fused_efficiency", &m.gemm.fused_efficiency, 0, 5});
+      fields.push_back({"staged_efficiency", &m.gemm.staged_efficiency, 0, 5});
+    }
   } else {
     fields.push_back({"base_us", &m.memory.base_us, 0, 1e6});
     fields.push_back({"bandwidth_efficiency", &m.memory.bandwidth_efficiency, 1e-3, 5});
@@ -117,9 +122,58 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
   return model;
 }
 
-using Ensembles = std::map<std::string, TreeEnsemble>;
+// What the residual file holds of a model.
+struct Residual {
+  TreeEnsemble trees;
+  MeasuredShapes measured;
+};
+using Residuals = std::map<std::string, Residual>;
 
-absl::StatusOr<Ensembles> LoadResiduals(const std::filesystem::path& path,
+absl::StatusOr<TreeEnsemble> TreesOf(const proto::TreeEnsemble& e) {
+  std::vector<uint8_t> features;
+  for (uint32_t f : e.feature()) features.push_back(static_cast<uint8_t>(std::min(f, 255u)));
+  if (e.depth() > TreeEnsemble::kMaxDepth || e.feature_count() > kMaxKernelFeatures) {
+    return InvalidInput("depth {} over {} features is too large", e.depth(), e.feature_count());
+  }
+  return TreeEnsemble::Create(static_cast<int>(e.depth()), static_cast<int>(e.feature_count()),
+                              std::move(features), {e.threshold().begin(), e.threshold().end()},
+                              {e.leaf().begin(), e.leaf().end()});
+}
+
+absl::StatusOr<MeasuredShapes> ShapesOf(const proto::MeasuredShapes& file) {
+  std::vector<MeasuredShape> shapes;
+  for (const auto& matrix : file.matrices()) {
+    if (matrix.m_size() != matrix.log_residual_size()) {
+      return InvalidInput("a matrix with {} sizes and {} residuals", matrix.m_size(),
+                          matrix.log_residual_size());
+    }
+    for (int i = 0; i < matrix.m_size(); ++i) {
+      shapes.push_back({matrix.m(i), matrix.n(), matrix.k(), matrix.batch(),
+                        static_cast<float>(matrix.log_residual(i)) / kResidualUnits});
+    }
+  }
+  return MeasuredShapes::Create(std::move(shapes));
+}
+
+void AddShapes(const MeasuredShapes& shapes, const std::string& model,
+               proto::KernelResiduals& file) {
+  if (shapes.empty()) return;
+  auto* out = file.add_measured();
+  out->set_model(model);
+  proto::MeasuredMatrix* matrix = nullptr;
+  for (const MeasuredShape& s : shapes.shapes()) {
+    if (matrix == nullptr || matrix->n() != s.n || matrix->k() != s.k || matrix->batch() != s.batch) {
+      matrix = out->add_matrices();
+      matrix->set_n(s.n);
+      matrix->set_k(s.k);
+      matrix->set_batch(s.batch);
+    }
+    matrix->add_m(s.m);
+    matrix->add_log_residual(static_cast<int32_t>(std::lround(s.log_residual * kResidualUnits)));
+  }
+}
+
+absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
                                         const std::string& platform) {
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
@@ -142,24 +196,21 @@ absl::StatusOr<Ensembles> LoadResiduals(const std::filesystem::path& path,
                         path.string(), file.version(), file.platform(), kCalibrationVersion,
                         platform);
   }
-  Ensembles ensembles;
+  Residuals residuals;
+  const auto wrong = [&](const std::string& model, const absl::Status& status) {
+    return InvalidInput("{}: {}: {}", path.string(), model, std::string(status.message()));
+  };
   for (const auto& e : file.ensembles()) {
-    std::vector<uint8_t> features;
-    for (uint32_t f : e.feature()) features.push_back(static_cast<uint8_t>(std::min(f, 255u)));
-    if (e.depth() > TreeEnsemble::kMaxDepth || e.feature_count() > kMaxKernelFeatures) {
-      return InvalidInput("{}: {}: depth {} over {} features is too large", path.string(), e.model(),
-                          e.depth(), e.feature_count());
-    }
-    auto ensemble = TreeEnsemble::Create(static_cast<int>(e.depth()),
-                                         static_cast<int>(e.feature_count()), std::move(features),
-                                         {e.threshold().begin(), e.threshold().end()},
-                                         {e.leaf().begin(), e.leaf().end()});
-    if (!ensemble.ok()) {
-      return InvalidInput("{}: {}: {}", path.string(), e.model(), std::string(ensemble.status().message()));
-    }
-    ensembles[e.model()] = *std::move(ensemble);
+    auto trees = TreesOf(e);
+    if (!trees.ok()) return wrong(e.model(), trees.status());
+    residuals[e.model()].trees = *std::move(trees);
   }
-  return ensembles;
+  for (const auto& m : file.measured()) {
+    auto shapes = ShapesOf(m);
+    if (!shapes.ok()) return wrong(m.model(), shapes.status());
+    residuals[m.model()].measured = *std::move(shapes);
+  }
+  return residuals;
 }
 
 }  // namespace
@@ -169,11 +220,12 @@ std::string KernelModelsYaml(const KernelModels& models) {
   for (KernelModel model : models.models()) {
     yaml += fmt::format("  - kernel: {}\n    precision: {}\n    pass: {}\n    variant: {}\n"
                         "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
-                        "    residual_trees: {}\n",
+                        "    residual_trees: {}\n    measured_shapes: {}\n",
                         Name(model.key.kind), Name(model.key.precision),
                         model.key.pass == Direction::kForward ? "forward" : "backward",
                         model.key.variant, Name(model.form), model.points, ListText(model.lower),
-                        ListText(model.upper), model.residual.tree_count());
+                        ListText(model.upper), model.residual.tree_count(),
+                        model.measured.shapes().size());
     for (const Field& field : FieldsOf(model)) {
       yaml += fmt::format("    {}: {}\n", field.key, *field.value);
     }
@@ -194,6 +246,7 @@ std::string KernelResidualBytes(const KernelModels& models) {
     for (uint8_t f : model.residual.features()) e->add_feature(f);
     for (float t : model.residual.thresholds()) e->add_threshold(t);
     for (float v : model.residual.leaves()) e->add_leaf(v);
+    AddShapes(model.measured, Name(model.key), file);
   }
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -215,7 +268,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
   const YAML::Node entries = models["entries"];
   if (!entries || !entries.IsSequence()) return InvalidInput("{}: models.entries is missing", path);
   std::vector<KernelModel> list;
-  std::optional<Ensembles> ensembles;
+  std::optional<Residuals> residuals;
   for (const YAML::Node& node : entries) {
     auto model = ParseModel(node);
     if (!model.ok()) {
@@ -223,16 +276,21 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
     }
     const size_t trees = static_cast<size_t>(Get<int64_t>(node, "residual_trees").value_or(0));
     if (trees > 0) {
-      if (!ensembles) {
+      if (!residuals) {
         const auto file = std::filesystem::path(path).parent_path() / kKernelResidualFile;
-        FORETRACE_ASSIGN_OR_RETURN(ensembles, LoadResiduals(file, device->name));
+        FORETRACE_ASSIGN_OR_RETURN(residuals, LoadResiduals(file, device->name));
       }
-      const auto it = ensembles->find(Name(model->key));
-      if (it == ensembles->end() || it->second.tree_count() != trees) {
+      const auto it = residuals->find(Name(model->key));
+      const size_t shapes =
+          static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));
+      if (it == residuals->end() || it->second.trees.tree_count() != trees ||
+          it->second.measured.shapes().size() != shapes ||
+          it->second.trees.feature_count() != model->feature_count()) {
         return InvalidInput("{}: the residual of {} in {} is missing or of another calibration; "
                             "calibrate again", path, Name(model->key), kKernelResidualFile);
       }
-      model->residual = it->second;
+      model->residual = it->second.trees;
+      model->measured = it->second.measured;
     }
     list.push_back(*std::move(model));
   }

@@ -18,6 +18,7 @@ constexpr size_t kMinResidualSamples = 200;
 constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
+constexpr double kMostRemaining = 1;
 
 KernelForm FormOf(KernelKind kind) {
   switch (kind) {
@@ -46,7 +47,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
   if (options.has_overhead) {
     const double low = Quantile(times, 0.02);
     list.push_back({&model.measurement.floor_us, {0.3 * low, 1.3 * low}, {low, low}});
-    list.push_back({&model.measurement.overhead_us, {0, std::min(low, 60.0)}, {0.2 * low, 0.8 * low}});
+    // Convolutions run several kernels, each with its launch.
+    const double most = model.key.kind == KernelKind::kConvolution ? 150.0 : 60.0;
+    list.push_back({&model.measurement.overhead_us, {0, std::min(low, most)}, {0.2 * low, 0.8 * low}});
   }
   const bool gemm = model.form == KernelForm::kGemm;
   double& base = gemm ? model.gemm.base_us : model.memory.base_us;
@@ -55,11 +58,16 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
   if (gemm) {
-    // Transform-based convolutions need fewer FLOP than the direct form they are counted in.
-    const double most = model.key.kind == KernelKind::kConvolution ? 2.5 : 1.0;
-    list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9 * most, 0.6}});
+    const bool convolution = model.key.kind == KernelKind::kConvolution;
+    const double most = convolution ? 1.2 : 1.0;
+    list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    if (convolution && model.key.pass == Direction::kForward) {
+      // Above 1: fewer multiplications than the form they are counted in.
+      list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
+      list.push_back({&model.gemm.staged_efficiency, {0.01, 1.5}, {0.9, 0.5}});
+    }
     return list;
   }
   const bool rows = IsRowWise(samples[0].work);
@@ -122,7 +130,7 @@ double Sensitivity(const Measurement& measurement, double kernel_us) {
 
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
                          KernelModel& model) {
-  const int count = model.form == KernelForm::kGemm ? kMaxKernelFeatures : 7;
+  const int count = model.feature_count();
   std::vector<float> features, targets, weights;
   std::vector<double> seen;
   for (const KernelSample& sample : samples) {
@@ -138,10 +146,31 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   }
   model.residual_clip = std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
   BoostingOptions options;
-  if (model.form == KernelForm::kMemory) options.depth = 4;
+  if (model.form == KernelForm::kGemm) {
+    options = {.trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5,
+               .huber = 0.05};
+  } else {
+    options.depth = 4;
+  }
   FORETRACE_ASSIGN_OR_RETURN(model.residual,
                              TrainBoostedTrees(features, count, targets, weights, options));
   return absl::OkStatus();
+}
+
+// What is left between measurement and model, by shape.
+MeasuredShapes Remaining(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         const KernelModel& model) {
+  std::vector<MeasuredShape> shapes;
+  for (const KernelSample& sample : samples) {
+    const KernelWork& work = sample.work;
+    if (std::min({work.m, work.n, work.k, work.batch}) < 1) continue;
+    const double us = model.LearntUs(model.Point(device, work));
+    const double s = std::max(Sensitivity(model.measurement, us), 0.02);
+    const double left = std::log(sample.time_us / model.measurement.Observed(us)) / s;
+    shapes.push_back({work.m, work.n, work.k, work.batch,
+                      static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining))});
+  }
+  return MeasuredShapes::Select(std::move(shapes));
 }
 
 }  // namespace
@@ -159,6 +188,7 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
     FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, model));
+    if (key.kind == KernelKind::kGemm) model.measured = Remaining(device, samples, model);
   }
   model.lower = model.upper = RangeOf(model.form, samples[0].work);
   for (const KernelSample& sample : samples) {

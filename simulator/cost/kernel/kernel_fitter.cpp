@@ -67,6 +67,11 @@ absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   return *device;
 }
 
+// Residuals are about tiles and waves: they carry over between boards of one chip.
+bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b) {
+  return a.sms == b.sms && a.threads_per_sm == b.threads_per_sm && a.l2_mbytes == b.l2_mbytes;
+}
+
 absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
                                                         uint64_t seed, bool with_residual,
                                                         const KernelModels* prior) {
@@ -100,8 +105,11 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       const bool fitted = std::ranges::any_of(
           models, [&](const KernelModel& m) { return m.key == model.key; });
       if (fitted) continue;
-      model.residual = TreeEnsemble();
-      model.residual_clip = 0;
+      if (!IsSameChip(prior->device(), device)) {
+        model.residual = TreeEnsemble();
+        model.residual_clip = 0;
+        model.measured = MeasuredShapes();
+      }
       models.push_back(std::move(model));
     }
   }
@@ -191,7 +199,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Adapt(
     const FittedModels& prior, std::span<const BenchmarkRow> rows) const {
   const auto* kernels = dynamic_cast<const FittedKernels*>(&prior);
   if (kernels == nullptr) return InvalidInput("the prior calibration is not one of kernels");
-  return FitGroups(rows, 1, false, &kernels->models());
+  return FitGroups(rows, 1, true, &kernels->models());
 }
 
 absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,

@@ -1,7 +1,6 @@
 #include "simulator/cost/kernel/kernel_model.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -30,82 +29,6 @@ size_t Packed(const KernelKey& key) {
 bool IsGemmLike(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
-}
-
-float Log2(double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); }
-
-// Share of the last wave's blocks that are busy; below one wave, the share of the device.
-float WaveShare(double waves) {
-  return static_cast<float>(waves > 1 ? waves / std::ceil(waves) : waves);
-}
-
-// Largest power of two, at most `most`, that divides x.
-float Alignment(int64_t x, int64_t most) {
-  return static_cast<float>(std::countr_zero(static_cast<uint64_t>(x | most)));
-}
-
-float TileShare(int64_t m, int64_t n, int64_t rows, int64_t cols) {
-  const auto pad = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
-  return static_cast<float>(static_cast<double>(m) * static_cast<double>(n) /
-                            (static_cast<double>(pad(m, rows)) * static_cast<double>(pad(n, cols))));
-}
-
-KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
-                      Precision precision, const KernelWork& work) {
-  const GemmTime time = GemmRoofline(parameters, device, precision, work);
-  const int64_t m = std::max<int64_t>(work.m, 1), n = std::max<int64_t>(work.n, 1);
-  const int64_t k = std::max<int64_t>(work.k, 1), b = std::max<int64_t>(work.batch, 1);
-  const float log_m = Log2(static_cast<double>(m)), log_n = Log2(static_cast<double>(n));
-  const float log_k = Log2(static_cast<double>(k));
-  KernelPoint point;
-  point.kernel_us = time.kernel_us;
-  const double blocks = std::ceil(static_cast<double>(m) / 128) *
-                        std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
-  const double wide = std::ceil(static_cast<double>(m) / 256) *
-                      std::ceil(static_cast<double>(n) / 128) * static_cast<double>(b);
-  const bool convolution = work.kind == KernelKind::kConvolution;
-  point.features = {Log2(time.kernel_us),
-                    Log2(time.compute_us / time.memory_us),
-                    log_m,
-                    log_n,
-                    log_k,
-                    convolution ? Log2(static_cast<double>(work.channels))
-                                : Log2(static_cast<double>(b)),
-                    static_cast<float>(time.tile * 8 + std::countr_zero(unsigned(time.split))),
-                    Log2(time.waves),
-                    WaveShare(time.waves),
-                    WaveShare(blocks / device.sms),
-                    convolution ? static_cast<float>(work.filter_h) : TileShare(m, n, 128, 128),
-                    convolution ? static_cast<float>(work.stride) : TileShare(m, n, 64, 64),
-                    convolution ? static_cast<float>(work.image) : TileShare(m, n, 32, 32),
-                    Alignment(k, 16),
-                    Alignment(n, 16),
-                    Alignment(m, 16),
-                    WaveShare(wide / device.sms),
-                    Log2(wide)};
-  return point;
-}
-
-KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
-                        const KernelWork& work) {
-  const MemoryTime time = MemoryRoofline(parameters, device, work);
-  KernelPoint point;
-  point.kernel_us = time.kernel_us;
-  // Sizes saturate where kernels have reached their asymptote (20 waves, 500 us, 4,096 columns), so
-  // that larger ones are not split apart by what little the training data say of them.
-  KernelFeatures& x = point.features;
-  x[0] = std::min(Log2(time.kernel_us), 9.0f);
-  if (!IsRowWise(work)) return point;
-  const RowGeometry& g = time.geometry;
-  x[1] = Log2(std::min(g.waves, 20.0));
-  x[2] = WaveShare(g.waves);
-  const double per_step = g.threads / g.rows_per_block;
-  x[3] = static_cast<float>(static_cast<double>(work.cols) /
-                            (std::ceil(static_cast<double>(work.cols) / per_step) * per_step));
-  x[4] = Alignment(work.cols, 32);
-  x[5] = Log2(static_cast<double>(std::min<int64_t>(work.cols, 4096)));
-  x[6] = static_cast<float>(std::min(g.steps, 9.0));
-  return point;
 }
 
 }  // namespace
@@ -156,12 +79,21 @@ KernelPoint KernelModel::Point(const GpuPeaks& device, const KernelWork& work) c
                                    : MemoryPoint(memory, device, work);
 }
 
-double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
-  const KernelPoint point = Point(device, work);
+int KernelModel::feature_count() const {
+  return form == KernelForm::kGemm ? GemmFeatureCount(key.kind) : kMemoryFeatureCount;
+}
+
+double KernelModel::LearntUs(const KernelPoint& point) const {
   if (residual.empty()) return point.kernel_us;
   const double r = residual.Evaluate(
       std::span<const float>(point.features.data(), static_cast<size_t>(residual.feature_count())));
   return point.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
+}
+
+double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
+  const double us = LearntUs(Point(device, work));
+  if (measured.empty()) return us;
+  return us * std::exp(measured.LogResidual(work.m, work.n, work.k, work.batch));
 }
 
 bool KernelModel::InRange(const KernelWork& work) const {

@@ -11,6 +11,8 @@
 
 #include "simulator/base/estimate.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/kernel_features.h"
+#include "simulator/cost/kernel/measured_shapes.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
 #include "simulator/cost/operator/kernel_work.h"
@@ -33,16 +35,6 @@ KernelKey KeyOf(const KernelWork& work, Precision precision);
 // "gemm float32 forward", "softmax/block forward".
 std::string Name(const KernelKey& key);
 
-// Number of features of each form; a feature vector always holds kMaxKernelFeatures values.
-inline constexpr int kMaxKernelFeatures = 18;
-using KernelFeatures = std::array<float, kMaxKernelFeatures>;
-
-// What the roofline says, with the features of a residual.
-struct KernelPoint {
-  double kernel_us = 0;
-  KernelFeatures features = {};
-};
-
 struct KernelModel {
   KernelKey key;
   KernelForm form = KernelForm::kMemory;
@@ -51,12 +43,16 @@ struct KernelModel {
   Measurement measurement;  // of the rows it was fitted to
   TreeEnsemble residual;    // of log time; empty: none
   double residual_clip = 0; // largest absolute value that the residual may take
+  MeasuredShapes measured;  // form kGemm; what the residual leaves, where it was measured
   // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;
 
+  int feature_count() const;  // of the residual
   // Roofline and features, without the residual.
   KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
+  // The roofline with the learnt residual, before what was measured.
+  double LearntUs(const KernelPoint& point) const;
   // Time of the kernel alone in microseconds.
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;

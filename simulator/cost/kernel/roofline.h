@@ -17,6 +17,10 @@ struct GemmParameters {
   // small tiles load more for each FLOP.
   double tile_intensity = 8;
   double bandwidth_efficiency = 0.8;  // share of the DRAM peak
+  // Convolutions only (convolution_roofline.h): share of the peak that the fused and the staged
+  // Winograd algorithms reach on the multiplications that they are left with. 0: not used.
+  double fused_efficiency = 0;
+  double staged_efficiency = 0;
 };
 
 struct GemmTime {

@@ -274,6 +274,7 @@ KernelWork Expander::Convolution(const Conv2dOp& op, ConvPass pass) const {
   work.stride = op.oh > 0 ? std::max<int64_t>(1, (op.h + op.oh / 2) / op.oh) : 1;
   work.image = op.h;
   work.channels = op.c;
+  work.images = pass == ConvPass::kWeightGradient ? 0 : op.n;
   return work;
 }
 

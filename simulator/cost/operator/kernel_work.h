@@ -38,6 +38,7 @@ struct KernelWork {
   bool across_rows = false;  // reductions down the columns of a row-major matrix
   // Filter and image geometry of convolutions.
   int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
+  int64_t images = 0;  // 0 for the weights' gradient, whose sum runs over the images
   CopyDirection direction = CopyDirection::kDeviceToDevice;  // memcpy
   bool pinned = true;                                        // memcpy
   // Kernels that share this work evenly: FLOP and bytes are totals over them.

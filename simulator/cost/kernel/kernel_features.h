@@ -1,0 +1,30 @@
+#pragma once
+// What the roofline says of a kernel, and what a learnt residual of it may look at.
+
+#include <array>
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+
+// A feature vector always holds this many values; models use the first FeatureCount of them.
+inline constexpr int kMaxKernelFeatures = 23;
+using KernelFeatures = std::array<float, kMaxKernelFeatures>;
+
+struct KernelPoint {
+  double kernel_us = 0;
+  KernelFeatures features = {};
+};
+
+// GEMM-like kernels, convolutions included; and those bound by memory.
+KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
+                      Precision precision, const KernelWork& work);
+KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
+                        const KernelWork& work);
+
+int GemmFeatureCount(KernelKind kind);
+inline constexpr int kMemoryFeatureCount = 7;
+
+}  // namespace foretrace
