@@ -7,6 +7,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
 namespace {
@@ -68,9 +69,9 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
                 m.chunks = v;
                 m.recompute = static_cast<Recompute>(r);
                 m.sequence_parallel = flags & 1;
-                m.distributed_optimizer = flags & 2;
+                m.zero = (flags & 2) ? 1 : 0;
                 if ((m.sequence_parallel && !space.sequence_parallel) ||
-                    (m.distributed_optimizer && (!space.distributed_optimizer || data == 1))) {
+                    (m.zero > 0 && (!space.distributed_optimizer || data == 1))) {
                   continue;
                 }
                 if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
@@ -164,8 +165,7 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     } else if (pick == 6) {
       m.sequence_parallel = !m.sequence_parallel && space.sequence_parallel;
     } else {
-      m.distributed_optimizer =
-          !m.distributed_optimizer && space.distributed_optimizer && m.data > 1;
+      m.zero = m.zero == 0 && space.distributed_optimizer && m.data > 1 ? 1 : 0;
     }
     return m;
   };

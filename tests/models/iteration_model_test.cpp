@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "simulator/base/statistics.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/measured_mappings.h"
 
 namespace foretrace {
@@ -115,7 +116,7 @@ TEST(IterationModelStudy, MostRowsNeedRecomputation) {
   int fit_without = 0, fit_with = 0, rows = 0;
   for (MeasuredMapping row : MultiNode()) {
     ++rows;
-    row.mapping.distributed_optimizer = true;
+    row.mapping.zero = 1;
     fit_with += MemoryOf(row.model, row.mapping).total() <= Bytes(80'000'000'000);
     row.mapping.recompute = Recompute::kNone;
     fit_without += MemoryOf(row.model, row.mapping).total() <= Bytes(80'000'000'000);
