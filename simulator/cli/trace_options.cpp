@@ -101,7 +101,8 @@ bool LacksDurations(const TraceStore& store) {
   return false;
 }
 
-// A path, or the name of a platform that ships with foretrace.
+}  // namespace
+
 std::string FindPlatform(const std::string& name) {
   if (access(name.c_str(), R_OK) == 0) return name;
   for (const std::string& folder :
@@ -111,8 +112,6 @@ std::string FindPlatform(const std::string& name) {
   }
   return name;
 }
-
-}  // namespace
 
 absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                                           const TraceStore& store) {
