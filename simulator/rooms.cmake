@@ -64,6 +64,14 @@ foretrace_room(cli DEPS base trace topology des importers exporters cost network
 if(TARGET foretrace_cli)
   # Platforms and calibrations that ship with foretrace are found by name.
   target_compile_definitions(foretrace_cli PRIVATE FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
+  # Searches spread over machines with MPI, where it is there (scripts/setup --mpi).
+  find_package(MPI COMPONENTS CXX QUIET)
+  option(FORETRACE_WITH_MPI "spread searches over processes with MPI" ${MPI_CXX_FOUND})
+  if(FORETRACE_WITH_MPI AND MPI_CXX_FOUND)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/processes.cpp PROPERTIES
+      COMPILE_DEFINITIONS "FORETRACE_MPI;OMPI_SKIP_MPICXX")
+    target_link_libraries(foretrace_cli PRIVATE MPI::MPI_CXX)
+  endif()
   add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)
   target_link_libraries(foretrace PRIVATE foretrace_cli)
 endif()
