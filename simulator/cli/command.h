@@ -23,6 +23,8 @@ void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
+void AddSearchCommand(CLI::App& app, CommandContext& context);
+void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
 // A subcommand of calibrate.
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);

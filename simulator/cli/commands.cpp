@@ -10,6 +10,8 @@ std::vector<AddCommand> AllCommands() {
       AddPredictCommand,
       AddValidateCommand,
       AddCollectiveCommand,
+      AddSearchCommand,
+      AddGenerateCommand,
   };
 }
 
