@@ -8,6 +8,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/find_platform.h"
 #include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"

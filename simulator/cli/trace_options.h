@@ -24,9 +24,6 @@ struct TraceOptions {
   absl::StatusOr<TraceStore> Load() const;
 };
 
-// A path, or the name of a platform that ships with foretrace.
-std::string FindPlatform(const std::string& name);
-
 struct SimulationOptions {
   std::string semantics = "full";
   std::vector<std::string> without;

@@ -8,7 +8,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/trace_options.h"
+#include "simulator/cli/find_platform.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/topology/platform_loader.h"
