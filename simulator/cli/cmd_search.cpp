@@ -88,7 +88,7 @@ absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
   FORETRACE_ASSIGN_OR_RETURN(
       const RankedMapping found,
       SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed));
-  report.evaluated += o.steps;
+  report.local_steps += o.steps;
   // Anything that is no better is in the ranking already.
   if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
     report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));

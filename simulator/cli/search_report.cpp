@@ -18,9 +18,9 @@ double Gap(const SearchRow& row) {
 
 std::vector<TextTable::Column> Columns() {
   using Align = TextTable::Align;
-  return {{"", Align::kRight},    {"mapping", Align::kLeft, true},
+  return {{"", Align::kRight},    {"mapping", Align::kLeft},
           {"searcher", Align::kLeft}, {"ms"}, {"samples/s"}, {"MFU %"}, {"GiB"}, {"bubble %"},
-          {"exposed %"}, {"own est. %"}};
+          {"exposed %"}, {"own %"}};
 }
 
 std::vector<std::string> Cells(const SearchRow& row, size_t number) {
@@ -79,18 +79,22 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
     table.AddRow(Cells(report.rows[i], i + 1));
   }
   text += table.Format(style);
-  text += "exposed: a device only communicates; own est.: the searcher's estimate against the "
-          "simulated time\n";
+  text += "exposed: a device only communicates; own: the searcher's own estimate against "
+          "the simulated time\n";
   if (report.pareto.size() > 1) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";
     TextTable front(Columns());
-    for (size_t i = 0; i < report.pareto.size(); ++i) front.AddRow(Cells(report.pareto[i], i + 1));
+    for (size_t i = 0; i < report.pareto.size() && i < top; ++i) front.AddRow(Cells(report.pareto[i], i + 1));
     text += front.Format(style);
   }
   for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
   if (report.candidates > 0) {
     text += fmt::format("{} candidates: {} evaluated, {} do not fit, {} cannot be among the best\n",
                         report.candidates, report.evaluated, report.infeasible, report.pruned);
+    if (report.local_steps > 0) {
+      text += fmt::format("local search from the best: {} steps{}\n", report.local_steps,
+                          report.rows.front().searcher == "local" ? "" : ", nothing better");
+    }
   }
   if (report.interrupted) {
     text += "INTERRUPTED: the best so far; with --journal the same command goes on from here\n";

@@ -30,7 +30,7 @@ struct SearchReport {
   std::vector<SearchRow> pareto;     // time against memory, fastest first
   std::vector<std::string> failures; // searchers without a plan, and why
   std::vector<std::string> notes;
-  int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0;
+  int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
   double seconds = 0;
   bool interrupted = false;
 };

@@ -130,7 +130,7 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
     busy += folded.timing.stage_busy[s].seconds() / folded.simulated * mapping.microbatches();
   }
   out.time = reduced + out.passes.optimizer;
-  out.bubble = 1 - busy / (out.pipeline.seconds() * mapping.pipeline);
+  out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
   const double exchanges = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
                            static_cast<double>(layers * mapping.chunks) * mapping.microbatches();
   out.exposed_communication =

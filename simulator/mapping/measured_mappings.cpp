@@ -67,7 +67,7 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
       p.intra_node = Bandwidth::BytesPerSecond(std::clamp(value, 100e9, 300e9));
       return;
     case ClusterParameter::kAdapter:
-      p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 12.5e9, 25e9));
+      p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 8e9, 25e9));
       return;
     case ClusterParameter::kLaunchFloor:
       p.launch_floor = SimTime::FromSeconds(std::min(value, 0.1));

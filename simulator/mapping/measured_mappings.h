@@ -44,7 +44,7 @@ std::string_view Name(ClusterParameter parameter);
 
 // Minimises the mean absolute relative error over `rows` by a pattern search on the logarithms of
 // `free`, from and with the rest of `start`. Values stay plausible for the default cluster: efficiencies
-// from 0.3 to 0.95, bandwidth within a node from 100 to 300 GB/s, of an adapter from 12.5 to 25.
+// from 0.3 to 0.95, bandwidth within a node from 100 to 300 GB/s, of adapters 8 to 25 a device.
 // Deterministic. A parameter that starts at zero stays there.
 absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>& rows,
                                              const ClusterParameters& start,

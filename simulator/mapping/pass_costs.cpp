@@ -173,14 +173,16 @@ class Coster {
     return devices <= p_.devices_per_node ? p_.intra_node.bytes_per_second()
                                           : p_.adapter.bytes_per_second();
   }
-  // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node half of the node's
-  // adapters carry the ring in each direction.
+  // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node there are as many rings
+  // as adapters, each of which enters the node by one adapter and leaves it by another; adapters send
+  // and receive at once.
   double AllReduce(double bytes) const {
     if (m_.tensor <= p_.devices_per_node) {
       return RingShare(m_.tensor) * bytes / p_.intra_node.bytes_per_second() +
              p_.collective_latency.seconds();
     }
-    const double node = p_.adapter.bytes_per_second() * p_.devices_per_node / 2;
+    const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
+                                 p_.intra_node.bytes_per_second());
     return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();
   }
   // Messages to members of the own node and of others go at once; the slower part counts.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -183,8 +184,8 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
   }
   if (control.progress) control.progress(result.candidates, result.candidates);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return a.second.iteration != b.second.iteration ? a.second.iteration < b.second.iteration
-                                                    : a.first < b.first;
+    return std::tuple(a.second.iteration, a.second.memory, a.first) <
+           std::tuple(b.second.iteration, b.second.memory, b.first);
   });
   for (const auto& [index, evaluation] : found) {
     result.ranked.push_back({candidates[index], evaluation});

@@ -56,7 +56,7 @@ struct RankedMapping {
 };
 
 struct SearchResult {
-  std::vector<RankedMapping> ranked;  // best first; ties by the order of enumeration
+  std::vector<RankedMapping> ranked;  // best first; ties by memory, then by enumeration
   std::vector<size_t> pareto;         // of `ranked`: faster than all that need as little memory
   int64_t candidates = 0;
   int64_t evaluated = 0;
