@@ -11,6 +11,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/mapped_job.h"
+#include "simulator/cli/memory_report.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/processes.h"
 #include "simulator/cli/search_journal.h"
@@ -34,6 +35,7 @@ struct SearchCommandOptions {
   uint64_t seed = 1;
   std::string journal, svg, timeline, mapping_out;
   bool picture = false;
+  bool memory = false;
   bool json = false;
 };
 
@@ -210,6 +212,11 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   if (!o.mapping_out.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
   }
+  const auto* parallel = std::get_if<ParallelMapping>(&mapping);
+  if (o.memory && parallel != nullptr) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, *parallel, OutputStyle()));
+    text += "\n" + memory;
+  }
   if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PipelinePicture picture, PictureOfMapping(job, mapping));
   if (o.picture) text += "\n" + PictureText(picture, OutputStyle().width - 14);
@@ -334,6 +341,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_option("-o,--mapping-out", o->mapping_out, "write the best mapping, for generate")
       ->type_name("FILE.yaml");
   command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
+  command->add_flag("--memory", o->memory,
+                    "print when and by what the memory of its stages is fullest (transformers)");
   command->add_option("--svg", o->svg, "write that picture")->type_name("FILE.svg");
   command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
       ->type_name("FILE");

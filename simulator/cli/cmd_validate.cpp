@@ -86,7 +86,7 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
                       "with --mappings: what training attains on the device")
       ->type_name("FILE|auto|none")
       ->capture_default_str();
-  command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows")
+  command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows; may be repeated")
       ->type_name("ROWS.csv");
   command->add_flag("--hold-out-half", mappings.hold_out_half,
                     "with --mappings: predict each half with parameters fitted to the other");

@@ -163,9 +163,14 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     }
     result.notes.push_back("every row is predicted with parameters fitted without it");
   } else if (!o.fit.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const Rows other, Load(o, o.fit));
-    FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted,
-                               Fit(other, start, o.fit, result.notes));
+    Rows all;
+    for (const std::string& file : o.fit) {
+      FORETRACE_ASSIGN_OR_RETURN(const Rows other, Load(o, file));
+      all.insert(all.end(), other.begin(), other.end());
+    }
+    FORETRACE_ASSIGN_OR_RETURN(
+        const ClusterParameters fitted,
+        Fit(all, start, fmt::format("{}", fmt::join(o.fit, " and ")), result.notes));
     FORETRACE_RETURN_IF_ERROR(Predict(rows, fitted, result));
   } else {
     result.notes = notes;

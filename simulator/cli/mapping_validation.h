@@ -14,7 +14,7 @@ namespace foretrace {
 struct MappingValidationOptions {
   std::string rows;
   // Rows that parameters are fitted to; empty: nothing is fitted.
-  std::string fit;
+  std::vector<std::string> fit;
   // Predict each half of the rows with parameters fitted to the other.
   bool hold_out_half = false;
   std::string recompute = "full";
