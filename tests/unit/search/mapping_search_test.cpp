@@ -7,6 +7,8 @@
 #include <ctime>
 #include <set>
 
+#include "simulator/mapping/memory_model.h"
+
 namespace foretrace {
 namespace {
 
