@@ -79,8 +79,17 @@ if(TARGET foretrace_cli)
   # for them see the path, so that a compiler cache serves the others to every checkout.
   set_source_files_properties(
     ${PROJECT_SOURCE_DIR}/simulator/cli/shipped.cpp
+    ${PROJECT_SOURCE_DIR}/simulator/cli/training_job.cpp
     ${PROJECT_SOURCE_DIR}/simulator/cli/validation_cases.cpp
     PROPERTIES COMPILE_DEFINITIONS FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
+  # Searches spread over machines with MPI, where it is there (scripts/setup --mpi).
+  find_package(MPI COMPONENTS CXX QUIET)
+  option(FORETRACE_WITH_MPI "spread searches over processes with MPI" ${MPI_CXX_FOUND})
+  if(FORETRACE_WITH_MPI AND MPI_CXX_FOUND)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/processes.cpp PROPERTIES
+      COMPILE_DEFINITIONS "FORETRACE_MPI;OMPI_SKIP_MPICXX")
+    target_link_libraries(foretrace_cli PRIVATE MPI::MPI_CXX)
+  endif()
   add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)
   target_link_libraries(foretrace PRIVATE foretrace_cli)
 endif()

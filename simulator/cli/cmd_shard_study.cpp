@@ -7,7 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
-#include "simulator/cli/data_files.h"
+#include "simulator/cli/shipped.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/shard_models.h"
 #include "simulator/exporters/atomic_file.h"
@@ -28,7 +28,7 @@ struct GenerateOptions {
 absl::Status Generate(GenerateOptions options) {
   FORETRACE_ASSIGN_OR_RETURN(
       const PlatformSpec platform,
-      LoadPlatform(FindDataFile("topologies", options.tasks.platform, ".yaml")));
+      LoadPlatform(FindShipped("topologies", options.tasks.platform, ".yaml")));
   if (platform.node.device.memory_bytes <= 0) {
     return InvalidInput("platform {} does not state its devices' memory", options.tasks.platform);
   }

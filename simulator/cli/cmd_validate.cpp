@@ -4,6 +4,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/mapping_validation.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/run.h"
 #include "simulator/cli/validation.h"
@@ -18,6 +19,7 @@ struct ValidateOptions {
   std::string from_steps;
   bool ablation = false;
   bool json = false;
+  MappingValidationOptions mappings;
 };
 
 absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options) {
@@ -34,6 +36,13 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
 }
 
 absl::Status RunValidate(const ValidateOptions& options) {
+  if (!options.mappings.rows.empty()) {
+    MappingValidationOptions mappings = options.mappings;
+    mappings.platform = options.inline_case.simulation.platform;
+    FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
+    return Print(options.json ? MappingValidationJson(result) + "\n"
+                              : MappingValidationText(result, OutputStyle()));
+  }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
   ValidationResult result;
   for (ValidationCase& c : cases) {
@@ -66,11 +75,31 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--ablation", options->ablation,
                     "also predict with one ingredient left out at a time");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
+  MappingValidationOptions& mappings = options->mappings;
+  command->add_option("--mappings", mappings.rows,
+                      "measured iterations of parallel mappings instead of traces, on --platform "
+                      "(docs/search.md)")
+      ->type_name("ROWS.csv");
+  command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
+      ->type_name("WORKLOAD.yaml");
+  command->add_option("--calibration", mappings.calibration,
+                      "with --mappings: what training attains on the device")
+      ->type_name("FILE|auto|none")
+      ->capture_default_str();
+  command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows; may be repeated")
+      ->type_name("ROWS.csv");
+  command->add_flag("--hold-out-half", mappings.hold_out_half,
+                    "with --mappings: predict each half with parameters fitted to the other");
+  command->add_option("--recompute", mappings.recompute,
+                      "with --mappings: none, selective or full, where rows do not say")
+      ->check(CLI::IsMember({"none", "selective", "full"}))
+      ->capture_default_str();
   command->footer(Examples({
       "foretrace validate --trace run1/",
       "foretrace validate --trace kineto/ --trace et/ --ablation",
       "foretrace validate --trace run1/ --overheads-from-ranks 0-3",
       "foretrace validate tests/models/public_traces.yaml --json",
+      "foretrace validate --mappings measured.csv --platform dgx-a100-80gb --hold-out-half",
   }));
   command->callback(
       [options, &context] { context.run = [options] { return RunValidate(*options); }; });

@@ -13,6 +13,8 @@ std::vector<AddCommand> AllCommands() {
       AddShardCommand,
       AddShardTasksCommand,
       AddShardStudyCommand,
+      AddSearchCommand,
+      AddGenerateCommand,
   };
 }
 

@@ -6,7 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/data_files.h"
+#include "simulator/cli/shipped.h"
 #include "simulator/cost/collective/collective_file.h"
 #include "simulator/cost/kernel/kernel_file.h"
 #include "simulator/topology/platform_loader.h"
@@ -17,7 +17,7 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   LoadedShardingModels loaded;
   ShardingModels& models = loaded.models;
   FORETRACE_ASSIGN_OR_RETURN(models.platform,
-                             LoadPlatform(FindDataFile("topologies", task.platform, ".yaml")));
+                             LoadPlatform(FindShipped("topologies", task.platform, ".yaml")));
   const std::string& device = models.platform.node.device.name;
   const std::optional<GpuPeaks> peaks = FindGpuPeaks(device);
   if (!peaks) {
@@ -28,7 +28,7 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
   bool kernels_calibrated = false;
   if (!task.calibration.empty()) {
-    const std::string folder = FindDataFile("calibration", task.calibration, "");
+    const std::string folder = FindShipped("calibration", task.calibration, "");
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) {
       return InvalidInput("{}: calibration '{}' is no folder and no name in calibration/", task.file,

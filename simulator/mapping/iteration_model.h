@@ -30,18 +30,39 @@ struct ClusterParameters {
   int32_t devices_per_node = 8;
 };
 
+// One kind of communication that every layer waits for.
+struct LayerExchange {
+  SimTime time;  // of one
+  Bytes bytes;
+  int32_t forward = 0;   // how many in a layer's forward pass
+  int32_t backward = 0;  // recomputation included
+  SimTime Sum(bool is_forward) const {
+    return SimTime::FromPs(time.ps() * (is_forward ? forward : backward));
+  }
+};
+
 struct PassTimes {
-  SimTime layer_forward, layer_backward;  // one layer, one micro-batch, tensor-parallel all-reduces in
-  SimTime head_forward, head_backward;    // output layer and loss, on the last stage
-  // One tensor-parallel all-reduce (or all-gather with reduce-scatter) of a micro-batch; a layer has
-  // two forward, and these many backward, recomputation included.
-  SimTime tensor_reduction;
-  int32_t backward_reductions = 2;
-  Bytes tensor_bytes;
-  SimTime transfer;                       // of a micro-batch between neighbouring stages
-  SimTime gradient_reduction;             // after the last backward pass
+  // One layer, one micro-batch, with all exchanges.
+  SimTime layer_forward, layer_backward;
+  SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
+  SimTime head_forward, head_backward;  // output layer and loss, on the last stage
+  LayerExchange tensor;    // all-reduce, or all-gather with reduce-scatter, of a micro-batch
+  LayerExchange context;   // keys and values of the other parts of the sequence
+  LayerExchange expert;    // all-to-all to or from the experts
+  LayerExchange gradient;  // reduce-scatter of a layer's gradients (ZeRO stages 2 and 3)
+  // All-gather of a layer's weights (ZeRO stage 3), one layer ahead; zero where there is none.
+  SimTime weight_gather;
+  Bytes weight_bytes;
+  SimTime transfer;  // of a micro-batch between neighbouring stages
+  Bytes transfer_bytes;
+  // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
+  SimTime gradient_reduction, expert_reduction;
+  Bytes gradient_bytes, expert_gradient_bytes;
   SimTime optimizer;
-  Bytes gradient_bytes;
+
+  SimTime Exchanges(bool forward) const {
+    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) + gradient.Sum(forward);
+  }
 };
 
 struct IterationEstimate {
@@ -49,18 +70,32 @@ struct IterationEstimate {
   SimTime pipeline;  // until the last pass
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
+  // Share of the iteration in which the first stage's devices only communicate.
+  double exposed_communication = 0;
   double model_flop_utilisation = 0;
 };
 
-// The model must be dense. Errors: as CheckMapping.
+// The model must have one stack of layers. Errors: as CheckMapping.
 absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
                                      const ClusterParameters& cluster);
+// Equal micro-batches are folded: where the pipeline has become periodic the periods left are
+// counted, not simulated, which gives the same result to the bit.
 absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& model,
                                                     const ParallelMapping& mapping,
                                                     const ClusterParameters& cluster);
 
+// A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
+// starts with the layer before.
+SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather);
+
+// Part `index` of a reduction that goes layer by layer, in the order of the backward pass.
+SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);
+
 // Stages with `layer` durations each, embedding free, head on the last chunk of the last stage.
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
                                          const ParallelMapping& mapping, const PassTimes& passes);
+
+// Forward and backward of one sample without recomputation: three times the forward products.
+Flop ModelFlopOf(const TransformerConfig& model);
 
 }  // namespace foretrace

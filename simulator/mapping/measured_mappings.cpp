@@ -7,10 +7,12 @@
 #include <fstream>
 #include <string_view>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
+
 namespace {
 
 std::vector<std::string_view> SplitCsv(std::string_view line) {
@@ -65,7 +67,7 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
       p.intra_node = Bandwidth::BytesPerSecond(std::clamp(value, 100e9, 300e9));
       return;
     case ClusterParameter::kAdapter:
-      p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 12.5e9, 25e9));
+      p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 8e9, 25e9));
       return;
     case ClusterParameter::kLaunchFloor:
       p.launch_floor = SimTime::FromSeconds(std::min(value, 0.1));
@@ -80,11 +82,19 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
 
 }  // namespace
 
+std::string_view Name(ClusterParameter parameter) {
+  static constexpr std::array<std::string_view, 6> kParameterNames = {
+      "matrix_efficiency", "matrix_half_size", "memory_efficiency",
+      "intra_node",        "adapter",          "launch_floor"};
+  return EnumName(kParameterNames, parameter);
+}
+
 absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
                                                                   int64_t vocabulary,
                                                                   Recompute recompute) {
   std::ifstream file(path);
   if (!file) return InvalidInput("{}: cannot open the file", path);
+  if ((file >> std::ws).peek() == '{') return internal::LoadCalculonTable(path, vocabulary);
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
   if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);

@@ -21,20 +21,31 @@ struct MeasuredMapping {
 // "attention heads", "# layers", "sequence length", "tensor parallelism", "data parallelism",
 // "pipeline parallelism", "iteration time (ms)"; others are ignored, a byte-order mark is fine). The
 // table says neither vocabulary nor recomputation.
+// A table without commas but with braces is read as Calculon's file of Megatron-LM's table 5: JSON, an
+// object a row with "measured_iteration_s", "application" and "execution"; its rows say how they
+// recompute.
 // Errors: missing columns, fields that are no numbers, rows whose degrees do not divide; each with
 // its line.
 absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
                                                                   int64_t vocabulary,
                                                                   Recompute recompute);
 
+namespace internal {
+absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
+                                                               int64_t vocabulary);
+}  // namespace internal
+
 // Parameters that a fit may change.
 enum class ClusterParameter : uint8_t {
   kMatrixEfficiency, kMatrixHalfSize, kMemoryEfficiency, kIntraNode, kAdapter, kLaunchFloor, kCount,
 };
 
+std::string_view Name(ClusterParameter parameter);
+
 // Minimises the mean absolute relative error over `rows` by a pattern search on the logarithms of
 // `free`, from and with the rest of `start`. Values stay plausible for the default cluster: efficiencies
-// from 0.3 to 0.95, bandwidth within a node from 100 to 300 GB/s, of an adapter from 12.5 to 25. Deterministic. A parameter that starts at zero stays there.
+// from 0.3 to 0.95, bandwidth within a node from 100 to 300 GB/s, of adapters 8 to 25 a device.
+// Deterministic. A parameter that starts at zero stays there.
 absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>& rows,
                                              const ClusterParameters& start,
                                              const std::vector<ClusterParameter>& free);

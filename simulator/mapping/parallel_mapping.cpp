@@ -2,13 +2,81 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <charconv>
+#include <sstream>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
+namespace {
+
+// No degree or batch size comes near this; products of two stay inside 32 bits times 2.
+constexpr int32_t kMaxDegree = 1 << 20;
+
+absl::Status CheckDegrees(const ParallelMapping& m) {
+  const std::pair<const char*, int32_t> degrees[] = {
+      {"tp", m.tensor},      {"cp", m.context},       {"pp", m.pipeline}, {"dp", m.data},
+      {"ep", m.expert},      {"mb", m.micro_batch},   {"v", m.chunks},    {"k", m.k},
+      {"gb", m.global_batch}};
+  for (const auto& [what, value] : degrees) {
+    if (value < 1 || value > kMaxDegree) {
+      return InvalidInput("mapping {}: {} must be between 1 and {}, not {}", ToString(m), what,
+                          kMaxDegree, value);
+    }
+  }
+  if (m.zero < 0 || m.zero > 3) {
+    return InvalidInput("mapping {}: zero must be between 0 and 3, not {}", ToString(m), m.zero);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSchedule(const ParallelMapping& m) {
+  if (m.chunks > 1 && (m.pipeline == 1 || m.microbatches() % m.pipeline != 0)) {
+    return Infeasible(
+        "C4: mapping {}: interleaving needs a pipeline, and its {} stages to divide {} "
+        "micro-batches; v1 would do",
+        ToString(m), m.pipeline, m.microbatches());
+  }
+  if (m.chunks > 1 && m.schedule != ScheduleKind::k1F1B) {
+    return Infeasible("C4: mapping {}: only 1F1B interleaves chunks; v1 would do", ToString(m));
+  }
+  if (m.k > 1 && m.schedule != ScheduleKind::kKFKB) {
+    return Infeasible("C4: mapping {}: k is of the kfkb schedule alone", ToString(m));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
+  if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
+    return Infeasible(
+        "mapping {}: tensor parallelism {} does not divide {} heads and hidden {}; a divisor of "
+        "both would do",
+        ToString(m), m.tensor, model.heads, model.hidden);
+  }
+  if (m.sequence_parallel && (m.tensor == 1 || model.sequence % m.tensor != 0)) {
+    return Infeasible(
+        "mapping {}: sequence parallelism needs tensor parallelism that divides the sequence of {}",
+        ToString(m), model.sequence);
+  }
+  // Causal attention is balanced by giving each device one part from the front, one from the back.
+  if (m.context > 1 && model.sequence % (2 * int64_t{m.context}) != 0) {
+    return Infeasible("mapping {}: twice the context parallelism {} does not divide the sequence of {}",
+                      ToString(m), m.context, model.sequence);
+  }
+  if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
+    return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
+                      m.expert, model.experts);
+  }
+  if (m.replicas() % m.expert != 0) {
+    return Infeasible("C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp)",
+                      ToString(m), m.expert, m.replicas());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 std::string_view Name(Recompute recompute) {
   static constexpr std::array<std::string_view, 3> kNames = {"none", "selective", "full"};
@@ -16,119 +84,122 @@ std::string_view Name(Recompute recompute) {
 }
 
 std::string ToString(const ParallelMapping& m) {
-  return fmt::format("tp{} pp{} dp{} mb{} v{} {}{}{}", m.tensor, m.pipeline, m.data, m.micro_batch,
-                     m.chunks, Name(m.recompute), m.sequence_parallel ? " sp" : "",
-                     m.distributed_optimizer ? " zero1" : "");
+  std::string text = fmt::format("tp{}", m.tensor);
+  if (m.context > 1) text += fmt::format(" cp{}", m.context);
+  text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
+  if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
+  text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
+  if (m.sequence_parallel) text += " sp";
+  if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
+  if (m.overlap_gradients) text += " overlap";
+  if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
+  if (m.k > 1) text += fmt::format(" k{}", m.k);
+  return text;
+}
+
+absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
+                                             const std::string& source) {
+  ParallelMapping m;
+  m.global_batch = global_batch;
+  const std::pair<std::string_view, int32_t*> numbers[] = {
+      {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline}, {"dp", &m.data},
+      {"ep", &m.expert}, {"mb", &m.micro_batch}, {"gb", &m.global_batch}, {"v", &m.chunks},
+      {"k", &m.k},       {"zero", &m.zero}};
+  const auto read = [&](std::string_view word) {
+    for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
+      if (word != Name(static_cast<Recompute>(i))) continue;
+      m.recompute = static_cast<Recompute>(i);
+      return true;
+    }
+    for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
+      if (word != Name(static_cast<ScheduleKind>(i))) continue;
+      m.schedule = static_cast<ScheduleKind>(i);
+      // Chunks say whether 1F1B interleaves.
+      if (m.schedule == ScheduleKind::kInterleaved) m.schedule = ScheduleKind::k1F1B;
+      return true;
+    }
+    if (word == "sp") return m.sequence_parallel = true;
+    if (word == "overlap") return m.overlap_gradients = true;
+    for (const auto& [name, target] : numbers) {
+      if (word.substr(0, name.size()) != name) continue;
+      const std::string_view digits = word.substr(name.size());
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), *target);
+      if (error == std::errc() && end == digits.data() + digits.size()) return true;
+    }
+    return false;
+  };
+  std::istringstream words(text);
+  bool any = false;
+  for (std::string word; words >> word; any = true) {
+    if (!read(word)) {
+      return InvalidInput(
+          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "
+          "overlap none selective full gpipe 1f1b kfkb zb-h1",
+          source, word);
+    }
+  }
+  if (!any) return InvalidInput("{}: the mapping is empty; an example: tp8 pp4 dp2 mb1", source);
+  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
+  return m;
 }
 
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,
                           int64_t devices) {
-  if (m.tensor < 1 || m.pipeline < 1 || m.data < 1 || m.micro_batch < 1 || m.global_batch < 1 ||
-      m.chunks < 1) {
-    return InvalidInput("mapping {}: every degree and batch size must be at least 1", ToString(m));
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
   if (devices > 0 && m.devices() != devices) {
-    return Infeasible("C3: mapping {} uses {} devices of {}; tp * pp * dp must equal their number",
-                      ToString(m), m.devices(), devices);
+    return Infeasible(
+        "C3: mapping {} uses {} devices of {}; tp * cp * pp * dp must equal their number",
+        ToString(m), m.devices(), devices);
   }
-  if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
-    return Infeasible("mapping {}: tensor parallelism {} does not divide {} heads and hidden {}",
-                      ToString(m), m.tensor, model.heads, model.hidden);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
   if (model.layers % (int64_t{m.pipeline} * m.chunks) != 0) {
     return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers", ToString(m),
                       m.pipeline, m.chunks, model.layers);
   }
   if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
     return Infeasible(
-        "mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
+        "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
         ToString(m), m.micro_batch, m.data, m.global_batch);
   }
-  if (m.chunks > 1 && (m.pipeline == 1 || m.microbatches() % m.pipeline != 0)) {
-    return Infeasible(
-        "mapping {}: interleaving needs a pipeline, and its {} stages to divide {} micro-batches",
-        ToString(m), m.pipeline, m.microbatches());
-  }
-  if (m.sequence_parallel && (m.tensor == 1 || model.sequence % m.tensor != 0)) {
-    return Infeasible(
-        "mapping {}: sequence parallelism needs tensor parallelism that divides the sequence of {}",
-        ToString(m), model.sequence);
-  }
-  return absl::OkStatus();
+  return CheckSchedule(m);
 }
 
-namespace {
-
-// Bytes that one layer keeps of one micro-batch.
-double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  const double sbh = static_cast<double>(c.sequence * c.hidden) * m.micro_batch;
-  const double matrix = 5.0 * static_cast<double>(c.heads * c.sequence) *
-                        static_cast<double>(c.sequence) * m.micro_batch;
-  const double split = m.sequence_parallel ? m.tensor : 1;
-  if (recompute == Recompute::kFull) return 2 * sbh / split;
-  const double scores = recompute == Recompute::kSelective ? 0 : matrix;
-  return 10 * sbh / split + (24 * sbh + scores) / m.tensor;
+absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
+  const int32_t count = m.microbatches();
+  if (m.chunks > 1) return InterleavedSchedule(count, m.pipeline, stage, m.chunks);
+  switch (m.schedule) {
+    case ScheduleKind::kGPipe:
+      return GPipeSchedule(count);
+    case ScheduleKind::kKFKB:
+      return KFKBSchedule(count, m.k, static_cast<int32_t>(ChunksInFlight(m, stage)));
+    case ScheduleKind::kZeroBubbleH1:
+      return ZeroBubbleH1Schedule(count, m.pipeline)[static_cast<size_t>(stage)];
+    default:
+      return KFKBSchedule(count, 1, std::min(count, m.pipeline - stage));
+  }
 }
 
-}  // namespace
-
-MemoryUse MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  const auto h = static_cast<double>(c.hidden);
-  const double ffn = c.ffn > 0 ? static_cast<double>(c.ffn) : 4 * h;
-  const double layers = static_cast<double>(c.layers) / m.pipeline;
-  const double matrices = (4 * h * h + (c.family == TransformerFamily::kLlama ? 3 : 2) * h * ffn);
-  const double parameters =
-      (layers * matrices + static_cast<double>(c.vocabulary) * h) / m.tensor + layers * 9 * h;
-  double in_flight = std::min(m.pipeline, m.microbatches());
-  if (m.schedule == ScheduleKind::kGPipe) in_flight = m.microbatches();
+int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
+  const int64_t count = m.microbatches();
+  const int64_t behind = m.pipeline - stage - 1;
   if (m.chunks > 1) {
-    in_flight *= 1 + static_cast<double>(m.pipeline - 1) / (static_cast<double>(m.pipeline) * m.chunks);
+    const int64_t total = count * m.chunks;
+    if (count == m.pipeline) return total;  // all forward passes come first
+    return std::min(total, behind * 2 + int64_t{m.chunks - 1} * m.pipeline + 1);
   }
-  const auto bytes = [](double n) { return Bytes(static_cast<int64_t>(std::min(n, 4e18))); };
-  MemoryUse use;
-  use.weights = bytes(2 * parameters);
-  use.gradients = bytes(2 * parameters);
-  use.optimizer = bytes(12 * parameters / (m.distributed_optimizer ? m.data : 1));
-  use.activations = bytes(in_flight * layers * LayerStash(c, m, m.recompute));
-  if (m.recompute != Recompute::kNone) {
-    use.recomputed = bytes(LayerStash(c, m, Recompute::kNone) - LayerStash(c, m, m.recompute));
+  switch (m.schedule) {
+    case ScheduleKind::kGPipe:
+      return count;
+    case ScheduleKind::kKFKB:
+      // Table 3.2 of GraphPipe for equal neighbours: groups of k overlap by all but two.
+      return std::min(count, m.k + std::min(m.k, 2) * behind);
+    case ScheduleKind::kZeroBubbleH1:
+      // Weight gradients are put off, but no stage holds more than the first does under 1F1B.
+      return std::min<int64_t>(count, m.pipeline);
+    default:
+      return std::min(count, behind + 1);
   }
-  if (m.pipeline == 1) {
-    use.logits = bytes(4.0 * static_cast<double>(c.sequence * c.vocabulary) * m.micro_batch / m.tensor);
-  }
-  return use;
-}
-
-absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity) {
-  const MemoryUse use = MemoryOf(model, m);
-  if (use.total() <= capacity) return absl::OkStatus();
-  constexpr double kGiB = 1 << 30;
-  const auto gib = [&](Bytes b) { return static_cast<double>(b.count()) / kGiB; };
-  const auto fits = [&](ParallelMapping other) {
-    return MemoryOf(model, other).total() <= capacity;
-  };
-  std::string help;
-  const auto suggest = [&](bool fit, const char* what) {
-    if (fit) help += fmt::format("{}{}", help.empty() ? "" : "; or ", what);
-  };
-  ParallelMapping other = m;
-  other.recompute = Recompute::kFull;
-  suggest(m.recompute != Recompute::kFull && fits(other), "full recomputation would fit");
-  other = m;
-  other.micro_batch = 1;
-  suggest(m.micro_batch > 1 && fits(other), "micro-batches of 1 would fit");
-  other = m;
-  other.distributed_optimizer = true;
-  suggest(!m.distributed_optimizer && fits(other), "a distributed optimizer would fit");
-  other = m;
-  other.sequence_parallel = true;
-  suggest(!m.sequence_parallel && m.tensor > 1 && fits(other), "sequence parallelism would fit");
-  if (help.empty()) help = "more tensor or pipeline parallelism is needed";
-  return Infeasible(
-      "mapping {} needs {:.1f} GiB a device, {:.1f} more than there is (weights {:.1f}, gradients "
-      "{:.1f}, optimizer {:.1f}, activations {:.1f}); {}",
-      ToString(m), gib(use.total()), gib(use.total() - capacity), gib(use.weights),
-      gib(use.gradients), gib(use.optimizer), gib(use.activations), help);
 }
 
 }  // namespace foretrace

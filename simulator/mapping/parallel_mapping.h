@@ -1,12 +1,11 @@
 #pragma once
-// A mapping of a transformer onto devices by tensor, sequence, pipeline and data parallelism, with
-// the same stage shape everywhere, as Megatron-LM lays models out.
+// A mapping of a transformer onto devices by tensor, sequence, context, expert, pipeline and data
+// parallelism, with the same stage shape everywhere, as Megatron-LM lays models out.
 
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
-#include "simulator/base/units.h"
+#include "absl/status/statusor.h"
 #include "simulator/mapping/schedule.h"
 #include "simulator/workload/transformer.h"
 
@@ -17,47 +16,48 @@ std::string_view Name(Recompute recompute);
 
 struct ParallelMapping {
   int32_t tensor = 1;
+  int32_t context = 1;        // parts of a sequence; keys and values are gathered
   int32_t pipeline = 1;
-  int32_t data = 1;
+  int32_t data = 1;           // replicas
+  int32_t expert = 1;         // groups of replicas that divide the experts; divides data * context
   int32_t micro_batch = 1;    // samples of one replica
   int32_t global_batch = 1;   // samples of all replicas
-  int32_t chunks = 1;         // model chunks a stage; more than one: interleaved
-  ScheduleKind schedule = ScheduleKind::k1F1B;  // kGPipe or k1F1B; with chunks > 1 interleaved
+  int32_t chunks = 1;         // model chunks a stage; more than one: interleaved 1F1B
+  ScheduleKind schedule = ScheduleKind::k1F1B;  // with chunks > 1 k1F1B, which then interleaves
+  int32_t k = 1;              // of kKFKB
   Recompute recompute = Recompute::kNone;
-  bool sequence_parallel = false;       // needs tensor > 1
-  bool distributed_optimizer = false;   // optimizer state divided over data (ZeRO stage 1)
+  bool sequence_parallel = false;  // needs tensor > 1
+  // What is divided over the replicas (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
+  int32_t zero = 0;
+  // The gradients of a layer are reduced while earlier layers still run backward.
+  bool overlap_gradients = false;
 
-  int64_t devices() const { return int64_t{tensor} * pipeline * data; }
+  int64_t devices() const { return int64_t{tensor} * context * pipeline * data; }
   int32_t microbatches() const { return global_batch / (data * micro_batch); }
+  // Devices that hold the same dense weights.
+  int32_t replicas() const { return data * context; }
   auto operator<=>(const ParallelMapping&) const = default;
 };
-// "tp8 pp4 dp16 mb2 v2 full sp", as in tables.
+
+// "tp8 pp4 dp16 mb2 v2 full sp", as in tables; what is at its default beyond these is left out. The
+// global batch is not part of it.
 std::string ToString(const ParallelMapping& mapping);
 
+// Reads what ToString writes, words in any order; missing ones keep their defaults. "gb512" gives the
+// global batch, else `global_batch` is taken. `source` names the text in messages.
+absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
+                                             const std::string& source);
+
 // Whether the degrees divide what they divide. The message (infeasible) names the condition, among
-// them GraphPipe's C1 (layers are partitioned) and C3 (devices are), and what would satisfy it.
+// them GraphPipe's C1 (layers are partitioned), C3 (devices are) and C5 (micro-batches), and what
+// would satisfy it. `devices` 0: any number.
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
 
-// Device memory of the first, fullest, stage. Korthikanti et al. (2022), sections 4 and 5: with
-// p stages, 1F1B holds p micro-batches there, interleaving p (1 + (p-1)/(p v)).
-struct MemoryUse {
-  Bytes weights;
-  Bytes gradients;
-  Bytes optimizer;
-  Bytes activations;  // of all micro-batches in flight
-  Bytes recomputed;   // of the layer being recomputed
-  Bytes logits;       // on a single stage only, which is last as well
-  Bytes total() const {
-    return weights + gradients + optimizer + activations + recomputed + logits;
-  }
-};
-// Mixed precision: 2-byte weights and gradients, 12 bytes of optimizer state a parameter (32-bit
-// weight and two moments).
-MemoryUse MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+// The schedule of one stage. Errors: micro-batches that interleaving cannot group.
+absl::StatusOr<PassList> StagePasses(const ParallelMapping& mapping, int32_t stage);
 
-// Infeasible, with the excess and the knobs that would help, unless it fits into `capacity`.
-absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& mapping,
-                         Bytes capacity);
+// Passes between forward and end of backward at most, in passes of one chunk.
+int64_t ChunksInFlight(const ParallelMapping& mapping, int32_t stage);
 
 }  // namespace foretrace

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -11,43 +10,45 @@
 namespace foretrace {
 namespace {
 
-constexpr double kMaxNodes = 1e8;
+// One exchange of a layer, and the group that makes it.
+struct Step {
+  const char* what;
+  CollectiveOp op;
+  const std::string* group;
+  int32_t members;
+  const LayerExchange* exchange;
+};
 
 class RankWriter {
  public:
   RankWriter(const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
-             const TimedPipeline& pipeline, int32_t stage, int32_t replica, int32_t shard)
-      : model_(model),
-        m_(m),
+             const TimedPipeline& pipeline, const GenerateOptions& options, int32_t stage,
+             int32_t replica, int32_t shard)
+      : m_(m),
         passes_(passes),
         pipeline_(pipeline),
         stage_(stage),
         replica_(replica),
         shard_(shard),
-        builder_(Info()),
-        compute_(builder_.AddLane(Lane::Kind::kStream, 7)),
-        network_(builder_.AddLane(Lane::Kind::kStream, 20)) {
-    builder_.SetLaneLabel(compute_, "compute");
-    builder_.SetLaneLabel(network_, "communication");
+        layers_(model.layers / (int64_t{m.pipeline} * m.chunks)),
+        out_(Info(), options) {
     AddGroups();
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     for (const Pass& pass : pipeline_.stages[static_cast<size_t>(stage_)].passes) WritePass(pass);
-    if (m_.data > 1) {
-      last_ = Communicate(NodeKind::kCollective, "gradient all-reduce", data_group_, m_.data,
-                          passes_.gradient_bytes, -1, 0, last_);
+    if (!m_.overlap_gradients) Reduce(0, 1, out_.last());
+    if (reduced_.valid()) {
+      out_.Compute("optimizer", passes_.optimizer, reduced_);
+    } else {
+      out_.Compute("optimizer", passes_.optimizer);
     }
-    Compute("optimizer", passes_.optimizer);
-    RankTraceBuilder::Options options;
-    options.sort_by_start = false;
-    options.infer_nesting = false;
-    return builder_.Build(options);
+    return out_.Build();
   }
 
  private:
   int32_t RankOf(int32_t stage, int32_t replica, int32_t shard) const {
-    return (stage * m_.data + replica) * m_.tensor + shard;
+    return (stage * m_.replicas() + replica) * m_.tensor + shard;
   }
   RankInfo Info() const {
     RankInfo info;
@@ -60,58 +61,42 @@ class RankWriter {
     return info;
   }
 
-  std::string AddGroup(const char* kind, std::vector<int32_t> ranks) {
-    std::string name = fmt::format("{}_{}", kind, ranks.front());
-    builder_.AddProcessGroup({name, kind, std::move(ranks)});
-    return name;
-  }
   void AddGroups() {
-    std::vector<int32_t> tensor, data, stages;
-    for (int32_t t = 0; t < m_.tensor; ++t) tensor.push_back(RankOf(stage_, replica_, t));
-    for (int32_t d = 0; d < m_.data; ++d) data.push_back(RankOf(stage_, d, shard_));
-    for (int32_t s = 0; s < m_.pipeline; ++s) stages.push_back(RankOf(s, replica_, shard_));
-    if (m_.tensor > 1) tensor_group_ = AddGroup("tensor", std::move(tensor));
-    if (m_.data > 1) data_group_ = AddGroup("data", std::move(data));
-    if (m_.pipeline > 1) pipeline_group_ = AddGroup("pipeline", std::move(stages));
+    const auto add = [&](const char* kind, int32_t count, auto rank) -> std::string {
+      if (count < 2) return "";
+      std::vector<int32_t> ranks;
+      for (int32_t i = 0; i < count; ++i) ranks.push_back(rank(i));
+      return out_.AddGroup(kind, ranks);
+    };
+    tensor_group_ = add("tensor", m_.tensor, [&](int i) { return RankOf(stage_, replica_, i); });
+    data_group_ = add("data", m_.replicas(), [&](int i) { return RankOf(stage_, i, shard_); });
+    pipeline_group_ = add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
+    const int32_t first = replica_ - replica_ % m_.context;
+    context_group_ = add("context", m_.context, [&](int i) { return RankOf(stage_, first + i, shard_); });
+    const int32_t expert = replica_ - replica_ % m_.expert;
+    expert_group_ = add("expert", m_.expert, [&](int i) { return RankOf(stage_, expert + i, shard_); });
+    const int32_t mine = replica_ % m_.expert;
+    expert_data_group_ = add("expert_data", m_.replicas() / m_.expert, [&](int i) {
+      return RankOf(stage_, i * m_.expert + mine, shard_);
+    });
   }
 
-  NodeIndex Compute(const std::string& name, SimTime duration, NodeIndex also = NodeIndex()) {
-    RankTraceBuilder::NodeSpec spec;
-    spec.kind = NodeKind::kKernel;
-    spec.name = name;
-    spec.lane = compute_;
-    spec.duration = duration;
-    spec.source_id = ++ids_;
-    const NodeIndex node = builder_.AddNode(spec);
-    // Program order of the stream: a trace without times has no other.
-    if (last_.valid()) builder_.AddDependency(node, last_, DependencyKind::kControl);
-    if (also.valid()) builder_.AddDependency(node, also, DependencyKind::kData);
-    return last_ = node;
-  }
-
-  NodeIndex Communicate(NodeKind kind, const std::string& name, const std::string& group,
-                        int32_t group_size, Bytes bytes, int32_t peer, int32_t tag,
-                        NodeIndex after) {
-    RankTraceBuilder::NodeSpec spec;
-    spec.kind = kind;
-    if (kind == NodeKind::kCollective) {
-      spec.detail = static_cast<uint8_t>(CollectiveOp::kAllReduce);
-    }
-    spec.name = name;
-    spec.lane = network_;
-    spec.source_id = ++ids_;
-    const NodeIndex node = builder_.AddNode(spec);
-    CommAttr comm;
-    comm.group = builder_.Intern(group);
-    if (kind != NodeKind::kRecv) comm.bytes_in = bytes;
-    if (kind != NodeKind::kSend) comm.bytes_out = bytes;
-    comm.peer = peer;
-    comm.tag = tag;
-    comm.dtype = DType::kFloat16;
-    comm.group_size = group_size;
-    builder_.SetComm(node, comm);
-    if (after.valid()) builder_.AddDependency(node, after, DependencyKind::kData);
-    return node;
+  // Part `index` of the gradients' reductions, each after the one before.
+  void Reduce(int64_t index, int64_t parts, NodeIndex after) {
+    const auto reduce = [&](const char* name, const std::string& group, int32_t members,
+                            SimTime whole, Bytes bytes) {
+      if (whole == SimTime()) return;
+      // With divided gradients only the new weights are exchanged at the end.
+      const CollectiveOp op = m_.zero == 2 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+      reduced_ = out_.Communicate(
+          {NodeKind::kCollective, op, name, group, members, Bytes(bytes.count() / parts),
+           ReductionPart(whole, parts, index)},
+          after, reduced_);
+    };
+    reduce("gradients", data_group_, m_.replicas(), passes_.gradient_reduction,
+           passes_.gradient_bytes);
+    reduce("expert gradients", expert_data_group_, m_.replicas() / m_.expert,
+           passes_.expert_reduction, passes_.expert_gradient_bytes);
   }
 
   // The other end of the edge into (forward) or out of this stage's chunk, as (edge, stage).
@@ -126,86 +111,138 @@ class RankWriter {
 
   void WritePass(const Pass& pass) {
     const bool forward = pass.kind == PassKind::kForward;
-    const std::string name = fmt::format("{} micro-batch {} chunk {}",
-                                         forward ? "forward" : "backward", pass.microbatch, pass.chunk);
+    const bool weight = pass.kind == PassKind::kBackwardWeight;
+    const std::string name =
+        fmt::format("{} micro-batch {} chunk {}",
+                    forward ? "forward" : weight ? "weight gradient" : "backward", pass.microbatch,
+                    pass.chunk);
+    if (weight) {
+      for (int64_t layer = 0; layer < layers_; ++layer) {
+        out_.Compute(name, passes_.layer_weight);
+        ReduceLayer(pass, layer);
+      }
+      return;
+    }
     // Tags tell edge, direction and micro-batch apart.
     const auto tag = [&](size_t edge) {
       return static_cast<int32_t>((edge * 2 + (forward ? 0 : 1)) *
                                       static_cast<size_t>(pipeline_.mini_batch) +
                                   static_cast<size_t>(pass.microbatch));
     };
+    const auto message = [&](NodeKind kind, const char* what, std::pair<size_t, int32_t> end) {
+      return TraceEmitter::Message{kind, CollectiveOp::kUnknown, what + name, pipeline_group_,
+                                   m_.pipeline, passes_.transfer_bytes, passes_.transfer,
+                                   RankOf(end.second, replica_, shard_), tag(end.first)};
+    };
     NodeIndex input;
     if (const auto source = Neighbour(pass.chunk, forward)) {
-      input = Communicate(NodeKind::kRecv, "recv " + name, pipeline_group_, m_.pipeline,
-                          passes_.tensor_bytes, RankOf(source->second, replica_, shard_),
-                          tag(source->first), NodeIndex());
+      input = out_.Communicate(message(NodeKind::kRecv, "recv ", *source), NodeIndex());
     }
     const bool head = stage_ + 1 == m_.pipeline && pass.chunk + 1 == m_.chunks;
     if (head && !forward) {
-      Compute(name + " head", passes_.head_backward, input);
+      out_.Compute(name + " head", passes_.head_backward, input);
       input = NodeIndex();
     }
-    const auto layers = model_.layers / (int64_t{m_.pipeline} * m_.chunks);
-    for (int64_t layer = 0; layer < layers; ++layer) {
-      WriteLayer(name, forward, input);
-      input = NodeIndex();
-    }
-    if (head && forward) Compute(name + " head", passes_.head_forward);
+    WriteLayers(pass, name, input);
+    if (head && forward) out_.Compute(name + " head", passes_.head_forward);
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
-      Communicate(NodeKind::kSend, "send " + name, pipeline_group_, m_.pipeline,
-                  passes_.tensor_bytes, RankOf(sink->second, replica_, shard_), tag(sink->first),
-                  last_);
+      out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
     }
   }
 
-  void WriteLayer(const std::string& name, bool forward, NodeIndex input) {
-    const int64_t reductions = m_.tensor == 1 ? 1 : forward ? 2 : passes_.backward_reductions;
+  void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
+    NodeIndex gathered, before = out_.last();  // before: what the previous layer waited for
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      if (passes_.weight_gather > SimTime()) {
+        // One layer ahead: with the start of the layer before this one.
+        const NodeIndex now = out_.last();
+        gathered = out_.Communicate(
+            {NodeKind::kCollective, CollectiveOp::kAllGather, "weights " + name, data_group_,
+             m_.replicas(), passes_.weight_bytes, passes_.weight_gather},
+            layer == 0 ? now : before, layer == 0 ? input : gathered);
+        before = now;
+        WriteLayer(pass, name, gathered);
+      } else {
+        WriteLayer(pass, name, layer == 0 ? input : NodeIndex());
+      }
+      if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
+    }
+  }
+
+  void ReduceLayer(const Pass& pass, int64_t layer) {
+    if (!m_.overlap_gradients || pass.microbatch + 1 != m_.microbatches()) return;
+    // Chunks come in order of their backward passes, the last one first.
+    Reduce((m_.chunks - 1 - pass.chunk) * layers_ + layer, layers_ * m_.chunks, out_.last());
+  }
+
+  void WriteLayer(const Pass& pass, const std::string& name, NodeIndex input) {
+    const bool forward = pass.kind == PassKind::kForward;
     SimTime left = forward ? passes_.layer_forward : passes_.layer_backward;
-    if (m_.tensor > 1) left -= SimTime::FromPs(reductions * passes_.tensor_reduction.ps());
-    // Compute in equal parts, an all-reduce after each.
-    for (int64_t i = 0; i < reductions; ++i) {
-      const SimTime part = SimTime::FromPs(left.ps() / (reductions - i));
+    if (pass.kind == PassKind::kBackwardInput) left -= passes_.layer_weight;
+    left -= passes_.Exchanges(forward);
+    const Step steps[] = {
+        {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &passes_.tensor},
+        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context, &passes_.context},
+        {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &passes_.expert},
+        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(), &passes_.gradient}};
+    int64_t count = 0;
+    for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
+    // Compute in equal parts, an exchange after each.
+    int64_t parts = std::max<int64_t>(count, 1);
+    const auto compute = [&] {
+      const SimTime part = SimTime::FromPs(left.ps() / parts--);
       left -= part;
-      Compute(name, part, input);
+      out_.Compute(name, part, input);
       input = NodeIndex();
-      if (m_.tensor > 1) {
-        last_ = Communicate(NodeKind::kCollective, "all-reduce " + name, tensor_group_, m_.tensor,
-                            passes_.tensor_bytes, -1, 0, last_);
+    };
+    if (count == 0) compute();
+    for (const Step& s : steps) {
+      for (int32_t i = forward ? s.exchange->forward : s.exchange->backward; i > 0; --i) {
+        compute();
+        out_.WaitFor(out_.Communicate({NodeKind::kCollective, s.op, s.what + name, *s.group,
+                                       s.members, s.exchange->bytes, s.exchange->time},
+                                      out_.last()));
       }
     }
   }
 
-  const TransformerConfig& model_;
   const ParallelMapping& m_;
   const PassTimes& passes_;
   const TimedPipeline& pipeline_;
   int32_t stage_, replica_, shard_;
-  RankTraceBuilder builder_;
-  LaneIndex compute_, network_;
-  std::string tensor_group_, data_group_, pipeline_group_;
-  NodeIndex last_;
-  uint64_t ids_ = 0;
+  int64_t layers_;
+  TraceEmitter out_;
+  std::string tensor_group_, data_group_, pipeline_group_, context_group_, expert_group_,
+      expert_data_group_;
+  NodeIndex reduced_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
-    const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes) {
+    const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
+    const GenerateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
-  const double per_layer = m.tensor > 1 ? 4.0 + 2.0 * passes.backward_reductions : 2.0;
-  const double nodes = static_cast<double>(m.microbatches()) * static_cast<double>(m.data) * m.tensor *
-                       (static_cast<double>(model.layers) * per_layer + 6.0 * m.pipeline * m.chunks);
-  if (nodes > kMaxNodes) {
-    return Infeasible("mapping {}: its traces would have {:.2g} nodes; the limit is {:.2g}",
-                      ToString(m), nodes, kMaxNodes);
+  const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
+  const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
+                           count(passes.gradient);
+  const double nodes =
+      static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
+      (static_cast<double>(model.layers) * per_layer + 6.0 * m.pipeline * m.chunks) *
+      (options.launch > SimTime() ? 2 : 1);
+  if (nodes > kMaxGeneratedNodes) {
+    return Infeasible(
+        "mapping {}: its traces would have {:.2g} nodes; the limit is {:.2g}. A smaller global batch "
+        "(gbN) gives shorter ones",
+        ToString(m), nodes, kMaxGeneratedNodes);
   }
   FORETRACE_ASSIGN_OR_RETURN(const TimedPipeline pipeline, PipelineOf(model, m, passes));
   std::vector<RankTraceBuilder::Result> traces;
   for (int32_t s = 0; s < m.pipeline; ++s) {
-    for (int32_t d = 0; d < m.data; ++d) {
+    for (int32_t d = 0; d < m.replicas(); ++d) {
       for (int32_t t = 0; t < m.tensor; ++t) {
-        FORETRACE_ASSIGN_OR_RETURN(auto trace,
-                                   RankWriter(model, m, passes, pipeline, s, d, t).Write());
+        FORETRACE_ASSIGN_OR_RETURN(
+            auto trace, RankWriter(model, m, passes, pipeline, options, s, d, t).Write());
         traces.push_back(std::move(trace));
       }
     }

@@ -2,6 +2,7 @@
 // Exhaustive and local search over parallel mappings.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ class IterationEvaluator : public Evaluator {
       : model_(std::move(model)), cluster_(cluster), capacity_(capacity) {}
   // The last stage's own work and the way there and back.
   SimTime LowerBound(const ParallelMapping& mapping) const override;
+  Bytes Memory(const ParallelMapping& mapping) const override;
   absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const override;
 
  private:
@@ -37,11 +39,14 @@ struct MappingSpace {
   int32_t max_chunks = 8;
   bool recompute = true;          // also selective and full, else none
   bool sequence_parallel = true;
-  bool distributed_optimizer = true;
+  int32_t max_zero = 1;           // ZeRO stages up to this
+  int32_t max_context = 1;
+  bool overlap_gradients = false; // also with reductions overlapped
+  std::vector<ScheduleKind> schedules = {ScheduleKind::k1F1B};
 };
 
-// All mappings whose degrees divide (CheckMapping), tensor parallelism within a node first. In a
-// fixed order without repeats.
+// All mappings whose degrees divide (CheckMapping), tensor parallelism within a node first; models
+// with experts at every expert parallelism that divides. In a fixed order without repeats.
 std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
                                                const MappingSpace& space);
 
@@ -51,19 +56,31 @@ struct RankedMapping {
 };
 
 struct SearchResult {
-  std::vector<RankedMapping> ranked;  // best first; ties by the order of enumeration
+  std::vector<RankedMapping> ranked;  // best first; ties by memory, then by enumeration
+  std::vector<size_t> pareto;         // of `ranked`: faster than all that need as little memory
+  int64_t candidates = 0;
   int64_t evaluated = 0;
   int64_t infeasible = 0;
-  int64_t pruned = 0;     // by the lower bound
-  std::string nearest;    // why the last infeasible mapping was, when nothing is feasible
+  int64_t pruned = 0;     // cannot be among the first nor on the front
+  bool interrupted = false;
 };
 
-// Evaluates every candidate except those whose lower bound already exceeds the `keep` best times, so
-// that the first `keep` of the ranking are those of the full search.
-// Errors: infeasible when no candidate is.
+struct SearchControl {
+  size_t keep = 10;  // of the ranking, exactly as a full search would have them
+  // Called between batches with candidates done and in all.
+  std::function<void(int64_t done, int64_t total)> progress;
+  // Asked between batches; true ends the search with what there is.
+  std::function<bool()> interrupted;
+};
+
+// Evaluates all candidates in batches, the most promising first, except those whose lower bound
+// exceeds the `keep` best times and that some evaluated mapping beats in time and memory. What is
+// evaluated does not depend on who evaluates.
+// Errors: infeasible when no candidate is, with the reason for the one that needs least memory.
 absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
+                                                const EvaluateBatch& evaluate,
                                                 const std::vector<ParallelMapping>& candidates,
-                                                size_t keep);
+                                                const SearchControl& control);
 
 // Simulated annealing on the mapping from `start`: doubles or halves degrees against each other,
 // micro-batch and chunks, and flips the other choices, one or two at a time. Four cycles, each from

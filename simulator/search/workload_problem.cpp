@@ -90,4 +90,28 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
   return out;
 }
 
+PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem, int32_t micro_batch) {
+  PhazeProblem out;
+  const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
+  out.layers = static_cast<int32_t>(problem.ops.size());
+  out.accelerators = problem.devices;
+  out.microbatches = problem.mini_batch / micro_batch;
+  out.bandwidth = problem.bandwidth;
+  out.memory_bytes = problem.memory_bytes;
+  std::vector<PhazeLayer>& layers = out.by_width[1];
+  for (const GraphPipeOp& op : problem.ops) {
+    PhazeLayer layer;
+    layer.forward_s = op.forward_s[log];
+    layer.backward_s = op.backward_s[log];
+    // Its memory is (2 + optimizer) times the parameters; ours is stated whole.
+    layer.parameter_bytes = op.fixed_bytes / 2;
+    layer.activation_bytes = op.stash_bytes * micro_batch;
+    layers.push_back(layer);
+  }
+  for (const GraphPipeEdge& e : problem.edges) {
+    out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
+  }
+  return out;
+}
+
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/search/graphpipe.h"
+#include "simulator/search/phaze.h"
 #include "simulator/search/pipedream.h"
 #include "simulator/search/piper.h"
 #include "simulator/workload/workload.h"
@@ -29,5 +30,6 @@ GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDev
 // For micro-batches of one size, on which PipeDream's and Piper's formulas depend.
 PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
 PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
+PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
 
 }  // namespace foretrace

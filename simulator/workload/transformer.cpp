@@ -315,18 +315,20 @@ class Builder {
 
 }  // namespace
 
-absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config) {
-  TransformerConfig c = config;
+TransformerConfig WithDefaults(TransformerConfig c) {
   if (c.ffn == 0) c.ffn = 4 * c.hidden;
   if (c.kv_heads == 0) c.kv_heads = c.heads;
-  if (c.head_size == 0 && c.heads > 0) {
-    if (c.hidden % c.heads != 0) {
-      return InvalidInput("workload '{}': hidden {} is not a multiple of heads {}; give head_size",
-                          c.name, c.hidden, c.heads);
-    }
-    c.head_size = c.hidden / c.heads;
-  }
+  if (c.head_size == 0 && c.heads > 0) c.head_size = c.hidden / c.heads;
   if (c.positions == 0) c.positions = c.sequence;
+  return c;
+}
+
+absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config) {
+  if (config.head_size == 0 && config.heads > 0 && config.hidden % config.heads != 0) {
+    return InvalidInput("workload '{}': hidden {} is not a multiple of heads {}; give head_size",
+                        config.name, config.hidden, config.heads);
+  }
+  const TransformerConfig c = WithDefaults(config);
   FORETRACE_RETURN_IF_ERROR(CheckSizes(c));
   Workload workload = Builder(c).Build();
   FORETRACE_RETURN_IF_ERROR(workload.Validate());

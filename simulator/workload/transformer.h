@@ -37,6 +37,9 @@ struct TransformerConfig {
   bool fused_attention = false;
 };
 
+// Sizes that are zero because they follow from others, filled in.
+TransformerConfig WithDefaults(TransformerConfig config);
+
 // Errors: sizes that are missing, negative, too large, or do not divide.
 absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config);
 

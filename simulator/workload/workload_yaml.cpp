@@ -100,7 +100,7 @@ class MapReader {
   absl::Status status_;
 };
 
-absl::StatusOr<Workload> ReadTransformer(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::string& where) {
   TransformerConfig c;
   MapReader in(node, where);
   std::string family = "gpt", dtype = "float16";
@@ -133,10 +133,16 @@ absl::StatusOr<Workload> ReadTransformer(const YAML::Node& node, const std::stri
   c.dtype = ParseDType(dtype);
   if (c.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype '{}'", where, dtype);
   c.name = family;
-  return BuildTransformer(c);
+  FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(c));
+  return ModelFile{std::move(workload), WithDefaults(c)};
 }
 
-absl::StatusOr<Workload> ReadMmt(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> Graph(absl::StatusOr<Workload> workload) {
+  if (!workload.ok()) return workload.status();
+  return ModelFile{*std::move(workload), std::nullopt};
+}
+
+absl::StatusOr<ModelFile> ReadMmt(const YAML::Node& node, const std::string& where) {
   MultiModalConfig c;
   MapReader in(node, where);
   in.Int("branches", c.branches);
@@ -146,10 +152,10 @@ absl::StatusOr<Workload> ReadMmt(const YAML::Node& node, const std::string& wher
   in.Int("ffn", c.ffn);
   in.Int("sequence", c.sequence);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
-  return BuildMultiModalTransformer(c);
+  return Graph(BuildMultiModalTransformer(c));
 }
 
-absl::StatusOr<Workload> ReadDlrm(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> ReadDlrm(const YAML::Node& node, const std::string& where) {
   DlrmConfig c;
   MapReader in(node, where);
   in.Int("dense_branches", c.dense_branches);
@@ -162,23 +168,23 @@ absl::StatusOr<Workload> ReadDlrm(const YAML::Node& node, const std::string& whe
   in.Int("top_layers", c.top_layers);
   in.Int("top_width", c.top_width);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
-  return BuildDlrm(c);
+  return Graph(BuildDlrm(c));
 }
 
-absl::StatusOr<Workload> ReadCandleUno(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> ReadCandleUno(const YAML::Node& node, const std::string& where) {
   CandleUnoConfig c;
   MapReader in(node, where);
   in.Int("branches", c.branches);
   in.Int("layers", c.layers);
   in.Int("width", c.width);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
-  return BuildCandleUno(c);
+  return Graph(BuildCandleUno(c));
 }
 
-absl::StatusOr<Workload> ReadTwoBranch(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> ReadTwoBranch(const YAML::Node& node, const std::string& where) {
   MapReader in(node, where);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
-  return BuildTwoBranchCaseStudy();
+  return Graph(BuildTwoBranchCaseStudy());
 }
 
 absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Operator& op) {
@@ -197,7 +203,7 @@ absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Oper
   return absl::OkStatus();
 }
 
-absl::StatusOr<Workload> ReadGraph(const YAML::Node& node, const std::string& where) {
+absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& where) {
   Workload w;
   w.name = "graph";
   if (!node.IsMap()) return InvalidInput("{}: must be a map with operators and edges", where);
@@ -244,7 +250,7 @@ absl::StatusOr<Workload> ReadGraph(const YAML::Node& node, const std::string& wh
       w.edges.push_back(e);
     }
   }
-  return w;
+  return ModelFile{std::move(w), std::nullopt};
 }
 
 // Bounds nesting before yaml-cpp, which recurses, sees the text.
@@ -268,8 +274,8 @@ bool NestsTooDeep(const std::string& text) {
   return false;
 }
 
-absl::StatusOr<Workload> ReadRoot(const YAML::Node& root, std::string_view source) {
-  using Reader = std::function<absl::StatusOr<Workload>(const YAML::Node&, const std::string&)>;
+absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view source) {
+  using Reader = std::function<absl::StatusOr<ModelFile>(const YAML::Node&, const std::string&)>;
   const std::map<std::string, Reader> readers = {
       {"transformer", ReadTransformer}, {"mmt", ReadMmt},     {"dlrm", ReadDlrm},
       {"candle_uno", ReadCandleUno},    {"graph", ReadGraph}, {"two_branch", ReadTwoBranch}};
@@ -293,15 +299,18 @@ absl::StatusOr<Workload> ReadRoot(const YAML::Node& root, std::string_view sourc
         "{}: no model; give one of transformer, mmt, dlrm, candle_uno, two_branch, graph", source);
   }
   FORETRACE_ASSIGN_OR_RETURN(
-      Workload workload, readers.at(chosen)(root[chosen], fmt::format("{}: {}", source, chosen)));
-  if (!name.empty()) workload.name = name;
-  FORETRACE_RETURN_IF_ERROR(workload.Validate());
-  return workload;
+      ModelFile model, readers.at(chosen)(root[chosen], fmt::format("{}: {}", source, chosen)));
+  if (!name.empty()) {
+    model.workload.name = name;
+    if (model.transformer) model.transformer->name = name;
+  }
+  FORETRACE_RETURN_IF_ERROR(model.workload.Validate());
+  return model;
 }
 
 }  // namespace
 
-absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source) {
+absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source) {
   if (NestsTooDeep(text)) {
     return InvalidInput("{}: nested more than {} levels deep", source, kMaxNesting);
   }
@@ -312,7 +321,7 @@ absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view
   }
 }
 
-absl::StatusOr<Workload> LoadWorkload(const std::string& path) {
+absl::StatusOr<ModelFile> LoadModel(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return InvalidInput("{}: cannot open the file", path);
   std::string text;
@@ -321,7 +330,17 @@ absl::StatusOr<Workload> LoadWorkload(const std::string& path) {
     text.append(buffer, static_cast<size_t>(file.gcount()));
     if (text.size() > kMaxFileBytes) return InvalidInput("{}: larger than 64 MiB", path);
   }
-  return ParseWorkload(text, path);
+  return ParseModel(text, path);
+}
+
+absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source) {
+  FORETRACE_ASSIGN_OR_RETURN(ModelFile model, ParseModel(text, source));
+  return std::move(model.workload);
+}
+
+absl::StatusOr<Workload> LoadWorkload(const std::string& path) {
+  FORETRACE_ASSIGN_OR_RETURN(ModelFile model, LoadModel(path));
+  return std::move(model.workload);
 }
 
 }  // namespace foretrace

@@ -13,10 +13,12 @@
 //
 // and, optionally, `name`. Quantities are per sample, in bytes and FLOP.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "simulator/workload/transformer.h"
 #include "simulator/workload/workload.h"
 
 namespace foretrace {
@@ -24,5 +26,14 @@ namespace foretrace {
 // `source` names the text in messages.
 absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source);
 absl::StatusOr<Workload> LoadWorkload(const std::string& path);
+
+// The layer graph together with the sizes it was made from, which parallel mappings are checked and
+// timed by; nullopt for models that are not transformers.
+struct ModelFile {
+  Workload workload;
+  std::optional<TransformerConfig> transformer;  // with its defaults filled in
+};
+absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source);
+absl::StatusOr<ModelFile> LoadModel(const std::string& path);
 
 }  // namespace foretrace

@@ -11,29 +11,20 @@
 namespace foretrace {
 namespace {
 
-// Durations as the iteration model has them.
-class GivenNetwork : public NetworkModel {
- public:
-  explicit GivenNetwork(const PassTimes& passes) : passes_(passes) {}
-  std::string_view name() const override { return "given"; }
-  bool contends() const override { return false; }
-  absl::StatusOr<Estimate> IsolatedDuration(const TransferSpec& spec) override {
-    SimTime time = passes_.tensor_reduction;
-    if (spec.point_to_point) {
-      time = passes_.transfer;
-    } else if (spec.bytes == passes_.gradient_bytes) {
-      time = passes_.gradient_reduction;
-    }
-    return Estimate{time, EstimateSource::kAnalytic, false};
+SimTime ReplayedEnd(std::vector<RankTraceBuilder::Result> traces) {
+  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
+  for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
+  const auto store = TraceStore::Assemble(std::move(ranks), {});
+  EXPECT_TRUE(store.ok()) << store.status();
+  const auto prediction = Predict(*store, {}, nullptr);
+  EXPECT_TRUE(prediction.ok()) << prediction.status();
+  SimTime end;
+  if (!prediction.ok()) return end;
+  for (const auto& rank : prediction->ranks) {
+    end = std::max(end, rank.iterations.back().predicted_end);
   }
-  absl::StatusOr<TransferHandle> Start(const TransferSpec&, SimTime) override {
-    return absl::UnimplementedError("does not contend");
-  }
-  absl::StatusOr<std::optional<Completion>> Next(SimTime) override { return std::nullopt; }
-
- private:
-  PassTimes passes_;
-};
+  return end;
+}
 
 TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   TransformerConfig model;
@@ -44,39 +35,138 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   model.sequence = 128;
   std::mt19937 rng(5);
   int compared = 0;
-  for (int round = 0; round < 200 && compared < 25; ++round) {
+  for (int round = 0; round < 400 && compared < 40; ++round) {
     ParallelMapping m;
     m.tensor = 1 << rng() % 3;
     m.pipeline = 1 << rng() % 3;
     m.data = 1 << rng() % 2;
     m.chunks = 1 + static_cast<int32_t>(rng() % 2);
     m.micro_batch = 1 + static_cast<int32_t>(rng() % 2);
-    m.global_batch = m.data * m.micro_batch * 4 * (1 + static_cast<int32_t>(rng() % 2));
+    m.global_batch = m.data * m.micro_batch * 4 * (1 + static_cast<int32_t>(rng() % 6));
     m.recompute = static_cast<Recompute>(rng() % 3);
     m.sequence_parallel = rng() % 2 == 0;
-    m.schedule = rng() % 4 == 0 ? ScheduleKind::kGPipe : ScheduleKind::k1F1B;
+    const ScheduleKind schedules[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe, ScheduleKind::kKFKB,
+                                      ScheduleKind::kZeroBubbleH1};
+    m.schedule = schedules[rng() % 4];
+    if (m.schedule == ScheduleKind::kKFKB) m.k = 1 << rng() % 3;
+    m.context = 1 << rng() % 2;
+    m.zero = static_cast<int32_t>(rng() % 4);
+    m.overlap_gradients = rng() % 2 == 0;
+    model.experts = rng() % 2 == 0 ? 8 : 0;
+    model.top_k = model.experts > 0 ? 2 : 0;
+    if (model.experts > 0) m.expert = 1 << rng() % 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;
     ++compared;
-    auto traces = GenerateTraces(model, m, folded->passes);
+    auto traces = GenerateTraces(model, m, folded->passes, {});
     ASSERT_TRUE(traces.ok()) << traces.status();
-    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
-    for (auto& t : *traces) {
-      EXPECT_TRUE(t.diagnostics.empty());
-      ranks.emplace_back(std::move(t.trace), std::move(t.strings));
-    }
-    const auto store = TraceStore::Assemble(std::move(ranks), {});
-    ASSERT_TRUE(store.ok()) << store.status();
-    GivenNetwork network(folded->passes);
-    const auto prediction = Predict(*store, {}, &network);
-    ASSERT_TRUE(prediction.ok()) << ToString(m) << ": " << prediction.status();
-    SimTime end;
-    for (const auto& rank : prediction->ranks) {
-      end = std::max(end, rank.iterations.back().predicted_end);
-    }
+    for (auto& t : *traces) EXPECT_TRUE(t.diagnostics.empty());
+    const SimTime end = ReplayedEnd(*std::move(traces));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " " << Name(m.schedule);
   }
-  EXPECT_EQ(compared, 25);
+  EXPECT_EQ(compared, 40);
+}
+
+// Micro-batches that were counted instead of simulated.
+TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 24;
+  model.heads = 8;
+  model.vocabulary = 32000;
+  model.sequence = 128;
+  std::mt19937 rng(7);
+  int compared = 0, folded_some = 0;
+  for (int round = 0; round < 2000 && compared < 120; ++round) {
+    ParallelMapping m;
+    m.tensor = 1 << rng() % 2;
+    m.pipeline = 1 << rng() % 5;
+    m.chunks = 1 + static_cast<int32_t>(rng() % 3);
+    if (rng() % 4 == 0 && m.chunks == 1) {
+      m.schedule = ScheduleKind::kKFKB;
+      m.k = 1 << rng() % 3;
+    }
+    m.global_batch = 8 * (1 + static_cast<int32_t>(rng() % 60)) + static_cast<int32_t>(rng() % 3);
+    // Slow links make round trips, not stages, the bottleneck.
+    ClusterParameters cluster;
+    if (rng() % 2 == 0) cluster.adapter = Bandwidth::GBps(0.05 * static_cast<double>(1 + rng() % 20));
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    const auto pipeline = PipelineOf(model, m, folded->passes);
+    ASSERT_TRUE(pipeline.ok());
+    const auto timing = TimePipeline(*pipeline);
+    ASSERT_TRUE(timing.ok()) << timing.status();
+    EXPECT_EQ(folded->pipeline.ps(), timing->end.ps()) << ToString(m) << " gb " << m.global_batch;
+    double busy = 0;
+    for (const SimTime t : timing->stage_busy) busy += t.seconds();
+    EXPECT_NEAR(folded->bubble, 1 - busy / (timing->end.seconds() * m.pipeline), 1e-9);
+    folded_some += m.microbatches() > 100;
+  }
+  EXPECT_EQ(compared, 120);
+  EXPECT_GT(folded_some, 30);
+}
+
+// Stage graphs whose stages differ in devices and micro-batch size: chains, and diamonds of two
+// branches.
+TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
+  std::mt19937 rng(11);
+  int compared = 0;
+  for (int round = 0; round < 400 && compared < 40; ++round) {
+    TimedPipeline p;
+    p.mini_batch = 16;
+    std::vector<GeneratedStage> stages;
+    const bool diamond = rng() % 2 == 0;
+    const int32_t count = diamond ? 4 : 2 + static_cast<int32_t>(rng() % 3);
+    for (int32_t s = 0; s < count; ++s) {
+      const int32_t b = 1 << rng() % 3;
+      const auto forward = SimTime::FromNs(100 + static_cast<int64_t>(rng() % 1000));
+      const auto backward = SimTime::FromNs(100 + static_cast<int64_t>(rng() % 2000));
+      p.stages.push_back({b, KFKBSchedule(16 / b, 1, std::min(16 / b, 4 * (count - s))), {forward},
+                          {backward}, {}});
+      stages.push_back({"s", 1 + static_cast<int32_t>(rng() % 4), SimTime::FromNs(rng() % 500),
+                        Bytes(1000)});
+    }
+    const std::vector<std::pair<int32_t, int32_t>> diamond_edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+    std::vector<std::pair<int32_t, int32_t>> edges;
+    for (int32_t s = 0; s + 1 < count; ++s) edges.emplace_back(s, s + 1);
+    for (const auto& [from, to] : diamond ? diamond_edges : edges) {
+      const auto transfer = SimTime::FromNs(static_cast<int64_t>(rng() % 300));
+      p.edges.push_back({from, 0, to, 0, transfer, transfer});
+    }
+    const auto timing = TimePipeline(p);
+    if (!timing.ok()) continue;  // schedules that wait for each other
+    ++compared;
+    SimTime end;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const SimTime after = stages[s].devices > 1 ? stages[s].gradient_reduction : SimTime();
+      end = std::max(end, timing->stage_end[s] + after);
+    }
+    auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)), {});
+    ASSERT_TRUE(traces.ok()) << traces.status();
+    EXPECT_EQ(ReplayedEnd(*std::move(traces)).ps(), end.ps()) << "round " << round;
+  }
+  EXPECT_EQ(compared, 40);
+}
+
+// CPU launches delay the first kernel by one launch, and nothing else where no kernel is shorter.
+TEST(FoldingTest, LaunchesCostTheFirstKernelAlone) {
+  TransformerConfig model;
+  model.hidden = 1024;
+  model.layers = 4;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 512;
+  ParallelMapping m;
+  m.global_batch = 4;
+  const auto folded = EstimateIteration(model, m, {});
+  ASSERT_TRUE(folded.ok());
+  GenerateOptions options;
+  options.launch = SimTime::FromUs(1);
+  ASSERT_GT(folded->passes.layer_forward, SimTime::FromUs(2));
+  auto traces = GenerateTraces(model, m, folded->passes, options);
+  ASSERT_TRUE(traces.ok());
+  EXPECT_EQ(ReplayedEnd(*std::move(traces)).ps(), (folded->time + options.launch).ps());
 }
 
 }  // namespace

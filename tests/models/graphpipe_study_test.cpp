@@ -3,7 +3,7 @@
 // on other software.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <string>
@@ -144,16 +144,62 @@ TEST(GraphPipeStudy, NumberOfBranches) {
   EXPECT_GE(previous, 0.99);
 }
 
-// Figure 3.9: two branches of four on eight devices.
+// Figure 3.9: two branches of four on eight devices. Both searches cut the model alike, a stage a
+// sequence of attention and two linear layers. The paper's gain has two sources: the shallower
+// pipeline, and the larger micro-batch that fits because fewer are in flight. It gives no memory
+// limit; the one here lies half-way between what the chain's first stage needs for micro-batches of
+// 4 (8 in flight) and what the graph's needs (5, as the concatenation shares a branch's last stage).
 TEST(GraphPipeStudy, TwoBranchCase) {
   const auto w = BuildTwoBranchCaseStudy();
   ASSERT_TRUE(w.ok());
-  for (const int32_t b : {1, 2, 4, 8}) {
-    const Outcome gpp = Partition(*w, 8, 128, false, {b});
-    const Outcome spp = Partition(*w, 8, 128, true, {b});
-    Report("two_branch", 8, gpp, spp);
-    EXPECT_GE(gpp.throughput, spp.throughput * 0.999);
-  }
+  const auto stages = [](int32_t b) {
+    std::vector<GraphPipeStage> all(8);
+    for (int32_t s = 0; s < 8; ++s) {
+      GraphPipeStage& stage = all[static_cast<size_t>(s)];
+      stage.ops = {3 * s, 3 * s + 1, 3 * s + 2};
+      if (s == 7) stage.ops.push_back(24);
+      stage.config = {b, 1};
+    }
+    return all;
+  };
+  GraphPipeProblem graph = GraphPipeProblemOf(*w, Summit(8), 128);
+  GraphPipeProblem chain = graph;
+  chain.sequential = true;
+  const auto needs = [](const absl::StatusOr<GraphPipePlan>& plan) {
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    double most = 0;
+    for (const GraphPipeStage& s : plan->stages) most = std::max(most, s.memory_bytes);
+    return most;
+  };
+  const double limit =
+      (needs(EvaluateStages(graph, stages(4))) + needs(EvaluateStages(chain, stages(4)))) / 2;
+  graph.memory_bytes = chain.memory_bytes = limit;
+  EXPECT_FALSE(EvaluateStages(chain, stages(4)).ok());
+  const auto chain2 = EvaluateStages(chain, stages(2));
+  const auto graph2 = EvaluateStages(graph, stages(2));
+  const auto graph4 = EvaluateStages(graph, stages(4));
+  ASSERT_TRUE(chain2.ok() && graph2.ok() && graph4.ok());
+  EXPECT_EQ(chain2->depth, 8);
+  EXPECT_EQ(graph4->depth, 5);
+  const double depth = chain2->iteration_s / graph2->iteration_s;
+  const double size = graph2->iteration_s / graph4->iteration_s;
+  std::printf("two branches, %.2f GB a device: chain b 2 %.1f/s, graph b 2 %.1f/s, graph b 4 %.1f/s: gain "
+              "%.3f by depth, %.3f by micro-batch, %.3f in all (published 1.1, 1.1, 1.2)\n",
+              limit * 1e-9, 128 / chain2->iteration_s, 128 / graph2->iteration_s,
+              128 / graph4->iteration_s, depth, size, depth * size);
+  // The gain by depth is the ratio of (micro-batches + stages in line - 1). That by size is not
+  // reproduced: with these layer sizes, which the paper does not state, the modelled device is about
+  // as efficient at 2 samples as at 4.
+  EXPECT_GT(depth, 1.03);
+  EXPECT_GT(depth * size, 1.0);
+  // The searches themselves, under the same limit.
+  const auto gpp = PartitionGraphPipe(graph), spp = PartitionGraphPipe(chain);
+  ASSERT_TRUE(gpp.ok() && spp.ok());
+  std::printf("searched: graph %.1f/s depth %d b %d, chain %.1f/s depth %d b %d, ratio %.3f\n",
+              128 / gpp->iteration_s, gpp->depth, gpp->stages[0].config.micro_batch,
+              128 / spp->iteration_s, spp->depth, spp->stages[0].config.micro_batch,
+              spp->iteration_s / gpp->iteration_s);
+  EXPECT_LE(gpp->iteration_s, graph4->iteration_s * 1.001);
 }
 
 }  // namespace

@@ -4,16 +4,14 @@
 #include "simulator/mapping/iteration_model.h"
 
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/istreamwrapper.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "simulator/base/statistics.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/measured_mappings.h"
 
 namespace foretrace {
@@ -33,35 +31,10 @@ std::vector<MeasuredMapping> MultiNode() {
 }
 
 std::vector<MeasuredMapping> Table5() {
-  std::ifstream file(Data() + "/calculon/megatron_seqsel_table5_measured.json");
-  rapidjson::IStreamWrapper stream(file);
-  rapidjson::Document root;
-  root.ParseStream(stream);
-  std::vector<MeasuredMapping> rows;
-  for (const auto& entry : root.GetObject()) {
-    const auto& app = entry.value["application"];
-    const auto& exec = entry.value["execution"];
-    MeasuredMapping row;
-    row.name = entry.name.GetString();
-    row.model.hidden = app["hidden"].GetInt64();
-    row.model.ffn = app["feedforward"].GetInt64();
-    row.model.sequence = app["seq_size"].GetInt64();
-    row.model.heads = app["attn_heads"].GetInt64();
-    row.model.layers = app["num_blocks"].GetInt64();
-    row.model.vocabulary = 51200;
-    row.mapping.tensor = exec["tensor_par"].GetInt();
-    row.mapping.pipeline = exec["pipeline_par"].GetInt();
-    row.mapping.data = exec["data_par"].GetInt();
-    row.mapping.global_batch = exec["batch_size"].GetInt();
-    row.mapping.micro_batch = exec["microbatch_size"].GetInt();
-    row.mapping.chunks = exec["pipeline_interleaving"].GetInt();
-    const bool full = std::string(exec["activation_recompute"].GetString()) == "full";
-    row.mapping.recompute = full ? Recompute::kFull : Recompute::kSelective;
-    row.mapping.sequence_parallel = exec["seq_par_ag_redo"].GetBool();
-    row.measured = SimTime::FromSeconds(entry.value["measured_iteration_s"].GetDouble());
-    rows.push_back(row);
-  }
-  return rows;
+  auto rows = LoadMeasuredMappings(Data() + "/calculon/megatron_seqsel_table5_measured.json", 51200,
+                                   Recompute::kFull);
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  return *std::move(rows);
 }
 
 struct Errors {
@@ -115,7 +88,7 @@ TEST(IterationModelStudy, MostRowsNeedRecomputation) {
   int fit_without = 0, fit_with = 0, rows = 0;
   for (MeasuredMapping row : MultiNode()) {
     ++rows;
-    row.mapping.distributed_optimizer = true;
+    row.mapping.zero = 1;
     fit_with += MemoryOf(row.model, row.mapping).total() <= Bytes(80'000'000'000);
     row.mapping.recompute = Recompute::kNone;
     fit_without += MemoryOf(row.model, row.mapping).total() <= Bytes(80'000'000'000);

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <set>
 
+#include "simulator/mapping/memory_model.h"
+
 namespace foretrace {
 namespace {
 
@@ -28,6 +30,14 @@ MappingSpace Space(int64_t devices, int32_t batch) {
   return s;
 }
 
+absl::StatusOr<SearchResult> Search(const Evaluator& evaluator,
+                                    const std::vector<ParallelMapping>& candidates, size_t keep,
+                                    int jobs = 1) {
+  SearchControl control;
+  control.keep = keep;
+  return SearchExhaustively(evaluator, OnThreads(evaluator, jobs), candidates, control);
+}
+
 TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
   const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
   EXPECT_GT(all.size(), 500u);
@@ -39,8 +49,8 @@ TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
 TEST(MappingSearchTest, PruningKeepsTheBest) {
   const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
   const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
-  const auto pruned = SearchExhaustively(evaluator, all, 10);
-  const auto full = SearchExhaustively(evaluator, all, all.size());
+  const auto pruned = Search(evaluator, all, 10, 3);
+  const auto full = Search(evaluator, all, all.size());
   ASSERT_TRUE(pruned.ok() && full.ok()) << pruned.status() << full.status();
   EXPECT_GT(pruned->pruned, 0);
   EXPECT_EQ(full->pruned, 0);
@@ -48,6 +58,16 @@ TEST(MappingSearchTest, PruningKeepsTheBest) {
     EXPECT_EQ(pruned->ranked[i].mapping, full->ranked[i].mapping);
     EXPECT_EQ(pruned->ranked[i].evaluation.iteration, full->ranked[i].evaluation.iteration);
   }
+  // Nor anything on the front of time against memory.
+  ASSERT_EQ(pruned->pareto.size(), full->pareto.size());
+  for (size_t i = 0; i < full->pareto.size(); ++i) {
+    EXPECT_EQ(pruned->ranked[pruned->pareto[i]].evaluation.memory,
+              full->ranked[full->pareto[i]].evaluation.memory);
+  }
+  // The same candidates are evaluated whoever evaluates.
+  const auto alone = Search(evaluator, all, 10, 1);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->evaluated, pruned->evaluated);
   for (const ParallelMapping& m : all) {
     const auto e = evaluator.Evaluate(m);
     if (e.ok()) {
@@ -59,7 +79,7 @@ TEST(MappingSearchTest, PruningKeepsTheBest) {
 TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
   const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
   const MappingSpace space = Space(64, 64);
-  const auto full = SearchExhaustively(evaluator, EnumerateMappings(Gpt3(), space), 1);
+  const auto full = Search(evaluator, EnumerateMappings(Gpt3(), space), 1);
   ASSERT_TRUE(full.ok());
   ParallelMapping start;
   start.tensor = 8;
@@ -76,7 +96,7 @@ TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
 
 TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
   const IterationEvaluator evaluator(Gpt3(), {}, Bytes(16'000'000'000));
-  const auto none = SearchExhaustively(evaluator, EnumerateMappings(Gpt3(), Space(8, 8)), 1);
+  const auto none = Search(evaluator, EnumerateMappings(Gpt3(), Space(8, 8)), 1);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(none.status().message(), testing::HasSubstr("needed"));
   // 7 devices divide neither heads nor layers.

@@ -1,0 +1,361 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/command.h"
+#include "simulator/cli/mapped_job.h"
+#include "simulator/cli/memory_report.h"
+#include "simulator/cli/output.h"
+#include "simulator/cli/processes.h"
+#include "simulator/cli/search_journal.h"
+#include "simulator/exporters/atomic_file.h"
+#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/mapping/cluster_file.h"
+#include "simulator/search/mapping_search.h"
+
+namespace foretrace {
+namespace {
+
+struct SearchCommandOptions {
+  TrainingJobOptions job;
+  std::vector<std::string> searchers;
+  std::vector<std::string> schedules = {"1f1b"};
+  MappingSpace space;
+  std::vector<std::string> compare;
+  size_t top = 10;
+  int jobs = 0;
+  int32_t steps = 4000;
+  uint64_t seed = 1;
+  std::string journal, svg, timeline, mapping_out;
+  bool picture = false;
+  bool memory = false;
+  bool json = false;
+};
+
+// Set by Ctrl-C. A second one ends the process as usual.
+std::atomic<bool> interrupted = false;
+
+void OnInterrupt(int) {
+  interrupted = true;
+  signal(SIGINT, SIG_DFL);
+}
+
+// Shows on a terminal how far a search is, once it has taken two seconds.
+class Progress {
+ public:
+  explicit Progress(bool on) : on_(on && isatty(STDERR_FILENO)) {}
+  ~Progress() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  void operator()(std::string_view what, int64_t done, int64_t total) {
+    const auto elapsed = std::chrono::steady_clock::now() - begin_;
+    if (!on_ || elapsed < std::chrono::seconds(2)) return;
+    shown_ = true;
+    fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
+  }
+
+ private:
+  bool on_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+absl::Status RequireBatch(const SearchCommandOptions& o) {
+  if (o.job.global_batch > 0) return absl::OkStatus();
+  return InvalidInput("--global-batch is missing: how many samples is one iteration?");
+}
+
+bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_view name,
+            bool parallel) {
+  if (o.searchers.empty()) {
+    // Every kind of model has its own.
+    return job.model.transformer && job.model.workload.blocks > 0 ? parallel : !parallel;
+  }
+  return std::any_of(o.searchers.begin(), o.searchers.end(),
+                     [&](const std::string& s) { return s == name || s == "all"; });
+}
+
+absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
+                      const IterationEvaluator& evaluator, const MappingSpace& space,
+                      SearchReport& report) {
+  if (report.rows.empty()) return absl::OkStatus();
+  const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
+  FORETRACE_ASSIGN_OR_RETURN(
+      const RankedMapping found,
+      SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed));
+  report.local_steps += o.steps;
+  // Anything that is no better is in the ranking already.
+  if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
+    report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& job,
+                            const Processes& processes, Progress& progress, SearchReport& report) {
+  const TransformerConfig& model = *job.model.transformer;
+  MappingSpace space = o.space;
+  space.devices = job.devices;
+  space.global_batch = o.job.global_batch;
+  space.devices_per_node = job.cluster.devices_per_node;
+  space.schedules.clear();
+  for (const std::string& name : o.schedules) {
+    for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
+      const auto kind = static_cast<ScheduleKind>(i);
+      if (Name(kind) == name) space.schedules.push_back(kind);
+    }
+  }
+  const IterationEvaluator evaluator(model, job.cluster, job.capacity);
+  const auto candidates = EnumerateMappings(model, space);
+  const int jobs =
+      o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  EvaluateBatch evaluate = OnProcesses(processes, OnThreads(evaluator, jobs));
+  std::optional<SearchJournal> journal;
+  if (!o.journal.empty()) {
+    const std::string question =
+        fmt::format("{} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
+                    ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+    FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
+                               SearchJournal::Open(o.journal, question, processes));
+    journal.emplace(std::move(opened));
+    if (journal->size() > 0) {
+      report.notes.push_back(fmt::format("{}: {} evaluations known from before", o.journal,
+                                         journal->size()));
+    }
+    evaluate = journal->Wrap(std::move(evaluate));
+  }
+  SearchControl control;
+  control.keep = std::max<size_t>(o.top, 1);
+  control.progress = [&](int64_t done, int64_t total) { progress("mappings", done, total); };
+  control.interrupted = [&] { return processes.Any(interrupted); };
+  FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
+                             SearchExhaustively(evaluator, evaluate, candidates, control));
+  report.candidates += result.candidates;
+  report.evaluated += result.evaluated;
+  report.infeasible += result.infeasible;
+  report.pruned += result.pruned;
+  report.interrupted = result.interrupted;
+  for (size_t i = 0; i < result.ranked.size() && i < control.keep; ++i) {
+    const RankedMapping& r = result.ranked[i];
+    report.rows.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
+  }
+  for (const size_t i : result.pareto) {
+    const RankedMapping& r = result.ranked[i];
+    report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
+  }
+  if (!result.interrupted && Wanted(o, job, "local", true)) {
+    return AddLocal(o, job, evaluator, space, report);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job, Progress& progress,
+                          SearchReport& report) {
+  const auto problem = GraphProblemOf(job, o.job.global_batch);
+  int64_t done = 0;
+  for (const GraphSearcher& searcher : GraphSearchers()) {
+    if (!Wanted(o, job, searcher.name, false)) continue;
+    if (interrupted) {
+      report.interrupted = true;
+      break;
+    }
+    if (!problem.ok()) return problem.status();
+    progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
+    const auto found = searcher.run(*problem);
+    if (!found.ok()) {
+      report.failures.push_back(
+          fmt::format("{}: {}", searcher.name, std::string(found.status().message())));
+      continue;
+    }
+    ++report.evaluated;
+    report.rows.push_back(RowOf(job, *problem, std::string(searcher.name), *found));
+  }
+  std::stable_sort(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
+    return a.evaluation.iteration < b.evaluation.iteration;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.Append(text);
+  return file.Commit();
+}
+
+absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
+  TraceEventWriter writer(path);
+  writer.Process(1, picture.title, "simulated pipeline", 0);
+  for (size_t s = 0; s < picture.lanes.size(); ++s) {
+    const TraceEventWriter::Track track{1, static_cast<int32_t>(s) + 1};
+    writer.Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
+    for (const PictureBox& box : picture.lanes[s].boxes) {
+      const bool forward = box.kind == PassKind::kForward;
+      const char* what = forward ? "forward"
+                         : box.kind == PassKind::kBackwardWeight ? "weight gradient" : "backward";
+      writer.Slice(track, JsonText(fmt::format("{} {}", what, box.microbatch)),
+                   forward ? "forward" : "backward", box.start, box.end,
+                   fmt::format("{{\"microbatch\":{},\"chunk\":{}}}", box.microbatch, box.chunk));
+    }
+  }
+  return writer.Close();
+}
+
+absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
+                          const MappingFile& mapping, std::string& text) {
+  if (!o.mapping_out.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
+  }
+  const auto* parallel = std::get_if<ParallelMapping>(&mapping);
+  if (o.memory && parallel != nullptr) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, *parallel, OutputStyle()));
+    text += "\n" + memory;
+  }
+  if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const PipelinePicture picture, PictureOfMapping(job, mapping));
+  if (o.picture) text += "\n" + PictureText(picture, OutputStyle().width - 14);
+  if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PictureSvg(picture)));
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(WritePictureTimeline(o.timeline, picture));
+  return absl::OkStatus();
+}
+
+absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
+  for (const std::string& argument : o.compare) {
+    FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
+                               ReadMappingArgument(argument, o.job.global_batch));
+    FORETRACE_ASSIGN_OR_RETURN(SearchRow row, EvaluateMapping(job, mapping));
+    report.rows.push_back(std::move(row));
+    ++report.evaluated;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const Processes& processes,
+                  SearchReport& report) {
+  FORETRACE_RETURN_IF_ERROR(RequireBatch(o));
+  Progress progress(processes.rank() == 0);
+  const bool parallel = Wanted(o, job, "exhaustive", true) || Wanted(o, job, "local", true);
+  if (parallel && !job.model.transformer) {
+    if (!std::count(o.searchers.begin(), o.searchers.end(), "all")) {
+      return Infeasible("workload '{}' is not a transformer; its searchers are graphpipe, sequential, "
+                        "pipedream, piper and phaze", job.model.workload.name);
+    }
+  } else if (parallel) {
+    FORETRACE_RETURN_IF_ERROR(SearchParallel(o, job, processes, progress, report));
+  }
+  if (!report.interrupted) FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, job, progress, report));
+  if (report.rows.empty() && !report.interrupted) {
+    return Infeasible("no searcher found a plan: {}",
+                      report.failures.empty() ? "none was asked" : report.failures.front());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunSearch(const SearchCommandOptions& o) {
+  const std::unique_ptr<Processes> processes = Processes::Start();
+  FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
+  SearchReport report;
+  report.workload = job.model.workload.name;
+  report.devices = job.devices;
+  report.global_batch = o.job.global_batch;
+  report.notes = job.notes;
+  const auto begin = std::chrono::steady_clock::now();
+  if (!o.compare.empty()) {
+    FORETRACE_RETURN_IF_ERROR(Compare(o, job, report));
+  } else {
+    signal(SIGINT, OnInterrupt);
+    const absl::Status status = Find(o, job, *processes, report);
+    signal(SIGINT, SIG_DFL);
+    FORETRACE_RETURN_IF_ERROR(status);
+  }
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (processes->rank() != 0) return absl::OkStatus();
+  std::string text;
+  if (!report.rows.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteOutputs(o, job, report.rows.front().mapping, text));
+  }
+  if (o.json) return Print(SearchJson(report) + "\n");
+  if (report.rows.size() == 2 && !o.compare.empty()) {
+    return Print(CompareText(report.rows[0], report.rows[1], OutputStyle()) + text);
+  }
+  return Print(SearchText(report, o.top, OutputStyle()) + text);
+}
+
+void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
+  command.add_option("--max-tensor", o.space.max_tensor, "largest tensor parallelism")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--max-micro-batch", o.space.max_micro_batch, "largest micro-batch")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--max-chunks", o.space.max_chunks, "most model chunks a stage (interleaving)")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--max-context", o.space.max_context, "largest context parallelism")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--max-zero", o.space.max_zero, "ZeRO stages up to this one")
+      ->check(CLI::Range(0, 3))
+      ->capture_default_str();
+  command.add_flag("--overlap", o.space.overlap_gradients,
+                   "also with gradients reduced during the backward pass");
+  command.add_option("--schedules", o.schedules, "1f1b (also interleaved), gpipe, kfkb, zb-h1")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddSearchCommand(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<SearchCommandOptions>();
+  CLI::App* command = app.add_subcommand(
+      "search", "parallel mappings of a model, ranked by simulated iteration time");
+  o->job.Register(*command);
+  command->add_option("--searcher", o->searchers,
+                      "exhaustive, local (transformers; the default), graphpipe, sequential, "
+                      "pipedream, piper, phaze (stage graphs; the default for other models), all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"exhaustive", "local", "graphpipe", "sequential", "pipedream", "piper",
+                             "phaze", "all"}));
+  RegisterSpace(*command, *o);
+  command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
+  command->add_option("--seed", o->seed, "of the local search");
+  command->add_option("--top", o->top, "mappings to show")->capture_default_str();
+  command->add_option("--jobs", o->jobs, "threads (default: one per processor); the answer is the same")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--compare", o->compare,
+                      "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
+      ->expected(2)
+      ->type_name("A B");
+  command->add_option("--journal", o->journal,
+                      "keep evaluations here; after Ctrl-C the same command goes on")
+      ->type_name("FILE");
+  command->add_option("-o,--mapping-out", o->mapping_out, "write the best mapping, for generate")
+      ->type_name("FILE.yaml");
+  command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
+  command->add_flag("--memory", o->memory,
+                    "print when and by what the memory of its stages is fullest (transformers)");
+  command->add_option("--svg", o->svg, "write that picture")->type_name("FILE.svg");
+  command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
+      ->type_name("FILE");
+  command->add_flag("--json", o->json, "one JSON document instead of tables");
+  command->footer(Examples({
+      "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch 1536",
+      "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
+      "128 --picture",
+      "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "
+      "'tp4 pp4 dp1 mb1'",
+      "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal run.log",
+  }));
+  command->callback([o, &context] { context.run = [o] { return RunSearch(*o); }; });
+}
+
+}  // namespace foretrace

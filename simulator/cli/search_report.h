@@ -1,0 +1,43 @@
+#pragma once
+// What search prints.
+
+#include <string>
+#include <vector>
+
+#include "simulator/mapping/mapping_file.h"
+#include "simulator/mapping/pipeline_picture.h"
+#include "simulator/report/text_table.h"
+#include "simulator/search/evaluator.h"
+
+namespace foretrace {
+
+// One mapping of either kind, evaluated.
+struct SearchRow {
+  std::string searcher;
+  std::string text;  // of the mapping, in a table
+  MappingFile mapping;
+  Evaluation evaluation;
+  double throughput = 0;  // samples a second
+  // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
+  SimTime estimate;
+};
+
+struct SearchReport {
+  std::string workload;
+  int64_t devices = 0;
+  int32_t global_batch = 0;
+  std::vector<SearchRow> rows;       // best first
+  std::vector<SearchRow> pareto;     // time against memory, fastest first
+  std::vector<std::string> failures; // searchers without a plan, and why
+  std::vector<std::string> notes;
+  int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
+  double seconds = 0;
+  bool interrupted = false;
+};
+
+std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style);
+std::string SearchJson(const SearchReport& report);
+// Two mappings side by side.
+std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style);
+
+}  // namespace foretrace

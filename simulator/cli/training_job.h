@@ -1,0 +1,51 @@
+#pragma once
+// What search, generate and validate --mappings share: a workload on a platform.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapping_file.h"
+#include "simulator/topology/platform.h"
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+
+struct TrainingJobOptions {
+  std::string workload;
+  std::string platform;
+  std::string calibration = "auto";
+  int64_t gpus = 0;  // 0: all of the platform
+  int32_t global_batch = 0;
+  double memory_gib = 0;  // 0: as the platform states
+  double memory_margin = 0.06;
+
+  void Register(CLI::App& command);
+  void RegisterPlatform(CLI::App& command, bool required);
+};
+
+struct TrainingJob {
+  ModelFile model;
+  ClusterParameters cluster;
+  Bytes capacity;  // of a device, less the margin
+  int64_t devices = 1;
+  std::vector<std::string> notes;  // what the figures rest on
+};
+
+// What a device and its links attain: rates from the platform, bandwidths of collectives from the
+// network model's closed form on it, efficiencies from `calibration` (a file, "none", or "auto": the
+// calibration that names the device, else defaults). Each choice is noted.
+absl::StatusOr<ClusterParameters> ClusterOf(const std::string& platform,
+                                            const std::string& calibration, DType dtype,
+                                            DeviceSpec* device, int64_t* devices,
+                                            std::vector<std::string>& notes);
+
+// Errors: unreadable files; infeasible: more devices than the platform can have.
+absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options);
+
+// A mapping file, or the words of one ("tp8 pp4 dp2 mb1").
+absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch);
+
+}  // namespace foretrace

@@ -1,0 +1,134 @@
+// Calculon's JSON of Megatron-LM's measured iterations.
+
+#include <rapidjson/document.h>
+#include <rapidjson/error/en.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/measured_mappings.h"
+
+namespace foretrace::internal {
+namespace {
+
+constexpr size_t kMaxFileBytes = 16 << 20;
+
+// Members of one object; the first that is missing or of another type is remembered.
+class Members {
+ public:
+  Members(const rapidjson::Value& value, std::string where) : value_(value), where_(std::move(where)) {
+    if (!value.IsObject()) status_ = InvalidInput("{}: is no object", where_);
+  }
+  int64_t Int(const char* key) {
+    const rapidjson::Value* v = Find(key);
+    if (v != nullptr && v->IsInt() && v->GetInt() > 0) return v->GetInt();
+    Fail(key, "a positive whole number");
+    return 1;
+  }
+  double Number(const char* key) {
+    const rapidjson::Value* v = Find(key);
+    if (v != nullptr && v->IsNumber() && v->GetDouble() > 0) return v->GetDouble();
+    Fail(key, "a positive number");
+    return 1;
+  }
+  bool Bool(const char* key) {
+    const rapidjson::Value* v = Find(key);
+    if (v != nullptr && v->IsBool()) return v->GetBool();
+    Fail(key, "true or false");
+    return false;
+  }
+  std::string String(const char* key) {
+    const rapidjson::Value* v = Find(key);
+    if (v != nullptr && v->IsString()) return v->GetString();
+    Fail(key, "a string");
+    return "";
+  }
+  const rapidjson::Value& Object(const char* key) {
+    static const rapidjson::Value kEmpty(rapidjson::kObjectType);
+    const rapidjson::Value* v = Find(key);
+    if (v != nullptr && v->IsObject()) return *v;
+    Fail(key, "an object");
+    return kEmpty;
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const rapidjson::Value* Find(const char* key) const {
+    if (!value_.IsObject()) return nullptr;
+    const auto it = value_.FindMember(key);
+    return it == value_.MemberEnd() ? nullptr : &it->value;
+  }
+  void Fail(const char* key, const char* what) {
+    if (status_.ok()) status_ = InvalidInput("{}: '{}' must be {}", where_, key, what);
+  }
+  const rapidjson::Value& value_;
+  std::string where_;
+  absl::Status status_;
+};
+
+absl::StatusOr<MeasuredMapping> ReadRow(const rapidjson::Value& value, const std::string& name,
+                                        const std::string& where, int64_t vocabulary) {
+  Members row(value, where);
+  Members app(row.Object("application"), where + ": application");
+  Members exec(row.Object("execution"), where + ": execution");
+  MeasuredMapping out;
+  out.name = name;
+  out.model.hidden = app.Int("hidden");
+  out.model.ffn = app.Int("feedforward");
+  out.model.sequence = app.Int("seq_size");
+  out.model.heads = app.Int("attn_heads");
+  out.model.layers = app.Int("num_blocks");
+  out.model.vocabulary = vocabulary;
+  ParallelMapping& m = out.mapping;
+  m.tensor = static_cast<int32_t>(exec.Int("tensor_par"));
+  m.pipeline = static_cast<int32_t>(exec.Int("pipeline_par"));
+  m.data = static_cast<int32_t>(exec.Int("data_par"));
+  m.global_batch = static_cast<int32_t>(exec.Int("batch_size"));
+  m.micro_batch = static_cast<int32_t>(exec.Int("microbatch_size"));
+  m.chunks = static_cast<int32_t>(exec.Int("pipeline_interleaving"));
+  m.sequence_parallel = exec.Bool("seq_par_ag_redo");
+  const std::string recompute = exec.String("activation_recompute");
+  m.recompute = recompute == "full"        ? Recompute::kFull
+                : recompute == "attn_only" ? Recompute::kSelective
+                                           : Recompute::kNone;
+  if (recompute != "full" && recompute != "attn_only" && recompute != "none") {
+    return InvalidInput("{}: activation_recompute '{}' is not full, attn_only or none", where,
+                        recompute);
+  }
+  out.measured = SimTime::FromSeconds(row.Number("measured_iteration_s"));
+  for (const Members* part : {&row, &app, &exec}) FORETRACE_RETURN_IF_ERROR(part->status());
+  const absl::Status ok = CheckMapping(out.model, m, exec.Int("num_procs"));
+  if (!ok.ok()) return InvalidInput("{}: {}", where, std::string(ok.message()));
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
+                                                               int64_t vocabulary) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string content = text.str();
+  if (content.size() > kMaxFileBytes) return InvalidInput("{}: larger than 16 MiB", path);
+  rapidjson::Document root;
+  root.Parse<rapidjson::kParseIterativeFlag>(content.c_str(), content.size());
+  if (root.HasParseError() || !root.IsObject()) {
+    return InvalidInput("{}: byte {}: not a JSON object of measured rows: {}", path,
+                        root.GetErrorOffset(), rapidjson::GetParseError_En(root.GetParseError()));
+  }
+  std::vector<MeasuredMapping> rows;
+  for (const auto& entry : root.GetObject()) {
+    const std::string name = entry.name.GetString();
+    FORETRACE_ASSIGN_OR_RETURN(
+        MeasuredMapping row,
+        ReadRow(entry.value, name, fmt::format("{}: row '{}'", path, name), vocabulary));
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return InvalidInput("{}: no rows", path);
+  return rows;
+}
+
+}  // namespace foretrace::internal

@@ -1,0 +1,77 @@
+#include "simulator/mapping/cluster_file.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/topology/yaml_reader.h"
+
+namespace foretrace {
+namespace {
+
+// One value of the file: its key, its range, and where it goes.
+struct Field {
+  std::string_view key;
+  double low, high;
+  void (*set)(double value, ClusterParameters& p);
+};
+
+constexpr std::array<Field, 6> kFields = {{
+    {"matrix_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.matrix_efficiency = v; }},
+    {"memory_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.memory_efficiency = v; }},
+    {"intra_node_GBps", 0.1, 1e5,
+     [](double v, ClusterParameters& p) { p.intra_node = Bandwidth::GBps(v); }},
+    {"adapter_GBps", 0.01, 1e5,
+     [](double v, ClusterParameters& p) { p.adapter = Bandwidth::GBps(v); }},
+    {"collective_latency_us", 0, 1e5,
+     [](double v, ClusterParameters& p) { p.collective_latency = SimTime::FromUs(v); }},
+    {"launch_floor_ms", 0, 1e3,
+     [](double v, ClusterParameters& p) { p.launch_floor = SimTime::FromUs(v * 1e3); }},
+}};
+
+}  // namespace
+
+absl::StatusOr<ClusterCalibration> LoadClusterCalibration(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
+  std::vector<std::string_view> keys = {"devices", "source", "fitted", "errors"};
+  for (const Field& f : kFields) keys.push_back(f.key);
+  root.ExpectKeys(keys);
+  ClusterCalibration c;
+  c.file = file;
+  for (const YamlReader& item : root.Child("devices").Items()) c.devices.push_back(item.AsString());
+  c.source = root.String("source");
+  c.fitted = root.String("fitted");
+  c.errors = root.String("errors");
+  for (const Field& f : kFields) {
+    if (!root.Has(f.key)) continue;
+    f.set(root.Number(f.key, f.low, f.high), c.values);
+    c.given.emplace_back(f.key);
+  }
+  FORETRACE_RETURN_IF_ERROR(root.status());
+  return c;
+}
+
+void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
+  const ClusterParameters& v = calibration.values;
+  for (const std::string& key : calibration.given) {
+    if (key == "matrix_efficiency") cluster.matrix_efficiency = v.matrix_efficiency;
+    if (key == "memory_efficiency") cluster.memory_efficiency = v.memory_efficiency;
+    if (key == "intra_node_GBps") cluster.intra_node = v.intra_node;
+    if (key == "adapter_GBps") cluster.adapter = v.adapter;
+    if (key == "collective_latency_us") cluster.collective_latency = v.collective_latency;
+    if (key == "launch_floor_ms") cluster.launch_floor = v.launch_floor;
+  }
+}
+
+std::string Describe(const ClusterParameters& p) {
+  return fmt::format(
+      "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory efficiency {:.3f}, "
+      "within a node {:.0f} GB/s, adapter {:.1f} GB/s a device, collective latency {:.1f} us, launch "
+      "floor {:.2f} ms a layer, {} devices a node",
+      p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(), p.memory_efficiency,
+      p.intra_node.gbps(), p.adapter.gbps(), p.collective_latency.us(), p.launch_floor.us() * 1e-3,
+      p.devices_per_node);
+}
+
+}  // namespace foretrace

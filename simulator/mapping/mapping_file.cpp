@@ -1,0 +1,85 @@
+#include "simulator/mapping/mapping_file.h"
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/topology/yaml_reader.h"
+
+namespace foretrace {
+namespace {
+
+absl::StatusOr<MappingFile> ReadStages(const YamlReader& root) {
+  StageMapping mapping;
+  mapping.mini_batch = root.Integer("mini_batch", 1, 1 << 24);
+  mapping.sequential = root.Bool("sequential", false);
+  std::set<std::string> seen;
+  for (const YamlReader& item : root.Child("stages").Items()) {
+    constexpr std::array<std::string_view, 4> kKeys = {"operators", "devices", "micro_batch", "k"};
+    item.ExpectKeys(kKeys);
+    StagePlacement stage;
+    stage.devices = item.Integer("devices", 1, 1 << 16, 1);
+    stage.config.micro_batch = item.Integer("micro_batch", 1, 1 << 24);
+    stage.config.k = item.Integer("k", 1, 1 << 16, 1);
+    for (const YamlReader& name : item.Child("operators").Items()) {
+      stage.operators.push_back(name.AsString());
+      if (!seen.insert(stage.operators.back()).second) {
+        item.Fail("operators", "C1: operator '" + stage.operators.back() + "' is in two stages");
+      }
+    }
+    if (stage.operators.empty()) item.Fail("operators", "C1: a stage needs an operator");
+    mapping.stages.push_back(std::move(stage));
+  }
+  if (mapping.stages.empty()) root.Fail("stages", "there must be a stage");
+  FORETRACE_RETURN_IF_ERROR(root.status());
+  return mapping;
+}
+
+absl::StatusOr<MappingFile> Read(const YamlReader& root, const std::string& file) {
+  constexpr std::array<std::string_view, 4> kKeys = {"parallel", "stages", "mini_batch",
+                                                     "sequential"};
+  root.ExpectKeys(kKeys);
+  FORETRACE_RETURN_IF_ERROR(root.status());
+  if (root.Has("parallel") == root.Has("stages")) {
+    return InvalidInput("{}: a mapping has either 'parallel' or 'stages'", file);
+  }
+  if (root.Has("stages")) return ReadStages(root);
+  const std::string words = root.String("parallel");
+  FORETRACE_RETURN_IF_ERROR(root.status());
+  FORETRACE_ASSIGN_OR_RETURN(const ParallelMapping mapping, ParseMapping(words, 0, file));
+  return mapping;
+}
+
+}  // namespace
+
+absl::StatusOr<MappingFile> LoadMapping(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
+  return Read(root, file);
+}
+
+absl::StatusOr<MappingFile> ParseMappingFile(const std::string& text, const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ParseYamlText(text, file));
+  return Read(root, file);
+}
+
+std::string MappingYaml(const MappingFile& mapping) {
+  if (const auto* parallel = std::get_if<ParallelMapping>(&mapping)) {
+    return fmt::format("parallel: {} gb{}\n", ToString(*parallel), parallel->global_batch);
+  }
+  const auto& graph = std::get<StageMapping>(mapping);
+  std::string text = fmt::format("mini_batch: {}\nsequential: {}\nstages:\n", graph.mini_batch,
+                                 graph.sequential);
+  for (const StagePlacement& stage : graph.stages) {
+    text += "  - operators: [";
+    for (size_t i = 0; i < stage.operators.size(); ++i) {
+      text += fmt::format("{}\"{}\"", i > 0 ? ", " : "", stage.operators[i]);
+    }
+    text += fmt::format("]\n    devices: {}\n    micro_batch: {}\n    k: {}\n", stage.devices,
+                        stage.config.micro_batch, stage.config.k);
+  }
+  return text;
+}
+
+}  // namespace foretrace

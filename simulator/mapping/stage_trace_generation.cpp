@@ -1,0 +1,155 @@
+// Traces of stage graphs, whose stages may differ in devices and micro-batch size.
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/trace_generation.h"
+
+namespace foretrace {
+namespace {
+
+struct StageGraph {
+  const TimedPipeline& pipeline;
+  const std::vector<GeneratedStage>& stages;
+  const std::vector<Bytes>& edge_bytes;
+  std::vector<int32_t> first_rank;  // by stage, and the number of ranks
+};
+
+class StageRankWriter {
+ public:
+  StageRankWriter(const StageGraph& graph, const GenerateOptions& options, int32_t stage,
+                  int32_t device)
+      : g_(graph),
+        stage_(stage),
+        device_(device),
+        timed_(graph.pipeline.stages[static_cast<size_t>(stage)]),
+        own_(graph.stages[static_cast<size_t>(stage)]),
+        out_(Info(), options) {}
+
+  absl::StatusOr<RankTraceBuilder::Result> Write() {
+    std::vector<int32_t> all(static_cast<size_t>(g_.first_rank.back()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    if (all.size() > 1) world_ = out_.AddGroup("world", all);
+    for (const Pass& pass : timed_.passes) WritePass(pass);
+    if (own_.devices > 1 && own_.gradient_reduction > SimTime()) {
+      std::vector<int32_t> replicas;
+      for (int32_t d = 0; d < own_.devices; ++d) replicas.push_back(Rank(stage_, d));
+      out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "gradients",
+                        out_.AddGroup("data", replicas), own_.devices, own_.gradient_bytes,
+                        own_.gradient_reduction},
+                       out_.last());
+    }
+    return out_.Build();
+  }
+
+ private:
+  int32_t Rank(int32_t stage, int32_t device) const {
+    return g_.first_rank[static_cast<size_t>(stage)] + device;
+  }
+  RankInfo Info() const {
+    RankInfo info;
+    info.rank = Rank(stage_, device_);
+    info.world_size = g_.first_rank.back();
+    info.source = fmt::format("generated: stage {} ({})", stage_, own_.name);
+    info.producer = "foretrace generate";
+    info.has_times = false;
+    info.synthetic = true;
+    return info;
+  }
+
+  // Messages with every device of `other` that has samples in common with this one, in micro-batches
+  // of the larger size; `end` of them in samples. Appends the nodes.
+  void Exchange(NodeKind kind, size_t edge, int32_t other, bool forward, int32_t end, int32_t unit,
+                std::vector<NodeIndex>* nodes) {
+    const TimedEdge& e = g_.pipeline.edges[edge];
+    const int64_t mine = own_.devices, theirs = g_.stages[static_cast<size_t>(other)].devices;
+    TraceEmitter::Message message;
+    message.kind = kind;
+    message.name = fmt::format("{} {} {} samples {} to {}", kind == NodeKind::kSend ? "send" : "recv",
+                               forward ? "activations" : "gradients",
+                               kind == NodeKind::kSend ? "of" : "for", end - unit, end - 1);
+    message.group = world_;
+    message.group_size = g_.first_rank.back();
+    message.bytes = g_.edge_bytes[edge];
+    message.duration = forward ? e.forward_transfer : e.backward_transfer;
+    message.tag = static_cast<int32_t>(
+        (edge * 2 + (forward ? 0 : 1)) * static_cast<size_t>(g_.pipeline.mini_batch) +
+        static_cast<size_t>(end / unit - 1));
+    for (int32_t d = 0; d < theirs; ++d) {
+      if (d * mine >= (device_ + 1) * theirs || device_ * theirs >= (d + 1) * mine) continue;
+      message.peer = Rank(other, d);
+      const NodeIndex node = out_.Communicate(
+          message, kind == NodeKind::kSend ? out_.last() : NodeIndex());
+      if (nodes != nullptr) nodes->push_back(node);
+    }
+  }
+
+  void WritePass(const Pass& pass) {
+    const bool forward = pass.kind == PassKind::kForward;
+    const int32_t size = timed_.micro_batch;
+    const int32_t begin = pass.microbatch * size, end = begin + size;
+    const auto unit = [&](int32_t other) {
+      return std::max(size, g_.pipeline.stages[static_cast<size_t>(other)].micro_batch);
+    };
+    std::vector<NodeIndex> inputs;
+    for (size_t i = 0; i < g_.pipeline.edges.size(); ++i) {
+      const TimedEdge& e = g_.pipeline.edges[i];
+      const int32_t other = forward ? e.from : e.to;
+      if ((forward ? e.to : e.from) != stage_ || begin % unit(other) != 0) continue;
+      Exchange(NodeKind::kRecv, i, other, forward, begin + unit(other), unit(other), &inputs);
+    }
+    out_.Compute(fmt::format("{} micro-batch {}", forward ? "forward" : "backward", pass.microbatch),
+                 forward ? timed_.forward[0] : timed_.backward[0], inputs);
+    for (size_t i = 0; i < g_.pipeline.edges.size(); ++i) {
+      const TimedEdge& e = g_.pipeline.edges[i];
+      const int32_t other = forward ? e.to : e.from;
+      if ((forward ? e.from : e.to) != stage_ || end % unit(other) != 0) continue;
+      Exchange(NodeKind::kSend, i, other, forward, end, unit(other), nullptr);
+    }
+  }
+
+  const StageGraph& g_;
+  int32_t stage_, device_;
+  const TimedStage& timed_;
+  const GeneratedStage& own_;
+  TraceEmitter out_;
+  std::string world_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
+    const TimedPipeline& pipeline, const std::vector<GeneratedStage>& stages,
+    const std::vector<Bytes>& edge_bytes, const GenerateOptions& options) {
+  StageGraph graph{pipeline, stages, edge_bytes, {0}};
+  double nodes = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (pipeline.stages[s].forward.size() != 1) {
+      return InvalidInput("stage {}: chunks are not for stage graphs", s);
+    }
+    for (const Pass& pass : pipeline.stages[s].passes) {
+      if (pass.kind != PassKind::kForward && pass.kind != PassKind::kBackward) {
+        return InvalidInput("stage {}: split backward passes are not for stage graphs", s);
+      }
+    }
+    graph.first_rank.push_back(graph.first_rank.back() + stages[s].devices);
+    nodes += 4.0 * static_cast<double>(pipeline.stages[s].passes.size()) * stages[s].devices;
+  }
+  if (nodes > kMaxGeneratedNodes) {
+    return Infeasible("the stage graph's traces would have {:.2g} nodes; the limit is {:.2g}. A smaller "
+                      "mini-batch gives shorter ones", nodes, kMaxGeneratedNodes);
+  }
+  std::vector<RankTraceBuilder::Result> traces;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (int32_t d = 0; d < stages[s].devices; ++d) {
+      FORETRACE_ASSIGN_OR_RETURN(
+          auto trace, StageRankWriter(graph, options, static_cast<int32_t>(s), d).Write());
+      traces.push_back(std::move(trace));
+    }
+  }
+  return traces;
+}
+
+}  // namespace foretrace

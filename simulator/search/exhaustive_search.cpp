@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/search/mapping_search.h"
+
+namespace foretrace {
+namespace {
+
+// Candidates evaluated between two looks at the bound.
+constexpr size_t kBatch = 256;
+
+std::vector<int32_t> Divisors(int64_t n, int64_t limit) {
+  std::vector<int32_t> divisors;
+  for (int64_t d = 1; d <= std::min(n, limit); ++d) {
+    if (n % d == 0) divisors.push_back(static_cast<int32_t>(d));
+  }
+  return divisors;
+}
+
+// The choices that do not change degrees.
+void AppendChoices(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                   std::vector<ParallelMapping>& all) {
+  const bool replicated = m.replicas() > 1;
+  for (int r = 0; r < (space.recompute ? 3 : 1); ++r) {
+    m.recompute = static_cast<Recompute>(r);
+    for (int32_t zero = 0; zero <= (replicated ? space.max_zero : 0); ++zero) {
+      m.zero = zero;
+      for (const bool sequence : {false, true}) {
+        m.sequence_parallel = sequence;
+        if (sequence && !space.sequence_parallel) continue;
+        for (const bool overlap : {false, true}) {
+          m.overlap_gradients = overlap;
+          if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
+          if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+        }
+      }
+    }
+  }
+}
+
+// Micro-batches, chunks, schedules and expert parallelism for given tensor, context, pipeline and
+// data parallelism.
+void AppendBatches(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                   std::vector<ParallelMapping>& all) {
+  for (const int32_t b : Divisors(space.global_batch / m.data, space.max_micro_batch)) {
+    m.micro_batch = b;
+    for (const int32_t expert : Divisors(std::max<int64_t>(model.experts, 1), m.replicas())) {
+      m.expert = expert;
+      for (const ScheduleKind schedule : space.schedules) {
+        // Without a pipeline all schedules are the same.
+        if (m.pipeline == 1 && schedule != space.schedules.front()) continue;
+        m.schedule = m.pipeline == 1 ? ScheduleKind::k1F1B : schedule;
+        const bool grouped = m.schedule == ScheduleKind::kKFKB;
+        for (int32_t k = grouped ? 2 : 1; k <= (grouped ? 4 : 1); k *= 2) {
+          m.k = k;
+          const int32_t chunks = m.schedule == ScheduleKind::k1F1B ? space.max_chunks : 1;
+          for (m.chunks = 1; m.chunks <= chunks; ++m.chunks) AppendChoices(model, space, m, all);
+        }
+      }
+    }
+  }
+}
+
+// What is worth evaluating, given the best so far.
+class Frontier {
+ public:
+  explicit Frontier(size_t keep) : keep_(keep) {}
+  void Add(SimTime time, Bytes memory, size_t index) {
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), std::pair(time, index)), {time, index});
+    if (best_.size() > keep_) best_.pop_back();
+    points_.emplace_back(time, memory);
+  }
+  bool Excludes(SimTime bound, Bytes memory) const {
+    if (keep_ == 0 || best_.size() < keep_ || bound <= best_.back().first) return false;
+    return std::any_of(points_.begin(), points_.end(), [&](const auto& p) {
+      return p.first <= bound && p.second <= memory;
+    });
+  }
+
+ private:
+  size_t keep_;
+  std::vector<std::pair<SimTime, size_t>> best_;  // (time, candidate), ascending
+  std::vector<std::pair<SimTime, Bytes>> points_;
+};
+
+std::vector<size_t> ParetoFront(const std::vector<RankedMapping>& ranked) {
+  std::vector<size_t> front;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    if (front.empty() ||
+        ranked[i].evaluation.memory < ranked[front.back()].evaluation.memory) {
+      front.push_back(i);
+    }
+  }
+  return front;
+}
+
+absl::Status NothingFeasible(const Evaluator& evaluator,
+                             const std::vector<ParallelMapping>& candidates) {
+  if (candidates.empty()) {
+    return Infeasible(
+        "no mapping: no tensor, pipeline and data parallelism divides the devices, the layers and "
+        "the batch; other numbers of devices or another global batch would help");
+  }
+  const auto nearest = std::min_element(
+      candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) {
+        return evaluator.Memory(a) < evaluator.Memory(b);
+      });
+  return Infeasible("none of {} mappings fits; the one that needs least memory: {}",
+                    candidates.size(),
+                    std::string(evaluator.Evaluate(*nearest).status().message()));
+}
+
+}  // namespace
+
+std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
+                                               const MappingSpace& space) {
+  std::vector<ParallelMapping> all;
+  const std::vector<int32_t> tensor = Divisors(space.devices, space.max_tensor);
+  for (const bool within_node : {true, false}) {
+    for (const int32_t t : tensor) {
+      if ((t <= space.devices_per_node) != within_node) continue;
+      for (const int32_t c : Divisors(space.devices / t, space.max_context)) {
+        for (const int32_t p : Divisors(space.devices / t / c, model.layers)) {
+          const int64_t data = space.devices / t / c / p;
+          if (data > space.global_batch || space.global_batch % data != 0) continue;
+          ParallelMapping m;
+          m.tensor = t;
+          m.context = c;
+          m.pipeline = p;
+          m.data = static_cast<int32_t>(data);
+          m.global_batch = space.global_batch;
+          AppendBatches(model, space, m, all);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
+                                                const EvaluateBatch& evaluate,
+                                                const std::vector<ParallelMapping>& candidates,
+                                                const SearchControl& control) {
+  SearchResult result;
+  result.candidates = static_cast<int64_t>(candidates.size());
+  // Promising candidates first, so that the bound bites.
+  std::vector<std::pair<SimTime, size_t>> order;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    order.emplace_back(evaluator.LowerBound(candidates[i]), i);
+  }
+  std::sort(order.begin(), order.end());
+  Frontier frontier(control.keep);
+  std::vector<std::pair<size_t, Evaluation>> found;
+  for (size_t at = 0; at < order.size();) {
+    if (control.progress) control.progress(static_cast<int64_t>(at), result.candidates);
+    if (control.interrupted && control.interrupted()) {
+      result.interrupted = true;
+      break;
+    }
+    std::vector<size_t> chosen;
+    std::vector<ParallelMapping> batch;
+    for (; at < order.size() && batch.size() < kBatch; ++at) {
+      const auto& [bound, index] = order[at];
+      if (frontier.Excludes(bound, evaluator.Memory(candidates[index]))) {
+        ++result.pruned;
+        continue;
+      }
+      chosen.push_back(index);
+      batch.push_back(candidates[index]);
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const auto evaluations, evaluate(batch));
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (!evaluations[i]) {
+        ++result.infeasible;
+        continue;
+      }
+      ++result.evaluated;
+      found.emplace_back(chosen[i], *evaluations[i]);
+      frontier.Add(evaluations[i]->iteration, evaluations[i]->memory, chosen[i]);
+    }
+  }
+  if (control.progress) control.progress(result.candidates, result.candidates);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.second.iteration, a.second.memory, a.first) <
+           std::tuple(b.second.iteration, b.second.memory, b.first);
+  });
+  for (const auto& [index, evaluation] : found) {
+    result.ranked.push_back({candidates[index], evaluation});
+  }
+  if (result.ranked.empty() && !result.interrupted) return NothingFeasible(evaluator, candidates);
+  result.pareto = ParetoFront(result.ranked);
+  return result;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,34 @@
+#pragma once
+// Searchers over stage graphs by name. All plans are judged by the same simulation (EvaluateStages),
+// whatever formula their searcher minimised.
+
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "simulator/search/graphpipe.h"
+
+namespace foretrace {
+
+struct GraphSearchResult {
+  GraphPipePlan plan;       // with its simulated iteration
+  bool sequential = false;  // its stages form a chain
+  double estimate_s = 0;    // of an iteration, by the searcher's own formula
+};
+
+struct GraphSearcher {
+  std::string_view name;
+  std::string_view what;
+  absl::StatusOr<GraphSearchResult> (*run)(const GraphPipeProblem& problem);
+};
+
+// Errors of a searcher: as of its partitioner; infeasible where no plan fits.
+std::span<const GraphSearcher> GraphSearchers();
+
+absl::StatusOr<GraphSearchResult> SearchGraphPipe(const GraphPipeProblem& problem);
+absl::StatusOr<GraphSearchResult> SearchSequential(const GraphPipeProblem& problem);
+absl::StatusOr<GraphSearchResult> SearchPipeDream(const GraphPipeProblem& problem);
+absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem);
+absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem);
+
+}  // namespace foretrace

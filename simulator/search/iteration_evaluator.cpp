@@ -1,0 +1,39 @@
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/memory_model.h"
+#include "simulator/search/mapping_search.h"
+
+namespace foretrace {
+
+SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
+  const auto passes = TimePasses(model_, m, cluster_);
+  if (!passes.ok()) return SimTime();
+  const int64_t layers = model_.layers / m.pipeline;
+  const SimTime stage =
+      SimTime::FromPs((passes->layer_forward + passes->layer_backward).ps() * layers) +
+      passes->head_forward + passes->head_backward;
+  // To and from the first chunk of the last stage. Split backward passes leave the weights' gradient
+  // for later.
+  const bool split = m.schedule == ScheduleKind::kZeroBubbleH1;
+  const SimTime way_layer =
+      passes->layer_forward + passes->layer_backward - (split ? passes->layer_weight : SimTime());
+  const SimTime way = SimTime::FromPs(
+      (way_layer.ps() * (layers / m.chunks) + 2 * passes->transfer.ps()) * (m.pipeline - 1));
+  SimTime bound = SimTime::FromPs(stage.ps() * m.microbatches()) + way + passes->optimizer;
+  if (!m.overlap_gradients) bound += passes->gradient_reduction + passes->expert_reduction;
+  return split ? bound - way : bound;
+}
+
+Bytes IterationEvaluator::Memory(const ParallelMapping& mapping) const {
+  return MemoryOf(model_, mapping).total();
+}
+
+absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& mapping) const {
+  FORETRACE_RETURN_IF_ERROR(CheckMapping(model_, mapping, 0));
+  FORETRACE_RETURN_IF_ERROR(CheckMemory(model_, mapping, capacity_));
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
+                             EstimateIteration(model_, mapping, cluster_));
+  return Evaluation{estimate.time, MemoryOf(model_, mapping).total(), estimate.bubble,
+                    estimate.exposed_communication, estimate.model_flop_utilisation};
+}
+
+}  // namespace foretrace

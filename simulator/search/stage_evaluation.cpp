@@ -1,0 +1,215 @@
+// Costs and simulation of given stages: what all searchers over stage graphs are judged by.
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/search/graphpipe_plan.h"
+
+namespace foretrace {
+
+namespace internal {
+namespace {
+
+constexpr int32_t kMaxDevices = 65536;
+
+}  // namespace
+
+void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
+  std::vector<int32_t> stage_of(p.ops.size(), -1);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const int32_t op : plan.stages[s].ops) {
+      stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
+    }
+  }
+  std::vector<StageLoad> loads(plan.stages.size());
+  std::vector<std::set<int32_t>> successors(plan.stages.size());
+  for (const GraphPipeEdge& e : p.edges) {
+    const int32_t from = stage_of[static_cast<size_t>(e.from)];
+    const int32_t to = stage_of[static_cast<size_t>(e.to)];
+    if (from == to) continue;
+    FORETRACE_CHECK(from < to);
+    successors[static_cast<size_t>(from)].insert(to);
+    loads[static_cast<size_t>(from)].out_bytes += e.bytes;
+    loads[static_cast<size_t>(to)].in_bytes += e.bytes;
+  }
+  if (p.sequential) {
+    // The linear order is a dependency too: each stage feeds the next.
+    for (size_t s = 0; s + 1 < plan.stages.size(); ++s) {
+      successors[s].insert(static_cast<int32_t>(s) + 1);
+    }
+  }
+  std::vector<int32_t> depth(plan.stages.size(), 1);
+  for (size_t s = plan.stages.size(); s-- > 0;) {
+    GraphPipeStage& stage = plan.stages[s];
+    stage.successors.assign(successors[s].begin(), successors[s].end());
+    stage.in_flight_samples = LastStageInFlight(stage.config);
+    for (const int32_t next : stage.successors) {
+      const GraphPipeStage& n = plan.stages[static_cast<size_t>(next)];
+      stage.in_flight_samples =
+          std::max(stage.in_flight_samples,
+                   ComputeInFlight(stage.config, n.config, n.in_flight_samples));
+      depth[s] = std::max(depth[s], depth[static_cast<size_t>(next)] + 1);
+    }
+    StageLoad& load = loads[s];
+    for (const int32_t op : stage.ops) {
+      const GraphPipeOp& o = p.ops[static_cast<size_t>(op)];
+      load.seconds.resize(o.forward_s.size(), 0.0);
+      for (size_t i = 0; i < load.seconds.size(); ++i) {
+        load.seconds[i] += o.forward_s[i] + o.backward_s[i];
+      }
+      load.fixed_bytes += o.fixed_bytes;
+      load.gradient_bytes += o.gradient_bytes;
+      load.stash_bytes += o.stash_bytes;
+    }
+    stage.time_per_sample_s = TimePerSample(p, load, stage.config, stage.devices);
+    stage.memory_bytes = StageMemory(load, stage.in_flight_samples, stage.devices);
+    plan.bottleneck_s = std::max(plan.bottleneck_s, stage.time_per_sample_s);
+    plan.depth = std::max(plan.depth, depth[s]);
+    plan.devices += stage.devices;
+  }
+}
+
+absl::Status SimulatePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
+  const TimedPipeline pipeline = TimedPipelineOf(p, plan);
+  FORETRACE_ASSIGN_OR_RETURN(const PipelineTiming timing, TimePipeline(pipeline));
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    double gradient = 0;
+    for (const int32_t op : plan.stages[s].ops) {
+      gradient += p.ops[static_cast<size_t>(op)].gradient_bytes;
+    }
+    const int32_t d = plan.stages[s].devices;
+    plan.iteration_s = std::max(plan.iteration_s, timing.stage_end[s].seconds() +
+                                                      2.0 * (d - 1) / d * gradient / p.bandwidth);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProblem(const GraphPipeProblem& p) {
+  if (p.ops.empty()) return InvalidInput("graphpipe: the model has no operators");
+  if (p.devices < 1 || p.devices > kMaxDevices || !(p.bandwidth > 0) || p.mini_batch < 1 ||
+      !std::has_single_bit(static_cast<uint32_t>(p.mini_batch))) {
+    return InvalidInput(
+        "graphpipe: devices and bandwidth must be positive, the mini-batch a power of two");
+  }
+  const size_t sizes = p.ops[0].forward_s.size();
+  for (const GraphPipeOp& op : p.ops) {
+    if (sizes == 0 || sizes > 31 || op.forward_s.size() != sizes || op.backward_s.size() != sizes) {
+      return InvalidInput("graphpipe: operators need times for the same 1 to 31 batch sizes");
+    }
+  }
+  for (const int32_t x : p.micro_batches) {
+    if (x < 1 || p.mini_batch % x != 0) {
+      return InvalidInput("graphpipe: micro-batch size {} does not divide the mini-batch of {}", x,
+                          p.mini_batch);
+    }
+  }
+  for (const int32_t k : p.k) {
+    if (k < 1 || !std::has_single_bit(static_cast<uint32_t>(k))) {
+      return InvalidInput("graphpipe: k must be a power of two, not {}", k);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpGraph> GraphOf(const GraphPipeProblem& problem) {
+  std::vector<std::pair<int32_t, int32_t>> edges;
+  for (const GraphPipeEdge& e : problem.edges) edges.emplace_back(e.from, e.to);
+  return OpGraph::Create(static_cast<int32_t>(problem.ops.size()), edges);
+}
+
+}  // namespace internal
+
+TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& plan) {
+  TimedPipeline pipeline;
+  pipeline.mini_batch = p.mini_batch;
+  std::vector<int32_t> stage_of(p.ops.size());
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const GraphPipeStage& stage = plan.stages[s];
+    const int32_t b = stage.config.micro_batch;
+    const int32_t samples = (b + stage.devices - 1) / stage.devices;
+    double forward = 0, backward = 0;
+    for (const int32_t op : stage.ops) {
+      stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
+      forward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
+      backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].backward_s, samples);
+    }
+    const int64_t in_flight = (stage.in_flight_samples + b - 1) / b;
+    const auto count = static_cast<int64_t>(p.mini_batch / b);
+    pipeline.stages.push_back(
+        {b, KFKBSchedule(p.mini_batch / b, stage.config.k, static_cast<int32_t>(std::min(in_flight, count))),
+         {SimTime::FromSeconds(forward)}, {SimTime::FromSeconds(backward)}, {}});
+  }
+  std::map<std::pair<int32_t, int32_t>, double> bytes;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const int32_t next : plan.stages[s].successors) bytes[{static_cast<int32_t>(s), next}];
+  }
+  for (const GraphPipeEdge& e : p.edges) {
+    const int32_t from = stage_of[static_cast<size_t>(e.from)];
+    const int32_t to = stage_of[static_cast<size_t>(e.to)];
+    if (from != to) bytes[{from, to}] += e.bytes;
+  }
+  for (const auto& [ends, per_sample] : bytes) {
+    const GraphPipeStage& from = plan.stages[static_cast<size_t>(ends.first)];
+    const GraphPipeStage& to = plan.stages[static_cast<size_t>(ends.second)];
+    // The side with fewer links bounds the transfer of one of its micro-batches.
+    const int32_t transferred = std::max(from.config.micro_batch, to.config.micro_batch);
+    const int32_t links = std::min(from.devices, to.devices);
+    const SimTime time = SimTime::FromSeconds(per_sample * transferred / links / p.bandwidth);
+    pipeline.edges.push_back({ends.first, 0, ends.second, 0, time, time});
+  }
+  return pipeline;
+}
+
+absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
+                                             std::vector<GraphPipeStage> stages) {
+  FORETRACE_RETURN_IF_ERROR(internal::CheckProblem(problem));
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, internal::GraphOf(problem));
+  std::vector<int32_t> seen(problem.ops.size(), -1);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const GraphPipeStage& stage = stages[s];
+    if (stage.ops.empty() || stage.devices < 1 || stage.config.micro_batch < stage.devices ||
+        problem.mini_batch % stage.config.micro_batch != 0) {
+      return InvalidInput("stage {}: no operators, or a micro-batch of {} on {} devices", s,
+                          stage.config.micro_batch, stage.devices);
+    }
+    for (const int32_t n : {stage.config.micro_batch, stage.config.k}) {
+      if (n < 1 || !std::has_single_bit(static_cast<uint32_t>(n))) {
+        return InvalidInput("C5: stage {}: micro-batch {} and k {} must be powers of two", s,
+                            stage.config.micro_batch, stage.config.k);
+      }
+    }
+    for (const int32_t op : stage.ops) {
+      if (op < 0 || op >= graph.size() || seen[static_cast<size_t>(op)] >= 0) {
+        return InvalidInput("C1: operator {} is in two stages, or does not exist", op);
+      }
+      seen[static_cast<size_t>(op)] = static_cast<int32_t>(s);
+    }
+  }
+  for (const GraphPipeEdge& e : problem.edges) {
+    if (seen[static_cast<size_t>(e.from)] > seen[static_cast<size_t>(e.to)]) {
+      return InvalidInput("C2: operator {} feeds {} in an earlier stage", e.from, e.to);
+    }
+  }
+  if (std::count(seen.begin(), seen.end(), -1) > 0) {
+    return InvalidInput("C1: the stages leave operators out");
+  }
+  GraphPipePlan plan;
+  plan.stages = std::move(stages);
+  internal::CompletePlan(problem, plan);
+  for (const GraphPipeStage& stage : plan.stages) {
+    if (stage.memory_bytes > problem.memory_bytes) {
+      return Infeasible("a stage needs {:.2f} GiB of {:.2f}", stage.memory_bytes / (1 << 30),
+                        problem.memory_bytes / (1 << 30));
+    }
+  }
+  FORETRACE_RETURN_IF_ERROR(internal::SimulatePlan(problem, plan));
+  return plan;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,173 @@
+#include "simulator/mapping/parallel_mapping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "simulator/mapping/mapping_file.h"
+#include "simulator/mapping/memory_model.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+TransformerConfig Gpt22B() {
+  TransformerConfig c;
+  c.hidden = 6144;
+  c.layers = 48;
+  c.heads = 64;
+  c.vocabulary = 51200;
+  c.sequence = 2048;
+  return c;
+}
+
+ParallelMapping Mapping(int32_t t, int32_t p, int32_t d, int32_t batch) {
+  ParallelMapping m;
+  m.tensor = t;
+  m.pipeline = p;
+  m.data = d;
+  m.global_batch = batch;
+  return m;
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(ParallelMappingTest, TextRoundTrip) {
+  ParallelMapping m = Mapping(4, 2, 8, 64);
+  m.context = 2;
+  m.expert = 4;
+  m.micro_batch = 2;
+  m.recompute = Recompute::kSelective;
+  m.sequence_parallel = true;
+  m.zero = 2;
+  m.overlap_gradients = true;
+  m.schedule = ScheduleKind::kKFKB;
+  m.k = 4;
+  EXPECT_EQ(ToString(m), "tp4 cp2 pp2 dp8 ep4 mb2 v1 selective sp zero2 overlap kfkb k4");
+  const auto read = ParseMapping(ToString(m), 64, "test");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, m);
+  const auto file = ParseMappingFile(MappingYaml(m), "m.yaml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(std::get<ParallelMapping>(*file), m);
+  EXPECT_THAT(Message(ParseMapping("tp8 pq4", 8, "here").status()), HasSubstr("'pq4'"));
+  EXPECT_THAT(Message(ParseMapping("tp0", 8, "here").status()), HasSubstr("between 1 and"));
+  EXPECT_FALSE(ParseMapping("", 8, "here").ok());
+  // A file says the batch itself.
+  EXPECT_FALSE(ParseMappingFile("parallel: tp1 pp1\n", "m.yaml").ok());
+}
+
+TEST(ParallelMappingTest, StageFileRoundTrip) {
+  StageMapping stages;
+  stages.mini_batch = 32;
+  stages.sequential = true;
+  stages.stages = {{{"a", "b c"}, 2, {4, 1}}, {{"d"}, 1, {8, 2}}};
+  const auto read = ParseMappingFile(MappingYaml(stages), "m.yaml");
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto& got = std::get<StageMapping>(*read);
+  EXPECT_EQ(got.mini_batch, 32);
+  EXPECT_TRUE(got.sequential);
+  ASSERT_EQ(got.stages.size(), 2u);
+  EXPECT_EQ(got.stages[0].operators, (std::vector<std::string>{"a", "b c"}));
+  EXPECT_EQ(got.stages[1].config, (StageConfig{8, 2}));
+  EXPECT_THAT(Message(ParseMappingFile("mini_batch: 1\nstages: [{operators: [a], micro_batch: 1}, "
+                                       "{operators: [a], micro_batch: 1}]\n", "m.yaml").status()),
+              HasSubstr("C1"));
+}
+
+TEST(ParallelMappingTest, ViolatedConditionsAreNamed) {
+  const TransformerConfig c = Gpt22B();
+  EXPECT_THAT(Message(CheckMapping(c, Mapping(1, 5, 1, 8), 0)), HasSubstr("C1"));
+  EXPECT_THAT(Message(CheckMapping(c, Mapping(8, 1, 1, 8), 16)), HasSubstr("C3"));
+  EXPECT_THAT(Message(CheckMapping(c, Mapping(1, 1, 3, 8), 0)), HasSubstr("C5"));
+  ParallelMapping m = Mapping(1, 8, 1, 12);
+  m.chunks = 2;
+  EXPECT_THAT(Message(CheckMapping(c, m, 0)), HasSubstr("C4"));
+  m = Mapping(1, 1, 4, 8);
+  m.expert = 2;
+  EXPECT_THAT(Message(CheckMapping(c, m, 0)), HasSubstr("experts"));
+}
+
+// The counts that memory is computed from are those of the schedules themselves.
+TEST(ParallelMappingTest, InFlightIsTheSchedules) {
+  for (const auto kind : {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kKFKB}) {
+    for (const int32_t p : {1, 2, 4, 8}) {
+      for (const int32_t count : {1, 2, 8, 24}) {
+        for (const int32_t chunks : {1, 3}) {
+          ParallelMapping m = Mapping(1, p, 1, count);
+          m.schedule = kind;
+          m.k = kind == ScheduleKind::kKFKB ? 2 : 1;
+          m.chunks = chunks;
+          if (!CheckMapping(Gpt22B(), m, 0).ok()) continue;
+          for (int32_t s = 0; s < p; ++s) {
+            const auto passes = StagePasses(m, s);
+            ASSERT_TRUE(passes.ok());
+            EXPECT_EQ(ChunksInFlight(m, s), PeakInFlight(*passes))
+                << ToString(m) << " batch " << count << " stage " << s;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Korthikanti et al., table 2: s b h (34 + 5 a s / h) bytes a layer without parallelism; with
+// tensor parallelism t of 8: s b h (10 + 24/t + 5 a s / (h t)); with sequence parallelism all of it
+// divided; selective recomputation drops the second term; full keeps 2 s b h.
+TEST(MemoryModelTest, ActivationsOfALayer) {
+  const TransformerConfig c = Gpt22B();
+  const double sbh = 2048.0 * 4 * 6144, matrix = 5.0 * 64 * 2048 / 6144;
+  ParallelMapping m = Mapping(1, 1, 1, 4);
+  m.micro_batch = 4;
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kNone), sbh * (34 + matrix));
+  m.tensor = 8;
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kNone), sbh * (10 + 24 / 8.0 + matrix / 8));
+  m.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kNone), sbh * (34 + matrix) / 8);
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kSelective), sbh * 34 / 8);
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kFull), sbh * 2 / 8);
+  m.context = 2;
+  EXPECT_DOUBLE_EQ(LayerStash(c, m, Recompute::kSelective), sbh * 34 / 16);
+}
+
+// 2 + 2 + 12 bytes a parameter; what ZeRO divides over 8 replicas.
+TEST(MemoryModelTest, ZeroDividesStates) {
+  const TransformerConfig c = Gpt22B();
+  ParallelMapping m = Mapping(1, 1, 8, 8);
+  const double weights = static_cast<double>(MemoryOf(c, m).weights.count());
+  EXPECT_NEAR(weights / 2, 22e9, 0.5e9);
+  for (const int32_t zero : {0, 1, 2, 3}) {
+    m.zero = zero;
+    const MemoryUse use = MemoryOf(c, m);
+    EXPECT_NEAR(static_cast<double>(use.optimizer.count()), 6 * weights / (zero >= 1 ? 8 : 1), 64);
+    EXPECT_NEAR(static_cast<double>(use.gradients.count()), weights / (zero >= 2 ? 8 : 1), 64);
+    EXPECT_NEAR(static_cast<double>(use.weights.count()), weights / (zero >= 3 ? 8 : 1), 64);
+  }
+}
+
+// Experts are divided by expert parallelism, the rest is not.
+TEST(MemoryModelTest, ExpertParallelism) {
+  TransformerConfig c = Gpt22B();
+  c.layers = 1;
+  c.vocabulary = 1;
+  c.experts = 8;
+  c.top_k = 2;
+  ParallelMapping m = Mapping(1, 1, 8, 8);
+  const double one = 8.0 * 6144 * 6144;  // two matrices of h x 4h
+  const auto weights = [&] { return static_cast<double>(MemoryOf(c, m).weights.count()) / 2; };
+  const double all = weights();
+  m.expert = 8;
+  EXPECT_NEAR(all - weights(), 7 * one, 10);
+}
+
+TEST(MemoryModelTest, SaysWhatWouldFit) {
+  const TransformerConfig c = Gpt22B();
+  ParallelMapping m = Mapping(8, 1, 1, 16);
+  m.micro_batch = 16;
+  const std::string message = Message(CheckMemory(c, m, Bytes(80'000'000'000)));
+  EXPECT_THAT(message, HasSubstr("full recomputation would fit"));
+  EXPECT_THAT(message, HasSubstr("micro-batches of 1 would fit"));
+}
+
+}  // namespace
+}  // namespace foretrace
