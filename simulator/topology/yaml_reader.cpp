@@ -123,15 +123,6 @@ double YamlReader::AsNumber(double low, double high) const {
   return value;
 }
 
-std::string YamlReader::AsString() const {
-  if (!ok()) return "";
-  if (!node_.IsDefined() || !node_.IsScalar()) {
-    Fail("", "must be a word");
-    return "";
-  }
-  return node_.Scalar();
-}
-
 int32_t YamlReader::AsInteger(int32_t low, int32_t high) const {
   if (!ok()) return low;
   int64_t value = 0;

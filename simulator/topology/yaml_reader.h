@@ -48,7 +48,6 @@ class YamlReader {
   // Index of the string within `names`.
   size_t Choice(std::string_view key, std::span<const std::string_view> names) const;
   double AsNumber(double low, double high) const;
-  std::string AsString() const;
   int32_t AsInteger(int32_t low, int32_t high) const;
   std::string AsString() const;  // of a non-empty scalar
   bool IsMap() const { return node_.IsDefined() && node_.IsMap(); }
