@@ -39,6 +39,12 @@ absl::Status RunValidate(const ValidateOptions& options) {
   if (!options.mappings.rows.empty()) {
     MappingValidationOptions mappings = options.mappings;
     mappings.platform = options.inline_case.simulation.platform;
+    const auto& calibrations = options.inline_case.simulation.durations.calibrations;
+    if (calibrations.size() > 1) {
+      return InvalidInput("--mappings takes one --calibration: a file of what training attains on the "
+                          "device, \"none\", or \"auto\"");
+    }
+    if (!calibrations.empty()) mappings.calibration = calibrations.front();
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
     return Print(options.json ? MappingValidationJson(result) + "\n"
                               : MappingValidationText(result, OutputStyle()));
@@ -77,15 +83,12 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   MappingValidationOptions& mappings = options->mappings;
   command->add_option("--mappings", mappings.rows,
-                      "measured iterations of parallel mappings instead of traces, on --platform "
-                      "(docs/search.md)")
+                      "measured iterations of parallel mappings instead of traces, on --platform; "
+                      "--calibration is then what training attains on the device: a file, none or "
+                      "auto (docs/search.md)")
       ->type_name("ROWS.csv");
   command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
       ->type_name("WORKLOAD.yaml");
-  command->add_option("--calibration", mappings.calibration,
-                      "with --mappings: what training attains on the device")
-      ->type_name("FILE|auto|none")
-      ->capture_default_str();
   command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows; may be repeated")
       ->type_name("ROWS.csv");
   command->add_flag("--hold-out-half", mappings.hold_out_half,
