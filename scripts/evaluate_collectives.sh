@@ -3,7 +3,7 @@
 #   scripts/evaluate_collectives.sh SOURCES      (FORETRACE: the binary; -v: every model)
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 SOURCES [-v]" >&2; exit 2; }
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 foretrace=${FORETRACE:-$here/../build/release/foretrace}
 tables=$(mktemp -d)
 trap 'rm -rf "$tables"' EXIT

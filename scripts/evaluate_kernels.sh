@@ -3,7 +3,7 @@
 #   scripts/evaluate_kernels.sh SOURCES [OUT]    (FORETRACE: the binary; OUT: folder for --rows files)
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 SOURCES [OUT]" >&2; exit 2; }
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 foretrace=${FORETRACE:-$here/../build/release/foretrace}
 tables=$(mktemp -d)
 trap 'rm -rf "$tables"' EXIT

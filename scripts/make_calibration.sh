@@ -4,7 +4,7 @@
 # AICB's rows are left out: times in a training run include waiting for other ranks.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 SOURCES DATE [OUT]" >&2; exit 2; }
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 date=$2
 mkdir -p "${3:-$here/../calibration}"
 out=$(cd "${3:-$here/../calibration}" && pwd)

@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
@@ -129,15 +130,6 @@ std::string Text(const CalibrateReport& report) {
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
   for (const std::string& path : report.written) text += fmt::format("wrote {}\n", path);
   return text;
-}
-
-std::string CsvQuoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
 }
 
 // For scripts/plot_fit.py.

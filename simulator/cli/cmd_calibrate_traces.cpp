@@ -1,5 +1,6 @@
 // calibrate trace-overheads: T1..T5 of the CPU from captured traces.
 
+#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include <memory>

@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <set>
 
@@ -19,6 +20,7 @@ struct ValidateOptions {
   std::string from_steps;
   bool ablation = false;
   bool json = false;
+  std::string rows_file;
   MappingValidationOptions mappings;
 };
 
@@ -57,6 +59,12 @@ absl::Status RunValidate(const ValidateOptions& options) {
     FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, result));
   }
   Summarize(result);
+  if (!options.rows_file.empty()) {
+    if (result.duration_pairs.empty()) {
+      return InvalidInput("--rows lists modelled durations: add --durations model");
+    }
+    FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
+  }
   if (options.json) return Print(ValidationJson(result) + "\n");
   return Print(ValidationText(result, OutputStyle()));
 }
@@ -80,6 +88,9 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->check(CLI::IsMember({"even", "odd"}));
   command->add_flag("--ablation", options->ablation,
                     "also predict with one ingredient left out at a time");
+  command->add_option("--rows", options->rows_file,
+                      "with --durations model: write recorded and modelled time of every call")
+      ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   MappingValidationOptions& mappings = options->mappings;
   command->add_option("--mappings", mappings.rows,

@@ -2,11 +2,14 @@
 // A subcommand of foretrace: options, help with examples, and what it does. To add one, write
 // cmd_<name>.cpp and add a line to commands.cpp.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
 
 namespace foretrace {
 

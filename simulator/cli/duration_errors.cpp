@@ -6,18 +6,12 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/cli/output.h"
+#include "simulator/cost/calibration_file.h"
 #include "simulator/cost/kernel/kernel_cost_model.h"
 
 namespace foretrace {
 namespace {
-
-// One compared quantity: what a call or a collective takes.
-struct Pair {
-  std::string operator_class;
-  SimTime recorded;
-  SimTime modelled;
-  bool beyond = false;
-};
 
 std::string ClassOf(const RankTrace& rank, NodeIndex node, const Item& item,
                     const KernelCostModel& kernels) {
@@ -31,20 +25,37 @@ std::string ClassOf(const RankTrace& rank, NodeIndex node, const Item& item,
   return std::string(Name(kernels.KindOf(rank, node)));
 }
 
+std::string ShapeOf(const RankTrace& rank, NodeIndex call) {
+  std::string text;
+  bool outputs = false;
+  for (const Tensor& tensor : rank.tensors(call)) {
+    if (text.empty()) text = tensor.is_output ? "out" : "in";
+    else if (tensor.is_output && !outputs) text += " out";
+    outputs |= tensor.is_output;
+    text += fmt::format(" {}", fmt::join(rank.dims(tensor), "x"));
+  }
+  return text;
+}
+
 void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCostModel& kernels,
-             std::vector<Pair>& pairs) {
+             std::vector<DurationPair>& pairs) {
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     const RankTrace& rank = store.ranks()[r];
-    std::map<std::pair<bool, uint32_t>, Pair> calls;  // by call, else by node
+    std::map<std::pair<bool, uint32_t>, DurationPair> calls;  // by call, else by node
     for (const Item& item : modelled.job.program.ranks[r].items) {
       if (item.kind != ItemKind::kDevice || item.source == EstimateSource::kRecorded) continue;
       if (!rank.has_duration(item.node)) continue;
       const bool missing = item.source == EstimateSource::kMissing;
       const NodeIndex call = missing ? NodeIndex() : kernels.CallOf(rank, item.node);
-      Pair& pair = calls[{call.valid(), call.valid() ? call.value : item.node.value}];
+      DurationPair& pair = calls[{call.valid(), call.valid() ? call.value : item.node.value}];
       if (pair.operator_class.empty()) {
+        pair.rank = rank.info().rank;
         pair.operator_class = ClassOf(rank, item.node, item, kernels);
+        pair.kernel = store.name(rank, item.node);
+        pair.call = store.name(rank, call.valid() ? call : item.node);
+        if (call.valid()) pair.shape = ShapeOf(rank, call);
       }
+      ++pair.kernels;
       pair.recorded += rank.duration(item.node);
       pair.modelled += item.duration;
       pair.beyond |= item.extrapolated || item.source != EstimateSource::kCalibrated;
@@ -54,14 +65,14 @@ void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCo
 }
 
 void AddTransfers(const TraceStore& store, const Prediction& recorded, const Prediction& modelled,
-                  std::vector<Pair>& pairs) {
+                  std::vector<DurationPair>& pairs) {
   const Program& program = modelled.job.program;
   FORETRACE_CHECK(program.meetings.size() == recorded.job.program.meetings.size());
   for (size_t m = 0; m < program.meetings.size(); ++m) {
     const MeetingProgram& meeting = program.meetings[m];
     const MeetingProgram& replayed = recorded.job.program.meetings[m];
     if (meeting.fixed || !replayed.fixed) continue;
-    Pair pair;
+    DurationPair pair;
     for (const auto& member : replayed.members) {
       pair.recorded = std::max(
           pair.recorded, recorded.job.program.ranks[member.rank].items[member.item].duration);
@@ -74,6 +85,9 @@ void AddTransfers(const TraceStore& store, const Prediction& recorded, const Pre
     pair.operator_class = rank.kind(node) == NodeKind::kCollective
                               ? std::string(Name(rank.collective_op(node)))
                               : "send_recv";
+    pair.rank = rank.info().rank;
+    pair.call = pair.kernel = store.name(rank, node);
+    pair.kernels = 1;
     pair.beyond = modelled.schedule.meeting_extrapolated[m] != 0 ||
                   modelled.schedule.meeting_source[m] != EstimateSource::kCalibrated;
     pairs.push_back(std::move(pair));
@@ -82,13 +96,16 @@ void AddTransfers(const TraceStore& store, const Prediction& recorded, const Pre
 
 }  // namespace
 
-std::vector<DurationErrorRow> CompareDurations(const TraceStore& store,
-                                               const Prediction& recorded,
-                                               const Prediction& modelled,
-                                               const KernelCostModel& kernels) {
-  std::vector<Pair> pairs;
+std::vector<DurationPair> CompareDurations(const TraceStore& store, const Prediction& recorded,
+                                           const Prediction& modelled,
+                                           const KernelCostModel& kernels) {
+  std::vector<DurationPair> pairs;
   AddWork(store, modelled, kernels, pairs);
   AddTransfers(store, recorded, modelled, pairs);
+  return pairs;
+}
+
+std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pairs) {
   struct Class {
     std::vector<double> errors;
     SimTime recorded, modelled;
@@ -96,7 +113,7 @@ std::vector<DurationErrorRow> CompareDurations(const TraceStore& store,
   };
   std::map<std::string, Class> classes;
   SimTime total;
-  for (const Pair& pair : pairs) {
+  for (const DurationPair& pair : pairs) {
     total += pair.recorded;
     if (pair.recorded <= SimTime()) continue;
     Class& c = classes[pair.operator_class];
@@ -119,6 +136,18 @@ std::vector<DurationErrorRow> CompareDurations(const TraceStore& store,
     return a.share > b.share;
   });
   return rows;
+}
+
+absl::Status WriteDurationRows(const std::vector<DurationPair>& pairs, const std::string& path) {
+  std::string text =
+      "case,rank,operator,call,shape,kernel,kernels,recorded_us,modelled_us,beyond\n";
+  for (const DurationPair& pair : pairs) {
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", CsvQuoted(pair.case_name), pair.rank,
+                        CsvQuoted(pair.operator_class), CsvQuoted(pair.call),
+                        CsvQuoted(pair.shape), CsvQuoted(pair.kernel), pair.kernels,
+                        pair.recorded.us(), pair.modelled.us(), pair.beyond ? 1 : 0);
+  }
+  return WriteFileAtomically(path, text);
 }
 
 }  // namespace foretrace

@@ -1,5 +1,6 @@
 #include "simulator/cli/durations.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 

@@ -2,7 +2,6 @@
 // The options --durations and --calibration: which durations of device work are replayed from the
 // recording and which come from models, and the models.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,10 @@
 #include "simulator/cost/calibration_set.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/topology/platform.h"
+
+namespace CLI {
+class App;
+}
 
 namespace foretrace {
 

@@ -31,4 +31,13 @@ TextStyle OutputStyle() {
   return style;
 }
 
+std::string CsvQuoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 }  // namespace foretrace

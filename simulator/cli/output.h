@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -13,5 +14,8 @@ absl::Status Print(std::string_view text);
 
 // For standard output: its width and colours when it is a terminal, else 100 columns without.
 TextStyle OutputStyle();
+
+// A field of a CSV file, in quotes.
+std::string CsvQuoted(std::string_view text);
 
 }  // namespace foretrace

@@ -1,5 +1,6 @@
 #include "simulator/cli/trace_options.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #pragma once
 // Options shared by the commands that read traces and simulate them.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,10 @@
 #include "simulator/engine/compile.h"
 #include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
+
+namespace CLI {
+class App;
+}
 
 namespace foretrace {
 

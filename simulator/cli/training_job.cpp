@@ -1,5 +1,6 @@
 #include "simulator/cli/training_job.h"
 
+#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include <algorithm>

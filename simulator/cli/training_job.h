@@ -1,7 +1,6 @@
 #pragma once
 // What search, generate and validate --mappings share: a workload on a platform.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,10 @@
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/topology/platform.h"
 #include "simulator/workload/workload_yaml.h"
+
+namespace CLI {
+class App;
+}
 
 namespace foretrace {
 

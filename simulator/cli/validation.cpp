@@ -164,9 +164,14 @@ absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
   for (size_t i = 0; i < std::min(errors.size(), steps.size()); ++i) {
     steps[i].replay_error = errors[i].error;
   }
-  for (DurationErrorRow& row : CompareDurations(store, replay, modelled, *setup.kernels())) {
+  std::vector<DurationPair> pairs = CompareDurations(store, replay, modelled, *setup.kernels());
+  for (DurationErrorRow& row : ErrorsByClass(pairs)) {
     row.case_name = c.name;
     result.durations.push_back(std::move(row));
+  }
+  for (DurationPair& pair : pairs) {
+    pair.case_name = c.name;
+    result.duration_pairs.push_back(std::move(pair));
   }
   return absl::OkStatus();
 }
