@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -29,11 +30,34 @@ Device DeviceOf(const CalibrationSet* calibration, const DeviceSpec* platform,
   return {store.ranks().front().info().device_name, "recording"};
 }
 
+// A calibration of one board answers for the board that was recorded on, where both have one chip
+// and no platform is named: memory and clocks are then the recorded board's.
+std::shared_ptr<const KernelModels> OnRecordedBoard(std::shared_ptr<const KernelModels> kernels,
+                                                    const DeviceSpec* platform,
+                                                    const TraceStore& store,
+                                                    std::vector<std::string>& notes) {
+  const auto recorded = FindGpuPeaks(store.ranks().front().info().device_name);
+  const GpuPeaks& calibrated = kernels->device();
+  if (platform != nullptr || !recorded.has_value() || recorded->name == calibrated.name ||
+      !IsSameChip(*recorded, calibrated)) {
+    return kernels;
+  }
+  notes.push_back(fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
+                              "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
+                              calibrated.name, recorded->name, recorded->dram_gbps,
+                              calibrated.dram_gbps));
+  const std::span<const KernelModel> models = kernels->models();
+  return std::make_shared<const KernelModels>(
+      *recorded, std::vector<KernelModel>(models.begin(), models.end()));
+}
+
 absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationSet* calibration,
                                                               const DeviceSpec* platform,
                                                               const TraceStore& store,
                                                               std::vector<std::string>& notes) {
-  if (calibration != nullptr && calibration->kernels != nullptr) return calibration->kernels;
+  if (calibration != nullptr && calibration->kernels != nullptr) {
+    return OnRecordedBoard(calibration->kernels, platform, store, notes);
+  }
   const Device device = DeviceOf(calibration, platform, store);
   const std::optional<GpuPeaks> peaks = FindGpuPeaks(device.name);
   if (!peaks.has_value()) {

@@ -69,4 +69,8 @@ std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device) {
   return std::nullopt;
 }
 
+bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b) {
+  return a.sms == b.sms && a.threads_per_sm == b.threads_per_sm && a.l2_mbytes == b.l2_mbytes;
+}
+
 }  // namespace foretrace

@@ -34,4 +34,8 @@ struct GpuPeaks {
 // V100-SXM2-32GB"); nullopt for devices that the list does not have.
 std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device);
 
+// Boards of one chip differ in memory and clocks. How kernels use tiles, waves and caches carries
+// over between them.
+bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b);
+
 }  // namespace foretrace

@@ -152,13 +152,6 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   if (model.form == KernelForm::kGemm) {
     options = {.trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5,
                .huber = 0.05};
-    if (auto*e=getenv("X_T")) options.trees=atoi(e);
-    if (auto*e=getenv("X_D")) options.depth=atoi(e);
-    if (auto*e=getenv("X_L")) options.learning_rate=atof(e);
-    if (auto*e=getenv("X_F")) options.features_per_node=atof(e);
-    if (auto*e=getenv("X_H")) options.huber=atof(e);
-    if (auto*e=getenv("X_W")) options.min_child_weight=atof(e);
-    if (auto*e=getenv("X_2")) options.l2=atof(e);
   } else {
     options.depth = 4;
   }

@@ -67,11 +67,6 @@ absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   return *device;
 }
 
-// Residuals are about tiles and waves: they carry over between boards of one chip.
-bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b) {
-  return a.sms == b.sms && a.threads_per_sm == b.threads_per_sm && a.l2_mbytes == b.l2_mbytes;
-}
-
 absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
                                                         uint64_t seed, bool with_residual,
                                                         const KernelModels* prior) {

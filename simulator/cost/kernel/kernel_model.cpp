@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/cost/kernel/analytic_memory.h"
 
 namespace foretrace {
 namespace {
@@ -24,6 +25,10 @@ size_t Packed(const KernelKey& key) {
           static_cast<size_t>(key.pass)) *
              kVariants +
          key.variant;
+}
+
+bool UsesTensorCores(Precision precision) {
+  return precision == Precision::kHalf || precision == Precision::kTensorFloat32;
 }
 
 bool IsGemmLike(KernelKind kind) {
@@ -127,10 +132,14 @@ const KernelModel* KernelModels::Find(const KernelKey& key) const {
 }
 
 const KernelModel* KernelModels::Relative(const KernelKey& key) const {
+  const KernelModel* relative = nullptr;
   for (const KernelModel& model : models_) {
-    if (model.key.kind == key.kind && model.key.variant == key.variant) return &model;
+    if (model.key.kind != key.kind || model.key.variant != key.variant) continue;
+    // Kernels on tensor cores resemble each other more than those without.
+    if (UsesTensorCores(model.key.precision) == UsesTensorCores(key.precision)) return &model;
+    if (relative == nullptr) relative = &model;
   }
-  return nullptr;
+  return relative;
 }
 
 Estimate KernelModels::Predict(const KernelWork& work, Precision precision) const {
@@ -150,7 +159,10 @@ Estimate KernelModels::Predict(const KernelWork& work, Precision precision) cons
   model.gemm.tile_intensity *=
       device_.peak_tflops(key.precision) / device_.peak_tflops(model.key.precision);
   model.key = key;
-  return {SimTime::FromUs(model.KernelUs(device_, work)), EstimateSource::kAnalytic, true};
+  const double us = gemm_like || IsRowWise(work)
+                        ? model.KernelUs(device_, work)
+                        : AnalyticMemoryUs(model.memory, device_, work);
+  return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
 }
 
 

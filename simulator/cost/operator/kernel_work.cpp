@@ -131,7 +131,9 @@ class Expander {
   }
 
   KernelList operator()(const ConcatOp& op) const {
-    return {Flat(KernelKind::kConcat, 0, Bytes_(op.elements), Bytes_(op.elements))};
+    KernelWork work = Flat(KernelKind::kConcat, 0, Bytes_(op.elements), Bytes_(op.elements));
+    work.parts = std::max<int64_t>(op.parts, 1);
+    return {work};
   }
 
   KernelList operator()(const CopyOp& op) const {

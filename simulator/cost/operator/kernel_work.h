@@ -43,6 +43,7 @@ struct KernelWork {
   bool pinned = true;                                        // memcpy
   // Kernels that share this work evenly: FLOP and bytes are totals over them.
   int64_t launches = 1;
+  int64_t parts = 1;  // tensors that a concatenation reads
 
   int64_t total_bytes() const { return read.count() + written.count(); }
 };

@@ -1,0 +1,15 @@
+#pragma once
+// Kernels bound by memory that no benchmark table covers: how they differ from streaming ones.
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+
+// Time in microseconds of a kernel that is not row-wise, from the parameters of the device's
+// streaming kernels and what its class adds to them. Classes without an entry stream.
+double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& device,
+                        const KernelWork& work);
+
+}  // namespace foretrace
