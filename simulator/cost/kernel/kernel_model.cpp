@@ -1,11 +1,15 @@
 #include "simulator/cost/kernel/kernel_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 
@@ -109,8 +113,53 @@ bool KernelModel::InRange(const KernelWork& work) const {
   return true;
 }
 
+// Answers by everything that an estimate may depend on.
+class KernelModels::Memo {
+ public:
+  using Key = std::array<int64_t, 19>;
+
+  static Key KeyOf(const KernelWork& work, Precision precision) {
+    const auto small = static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
+                       static_cast<int64_t>(work.dtype) << 16 |
+                       static_cast<int64_t>(work.direction) << 8 |
+                       static_cast<int64_t>(work.across_rows) << 1 |
+                       static_cast<int64_t>(work.pinned);
+    return {small,          static_cast<int64_t>(precision),
+            work.read.count(), work.written.count(),
+            work.batch,     work.m,
+            work.n,         work.k,
+            work.rows,      work.cols,
+            work.filter_h,  work.filter_w,
+            work.stride,    work.image,
+            work.channels,  work.images,
+            work.launches,  work.parts,
+            std::bit_cast<int64_t>(work.flop.count())};
+  }
+
+  std::optional<Estimate> Find(const Key& key) const {
+    const absl::ReaderMutexLock lock(&mutex_);
+    const auto it = known_.find(key);
+    return it == known_.end() ? std::nullopt : std::optional(it->second);
+  }
+  void Insert(const Key& key, const Estimate& estimate) {
+    const absl::MutexLock lock(&mutex_);
+    if (known_.size() < kMost) known_.emplace(key, estimate);
+  }
+
+ private:
+  static constexpr size_t kMost = 1 << 16;  // 13 MB
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<Key, Estimate> known_ ABSL_GUARDED_BY(mutex_);
+};
+
+KernelModels::KernelModels(KernelModels&&) noexcept = default;
+KernelModels& KernelModels::operator=(KernelModels&&) noexcept = default;
+KernelModels::~KernelModels() = default;
+
 KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
-    : device_(std::move(device)), models_(std::move(models)), index_(kKeys, -1) {
+    : device_(std::move(device)), models_(std::move(models)), index_(kKeys, -1),
+      memo_(std::make_unique<Memo>()) {
   for (size_t i = 0; i < models_.size(); ++i) {
     index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
   }
@@ -143,6 +192,14 @@ const KernelModel* KernelModels::Relative(const KernelKey& key) const {
 }
 
 Estimate KernelModels::Predict(const KernelWork& work, Precision precision) const {
+  const Memo::Key key = Memo::KeyOf(work, precision);
+  if (const std::optional<Estimate> known = memo_->Find(key)) return *known;
+  const Estimate estimate = PredictAfresh(work, precision);
+  memo_->Insert(key, estimate);
+  return estimate;
+}
+
+Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision) const {
   const bool gemm_like = IsGemmLike(work.kind);
   const KernelKey key = KeyOf(work, precision);
   if (const KernelModel* model = Find(key)) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,10 +61,14 @@ struct KernelModel {
 // The quantities that lower and upper bound.
 std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work);
 
-// All models of one platform. Immutable and thread-safe.
+// All models of one platform. Immutable and thread-safe. A run asks for few shapes many times over,
+// so answers are remembered; that is not visible but in the time taken.
 class KernelModels {
  public:
   KernelModels(GpuPeaks device, std::vector<KernelModel> models);
+  KernelModels(KernelModels&&) noexcept;
+  KernelModels& operator=(KernelModels&&) noexcept;
+  ~KernelModels();
 
   const GpuPeaks& device() const { return device_; }
   std::span<const KernelModel> models() const { return models_; }
@@ -75,13 +80,16 @@ class KernelModels {
   Estimate Predict(const KernelWork& work, Precision precision) const;
 
  private:
+  class Memo;
+
   const KernelModel* Relative(const KernelKey& key) const;
+  Estimate PredictAfresh(const KernelWork& work, Precision precision) const;
 
   GpuPeaks device_;
   std::vector<KernelModel> models_;
   std::vector<int16_t> index_;  // by packed key; -1: none
   KernelModel generic_gemm_, generic_memory_;
+  std::unique_ptr<Memo> memo_;
 };
-
 
 }  // namespace foretrace

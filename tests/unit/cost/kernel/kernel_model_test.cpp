@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/kernel_file.h"
 #include "simulator/cost/kernel/kernel_fit.h"
 #include "simulator/cost/kernel/kernel_fitter.h"
@@ -142,6 +144,80 @@ TEST(KernelModels, FlagsWhatLiesOutsideTheCalibratedRange) {
   EXPECT_EQ(other.source, EstimateSource::kAnalytic);
   EXPECT_TRUE(other.extrapolated);
   EXPECT_GT(other.time.ps(), 0);
+}
+
+TEST(KernelModels, RemembersAnswersWithoutMixingThemUp) {
+  const KernelModels models = Fitted();
+  // The same bytes in other roles are other kernels.
+  const KernelWork copy = Only(CopyOp{1 << 20}), strided = Only(CopyOp{1 << 20, true});
+  const KernelWork few = Only(ConcatOp{1 << 20, 2}), many = Only(ConcatOp{1 << 20, 26});
+  const auto us = [&](const KernelWork& work) {
+    return models.Predict(work, Precision::kFloat32).time.us();
+  };
+  const double first[] = {us(copy), us(strided), us(few), us(many)};
+  const double again[] = {us(copy), us(strided), us(few), us(many)};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(first[i], again[i]);
+  EXPECT_LT(first[0], first[1]);
+  // 24 tensors more at 0.33 us each.
+  EXPECT_NEAR(first[3] - first[2], 24 * 0.33, 1e-6);
+}
+
+TEST(AnalyticMemory, ReductionsTakeABarrierTreeOnTopOfStreaming) {
+  // 4 MB at 0.8 of 1555 GB/s and 2 us, and 4 us.
+  const MemoryParameters p{2, 0.8};
+  const KernelWork sum = Only(ReductionOp{1, 1 << 20});
+  const double bytes = 4.0 * (1 << 20) + 4;
+  EXPECT_NEAR(AnalyticMemoryUs(p, A100(), sum), 2 + 4 + bytes / (0.8 * 1555e3), 1e-9);
+  const KernelWork fill = Only(FillOp{1 << 20});
+  EXPECT_NEAR(AnalyticMemoryUs(p, A100(), fill), 2 + 4.0 * (1 << 20) / (0.8 * 1555e3), 1e-9);
+}
+
+TEST(GpuPeaksTest, BoardsOfOneChip) {
+  EXPECT_TRUE(IsSameChip(A100(), *FindGpuPeaks("a100-sxm4-80gb")));
+  EXPECT_FALSE(IsSameChip(A100(), *FindGpuPeaks("v100-sxm2")));
+}
+
+TEST(KernelFit, AFewLongRowsDoNotMakeAFloor) {
+  // Twenty GEMMs of 1 ms and more, as another GPU's points have it; a tenth of the work must take
+  // less than the shortest of them.
+  KernelModel truth;
+  truth.form = KernelForm::kGemm;
+  truth.key = KeyOf(Only(LinearOp{8, 8, 8}), Precision::kFloat32);
+  truth.gemm = {2, 0.85, 10, 0.8};
+  std::vector<KernelSample> samples;
+  for (int64_t i = 0; i < 20; ++i) {
+    const KernelWork work = Only(LinearOp{2048 + 128 * i, 2048, 2048 + 256 * (i % 5)});
+    samples.push_back({work, 30 + truth.KernelUs(A100(), work)});
+  }
+  const auto model = FitKernelModel(A100(), truth.key, samples, {.has_overhead = true});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const KernelWork small = Only(LinearOp{512, 768, 768});
+  const double expected = 30 + truth.KernelUs(A100(), small);
+  EXPECT_NEAR(model->measurement.Observed(model->KernelUs(A100(), small)), expected,
+              0.25 * expected);
+}
+
+TEST(KernelFit, TheSameRowsGiveTheSameBytes) {
+  std::vector<BenchmarkRow> rows;
+  for (int64_t i = 0; i < 400; ++i) {
+    const int64_t m = 64 + 32 * (i % 20), n = 256 + 128 * (i / 20), k = 512 + 64 * (i % 7);
+    BenchmarkRow row;
+    row.kind = BenchmarkKind::kKernel;
+    row.platform = "a100-pcie-40gb";
+    row.source = "test";
+    row.op = "linear";
+    row.phase = Phase::kForward;
+    row.dtype = "float32";
+    row.shape = *ShapeKeys::Parse(fmt::format("m={};n={};k={}", m, n, k));
+    row.time_us = 5 + static_cast<double>(m * n * k) / 7e6 * (1 + 0.05 * static_cast<double>(i % 3));
+    rows.push_back(row);
+  }
+  const KernelFitter fitter;
+  const auto once = fitter.Fit(rows, {}), twice = fitter.Fit(rows, {});
+  ASSERT_TRUE(once.ok() && twice.ok()) << once.status();
+  ASSERT_FALSE((*once)->SideFiles().empty());  // a residual was learnt
+  EXPECT_EQ((*once)->ToYaml(), (*twice)->ToYaml());
+  EXPECT_EQ((*once)->SideFiles(), (*twice)->SideFiles());
 }
 
 class KernelFileTest : public ::testing::Test {
