@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes calibration/*/collectives.yaml and kernels.yaml from the public sources below SOURCES.
+# Makes calibration/*/collectives.yaml, kernels.yaml and embedding.yaml from the public sources below
+# SOURCES.
 #   scripts/make_calibration.sh SOURCES DATE [OUT]      (FORETRACE: the binary)
 # AICB's rows are left out: times in a training run include waiting for other ranks.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 SOURCES DATE [OUT]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
+sources=$(cd "$1" && pwd)
 date=$2
 mkdir -p "${3:-$here/../calibration}"
 out=$(cd "${3:-$here/../calibration}" && pwd)
@@ -40,3 +42,18 @@ kernel vidur-h100-sxm5-nvswitch-kernels.csv --hold-out random-fifth \
 kernel deepbench-v100-sxm2-nvlink-kernels.csv --hold-out random-fifth \
   --adapt "$out/v100-pcie/kernels.yaml" \
   --note "GEMMs and fp16 convolutions measured on this board in 2017, the rest on the PCIe board"
+
+# Lookups: the calls of two public traces; no public table times them.
+few="the lookups of a few training steps, not a benchmark: informed says which parameters they determine"
+field() { sed -n "s/^$2: *//p" "$1/SOURCE.txt" | head -1; }
+lookups() { # PLATFORM RULE FOLDER TRACE...
+  platform=$1 rule=$2 folder=$3
+  shift 3
+  for trace in "$@"; do set -- "$@" --trace "$folder/$trace"; shift; done
+  "$foretrace" calibrate embedding "$@" --hold-out "$rule" --as "$platform" --note "$few" \
+    --provenance "source=$(field "$folder" repo)" --provenance "commit=$(field "$folder" commit)" \
+    --provenance "licence=$(field "$folder" licence)" --date "$date" -o "$out"
+}
+[ ! -d "$sources/param-et_replay" ] ||
+  lookups v100-sxm2-nvlink odd-ranks "$sources/param-et_replay" dlrm_kineto.tar.gz dlrm_pytorch_et.tar.gz
+[ ! -d "$sources/hta-traces" ] || lookups a100-sxm4-nvswitch odd-steps "$sources/hta-traces" trace_diff/control

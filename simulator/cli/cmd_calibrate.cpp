@@ -3,6 +3,7 @@
 #include <rapidjson/stringbuffer.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -10,7 +11,10 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/output.h"
+#include "simulator/cli/trace_options.h"
 #include "simulator/cost/collective/collective_fitter.h"
+#include "simulator/cost/embedding/embedding_fitter.h"
+#include "simulator/cost/embedding/trace_lookups.h"
 #include "simulator/cost/fitting/calibrate.h"
 #include "simulator/cost/kernel/kernel_fitter.h"
 #include "simulator/cost/memory/memory_fitter.h"
@@ -25,6 +29,7 @@ std::vector<std::shared_ptr<const Fitter>> AllFitters() {
   return {
       std::make_shared<CollectiveFitter>(),
       std::make_shared<KernelFitter>(),
+      std::make_shared<EmbeddingFitter>(),
       std::make_shared<MemoryFitter>(),
       std::make_shared<OverheadFitter>(),
   };
@@ -35,6 +40,10 @@ struct CalibrateCommandOptions {
   std::string interconnect;
   std::string rows_file;
   bool json = false;
+  // Lookups alone.
+  TraceOptions traces, test_traces;
+  std::vector<std::string> provenance;
+  std::string table_file;
 };
 
 // The unweighted mean over models, so that long sweeps do not drown short ones.
@@ -143,7 +152,46 @@ absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
   return WriteFileAtomically(path, text);
 }
 
+absl::StatusOr<std::pair<std::string, std::string>> ParseProvenance(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals >= text.size() - 1 || text.find('\n') != std::string::npos) {
+    return InvalidInput("--provenance {}: expected KEY=VALUE, such as licence=MIT", text);
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+// The lookups of the traces as one table; nothing where no traces are given.
+absl::Status AddTraceTable(const TraceOptions& traces, const std::vector<std::string>& provenance,
+                           std::vector<BenchmarkTable>& tables) {
+  if (traces.paths.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, traces.Load());
+  std::string names;
+  for (const std::string& path : traces.paths) {
+    names += (names.empty() ? "" : " --trace ") +
+             std::filesystem::path(path).lexically_normal().filename().string();
+  }
+  FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, LookupTable(store, names));
+  for (const std::string& text : provenance) {
+    FORETRACE_ASSIGN_OR_RETURN(auto entry, ParseProvenance(text));
+    table.provenance[entry.first] = entry.second;
+  }
+  table.provenance["trace"] = names;
+  tables.push_back(std::move(table));
+  return absl::OkStatus();
+}
+
+absl::Status AddTraceTables(CalibrateCommandOptions& options) {
+  FORETRACE_RETURN_IF_ERROR(
+      AddTraceTable(options.traces, options.provenance, options.run.made_tables));
+  FORETRACE_RETURN_IF_ERROR(AddTraceTable(options.test_traces, {}, options.run.made_test_tables));
+  if (options.table_file.empty()) return absl::OkStatus();
+  if (options.run.made_tables.empty()) return InvalidInput("--table-out needs --trace");
+  return WriteFileAtomically(options.table_file,
+                             BenchmarkCsv(options.run.made_tables.front()));
+}
+
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
+  FORETRACE_RETURN_IF_ERROR(AddTraceTables(options));
   if (!options.interconnect.empty()) {
     options.run.fit.interconnect = ParseInterconnect(options.interconnect);
     if (options.run.fit.interconnect == Interconnect::kUnknown) {
@@ -200,6 +248,23 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
                       "write measured and predicted times, for scripts/plot_fit.py")
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
+  if (fitter->row_kind() == BenchmarkKind::kEmbedding) {
+    command->add_option("--trace", options->traces.paths,
+                        "fit the lookups of these traces (files, folders or tars of one job)")
+        ->type_name("PATH")
+        ->allow_extra_args(false);
+    command->add_option("--test-trace", options->test_traces.paths,
+                        "evaluate on the lookups of these traces, which take no part")
+        ->type_name("PATH")
+        ->allow_extra_args(false);
+    command->add_option("--provenance", options->provenance,
+                        "what to write into the file of the traces, such as licence=MIT")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    command->add_option("--table-out", options->table_file,
+                        "write the lookups of --trace as a table in the neutral schema")
+        ->type_name("CSV");
+  }
   command->callback([options, fitter, &context] {
     context.run = [options, fitter] { return RunCommand(*fitter, *options); };
   });
@@ -219,6 +284,8 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
       "foretrace calibrate collective lab.csv -o calibration/ --date 2026-01-31",
       "foretrace calibrate collective three_points.csv --adapt "
       "calibration/a100-sxm4-nvswitch/collectives.yaml -o calibration/ --as our-a100",
+      "foretrace calibrate embedding embedding.csv --hold-out every-third",
+      "foretrace calibrate embedding --trace kineto/ --trace execution_traces/ --hold-out odd-ranks",
   }));
 }
 

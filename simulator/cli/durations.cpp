@@ -178,6 +178,7 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
     if (all->kernels == nullptr) all->kernels = set.kernels;
     if (all->collectives == nullptr) all->collectives = set.collectives;
     if (all->memory == nullptr) all->memory = set.memory;
+    if (all->embedding == nullptr) all->embedding = set.embedding;
   }
   return all;
 }
@@ -198,7 +199,8 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
       [&plan, &store](const RankTrace& rank, NodeIndex node) {
         return plan.Models(store, rank, node, "");
       }));
-  auto by_operator = std::make_unique<KernelCostModel>(kernels, store);
+  auto by_operator = std::make_unique<KernelCostModel>(
+      kernels, store, calibration == nullptr ? nullptr : calibration->embedding);
   models->kernels = by_operator.get();
   models->chain.Append(std::move(by_operator));
   models->chain.Append(std::make_unique<CopyCostModel>(

@@ -75,6 +75,7 @@ class RankingWriter {
              total > SimTime() ? e.by_source[s].us() / total.us() : 0);
     }
     w_.EndObject();
+    Number("extrapolated", total > SimTime() ? e.extrapolated.us() / total.us() : 0);
     Key("collective_bytes");
     w_.StartObject();
     for (size_t s = 0; s < e.bytes.size(); ++s) {

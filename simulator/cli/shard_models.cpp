@@ -8,6 +8,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/shipped.h"
 #include "simulator/cost/collective/collective_file.h"
+#include "simulator/cost/embedding/embedding_file.h"
 #include "simulator/cost/kernel/kernel_file.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -26,7 +27,7 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
                         task.file, task.platform, device);
   }
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
-  bool kernels_calibrated = false;
+  bool kernels_calibrated = false, lookups_calibrated = false;
   if (!task.calibration.empty()) {
     const std::string folder = FindShipped("calibration", task.calibration, "");
     std::error_code ignored;
@@ -44,10 +45,18 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
                                  LoadCollectiveCalibration(file));
       models.collectives = std::make_shared<CollectiveCalibration>(std::move(collectives));
     }
+    if (const std::string file = folder + "/embedding.yaml"; std::filesystem::exists(file)) {
+      FORETRACE_ASSIGN_OR_RETURN(LoadedEmbedding embedding, LoadEmbeddingModels(file));
+      models.embedding = std::move(embedding.models);
+      lookups_calibrated = true;
+    }
   }
   loaded.notes = {
-      fmt::format("lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
-                  peaks->name),
+      lookups_calibrated
+          ? fmt::format("lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
+                        task.calibration)
+          : fmt::format("lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
+                        peaks->name),
       kernels_calibrated ? fmt::format("dense kernels: calibration {}", task.calibration)
                          : fmt::format("dense kernels: roofline of {} (analytic)", peaks->name),
       models.collectives != nullptr

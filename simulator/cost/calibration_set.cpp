@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/collective/collective_file.h"
+#include "simulator/cost/embedding/embedding_file.h"
 #include "simulator/cost/kernel/kernel_file.h"
 
 namespace foretrace {
@@ -47,10 +48,16 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
     set.memory = std::shared_ptr<const FittedMemory>(
         static_cast<FittedMemory*>(loaded.second.release()));
   }
-  if (set.kernels == nullptr && set.collectives == nullptr && set.memory == nullptr) {
-    return InvalidInput("{}: no kernels.yaml, collectives.yaml or memory.yaml there; give a folder "
-                        "made by `foretrace calibrate`, or the name of one in calibration/",
-                        folder);
+  if (const std::string path = path_of("embedding.yaml"); there(path)) {
+    FORETRACE_ASSIGN_OR_RETURN(LoadedEmbedding loaded, LoadEmbeddingModels(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
+    set.embedding = std::make_shared<const EmbeddingModels>(std::move(loaded.models));
+  }
+  if (set.kernels == nullptr && set.collectives == nullptr && set.memory == nullptr &&
+      set.embedding == nullptr) {
+    return InvalidInput("{}: no kernels.yaml, collectives.yaml, memory.yaml or embedding.yaml there; "
+                        "give a folder made by `foretrace calibrate`, or the name of one in "
+                        "calibration/", folder);
   }
   return set;
 }

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/cost/calibration_file.h"
 #include "simulator/cost/collective/collective_calibration.h"
+#include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_model.h"
 #include "simulator/cost/memory/memory_fitter.h"
 
@@ -20,9 +21,11 @@ struct CalibrationSet {
   std::shared_ptr<const KernelModels> kernels;
   std::shared_ptr<const CollectiveCalibration> collectives;
   std::shared_ptr<const FittedMemory> memory;
+  std::shared_ptr<const EmbeddingModels> embedding;
 };
 
-// Reads kernels.yaml, collectives.yaml and memory.yaml of the folder, as far as they are there.
+// Reads kernels.yaml, collectives.yaml, memory.yaml and embedding.yaml of the folder, as far as they
+// are there.
 // Errors: none is; a file that cannot be read or is not what its name says; files of different
 // platforms.
 absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder);

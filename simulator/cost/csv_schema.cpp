@@ -6,6 +6,7 @@
 
 #include "simulator/base/collective_op.h"
 #include "simulator/base/error.h"
+#include "simulator/cost/embedding/embedding_rows.h"
 
 namespace foretrace {
 namespace {
@@ -38,7 +39,7 @@ constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kKernel, "memcpy", "bytes pinned | direction"},
     {BenchmarkKind::kMemory, "memcpy", "bytes pinned | direction"},
     {BenchmarkKind::kKernel, "optimizer", "params tensors | op impl"},
-    {BenchmarkKind::kEmbedding, "embedding", "tables b | e d l weights rf"},
+    {BenchmarkKind::kEmbedding, "embedding", "tables b | e d l weights rf unique?"},
     {BenchmarkKind::kOverhead, "overhead", "depth? bytes? | name op?"},
 };
 constexpr std::string_view kCollectiveKeys = "bytes ranks nodes inplace | placement splits?";
@@ -129,6 +130,29 @@ absl::Status CheckCollective(const BenchmarkRow& row) {
   return absl::OkStatus();
 }
 
+// What is moved at least, for the units: each distinct row once.
+absl::Status CheckEmbedding(const BenchmarkRow& row) {
+  auto sample = SampleOfRow(row);
+  if (!sample.ok()) return sample.status();
+  double lookups = 0, bytes = 0;
+  for (const TableLookup& t : sample->query.tables) {
+    lookups += sample->calls * t.batch * t.pooling;
+    bytes += sample->calls * t.batch * t.dim * 4;  // pooled vectors
+  }
+  const double gbps = bytes / row.time_us * 1e-3;
+  constexpr double kImplausiblyFast = 2e4;
+  if (gbps > kImplausiblyFast) {
+    return InvalidInput("pooled vectors of {:.0f} bytes in {} us are {:.0f} GB/s: are the times in "
+                        "milliseconds or seconds? time_us takes microseconds", bytes, row.time_us, gbps);
+  }
+  constexpr double kImplausiblySlow = 1e5;  // lookups a second
+  if (lookups > 1e5 && lookups / row.time_us * 1e6 < kImplausiblySlow) {
+    return InvalidInput("{:.0f} lookups in {} us: are the times in nanoseconds? time_us takes "
+                        "microseconds", lookups, row.time_us);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckRowShape(const BenchmarkRow& row) {
@@ -138,7 +162,9 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
     return CheckCollective(row);
   }
   for (const OpSchema& schema : kSchemas) {
-    if (schema.kind == row.kind && schema.op == row.op) return CheckKeys(row, schema.keys);
+    if (schema.kind != row.kind || schema.op != row.op) continue;
+    if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
+    return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();
   }
   // Captured overheads and memory measurements name themselves.
   if (row.kind == BenchmarkKind::kOverhead || row.kind == BenchmarkKind::kMemory) {

@@ -253,6 +253,22 @@ absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::str
   return table;
 }
 
+std::string BenchmarkCsv(const BenchmarkTable& table) {
+  std::string text;
+  for (const auto& [key, value] : table.provenance) text += fmt::format("# {}: {}\n", key, value);
+  text += fmt::format("{}\n", kHeader);
+  for (const BenchmarkRow& row : table.rows) {
+    std::string shape;
+    for (const auto& [key, value] : row.shape.entries()) {
+      shape += fmt::format("{}{}={}", shape.empty() ? "" : ";", key, value);
+    }
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", Name(row.kind), row.op,
+                        Name(row.phase), row.platform, row.dtype, shape, row.time_us, row.std_us,
+                        row.repeats, row.library, row.source);
+  }
+  return text;
+}
+
 absl::StatusOr<BenchmarkTable> ReadBenchmarkCsv(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return InvalidInput("{}: cannot be opened", path);

@@ -66,4 +66,7 @@ absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::str
 // As above. Files above 1 GiB are refused.
 absl::StatusOr<BenchmarkTable> ReadBenchmarkCsv(const std::string& path);
 
+// The table as ParseBenchmarkCsv reads it.
+std::string BenchmarkCsv(const BenchmarkTable& table);
+
 }  // namespace foretrace

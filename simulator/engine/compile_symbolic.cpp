@@ -30,7 +30,15 @@ void RankCompiler::CompileSymbolic() {
       item.node = node;
       item.lane = lane_index;
       item.kind = IsDeviceKind(rank_.kind(node)) ? ItemKind::kDevice : ItemKind::kCall;
-      if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
+      if (item.kind == ItemKind::kCall && rank_.has_duration(node)) {
+        // Declared for the CPU: it stands as it is, for nothing in it can have waited.
+        item.duration = rank_.duration(node);
+        if (options_.edit != nullptr) {
+          item.duration = options_.edit->Change(store_, rank_, node, "").Of(item.duration);
+        }
+      } else if (!IsCommunicationKind(rank_.kind(node))) {
+        item.duration = DeviceDuration(node, item);
+      }
       out_.item_of[node.value] = static_cast<uint32_t>(program.items.size());
       program.items.push_back(item);
     }

@@ -148,8 +148,9 @@ std::string_view Name(WorkPart part) {
 // Turns the script of one rank into the program of all.
 class JobBuilder {
  public:
-  JobBuilder(const ShardingTask& task, const RankScript& script, CollectiveTimes& collectives)
-      : task_(task), script_(script), collectives_(collectives) {
+  JobBuilder(const ShardingTask& task, const RankScript& script, CollectiveTimes& collectives,
+             int32_t ranks)
+      : task_(task), script_(script), collectives_(collectives), ranks_(ranks) {
     uint32_t begin = 0;
     for (int l = 0; l < RankScript::kLanes; ++l) {
       begin_[l] = begin;
@@ -163,7 +164,7 @@ class JobBuilder {
 
   absl::StatusOr<ShardedJob> Build() {
     std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;
-    for (int32_t r = 0; r < task_.gpus; ++r) {
+    for (int32_t r = 0; r < ranks_; ++r) {
       FORETRACE_ASSIGN_OR_RETURN(RankTraceBuilder::Result built, TraceOf(r));
       traces.emplace_back(std::move(built.trace), std::move(built.strings));
     }
@@ -179,7 +180,7 @@ class JobBuilder {
   absl::StatusOr<RankTraceBuilder::Result> TraceOf(int32_t rank) const {
     RankInfo info;
     info.rank = rank;
-    info.world_size = task_.gpus;
+    info.world_size = ranks_;
     info.source = task_.file;
     info.producer = "foretrace shard";
     info.has_times = false;
@@ -229,10 +230,11 @@ class JobBuilder {
                                    e.holds_end ? WaitCause::kCpuBlock : WaitCause::kDependency});
         }
         job.parts_.push_back(e.part);
+        job.steps_.push_back(e.step);
         program.items.push_back(item);
       }
     }
-    job.program_.ranks.assign(static_cast<size_t>(task_.gpus), program);
+    job.program_.ranks.assign(static_cast<size_t>(ranks_), program);
   }
 
   void AddMeetings(ShardedJob& job) const {
@@ -260,16 +262,18 @@ class JobBuilder {
   const ShardingTask& task_;
   const RankScript& script_;
   CollectiveTimes& collectives_;
+  int32_t ranks_;
   uint32_t begin_[RankScript::kLanes] = {};
 };
 
 absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const DenseWork& dense,
                                              PlanShape shape, JobSemantics semantics,
-                                             CollectiveTimes& collectives) {
+                                             CollectiveTimes& collectives, int32_t ranks) {
+  FORETRACE_CHECK(ranks == task.gpus || !shape.table_row);
   RankScript script(task.cpu, semantics);
   IterationWriter writer(task, dense, shape, script);
   writer.Write();
-  JobBuilder builder(task, script, collectives);
+  JobBuilder builder(task, script, collectives, ranks);
   FORETRACE_ASSIGN_OR_RETURN(ShardedJob job, builder.Build());
   job.shape_ = shape;
   job.lookup_forward_ = builder.ItemOf(writer.lookup_forward);
@@ -278,13 +282,16 @@ absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const Den
   job.copy_backward_ = builder.ItemOf(writer.copy_backward);
   job.copy_step_ = builder.ItemOf(writer.copy_step);
   // The dense part's all-reduces are the same for every plan.
+  job.buckets_.resize(job.parts_.size());
   size_t bucket = 0;
   const auto& comms = script.lane(RankScript::kCommunication);
   for (uint32_t c = 0; c < comms.size(); ++c) {
     if (comms[c].step != CommStep::kDenseGradient) continue;
-    const Estimate estimate = collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld,
-                                               writer.buckets[bucket++]);
+    const Bytes bytes = writer.buckets[bucket++];
+    const Estimate estimate =
+        collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld, bytes);
     const uint32_t item = builder.ItemOf({RankScript::kCommunication, c});
+    job.buckets_[item] = bytes;
     for (RankProgram& rank : job.program_.ranks) {
       rank.items[item].duration = estimate.time;
       rank.items[item].source = estimate.source;
@@ -293,19 +300,21 @@ absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const Den
   return job;
 }
 
-void ShardedJob::SetWork(const PlanWork& work, SimTime table_step) {
-  FORETRACE_CHECK(work.shape == shape_ && work.ranks.size() == program_.ranks.size());
+void ShardedJob::SetWork(const PlanWork& work, SimTime table_step,
+                         std::span<const uint32_t> ranks) {
+  FORETRACE_CHECK(work.shape == shape_ && ranks.size() == program_.ranks.size());
   for (uint32_t r = 0; r < program_.ranks.size(); ++r) {
-    SetDuration(r, lookup_forward_, work.ranks[r].lookups.forward);
-    SetDuration(r, lookup_backward_, work.ranks[r].lookups.backward);
-    SetDuration(r, copy_forward_, work.ranks[r].table_copies.forward);
-    SetDuration(r, copy_backward_, work.ranks[r].table_copies.backward);
+    const PlanWork::Rank& rank = work.ranks[ranks[r]];
+    SetDuration(r, lookup_forward_, rank.lookups.forward);
+    SetDuration(r, lookup_backward_, rank.lookups.backward);
+    SetDuration(r, copy_forward_, rank.table_copies.forward);
+    SetDuration(r, copy_backward_, rank.table_copies.backward);
     SetDuration(r, copy_step_, table_step);
     for (size_t step = 0; step < work.comm.size(); ++step) {
       const std::vector<Estimate>& times = work.comm[step];
       if (times.empty()) continue;
       const size_t at = ScopeOf(static_cast<CommStep>(step)) == CommScope::kNode
-                            ? r / static_cast<uint32_t>(ranks_per_node_)
+                            ? ranks[r] / static_cast<uint32_t>(ranks_per_node_)
                             : 0;
       Item& item = program_.ranks[r].items[comm_[step]];
       item.duration = times[at].time;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,19 +38,25 @@ std::string_view Name(WorkPart part);
 
 class ShardedJob {
  public:
+  // `ranks` of the task's; fewer than all only for shapes whose collectives are all of the world.
   static absl::StatusOr<ShardedJob> Build(const ShardingTask& task, const DenseWork& dense,
                                           PlanShape shape, JobSemantics semantics,
-                                          CollectiveTimes& collectives);
+                                          CollectiveTimes& collectives, int32_t ranks);
 
   // Every duration that depends on the plan. Requires work.shape to be the job's, and `table_step`
-  // the optimizer's time for data-parallel tables.
-  void SetWork(const PlanWork& work, SimTime table_step);
+  // the optimizer's time for data-parallel tables. Rank i of the job does the work of ranks[i].
+  void SetWork(const PlanWork& work, SimTime table_step, std::span<const uint32_t> ranks);
 
   const Program& program() const { return program_; }
   const TraceStore& store() const { return store_; }
   // By item; the same on every rank.
   const std::vector<WorkPart>& parts() const { return parts_; }
   PlanShape shape() const { return shape_; }
+  int32_t ranks_per_node() const { return ranks_per_node_; }
+  // The step of a communication item; the same on every rank.
+  CommStep step(uint32_t item) const { return steps_[item]; }
+  // Of an all-reduce of dense gradients, which no plan changes; zero for others.
+  Bytes bucket(uint32_t item) const { return buckets_[item]; }
 
  private:
   friend class JobBuilder;
@@ -65,6 +72,8 @@ class ShardedJob {
   TraceStore store_;
   int32_t ranks_per_node_ = 1;
   std::vector<WorkPart> parts_;
+  std::vector<CommStep> steps_;
+  std::vector<Bytes> buckets_;
   // Items whose duration a plan sets.
   uint32_t lookup_forward_ = kNoItem, lookup_backward_ = kNoItem;
   uint32_t copy_forward_ = kNoItem, copy_backward_ = kNoItem, copy_step_ = kNoItem;

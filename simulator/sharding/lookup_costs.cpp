@@ -61,6 +61,7 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
     query.optimizer = task_.optimizer;
     query.rowwise = task_.rowwise;
     query.fused_update = !data_parallel;
+    query.clears_gradient = data_parallel;
     double fetched_bytes = 0;
     for (const uint32_t id : ids) {
       const EmbeddingTable& table = task_.tables[static_cast<size_t>(shards_[id].table)];
@@ -73,10 +74,14 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
                        lookups_[id].dim * static_cast<double>(ElementSize(table.dtype));
     }
     if (query.tables.empty()) continue;
-    times.forward +=
-        SimTime::FromUs(models_.forward.KernelUs(device_, query, Direction::kForward));
-    times.backward +=
-        SimTime::FromUs(models_.backward.KernelUs(device_, query, Direction::kBackward));
+    const EmbeddingTraffic traffic = TrafficOf(device_, query);
+    const auto us = [&](const EmbeddingModels::Choice& choice, LookupPass pass) {
+      times.extrapolated |= choice.other_kernels ||
+                            (choice.model->calibrated() && !choice.model->InRange(traffic));
+      return choice.model->Time(device_, query, traffic, pass).total_us();
+    };
+    times.forward += SimTime::FromUs(us(forward_, LookupPass::kForward));
+    times.backward += SimTime::FromUs(us(backward_, LookupPass::kBackward));
     if (fetched_bytes > 0) {
       times.forward +=
           SimTime::FromSeconds(fetched_bytes / task_.uvm.host_bandwidth.bytes_per_second());

@@ -13,16 +13,10 @@
 
 namespace foretrace {
 
-// Models of both directions; by default the physics with typical parameters, which is analytic.
-struct EmbeddingModels {
-  EmbeddingModel forward;
-  EmbeddingModel backward;
-  EstimateSource source = EstimateSource::kAnalytic;
-};
-
 struct LookupTimes {
   SimTime forward;
   SimTime backward;
+  bool extrapolated = false;  // beyond what the models were calibrated on
 };
 
 // The batch's lookups in a shard, as the embedding model wants them. Rows of a row-wise shard get
@@ -36,7 +30,13 @@ class LookupCosts {
  public:
   // `task` must outlive this.
   LookupCosts(const ShardingTask& task, GpuPeaks device, EmbeddingModels models)
-      : task_(task), device_(std::move(device)), models_(std::move(models)) {}
+      : task_(task),
+        device_(std::move(device)),
+        models_(std::move(models)),
+        forward_(models_.Choose(LookupKernels::kBatched, LookupPass::kForward)),
+        backward_(models_.Choose(LookupKernels::kBatched, LookupPass::kBackward)) {}
+  LookupCosts(const LookupCosts&) = delete;
+  LookupCosts& operator=(const LookupCosts&) = delete;
 
   // Shards of kind kDataParallel are left out of ModelParallel, all others out of DataParallel. No
   // shards take no time.
@@ -44,9 +44,10 @@ class LookupCosts {
   LookupTimes DataParallel(std::span<const Shard> shards) { return Times(shards, true); }
   // What a forward and a backward kernel cost whatever they look up.
   double base_us() const {
-    return models_.forward.parameters.base_us + models_.backward.parameters.base_us;
+    const EmbeddingParameters& backward = backward_.model->parameters;
+    return forward_.model->parameters.base_us + backward.base_us + backward.sort_us;
   }
-  EstimateSource source() const { return models_.source; }
+  EstimateSource source() const { return std::max(forward_.source(), backward_.source()); }
   const GpuPeaks& device() const { return device_; }
 
  private:
@@ -69,6 +70,7 @@ class LookupCosts {
   const ShardingTask& task_;
   GpuPeaks device_;
   EmbeddingModels models_;
+  EmbeddingModels::Choice forward_, backward_;
   absl::flat_hash_map<ShardKey, uint32_t> ids_;
   std::vector<Shard> shards_;         // by id
   std::vector<TableLookup> lookups_;  // by id

@@ -1,6 +1,8 @@
 #pragma once
 // Runs sharders on a task and ranks their plans by simulated iteration time.
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,11 +23,21 @@ struct Ranking {
   int64_t evaluated = 0;             // simulated plans
 };
 
+struct RankControl {
+  // Sharders at work at once, each with an evaluator of its own from `make_evaluator`; the plans and
+  // their times do not depend on it.
+  int jobs = 1;
+  std::function<absl::StatusOr<std::unique_ptr<SimulatedEvaluator>>()> make_evaluator;
+  // Told, from any thread, which sharder has simulated how many plans of its budget.
+  std::function<void(std::string_view sharder, int64_t done, int64_t budget)> progress;
+};
+
 // `given` are plans to rank beside the sharders'. Errors: a plan that does not belong to the task,
 // no plan at all.
 absl::StatusOr<Ranking> RankPlans(const ShardingTask& task, SimulatedEvaluator& evaluator,
                                   std::span<const std::unique_ptr<Sharder>> sharders,
-                                  std::vector<ShardingPlan> given, uint64_t seed, int64_t budget);
+                                  std::vector<ShardingPlan> given, uint64_t seed, int64_t budget,
+                                  const RankControl& control = {});
 
 // Infeasible when no plan fits: what the nearest needs, and what there is.
 absl::Status CheckFits(const ShardingTask& task, const Ranking& ranking);

@@ -2,6 +2,7 @@
 // Algorithms that make a plan for a task. One file each in sharders/.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct ShardingProblem {
   int32_t ranks_per_node = 1;
   uint64_t seed = 1;
   int64_t budget = 0;        // simulated plans that one search may ask for
+  std::function<void(int64_t)> progress = nullptr;  // told how many a search has asked for
 
   bool Fits(const ShardingPlan& plan) const { return MemoryOf(task, dense, plan).fits; }
 };

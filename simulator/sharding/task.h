@@ -60,6 +60,7 @@ struct ShardingTask {
   Bytes memory;        // of one GPU, for everything that a plan places on it
   std::string platform;
   std::string calibration;  // name or folder; empty: none
+  std::string capture;      // traces of a captured job to use as template; empty: none
   DenseModel dense;
   OptimizerKind optimizer = OptimizerKind::kAdagrad;  // of the tables; the dense part's likewise
   bool rowwise = true;      // one optimizer state value for each row of a table

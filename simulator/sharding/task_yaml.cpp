@@ -31,8 +31,9 @@ class TaskReader {
   TaskReader(const YamlReader& root, std::string file) : root_(root), file_(std::move(file)) {}
 
   absl::StatusOr<ShardingTask> Read() {
-    static constexpr std::array<std::string_view, 14> kKeys = {
+    static constexpr std::array<std::string_view, 15> kKeys = {
         "name",       "batch", "gpus",      "memory_GB", "platform", "calibration", "placements",
+        "template",
         "exchange_indices", "dense", "optimizer", "cpu", "uvm", "tables", "comment"};
     root_.ExpectKeys(kKeys);
     task_.file = file_;
@@ -42,6 +43,10 @@ class TaskReader {
     task_.memory = Bytes(std::llround(root_.Number("memory_GB", 1e-3, 1e6) * kGiga));
     task_.platform = root_.String("platform");
     task_.calibration = root_.String("calibration", "");
+    if (root_.Has("template")) {  // beside the task's file
+      task_.capture =
+          (std::filesystem::path(file_).parent_path() / root_.String("template")).string();
+    }
     if (!root_.Has("exchange_indices")) root_.Fail("exchange_indices", "missing; true or false");
     task_.exchange_indices = root_.Bool("exchange_indices", true);
     if (root_.ok() && task_.batch % task_.gpus != 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/cost/kernel/roofline.h"
 
 namespace foretrace {
@@ -10,18 +11,9 @@ namespace {
 
 constexpr double kIndexBytes = 8;
 constexpr double kStateBytes = 4;
+constexpr double kGradientBytes = 4;  // gradients are fp32
 // Warps that an SM holds for these kernels, of its 64: register use allows about half.
 constexpr double kWarpsPerSm = 32;
-
-struct Traffic {
-  double lookups = 0, unique = 0, bags = 0, tables = 0;
-  double longest = 0;         // mean pooling factor of the table that has the largest
-  double gathered_bytes = 0;  // rows read, hits and misses
-  double missed_bytes = 0;
-  double pooled_bytes = 0;    // outputs, or their gradients
-  double unique_bytes = 0;
-  double elements = 0;        // lookups * dim
-};
 
 double UniqueRows(const TableLookup& t) {
   const double lookups = t.batch * t.pooling;
@@ -33,20 +25,133 @@ double RowBytes(const TableLookup& t, DType dtype) {
   return t.dim * static_cast<double>(std::max<int64_t>(ElementSize(dtype), 1));
 }
 
-// The rows of all tables share L2; each table gets a part in proportion to its distinct rows' bytes.
-Traffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
-  Traffic total;
+// Bytes moved, and chains of dependent steps, each walked by one warp.
+struct Work {
+  double dram_bytes = 0, l2_bytes = 0;
+  double chains = 0, mean_steps = 0, longest_steps = 0;
+};
+
+Work ForwardWork(const EmbeddingParameters& p, const EmbeddingQuery& query,
+                 const EmbeddingTraffic& t) {
+  const double indices = (t.lookups + t.bags) * kIndexBytes;
+  const double mean = t.bags > 0 ? t.lookups / t.bags : 0;
+  const double longest =
+      query.mean_lengths ? std::min(t.longest * p.length_skew, t.longest * t.tables) : t.longest;
+  return {t.missed_bytes + indices + t.pooled_bytes, t.gathered_bytes + indices + t.pooled_bytes,
+          t.bags, mean, longest};
+}
+
+Work BackwardWork(const GpuPeaks& device, const EmbeddingQuery& query, const EmbeddingTraffic& t) {
+  // Each lookup reads its bag's gradient row; those rows live in L2 when they fit.
+  const double gradients = t.elements * kGradientBytes;
+  const double l2 = device.l2_mbytes * 1e6;
+  const double misses =
+      t.pooled_bytes > l2 ? gradients * (1 - l2 / t.pooled_bytes) : t.pooled_bytes;
+  double written = 0;
+  if (query.fused_update) {
+    const double states = query.optimizer == OptimizerKind::kSgd ? 0
+                          : query.rowwise                        ? t.unique * kStateBytes
+                                                                 : t.unique_bytes;
+    const double moments = query.optimizer == OptimizerKind::kAdam ? 2 : 1;
+    written = 2 * t.unique_bytes + 2 * moments * states;
+  } else {
+    written = query.sparse_gradient ? gradients : t.unique_bytes;
+    if (query.clears_gradient) written += t.table_bytes;
+  }
+  // A sparse gradient is copied bag by bag; others are added up row by row.
+  const double steps = query.sparse_gradient ? (t.bags > 0 ? t.lookups / t.bags : 0)
+                       : t.unique > 0        ? t.lookups / t.unique
+                                             : 0;
+  return {misses + written, gradients + written, query.sparse_gradient ? t.bags : t.unique, steps,
+          steps};
+}
+
+Work UpdateWork(const EmbeddingTraffic& t) {
+  const double gradients = t.elements * kGradientBytes;
+  const double moved = 2 * gradients + 3 * t.unique_bytes;
+  const double steps = t.unique > 0 ? t.lookups / t.unique : 0;
+  return {moved, moved, t.unique, steps, steps};
+}
+
+Work WorkOf(const EmbeddingParameters& p, const GpuPeaks& device, const EmbeddingQuery& query,
+            const EmbeddingTraffic& t, LookupPass pass) {
+  switch (pass) {
+    case LookupPass::kForward: return ForwardWork(p, query, t);
+    case LookupPass::kBackward: return BackwardWork(device, query, t);
+    default: return UpdateWork(t);
+  }
+}
+
+// CUB sorts up to this many 8-byte keys in one block, as part of what sort_us is for: linearising,
+// sorting, run lengths. More take a histogram and a pass for every 8 bits of a row number instead of
+// that one kernel.
+constexpr double kSortedByOneBlock = 2304;
+constexpr double kSmallSortKernels = 3;
+
+double SortKernelsUs(const EmbeddingParameters& p, const EmbeddingQuery& query,
+                     const EmbeddingTraffic& t) {
+  if (t.lookups <= kSortedByOneBlock) return p.sort_us;
+  double rows = 0;
+  for (const TableLookup& table : query.tables) rows += table.rows;
+  const double passes = std::ceil(std::log2(std::max(rows, 2.0)) / 8);
+  return p.sort_us * (kSmallSortKernels + 1 + passes) / kSmallSortKernels;
+}
+
+bool Sorts(const EmbeddingQuery& query, LookupPass pass) {
+  return pass == LookupPass::kUpdate || (pass == LookupPass::kBackward && !query.sparse_gradient);
+}
+
+}  // namespace
+
+std::string_view Name(LookupKernels kernels) {
+  static constexpr std::array<std::string_view, 2> kNames = {"batched", "bag"};
+  return EnumName(kNames, kernels);
+}
+
+std::string_view Name(LookupPass pass) {
+  static constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "update"};
+  return EnumName(kNames, pass);
+}
+
+std::string_view EmbeddingParameterName(size_t index) {
+  static constexpr std::array<std::string_view, kEmbeddingParameters> kNames = {
+      "base_us",     "dram_efficiency", "l2_gbps",   "lookup_us",
+      "length_skew", "sort_us",         "sort_bytes"};
+  return kNames[index];
+}
+
+EmbeddingParameterArray ToArray(const EmbeddingParameters& p) {
+  return {p.base_us,     p.dram_efficiency, p.l2_gbps,   p.lookup_us,
+          p.length_skew, p.sort_us,         p.sort_bytes};
+}
+
+EmbeddingParameters FromArray(const EmbeddingParameterArray& v) {
+  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
+}
+
+EmbeddingParameters TypicalParameters(LookupPass pass) {
+  EmbeddingParameters p;
+  if (pass == LookupPass::kForward) return p;
+  p.base_us = 12;
+  p.sort_us = 12;
+  p.sort_bytes = 100;
+  return p;
+}
+
+EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
+  EmbeddingTraffic total;
   total.tables = static_cast<double>(query.tables.size());
   for (const TableLookup& t : query.tables) {
-    const double unique = UniqueRows(t);
+    const double unique = UniqueRows(t), row_bytes = RowBytes(t, query.weight_dtype);
     total.lookups += t.batch * t.pooling;
     total.unique += unique;
     total.bags += t.batch;
     total.longest = std::max(total.longest, t.pooling);
     total.elements += t.batch * t.pooling * t.dim;
-    total.gathered_bytes += t.batch * t.pooling * RowBytes(t, query.weight_dtype);
+    total.gathered_bytes += t.batch * t.pooling * row_bytes;
     total.pooled_bytes += t.batch * t.dim * 4;  // pooled in fp32
-    total.unique_bytes += unique * RowBytes(t, query.weight_dtype);
+    total.unique_bytes += unique * row_bytes;
+    total.table_bytes += t.rows * row_bytes;
   }
   const double cache_share =
       total.unique_bytes > 0 ? device.l2_mbytes * 1e6 / total.unique_bytes : 1;
@@ -57,40 +162,6 @@ Traffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
   }
   return total;
 }
-
-void FillFeatures(const Traffic& traffic, EmbeddingTime& time) {
-  const auto log2 = [](double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); };
-  time.features = {log2(time.kernel_us),
-                   log2(traffic.lookups),
-                   log2(traffic.unique),
-                   log2(traffic.bags),
-                   static_cast<float>(traffic.lookups > 0 ? traffic.elements / traffic.lookups : 0),
-                   static_cast<float>(time.hit_rate),
-                   static_cast<float>(traffic.tables),
-                   log2(time.latency_us / std::max(time.kernel_us, 1e-6))};
-}
-
-EmbeddingTime Combine(const EmbeddingParameters& p, const GpuPeaks& device,
-                      const Traffic& traffic, double dram_bytes, double l2_bytes, double chains,
-                      double mean_steps, double longest_steps) {
-  EmbeddingTime time;
-  time.hit_rate =
-      traffic.gathered_bytes > 0 ? 1 - traffic.missed_bytes / traffic.gathered_bytes : 0;
-  time.dram_bytes = dram_bytes;
-  time.l2_bytes = l2_bytes;
-  // A warp walks its bag's lookups one after the other: no kernel is shorter than its longest bag,
-  // and beyond what fits on the device warps queue.
-  const double waves = chains / (device.sms * kWarpsPerSm);
-  time.latency_us = std::max(waves * mean_steps, longest_steps) * p.lookup_us;
-  const double bandwidth_us =
-      SmoothMax(dram_bytes / (device.dram_gbps * 1e3 * p.dram_efficiency),
-                l2_bytes / (p.l2_gbps * 1e3));
-  time.kernel_us = p.base_us + SmoothMax(bandwidth_us, time.latency_us);
-  FillFeatures(traffic, time);
-  return time;
-}
-
-}  // namespace
 
 double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, double cache_rows) {
   if (lookups <= 0 || unique_rows <= 0) return 0;
@@ -132,61 +203,81 @@ double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, do
   return std::clamp(hits / lookups, 0.0, 1.0);
 }
 
-EmbeddingTime EmbeddingForward(const EmbeddingParameters& p, const GpuPeaks& device,
-                               const EmbeddingQuery& query) {
-  const Traffic t = TrafficOf(device, query);
-  const double indices = (t.lookups + t.bags) * kIndexBytes;
-  const double steps = t.bags > 0 ? t.lookups / t.bags : 0;
-  return Combine(p, device, t, t.missed_bytes + indices + t.pooled_bytes,
-                 t.gathered_bytes + indices + t.pooled_bytes, t.bags, steps, t.longest);
-}
-
-EmbeddingTime EmbeddingBackward(const EmbeddingParameters& p, const GpuPeaks& device,
-                                const EmbeddingQuery& query) {
-  const Traffic t = TrafficOf(device, query);
-  // Each lookup reads its bag's gradient row; those rows live in L2 when they fit.
-  const double gradients = t.elements * 4;
-  const double l2 = device.l2_mbytes * 1e6;
-  const double gradient_misses =
-      t.pooled_bytes > l2 ? gradients * (1 - l2 / t.pooled_bytes) : t.pooled_bytes;
-  const bool state = query.fused_update && query.optimizer != OptimizerKind::kSgd;
-  const double states = !state ? 0
-                        : query.rowwise ? t.unique * kStateBytes
-                                        : t.unique_bytes;
-  const double moments = query.optimizer == OptimizerKind::kAdam ? 2 : 1;
-  const double update = (query.fused_update ? 2 : 1) * t.unique_bytes + 2 * moments * states;
-  const double sort = p.sort_bytes * t.lookups;
-  const double steps = t.unique > 0 ? t.lookups / t.unique : 0;
-  return Combine(p, device, t, gradient_misses + update + sort, gradients + update + sort, t.unique, steps,
-                 steps);
-}
-
-std::array<double, 3> EmbeddingRangeOf(const EmbeddingQuery& query) {
-  std::array<double, 3> range = {};
-  for (const TableLookup& t : query.tables) {
-    range[0] += t.batch * t.pooling;
-    range[1] += t.rows * RowBytes(t, query.weight_dtype);
-    range[2] += t.batch;
+EmbeddingTime LookupTime(const EmbeddingParameters& p, const GpuPeaks& device,
+                         const EmbeddingQuery& query, const EmbeddingTraffic& traffic,
+                         LookupPass pass) {
+  const Work work = WorkOf(p, device, query, traffic, pass);
+  const double dram_per_us = device.dram_gbps * 1e3 * p.dram_efficiency;
+  EmbeddingTime time;
+  time.hit_rate =
+      traffic.gathered_bytes > 0 ? 1 - traffic.missed_bytes / traffic.gathered_bytes : 0;
+  time.dram_bytes = work.dram_bytes;
+  time.l2_bytes = work.l2_bytes;
+  // A warp walks its bag's lookups one after the other: no kernel is shorter than its longest bag,
+  // and beyond what fits on the device warps queue.
+  const double waves = work.chains / (device.sms * kWarpsPerSm);
+  time.latency_us = std::max(waves * work.mean_steps, work.longest_steps) * p.lookup_us;
+  const double bandwidth_us =
+      SmoothMax(work.dram_bytes / dram_per_us, work.l2_bytes / (p.l2_gbps * 1e3));
+  time.kernel_us = p.base_us + SmoothMax(bandwidth_us, time.latency_us);
+  if (Sorts(query, pass)) {
+    time.sort_us =
+        SortKernelsUs(p, query, traffic) + p.sort_bytes * traffic.lookups / dram_per_us;
   }
-  return range;
+  return time;
 }
 
-bool EmbeddingModel::InRange(const EmbeddingQuery& query) const {
-  const auto at = EmbeddingRangeOf(query);
+std::array<float, kEmbeddingFeatures> EmbeddingFeatures(const EmbeddingTraffic& traffic,
+                                                        const EmbeddingTime& time) {
+  const auto log2 = [](double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); };
+  return {log2(time.total_us()),
+          log2(traffic.lookups),
+          log2(traffic.unique),
+          log2(traffic.bags),
+          static_cast<float>(traffic.lookups > 0 ? traffic.elements / traffic.lookups : 0),
+          static_cast<float>(time.hit_rate),
+          static_cast<float>(traffic.tables),
+          log2(time.latency_us / std::max(time.total_us(), 1e-6))};
+}
+
+std::array<double, 3> EmbeddingRangeOf(const EmbeddingTraffic& traffic) {
+  return {traffic.lookups, traffic.table_bytes, traffic.bags};
+}
+
+bool EmbeddingModel::InRange(const EmbeddingTraffic& traffic) const {
+  const auto at = EmbeddingRangeOf(traffic);
   for (size_t i = 0; i < at.size(); ++i) {
     if (at[i] < lower[i] || at[i] > upper[i]) return false;
   }
   return true;
 }
 
-double EmbeddingModel::KernelUs(const GpuPeaks& device, const EmbeddingQuery& query,
-                                Direction pass) const {
-  const EmbeddingTime time = pass == Direction::kForward
-                                 ? EmbeddingForward(parameters, device, query)
-                                 : EmbeddingBackward(parameters, device, query);
-  if (residual.empty()) return time.kernel_us;
-  const double r = residual.Evaluate(time.features);
-  return time.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
+EmbeddingTime EmbeddingModel::Time(const GpuPeaks& device, const EmbeddingQuery& query,
+                                   const EmbeddingTraffic& traffic, LookupPass pass) const {
+  EmbeddingTime time = LookupTime(parameters, device, query, traffic, pass);
+  if (residual.empty()) return time;
+  const double r = residual.Evaluate(EmbeddingFeatures(traffic, time));
+  const double factor = std::exp(std::clamp(r, -residual_clip, residual_clip));
+  time.kernel_us *= factor;
+  time.sort_us *= factor;
+  return time;
+}
+
+EmbeddingModels::EmbeddingModels() {
+  for (auto& kernels : models_) {
+    for (size_t pass = 0; pass < kernels.size(); ++pass) {
+      kernels[pass].parameters = TypicalParameters(static_cast<LookupPass>(pass));
+    }
+  }
+}
+
+EmbeddingModels::Choice EmbeddingModels::Choose(LookupKernels kernels, LookupPass pass) const {
+  const EmbeddingModel& own = at(kernels, pass);
+  if (own.calibrated()) return {&own, false};
+  const EmbeddingModel& other = at(kernels == LookupKernels::kBatched ? LookupKernels::kBag
+                                                                      : LookupKernels::kBatched, pass);
+  if (other.calibrated()) return {&other, true};
+  return {&own, false};
 }
 
 }  // namespace foretrace

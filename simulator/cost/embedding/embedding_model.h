@@ -1,14 +1,15 @@
 #pragma once
-// Time of batched, pooled embedding lookups (FBGEMM's table-batched kernels), forward and backward,
-// from table sizes and reuse factors: physics of caches, bandwidths, latency and occupancy, with a
-// hook for a learnt residual.
+// Time of pooled embedding lookups, forward and backward, from table sizes and reuse factors: physics
+// of caches, bandwidths, latency and occupancy, and a learnt residual where there are data for one.
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/estimate.h"
 #include "simulator/cost/embedding/reuse_factors.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
@@ -31,29 +32,73 @@ struct EmbeddingQuery {
   DType weight_dtype = DType::kFloat32;
   OptimizerKind optimizer = OptimizerKind::kAdagrad;
   bool rowwise = true;
-  bool fused_update = true;
+  bool fused_update = true;      // backward applies the optimizer; otherwise it makes a gradient:
+  bool clears_gradient = false;  // after setting that of the whole table to zero,
+  bool sparse_gradient = false;  // or with one row for each lookup
+  // Tables have the mean of all for their pooling factors; their own are not known.
+  bool mean_lengths = false;
 };
 
-// Fitted per platform and direction.
+// Which kernels run. Fitted apart, because they are different programs.
+enum class LookupKernels : uint8_t {
+  kBatched,  // FBGEMM's table-batched lookups
+  kBag,      // PyTorch's embedding_bag
+  kCount,
+};
+std::string_view Name(LookupKernels kernels);
+
+enum class LookupPass : uint8_t {
+  kForward,
+  kBackward,
+  kUpdate,  // the optimizer with a sparse gradient; fused backward passes have none
+  kCount,
+};
+std::string_view Name(LookupPass pass);
+
+// Fitted per platform, kernels and pass.
 struct EmbeddingParameters {
-  double base_us = 5;
+  double base_us = 5;             // of the kernels, however little they do
   double dram_efficiency = 0.7;   // of the DRAM peak, for scattered rows
   double l2_gbps = 2000;          // rows that hit in L2
   double lookup_us = 0.5;         // a warp's time for one lookup after the other
-  // Backward only: sorting and grouping the indices moves this many bytes a lookup (by default
-  // linearised, 20; three radix passes, 72; run lengths, 8).
-  double sort_bytes = 100;
+  // Where only the mean pooling factor over tables is known: the longest table's over it.
+  double length_skew = 1;
+  // Backward only. Sorting and grouping the indices: a base for its kernels, and bytes moved for each
+  // lookup (by default linearised, 20; three radix passes, 72; run lengths, 8).
+  double sort_us = 0;
+  double sort_bytes = 0;
 };
+inline constexpr size_t kEmbeddingParameters = 7;
+using EmbeddingParameterArray = std::array<double, kEmbeddingParameters>;
+std::string_view EmbeddingParameterName(size_t index);
+EmbeddingParameterArray ToArray(const EmbeddingParameters& parameters);
+EmbeddingParameters FromArray(const EmbeddingParameterArray& values);
+// Where nothing was measured. Kernels have about 4 us each from launch to end: backward passes run
+// three for the gradients (FBGEMM: long segments, one row a block, one row a warp) and three to sort.
+EmbeddingParameters TypicalParameters(LookupPass pass);
+
+// What a lookup moves, whatever the parameters.
+struct EmbeddingTraffic {
+  double lookups = 0, unique = 0, bags = 0, tables = 0;
+  double longest = 0;         // mean pooling factor of the table that has the largest
+  double gathered_bytes = 0;  // rows read, hits and misses
+  double missed_bytes = 0;
+  double pooled_bytes = 0;    // outputs, or their gradients
+  double unique_bytes = 0;
+  double table_bytes = 0;
+  double elements = 0;        // lookups * dim
+};
+// The rows of all tables share L2; each table gets a part in proportion to its distinct rows' bytes.
+EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query);
 
 struct EmbeddingTime {
   double kernel_us = 0;
+  double sort_us = 0;       // of the indices, before a backward pass
   double hit_rate = 0;      // of row reads in L2, over all tables
   double dram_bytes = 0;
   double l2_bytes = 0;
   double latency_us = 0;
-  // For a residual: log2 of time, lookups, unique rows, bags; mean dim; hit rate; tables; log2 of
-  // the latency part over the time.
-  std::array<float, 8> features = {};
+  double total_us() const { return kernel_us + sort_us; }
 };
 
 // Rows that hit in a cache of `cache_rows` rows, as a share of lookups. Lookups of a row are taken
@@ -62,24 +107,63 @@ struct EmbeddingTime {
 // first lookups miss.
 double HitRate(const ReuseFactors& reuse, double lookups, double unique_rows, double cache_rows);
 
-EmbeddingTime EmbeddingForward(const EmbeddingParameters& parameters, const GpuPeaks& device,
-                               const EmbeddingQuery& query);
-// Sort of the indices, gradients gathered row by row, and the optimizer's update of each distinct
-// row (or, without fused_update, writing its gradient).
-EmbeddingTime EmbeddingBackward(const EmbeddingParameters& parameters, const GpuPeaks& device,
-                                const EmbeddingQuery& query);
+// Forward: rows gathered and pooled. Backward: gradients gathered row by row, and the optimizer's
+// update of each distinct row, or its gradient written. Update: the rows of a sparse gradient added
+// up, and each distinct row of the table updated.
+EmbeddingTime LookupTime(const EmbeddingParameters& parameters, const GpuPeaks& device,
+                         const EmbeddingQuery& query, const EmbeddingTraffic& traffic,
+                         LookupPass pass);
 
-// A calibrated direction: parameters, optional residual of log time, and the calibrated range.
+inline constexpr size_t kEmbeddingFeatures = 8;
+// For a residual: log2 of the modelled time, lookups, distinct rows, bags; mean dimension; hit rate;
+// tables; log2 of the latency part over the time.
+std::array<float, kEmbeddingFeatures> EmbeddingFeatures(const EmbeddingTraffic& traffic,
+                                                        const EmbeddingTime& time);
+
+// One pass of one kind of kernels: parameters, optional residual of log time, calibrated range.
 struct EmbeddingModel {
   EmbeddingParameters parameters;
+  // Share of what is known of each parameter that comes from measurements, from 0 (typical or
+  // published values alone) to 1.
+  EmbeddingParameterArray informed = {};
   TreeEnsemble residual;
   double residual_clip = 0;
   // Total lookups, bytes of all tables, bags.
   std::array<double, 3> lower = {}, upper = {};
-  int64_t points = 0;
-  bool InRange(const EmbeddingQuery& query) const;
-  double KernelUs(const GpuPeaks& device, const EmbeddingQuery& query, Direction pass) const;
+  int64_t points = 0;  // 0: not calibrated
+
+  bool calibrated() const { return points > 0; }
+  bool InRange(const EmbeddingTraffic& traffic) const;
+  EmbeddingTime Time(const GpuPeaks& device, const EmbeddingQuery& query,
+                     const EmbeddingTraffic& traffic, LookupPass pass) const;
 };
-std::array<double, 3> EmbeddingRangeOf(const EmbeddingQuery& query);
+std::array<double, 3> EmbeddingRangeOf(const EmbeddingTraffic& traffic);
+
+// All that a platform has; by default the physics with typical parameters, which is analytic.
+class EmbeddingModels {
+ public:
+  EmbeddingModels();
+  EmbeddingModel& at(LookupKernels kernels, LookupPass pass) {
+    return models_[static_cast<size_t>(kernels)][static_cast<size_t>(pass)];
+  }
+  const EmbeddingModel& at(LookupKernels kernels, LookupPass pass) const {
+    return models_[static_cast<size_t>(kernels)][static_cast<size_t>(pass)];
+  }
+  // The model to use: that of the kernels, or where it is not calibrated the calibrated one of the
+  // other kernels, whose answers count as extrapolated.
+  struct Choice {
+    const EmbeddingModel* model = nullptr;
+    bool other_kernels = false;
+    EstimateSource source() const {
+      return model->calibrated() ? EstimateSource::kCalibrated : EstimateSource::kAnalytic;
+    }
+  };
+  Choice Choose(LookupKernels kernels, LookupPass pass) const;
+
+ private:
+  std::array<std::array<EmbeddingModel, static_cast<size_t>(LookupPass::kCount)>,
+             static_cast<size_t>(LookupKernels::kCount)>
+      models_;
+};
 
 }  // namespace foretrace

@@ -1,20 +1,10 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "simulator/cost/embedding/expected_reuse.h"
 
 namespace foretrace {
-namespace {
-
-constexpr double kLinearise = 20, kRunLengths = 8, kPass = 24;
-constexpr int kBitsPerPass = 8;
-constexpr double kStreamEfficiency = 0.7;  // of the DRAM peak
-
-}  // namespace
-
 EmbeddingQuery QueryOf(const EmbeddingOp& op, DType dtype) {
   const auto tables = static_cast<size_t>(std::clamp<int64_t>(op.tables, 1, 100'000));
   const auto share = [tables](int64_t total) {
@@ -38,15 +28,8 @@ EmbeddingQuery QueryOf(const EmbeddingOp& op, DType dtype) {
   query.optimizer = op.optimizer;
   query.rowwise = op.rowwise;
   query.fused_update = op.fused_update;
+  query.mean_lengths = tables > 1;
   return query;
-}
-
-double SortUs(const EmbeddingOp& op, const GpuPeaks& device) {
-  const int bits = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(op.rows, 1)));
-  const int passes = (bits + kBitsPerPass - 1) / kBitsPerPass;
-  const double bytes =
-      static_cast<double>(op.lookups) * (kLinearise + kRunLengths + kPass * passes);
-  return bytes / (device.dram_gbps * 1e3 * kStreamEfficiency);
 }
 
 }  // namespace foretrace

@@ -40,7 +40,7 @@ using Platforms = std::map<std::string, PlatformData>;
 
 absl::Status AddProvenance(const BenchmarkTable& table, PlatformData& data) {
   auto& source = data.sources.emplace_back(table.provenance);
-  source["table"] = BaseName(table.path);
+  if (!source.contains("trace")) source["table"] = BaseName(table.path);
   if (const auto it = table.provenance.find("date"); it != table.provenance.end()) {
     data.date = std::max(data.date, it->second);
   }
@@ -58,12 +58,12 @@ absl::Status AddProvenance(const BenchmarkTable& table, PlatformData& data) {
   return absl::OkStatus();
 }
 
-absl::Status ReadTables(const Fitter& fitter, const CalibrateOptions& options,
-                        const std::vector<std::string>& paths, bool test, Platforms& platforms) {
+absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
+                       std::vector<BenchmarkTable> tables, bool test, Platforms& platforms) {
   std::set<std::string> seen;
-  for (const std::string& path : paths) {
+  for (BenchmarkTable& table : tables) {
+    const std::string& path = table.path;
     if (!seen.insert(path).second) return InvalidInput("{}: given twice", path);
-    FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, ReadBenchmarkCsv(path));
     std::set<std::string> in_table;
     for (BenchmarkRow& row : table.rows) {
       if (row.kind != fitter.row_kind()) continue;
@@ -86,11 +86,27 @@ absl::Status ReadTables(const Fitter& fitter, const CalibrateOptions& options,
   return absl::OkStatus();
 }
 
+absl::Status ReadTables(const Fitter& fitter, const CalibrateOptions& options,
+                        const std::vector<std::string>& paths,
+                        const std::vector<BenchmarkTable>& made, bool test, Platforms& platforms) {
+  std::vector<BenchmarkTable> tables;
+  for (const std::string& path : paths) {
+    FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, ReadBenchmarkCsv(path));
+    tables.push_back(std::move(table));
+  }
+  tables.insert(tables.end(), made.begin(), made.end());
+  return AddTables(fitter, options, std::move(tables), test, platforms);
+}
+
 // The command that makes the same file from the same tables, without folders.
 std::string CommandLine(const Fitter& fitter, const CalibrateOptions& options,
                         const PlatformData& data) {
   std::string command = fmt::format("foretrace calibrate {}", fitter.kind());
-  for (const auto& source : data.sources) command += " " + source.find("table")->second;
+  for (const auto& source : data.sources) {
+    const auto trace = source.find("trace");
+    command += " " + (trace != source.end() ? "--trace " + trace->second
+                                            : source.find("table")->second);
+  }
   if (!options.fit.form.empty()) command += " --form " + options.fit.form;
   if (options.fit.seed != 1) command += fmt::format(" --seed {}", options.fit.seed);
   if (!options.hold_out.empty()) command += " --hold-out " + options.hold_out;
@@ -197,16 +213,18 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
 }
 
 absl::Status CheckOptions(const CalibrateOptions& options) {
-  if (options.calibration.empty() == options.tables.empty()) {
+  const bool fits = !options.tables.empty() || !options.made_tables.empty();
+  const bool tests = !options.test_tables.empty() || !options.made_test_tables.empty();
+  if (options.calibration.empty() != fits) {
     return InvalidInput("give tables to fit, or --calibration FILE with --test tables");
   }
-  if (!options.calibration.empty() && options.test_tables.empty()) {
+  if (!options.calibration.empty() && !tests) {
     return InvalidInput("--calibration needs --test tables to evaluate it on");
   }
   if (!options.calibration.empty() && (!options.adapt.empty() || !options.output.empty())) {
     return InvalidInput("--calibration evaluates; it goes neither with --adapt nor --output");
   }
-  if (!options.hold_out.empty() && !options.test_tables.empty()) {
+  if (!options.hold_out.empty() && tests) {
     return InvalidInput("--hold-out and --test exclude each other");
   }
   return absl::OkStatus();
@@ -218,8 +236,10 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
                                              const CalibrateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   Platforms platforms;
-  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.tables, false, platforms));
-  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.test_tables, true, platforms));
+  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.tables, options.made_tables, false,
+                                       platforms));
+  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.test_tables,
+                                       options.made_test_tables, true, platforms));
   Prior prior;
   const std::string prior_path = options.calibration.empty() ? options.adapt : options.calibration;
   if (!prior_path.empty()) {
@@ -231,7 +251,8 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
     return InvalidInput("one name for {} platforms; choose one with --platform", platforms.size());
   }
   CalibrateReport report;
-  report.in_sample = options.hold_out.empty() && options.test_tables.empty();
+  report.in_sample = options.hold_out.empty() && options.test_tables.empty() &&
+                     options.made_test_tables.empty();
   for (const auto& [platform, data] : platforms) {
     if (options.calibration.empty() && data.rows.empty()) {
       return InvalidInput("test rows of platform {}, but no table to fit has that platform",

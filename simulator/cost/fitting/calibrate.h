@@ -12,6 +12,8 @@ namespace foretrace {
 struct CalibrateOptions {
   std::vector<std::string> tables;       // neutral CSV files to fit
   std::vector<std::string> test_tables;  // files that take no part in the fit
+  // Tables that were not read from files, such as those of traces; fitted and tested likewise.
+  std::vector<BenchmarkTable> made_tables, made_test_tables;
   std::string platform;      // keep only rows of this platform; empty: every platform by itself
   std::string hold_out;      // a rule of the family; empty: none
   std::string adapt;         // prior calibration file to correct; empty: fit from scratch

@@ -95,15 +95,19 @@ bool HelpersAreWithin(KernelKind kind) {
 }  // namespace
 
 KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
-                                 const TraceStore& store)
-    : models_(std::move(models)), store_(&store) {
+                                 const TraceStore& store,
+                                 std::shared_ptr<const EmbeddingModels> embedding)
+    : models_(std::move(models)),
+      embedding_(embedding != nullptr ? std::move(embedding)
+                                      : std::make_shared<const EmbeddingModels>()),
+      store_(&store) {
   for (const RankTrace& rank : store.ranks()) {
     entries_.emplace(rank.info().rank, Prepare(store, rank));
   }
 }
 
 std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& store,
-                                                             const RankTrace& rank) const {
+                                                             const RankTrace& rank) {
   std::vector<Entry> entries(rank.size());
   TracedCalls known, opaque;
   Ops ops;
@@ -125,7 +129,13 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   BorrowShapes(rank, known, ops);
   CompletePairs(known);
   for (const auto& [call, op] : ops) {
-    if (known[call]) Assign(store, rank, *known[call], op, entries);
+    if (!known[call]) continue;
+    Assign(store, rank, *known[call], op, entries);
+    const OperatorCall& traced = known[call]->op;
+    if (const auto* lookup = std::get_if<EmbeddingOp>(&traced.shape)) {
+      lookups_[rank.info().rank].push_back(
+          {op.call, *lookup, traced.dtype, traced.pass, op.kernels});
+    }
   }
   return entries;
 }
@@ -185,7 +195,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   Estimate total;
   total.source = EstimateSource::kCalibrated;
   if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
-    total = PredictEmbedding(*lookup, call.dtype, call.pass);
+    total = PredictLookup(*lookup, call.dtype, call.pass).kernels;
     total.extrapolated |= traced.assumed;
   } else {
     for (const KernelWork& work : list) {
@@ -198,14 +208,15 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime helper_time = HelperTime(call, list, helpers, mains.empty(), total.time);
   const bool within = HelpersAreWithin(first.kind);
-  if (!within) {
+  const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels
+  if (!within && !lookup) {
     // A kernel takes its floor however little it does.
     const auto more = static_cast<int64_t>(mains.size()) - static_cast<int64_t>(list.size());
     total.time += SimTime::FromPs(Floor().ps() * std::max<int64_t>(more, 0));
-  } else {
+  } else if (within) {
     total.time -= SimTime::FromPs(helper_time.ps() * static_cast<int64_t>(helpers));
   }
-  const bool paired = helpers == 0 && mains.size() == list.size();
+  const bool paired = helpers == 0 && mains.size() == list.size() && !lookup;
   for (NodeIndex node : op.kernels) {
     Entry& entry = entries[node.value];
     entry.kind = first.kind;
@@ -236,21 +247,25 @@ SimTime KernelCostModel::HelperTime(const OperatorCall& call, const KernelList& 
   if (helpers == 0) return SimTime();
   const auto count = static_cast<double>(helpers);
   if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
-    return Floor() + SimTime::FromUs(SortUs(*lookup, models_->device()) / count);
+    return PredictLookup(*lookup, call.dtype, call.pass).sort.time.ScaledBy(1 / count);
   }
   if (alone) return total.ScaledBy(1.0 / count);
   const SimTime own = models_->Predict(HelperWork(list[0]), Precision::kFloat32).time;
   return HelpersAreWithin(list[0].kind) ? std::min(own, total.ScaledBy(0.5 / count)) : own;
 }
 
-// Without the sorting, which is its helpers' work.
-Estimate KernelCostModel::PredictEmbedding(const EmbeddingOp& op, DType dtype,
-                                           Direction pass) const {
+KernelCostModel::LookupEstimate KernelCostModel::PredictLookup(const EmbeddingOp& op, DType dtype,
+                                                               Direction direction) const {
   const EmbeddingQuery query = QueryOf(op, dtype);
-  EmbeddingModel analytic;
-  analytic.parameters.sort_bytes = 0;
-  return {SimTime::FromUs(analytic.KernelUs(models_->device(), query, pass)),
-          EstimateSource::kAnalytic, true};
+  const LookupPass pass =
+      direction == Direction::kForward ? LookupPass::kForward : LookupPass::kBackward;
+  const EmbeddingModels::Choice choice = embedding_->Choose(
+      op.batched ? LookupKernels::kBatched : LookupKernels::kBag, pass);
+  const EmbeddingTraffic traffic = TrafficOf(models_->device(), query);
+  const EmbeddingTime time = choice.model->Time(models_->device(), query, traffic, pass);
+  const bool extrapolated = choice.other_kernels || !choice.model->InRange(traffic);
+  return {{SimTime::FromUs(time.kernel_us), choice.source(), extrapolated},
+          {SimTime::FromUs(time.sort_us), choice.source(), extrapolated}};
 }
 
 std::optional<Estimate> KernelCostModel::Predict(const TraceStore& store, const RankTrace& rank,
@@ -273,6 +288,11 @@ NodeIndex KernelCostModel::CallOf(const RankTrace& rank, NodeIndex node) const {
   const auto it = entries_.find(rank.info().rank);
   if (it == entries_.end() || node.value >= it->second.size()) return NodeIndex();
   return it->second[node.value].call;
+}
+
+std::span<const KernelCostModel::Lookup> KernelCostModel::lookups(const RankTrace& rank) const {
+  const auto it = lookups_.find(rank.info().rank);
+  return it == lookups_.end() ? std::span<const Lookup>() : std::span<const Lookup>(it->second);
 }
 
 }  // namespace foretrace

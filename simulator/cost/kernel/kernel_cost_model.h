@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/kernel_model.h"
 #include "simulator/cost/operator/trace_operator.h"
@@ -27,7 +29,9 @@ namespace foretrace {
 // flagged. Kernels of calls without shapes are left to the next model of the chain.
 class KernelCostModel : public CostModel {
  public:
-  KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store);
+  // `embedding` null: lookups are analytic.
+  KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store,
+                  std::shared_ptr<const EmbeddingModels> embedding = nullptr);
 
   std::string_view name() const override { return "kernel"; }
   std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
@@ -36,6 +40,15 @@ class KernelCostModel : public CostModel {
   KernelKind KindOf(const RankTrace& rank, NodeIndex node) const;
   // The framework call whose operator the node belongs to; invalid when unknown.
   NodeIndex CallOf(const RankTrace& rank, NodeIndex node) const;
+  // The lookups of embedding tables, in order of their calls.
+  struct Lookup {
+    NodeIndex call;
+    EmbeddingOp op;
+    DType dtype = DType::kFloat32;
+    Direction pass = Direction::kForward;
+    std::vector<NodeIndex> kernels;  // in order of issue
+  };
+  std::span<const Lookup> lookups(const RankTrace& rank) const;
 
  private:
   struct Entry {
@@ -52,17 +65,23 @@ class KernelCostModel : public CostModel {
 
   // Adds calls without shapes whose shapes CallSignatures finds.
   void BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const;
-  std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank) const;
+  std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const Op& op, std::vector<Entry>& entries) const;
   SimTime Floor() const;  // of any kernel
   SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
                      SimTime total) const;
-  Estimate PredictEmbedding(const EmbeddingOp& op, DType dtype, Direction pass) const;
+  // The kernels and, apart from them, the sorting of indices.
+  struct LookupEstimate {
+    Estimate kernels, sort;
+  };
+  LookupEstimate PredictLookup(const EmbeddingOp& op, DType dtype, Direction pass) const;
 
   std::shared_ptr<const KernelModels> models_;
+  std::shared_ptr<const EmbeddingModels> embedding_;
   const TraceStore* store_;
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
+  std::map<int32_t, std::vector<Lookup>> lookups_;
 };
 
 }  // namespace foretrace

@@ -126,6 +126,7 @@ struct EmbeddingOp {
   OptimizerKind optimizer = OptimizerKind::kAdagrad;
   bool rowwise = true;        // one optimizer state value a row instead of one an element
   bool fused_update = true;   // backward applies the optimizer; otherwise it writes gradients
+  bool batched = false;       // FBGEMM's table-batched kernels; otherwise the framework's own
 };
 
 // An operator of which only the tensors are known: reads its arguments and writes its results once.

@@ -35,6 +35,7 @@ void SetOptimizer(std::string_view name, EmbeddingOp& op) {
 // The dimension D is in the result [B, sum of D] alone.
 Result BatchedLookup(std::string_view name, const Call& call) {
   EmbeddingOp op;
+  op.batched = true;
   SetOptimizer(name, op);
   if (name.find("SplitLookupFunction") != name.npos) {  // backward: gradient [B, sum of D]
     if (!call.in_ok(1) || call.in[0].dims.size() != 2) return std::nullopt;

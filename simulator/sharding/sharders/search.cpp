@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kDescents = 3;      // starts that are followed to a local optimum
 constexpr size_t kWholeNeighbourhood = 600;  // changes; larger ones are cut to the busiest rank
 constexpr int kKicks = 3;
+constexpr int64_t kProgressEvery = 64;
 
 // One or two tables placed anew.
 struct Change {
@@ -70,7 +71,7 @@ class LocalSearch {
   bool Spent() const { return asked_ >= problem_.budget; }
 
   absl::StatusOr<Score> ScoreOf(const ShardingPlan& plan) {
-    ++asked_;
+    if (++asked_ % kProgressEvery == 0 && problem_.progress) problem_.progress(asked_);
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, problem_.evaluator.IterationTime(plan));
     double squares = 0;
     for (const double load : problem_.costs.RankUs(plan)) squares += load * load;

@@ -126,12 +126,15 @@ TEST(EmbeddingModel, MoreReuseIsFaster) {
   const auto us = [&](double unique) {
     TableLookup table{65536, 1e7, 128, 20, {}, unique};
     table.reuse.fractions[1] = 1;
-    return EmbeddingForward({}, device, {{table}}).kernel_us;
+    const EmbeddingQuery query{{table}};
+    return LookupTime({}, device, query, TrafficOf(device, query), LookupPass::kForward).kernel_us;
   };
   EXPECT_LT(us(1e4), us(1e6));
   // Without any reuse all 65536 * 20 rows of 512 bytes come from DRAM.
   TableLookup table{65536, 1e7, 128, 20, {}, 65536.0 * 20};
-  const EmbeddingTime t = EmbeddingForward({}, device, {{table}});
+  const EmbeddingQuery query{{table}};
+  const EmbeddingTime t =
+      LookupTime({}, device, query, TrafficOf(device, query), LookupPass::kForward);
   EXPECT_DOUBLE_EQ(t.hit_rate, 0);
   EXPECT_DOUBLE_EQ(t.dram_bytes, 65536.0 * 20 * (512 + 8) + 65536.0 * (8 + 512));
 }
