@@ -174,6 +174,7 @@ void TemplateJob::ChooseIteration(const Schedule& schedule) {
   }
   std::sort(times.begin(), times.end());
   iteration_ = times[(times.size() - 1) / 2].second;
+  for (uint32_t r = 0; r < ranks_.size(); ++r) recorded_backlog_.push_back(Backlog(schedule, r));
 }
 
 void TemplateJob::Set(uint32_t rank, const Replaced& replaced, SimTime total,
@@ -246,11 +247,28 @@ std::pair<SimTime, SimTime> TemplateJob::Window(const Schedule& schedule, uint32
   return {program.start, end};
 }
 
+SimTime TemplateJob::Backlog(const Schedule& schedule, uint32_t rank) const {
+  const RankProgram& program = job_.program.ranks[rank];
+  const RankSchedule& times = schedule.ranks[rank];
+  const auto [from, to] = Window(schedule, rank);
+  SimTime done = to;
+  for (uint32_t i = 0; i < program.items.size(); ++i) {
+    const uint32_t issuer = program.items[i].issuer;
+    if (issuer == kNoItem || times.start[issuer] < from || times.start[issuer] >= to) continue;
+    done = std::max(done, times.end[i]);
+  }
+  return done - to;
+}
+
 SimTime TemplateJob::IterationTime(const Schedule& schedule) const {
   SimTime longest;
   for (uint32_t r = 0; r < job_.program.ranks.size(); ++r) {
     const auto [begin, end] = Window(schedule, r);
-    longest = std::max(longest, end - begin);
+    SimTime time = end - begin;
+    if (!recorded_backlog_.empty()) {
+      time += std::max(SimTime(), Backlog(schedule, r) - recorded_backlog_[r]);
+    }
+    longest = std::max(longest, time);
   }
   return longest;
 }

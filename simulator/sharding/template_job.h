@@ -38,7 +38,9 @@ class TemplateJob {
 
   absl::StatusOr<Schedule> Run() const;
   // Of the iteration that stands for all: the median one as recorded, of those with lookups. The
-  // slowest rank's, from one step mark to the next, as `predict` reports it.
+  // slowest rank's, from one step mark to the next, as `predict` reports it, and what its device work
+  // outlasts the step by beyond what it does with recorded durations: the CPU may issue a step without
+  // waiting for its lookups, but the next step would.
   SimTime IterationTime(const Schedule& schedule) const;
   int64_t iteration() const { return iteration_; }
 
@@ -46,6 +48,8 @@ class TemplateJob {
   const TraceStore& store() const { return *store_; }
   // [begin, end) of the iteration on a rank.
   std::pair<SimTime, SimTime> Window(const Schedule& schedule, uint32_t rank) const;
+  // How long the device works on what the CPU issued in the iteration after its end.
+  SimTime Backlog(const Schedule& schedule, uint32_t rank) const;
   // "lookups: 16 kernels of 8 ranks; all-to-alls: 4 ..., in 1 iteration"
   std::string Describe() const;
 
@@ -83,6 +87,7 @@ class TemplateJob {
   std::vector<std::map<int64_t, RankIteration>> ranks_;  // by iteration number
   std::vector<ReplacedMeeting> meetings_;
   int64_t iteration_ = 0;
+  std::vector<SimTime> recorded_backlog_;  // by rank
 };
 
 }  // namespace foretrace

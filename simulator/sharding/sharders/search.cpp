@@ -27,7 +27,7 @@ struct Change {
 };
 
 // Iteration time; among equals the plan whose modelled loads are more even, from which it is less
-// far to a better one.
+// far to a better one. Plans that are slower than what they are compared with are not told apart.
 using Score = std::tuple<int64_t, double>;
 
 class LocalSearch {
@@ -70,9 +70,10 @@ class LocalSearch {
  private:
   bool Spent() const { return asked_ >= problem_.budget; }
 
-  absl::StatusOr<Score> ScoreOf(const ShardingPlan& plan) {
+  absl::StatusOr<Score> ScoreOf(const ShardingPlan& plan, int64_t slowest_ps = INT64_MAX) {
     if (++asked_ % kProgressEvery == 0 && problem_.progress) problem_.progress(asked_);
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, problem_.evaluator.IterationTime(plan));
+    if (time.ps() > slowest_ps) return Score(time.ps(), 0);
     double squares = 0;
     for (const double load : problem_.costs.RankUs(plan)) squares += load * load;
     return Score(time.ps(), squares);
@@ -131,7 +132,7 @@ class LocalSearch {
         if (Spent()) return absl::OkStatus();
         Change undo = Apply(change, plan);
         if (problem_.Fits(plan)) {
-          FORETRACE_ASSIGN_OR_RETURN(const Score changed, ScoreOf(plan));
+          FORETRACE_ASSIGN_OR_RETURN(const Score changed, ScoreOf(plan, std::get<0>(score)));
           if (changed < score) {
             score = changed;
             improved = true;
