@@ -1,5 +1,6 @@
 #include "simulator/cost/embedding/embedding_fitter.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
@@ -65,7 +66,10 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitRows(std::span<const BenchmarkR
         EmbeddingModel model,
         FitEmbeddingModel(device, pass, samples, models.at(kernels, pass).parameters, options));
     std::string typical;
+    const bool skewed = std::ranges::any_of(
+        samples, [](const TimedLookup& t) { return t.sample.query.mean_lengths; });
     for (size_t i = 0; i < kEmbeddingParameters; ++i) {
+      if (EmbeddingParameterName(i) == "length_skew" && !skewed) continue;  // of no use to these
       if (EmbeddingPriorSpread(i, pass) > 0 && model.informed[i] < 0.5) {
         typical += (typical.empty() ? "" : ", ") + std::string(EmbeddingParameterName(i));
       }

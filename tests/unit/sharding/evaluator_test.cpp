@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "simulator/cost/embedding/index_generator.h"
 #include "simulator/engine/executor.h"
 #include "simulator/sharding/ranking.h"
@@ -137,6 +139,53 @@ TEST(Ranking, FittingPlansComeFirstAndMissesSayWhatTheyNeed) {
   // Table a: 256 MB.
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_NE(std::string(status.message()).find("has 0.10 GB; the nearest plan is"), std::string::npos);
+}
+
+// Whoever runs a sharder, its plan and the plan's time are the same.
+TEST(Ranking, IsTheSameForAnyNumberOfJobs) {
+  const ShardingTask task = ThreeTables();
+  std::vector<std::string> told;
+  std::mutex mutex;
+  const auto rank = [&](int jobs) {
+    const auto evaluator = TestEvaluator(task);
+    RankControl control;
+    control.jobs = jobs;
+    control.make_evaluator = [&] { return SimulatedEvaluator::Create(task, TestModels()); };
+    control.progress = [&](std::string_view sharder, int64_t done, int64_t budget) {
+      const std::lock_guard lock(mutex);
+      EXPECT_LE(done, budget);
+      told.emplace_back(sharder);
+    };
+    return RankPlans(task, *evaluator, AllSharders(), {}, 1, 300, control);
+  };
+  const auto one = rank(1), many = rank(4);
+  ASSERT_TRUE(one.ok() && many.ok()) << one.status() << many.status();
+  ASSERT_EQ(one->plans.size(), many->plans.size());
+  EXPECT_EQ(one->evaluated, many->evaluated);
+  for (size_t i = 0; i < one->plans.size(); ++i) {
+    EXPECT_EQ(one->plans[i].plan.sharder, many->plans[i].plan.sharder);
+    EXPECT_EQ(one->plans[i].plan.tables, many->plans[i].plan.tables);
+    EXPECT_EQ(one->plans[i].evaluation.iteration, many->plans[i].evaluation.iteration);
+  }
+  EXPECT_FALSE(told.empty());  // by the search
+}
+
+// A rank with less to do in both passes decides nothing; one with more in either does.
+TEST(DecisiveRanks, AreThoseThatNoOtherOutlasts) {
+  PlanWork work;
+  work.shape.pooled = true;
+  const auto us = [](double forward, double backward) {
+    PlanWork::Rank rank;
+    rank.lookups = {SimTime::FromUs(forward), SimTime::FromUs(backward), false};
+    return rank;
+  };
+  work.ranks = {us(10, 10), us(30, 20), us(20, 40), us(20, 30), us(30, 20)};
+  EXPECT_EQ(DecisiveRanks(work), (std::vector<uint32_t>{1, 2}));
+  work.shape.table_row = true;  // collectives within nodes
+  EXPECT_EQ(DecisiveRanks(work).size(), 5u);
+  work.shape.table_row = false;
+  work.ranks[0].table_copies.forward = SimTime::FromUs(1);  // copies that differ
+  EXPECT_EQ(DecisiveRanks(work).size(), 5u);
 }
 
 }  // namespace
