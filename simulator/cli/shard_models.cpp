@@ -53,15 +53,18 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   }
   loaded.notes = {
       lookups_calibrated
-          ? fmt::format("lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
-                        task.calibration)
-          : fmt::format("lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
-                        peaks->name),
+          ? fmt::format(
+                "lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
+                task.calibration)
+          : fmt::format(
+                "lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
+                peaks->name),
       kernels_calibrated ? fmt::format("dense kernels: calibration {}", task.calibration)
                          : fmt::format("dense kernels: roofline of {} (analytic)", peaks->name),
       models.collectives != nullptr
-          ? fmt::format("collectives: calibration {} where it covers them, else platform {} (analytic)",
-                        task.calibration, models.platform.name)
+          ? fmt::format(
+                "collectives: calibration {} where it covers them, else platform {} (analytic)",
+                task.calibration, models.platform.name)
           : fmt::format("collectives: platform {} (analytic)", models.platform.name),
       fmt::format("CPU overheads: {}", task.cpu.source),
   };

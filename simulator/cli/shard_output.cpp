@@ -112,13 +112,14 @@ std::string SourcesLine(const PlanEvaluation& e, std::string_view recorded) {
   SimTime total;
   for (const SimTime t : e.by_source) total += t;
   const auto percent = [&](EstimateSource s) { return 100 * shares[static_cast<size_t>(s)]; };
-  return fmt::format("Time simulated by source: calibrated {:.1f} %, analytic {:.1f} %, missing {:.1f} %, "
-                     "{} {:.1f} %{}\n",
-                     percent(EstimateSource::kCalibrated), percent(EstimateSource::kAnalytic),
-                     percent(EstimateSource::kMissing), recorded, percent(EstimateSource::kRecorded),
-                     e.extrapolated > SimTime()
-                         ? fmt::format("; beyond calibrated ranges {:.1f} %", Share(e.extrapolated, total))
-                         : std::string());
+  return fmt::format(
+      "Time simulated by source: calibrated {:.1f} %, analytic {:.1f} %, missing {:.1f} %, "
+      "{} {:.1f} %{}\n",
+      percent(EstimateSource::kCalibrated), percent(EstimateSource::kAnalytic),
+      percent(EstimateSource::kMissing), recorded, percent(EstimateSource::kRecorded),
+      e.extrapolated > SimTime()
+          ? fmt::format("; beyond calibrated ranges {:.1f} %", Share(e.extrapolated, total))
+          : std::string());
 }
 
 std::string RanksText(const TablePlacement& p) {
@@ -136,9 +137,8 @@ std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
                                 ranking.evaluated);
   out += fmt::format("Best: {}, {:.1f} us an iteration\n", best.plan.sharder,
                      best.evaluation.iteration.us());
-  out += SourcesLine(best.evaluation, task.capture.empty()
-                                          ? "CPU overheads as the task states them"
-                                          : "recorded");
+  out += SourcesLine(best.evaluation,
+                     task.capture.empty() ? "CPU overheads as the task states them" : "recorded");
   for (const std::string& note : notes) out += fmt::format("Note: {}\n", note);
   for (const std::string& skipped : ranking.skipped) out += fmt::format("Skipped: {}\n", skipped);
   out += "\nPlans (the shares are of the rank with the longest lookups; tables: T table-wise, C "

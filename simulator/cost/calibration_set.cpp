@@ -55,9 +55,11 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
   }
   if (set.kernels == nullptr && set.collectives == nullptr && set.memory == nullptr &&
       set.embedding == nullptr) {
-    return InvalidInput("{}: no kernels.yaml, collectives.yaml, memory.yaml or embedding.yaml there; "
-                        "give a folder made by `foretrace calibrate`, or the name of one in "
-                        "calibration/", folder);
+    return InvalidInput(
+        "{}: no kernels.yaml, collectives.yaml, memory.yaml or embedding.yaml there; "
+        "give a folder made by `foretrace calibrate`, or the name of one in "
+        "calibration/",
+        folder);
   }
   return set;
 }

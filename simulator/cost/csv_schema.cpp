@@ -142,13 +142,17 @@ absl::Status CheckEmbedding(const BenchmarkRow& row) {
   const double gbps = bytes / row.time_us * 1e-3;
   constexpr double kImplausiblyFast = 2e4;
   if (gbps > kImplausiblyFast) {
-    return InvalidInput("pooled vectors of {:.0f} bytes in {} us are {:.0f} GB/s: are the times in "
-                        "milliseconds or seconds? time_us takes microseconds", bytes, row.time_us, gbps);
+    return InvalidInput(
+        "pooled vectors of {:.0f} bytes in {} us are {:.0f} GB/s: are the times in "
+        "milliseconds or seconds? time_us takes microseconds",
+        bytes, row.time_us, gbps);
   }
   constexpr double kImplausiblySlow = 1e5;  // lookups a second
   if (lookups > 1e5 && lookups / row.time_us * 1e6 < kImplausiblySlow) {
-    return InvalidInput("{:.0f} lookups in {} us: are the times in nanoseconds? time_us takes "
-                        "microseconds", lookups, row.time_us);
+    return InvalidInput(
+        "{:.0f} lookups in {} us: are the times in nanoseconds? time_us takes "
+        "microseconds",
+        lookups, row.time_us);
   }
   return absl::OkStatus();
 }

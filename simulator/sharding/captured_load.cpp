@@ -37,9 +37,12 @@ SimTime LengthWith(const std::vector<Span>& a, const std::vector<Span>& b) {
 
 WorkPart PartOf(CollectiveOp op) {
   switch (op) {
-    case CollectiveOp::kAllToAll: return WorkPart::kAllToAll;
-    case CollectiveOp::kAllReduce: return WorkPart::kAllReduce;
-    default: return WorkPart::kRowCollectives;
+    case CollectiveOp::kAllToAll:
+      return WorkPart::kAllToAll;
+    case CollectiveOp::kAllReduce:
+      return WorkPart::kAllReduce;
+    default:
+      return WorkPart::kRowCollectives;
   }
 }
 
@@ -62,8 +65,8 @@ RankLoad CapturedLoad(const TemplateJob& job, const Schedule& schedule, uint32_t
       load.busy[static_cast<size_t>(WorkPart::kDense)] += span.second - span.first;
       by_source[static_cast<size_t>(item.source)] += span.second - span.first;
     } else if (item.kind == ItemKind::kComm) {
-      const SimTime active = std::clamp(schedule.meeting_active[item.meeting], span.first,
-                                        span.second);
+      const SimTime active =
+          std::clamp(schedule.meeting_active[item.meeting], span.first, span.second);
       waiting.push_back({span.first, active});
       transfer.push_back({active, span.second});
       load.busy[static_cast<size_t>(PartOf(trace.collective_op(item.node)))] +=

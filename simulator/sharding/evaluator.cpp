@@ -101,7 +101,8 @@ void AddWork(const PlanWork& work, PlanEvaluation& evaluation) {
     load.sent = work.ranks[r].sent;
     load.received = work.ranks[r].received;
     const double lookup_us = (load.busy[static_cast<size_t>(WorkPart::kLookupForward)] +
-                              load.busy[static_cast<size_t>(WorkPart::kLookupBackward)]).us();
+                              load.busy[static_cast<size_t>(WorkPart::kLookupBackward)])
+                                 .us();
     longest = std::max(longest, lookup_us);
     total += lookup_us;
   }
@@ -161,8 +162,10 @@ absl::StatusOr<std::unique_ptr<SimulatedEvaluator>> SimulatedEvaluator::Create(
   for (const PlacementKind kind :
        {PlacementKind::kRow, PlacementKind::kTableRow, PlacementKind::kDataParallel}) {
     if (!task.allows(kind)) continue;
-    return InvalidInput("{}: placements: {} has collectives of its own, for which a captured template "
-                        "has no place; keep to table_wise and column_wise", task.file, Name(kind));
+    return InvalidInput(
+        "{}: placements: {} has collectives of its own, for which a captured template "
+        "has no place; keep to table_wise and column_wise",
+        task.file, Name(kind));
   }
   FORETRACE_ASSIGN_OR_RETURN(evaluator->template_,
                              TemplateJob::Create(std::move(capture), task.gpus));
@@ -183,9 +186,9 @@ absl::StatusOr<ShardedJob*> SimulatedEvaluator::Prepare(const PlanWork& work,
   const size_t count = ranks.size() == all_ranks_.size() ? 0 : ranks.size();
   std::optional<ShardedJob>& job = jobs_[static_cast<size_t>(work.shape.index())][count];
   if (!job) {
-    FORETRACE_ASSIGN_OR_RETURN(job, ShardedJob::Build(task_, dense_, work.shape, models_.semantics,
-                                                      *collectives_,
-                                                      static_cast<int32_t>(ranks.size())));
+    FORETRACE_ASSIGN_OR_RETURN(
+        job, ShardedJob::Build(task_, dense_, work.shape, models_.semantics, *collectives_,
+                               static_cast<int32_t>(ranks.size())));
   }
   job->SetWork(work, TableStep(work.copied_parameters), ranks);
   return &*job;

@@ -288,8 +288,7 @@ absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const Den
   for (uint32_t c = 0; c < comms.size(); ++c) {
     if (comms[c].step != CommStep::kDenseGradient) continue;
     const Bytes bytes = writer.buckets[bucket++];
-    const Estimate estimate =
-        collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld, bytes);
+    const Estimate estimate = collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld, bytes);
     const uint32_t item = builder.ItemOf({RankScript::kCommunication, c});
     job.buckets_[item] = bytes;
     for (RankProgram& rank : job.program_.ranks) {

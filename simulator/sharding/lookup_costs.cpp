@@ -76,8 +76,8 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
     if (query.tables.empty()) continue;
     const EmbeddingTraffic traffic = TrafficOf(device_, query);
     const auto us = [&](const EmbeddingModels::Choice& choice, LookupPass pass) {
-      times.extrapolated |= choice.other_kernels ||
-                            (choice.model->calibrated() && !choice.model->InRange(traffic));
+      times.extrapolated |=
+          choice.other_kernels || (choice.model->calibrated() && !choice.model->InRange(traffic));
       return choice.model->Time(device_, query, traffic, pass).total_us();
     };
     times.forward += SimTime::FromUs(us(forward_, LookupPass::kForward));

@@ -22,8 +22,13 @@ class RankWriter {
  public:
   RankWriter(const ShardingTask& task, const ShardedJob& job, const PlanWork& work, uint32_t rank,
              int32_t ranks_per_node, RankTraceBuilder& builder)
-      : task_(task), job_(job), work_(work), program_(job.program().ranks[rank]), rank_(rank),
-        per_node_(static_cast<uint32_t>(ranks_per_node)), builder_(builder) {}
+      : task_(task),
+        job_(job),
+        work_(work),
+        program_(job.program().ranks[rank]),
+        rank_(rank),
+        per_node_(static_cast<uint32_t>(ranks_per_node)),
+        builder_(builder) {}
 
   void Write() {
     AddGroups();
@@ -70,9 +75,12 @@ class RankWriter {
 
   std::string GroupName(CommScope scope) const {
     switch (scope) {
-      case CommScope::kNode: return fmt::format("node {}", rank_ / per_node_);
-      case CommScope::kAcross: return fmt::format("across nodes {}", rank_ % per_node_);
-      default: return "world";
+      case CommScope::kNode:
+        return fmt::format("node {}", rank_ / per_node_);
+      case CommScope::kAcross:
+        return fmt::format("across nodes {}", rank_ % per_node_);
+      default:
+        return "world";
     }
   }
 

@@ -18,17 +18,27 @@ class SharderRuns {
  public:
   SharderRuns(const ShardingTask& task, Sharders sharders, uint64_t seed, int64_t budget,
               const RankControl& control)
-      : task_(task), sharders_(sharders), seed_(seed), budget_(budget), control_(control),
+      : task_(task),
+        sharders_(sharders),
+        seed_(seed),
+        budget_(budget),
+        control_(control),
         plans_(sharders.size(), absl::UnknownError("not run")) {}
 
   void OnThisThread(SimulatedEvaluator& evaluator) {
     ModelledCost costs(task_, evaluator);
     for (size_t i = next_++; i < sharders_.size(); i = next_++) {
-      const ShardingProblem problem{
-          task_, evaluator.dense(), costs, evaluator, evaluator.ranks_per_node(), seed_, budget_,
-          [&](int64_t done) {
-            if (control_.progress) control_.progress(sharders_[i]->name(), done, budget_);
-          }};
+      const ShardingProblem problem{task_,
+                                    evaluator.dense(),
+                                    costs,
+                                    evaluator,
+                                    evaluator.ranks_per_node(),
+                                    seed_,
+                                    budget_,
+                                    [&](int64_t done) {
+                                      if (control_.progress)
+                                        control_.progress(sharders_[i]->name(), done, budget_);
+                                    }};
       plans_[i] = sharders_[i]->Shard(problem);
     }
   }
@@ -66,8 +76,8 @@ class SharderRuns {
 
 absl::StatusOr<Ranking> RankPlans(const ShardingTask& task, SimulatedEvaluator& evaluator,
                                   std::span<const std::unique_ptr<Sharder>> sharders,
-                                  std::vector<ShardingPlan> given, uint64_t seed,
-                                  int64_t budget, const RankControl& control) {
+                                  std::vector<ShardingPlan> given, uint64_t seed, int64_t budget,
+                                  const RankControl& control) {
   Ranking ranking;
   std::vector<ShardingPlan> plans = std::move(given);
   SharderRuns runs(task, sharders, seed, budget, control);

@@ -32,9 +32,9 @@ class TaskReader {
 
   absl::StatusOr<ShardingTask> Read() {
     static constexpr std::array<std::string_view, 15> kKeys = {
-        "name",       "batch", "gpus",      "memory_GB", "platform", "calibration", "placements",
-        "template",
-        "exchange_indices", "dense", "optimizer", "cpu", "uvm", "tables", "comment"};
+        "name",        "batch",      "gpus",     "memory_GB",        "platform",
+        "calibration", "placements", "template", "exchange_indices", "dense",
+        "optimizer",   "cpu",        "uvm",      "tables",           "comment"};
     root_.ExpectKeys(kKeys);
     task_.file = file_;
     task_.name = root_.String("name");

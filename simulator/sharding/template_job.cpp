@@ -65,15 +65,18 @@ absl::StatusOr<std::unique_ptr<TemplateJob>> TemplateJob::Create(
   for (uint32_t r = 0; r < job->ranks_.size(); ++r) {
     job->FindLookups(r);
     if (job->ranks_[r].empty()) {
-      return InvalidInput("{}: no embedding lookups that a plan could replace; calls are known by "
-                          "names such as fbgemm::split_embedding_codegen_lookup or aten::embedding_bag",
-                          job->store_->ranks()[r].info().source);
+      return InvalidInput(
+          "{}: no embedding lookups that a plan could replace; calls are known by "
+          "names such as fbgemm::split_embedding_codegen_lookup or aten::embedding_bag",
+          job->store_->ranks()[r].info().source);
     }
   }
   job->FindMeetings();
   if (job->meetings_.empty()) {
-    return InvalidInput("{}: no iteration has an all-to-all after its lookups and one before their "
-                        "backward pass, so that a plan's exchange has no place in it", source);
+    return InvalidInput(
+        "{}: no iteration has an all-to-all after its lookups and one before their "
+        "backward pass, so that a plan's exchange has no place in it",
+        source);
   }
   FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, job->Run());
   job->ChooseIteration(schedule);
@@ -280,10 +283,11 @@ std::string TemplateJob::Describe() const {
       kernels += iteration.forward.items.size() + iteration.backward.items.size();
     }
   }
-  return fmt::format("{} lookup kernels of {} ranks and {} all-to-alls are the plan's, in {} of {} "
-                     "iterations; everything else as recorded; times are of iteration {}",
-                     kernels, ranks_.size(), meetings_.size(), ranks_.front().size(),
-                     std::max<size_t>(store_->ranks().front().iterations().size(), 1), iteration_);
+  return fmt::format(
+      "{} lookup kernels of {} ranks and {} all-to-alls are the plan's, in {} of {} "
+      "iterations; everything else as recorded; times are of iteration {}",
+      kernels, ranks_.size(), meetings_.size(), ranks_.front().size(),
+      std::max<size_t>(store_->ranks().front().iterations().size(), 1), iteration_);
 }
 
 }  // namespace foretrace

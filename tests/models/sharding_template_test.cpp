@@ -32,7 +32,8 @@ SimTime PredictedTime(const TraceStore& store, int64_t iteration) {
   SimTime longest;
   for (const PredictedRank& rank : prediction->ranks) {
     for (const PredictedIteration& it : rank.iterations) {
-      if (it.number == iteration) longest = std::max(longest, it.predicted_end - it.predicted_start);
+      if (it.number == iteration)
+        longest = std::max(longest, it.predicted_end - it.predicted_start);
     }
   }
   return longest;
@@ -42,8 +43,8 @@ SimTime PredictedTime(const TraceStore& store, int64_t iteration) {
 ShardingTask TemplateTask(int64_t batch) {
   ShardingTask task = MakeTask(8, batch);
   for (int t = 0; t < 26; ++t) {
-    task.tables.push_back(MakeTable(fmt::format("t{}", t), 1000 << (t % 12), 16, 1 + 3 * (t % 5),
-                                    batch));
+    task.tables.push_back(
+        MakeTable(fmt::format("t{}", t), 1000 << (t % 12), 16, 1 + 3 * (t % 5), batch));
   }
   for (const PlacementKind kind :
        {PlacementKind::kRow, PlacementKind::kTableRow, PlacementKind::kDataParallel}) {

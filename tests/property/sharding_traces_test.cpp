@@ -19,8 +19,8 @@ ShardingTask RandomTask(int32_t gpus, IndexRandom& random) {
   const int64_t tables = 1 + random.Below(12);
   for (int64_t t = 0; t < tables; ++t) {
     task.tables.push_back(MakeTable(fmt::format("t{}", t), 1000 << random.Below(12),
-                                    16 << random.Below(4), std::exp2(7 * random.Uniform()), task.batch,
-                                    0.5 + random.Uniform()));
+                                    16 << random.Below(4), std::exp2(7 * random.Uniform()),
+                                    task.batch, 0.5 + random.Uniform()));
   }
   return task;
 }
@@ -32,13 +32,20 @@ ShardingPlan RandomPlan(const ShardingTask& task, int32_t ranks_per_node, bool m
   for (size_t t = 0; t < task.tables.size(); ++t) {
     const auto first = static_cast<int32_t>(random.Below(task.gpus));
     switch (random.Below(mixed ? 5 : 2)) {
-      case 0: plan.tables.push_back(OnRank(first)); break;
+      case 0:
+        plan.tables.push_back(OnRank(first));
+        break;
       case 1:
         plan.tables.push_back({PlacementKind::kColumn, {first, (first + 1) % task.gpus}, false});
         break;
-      case 2: plan.tables.push_back(OnAllRanks(PlacementKind::kRow, task.gpus)); break;
-      case 3: plan.tables.push_back(OnAllRanks(PlacementKind::kDataParallel, task.gpus)); break;
-      default: plan.tables.push_back(OnNode(first / ranks_per_node, ranks_per_node));
+      case 2:
+        plan.tables.push_back(OnAllRanks(PlacementKind::kRow, task.gpus));
+        break;
+      case 3:
+        plan.tables.push_back(OnAllRanks(PlacementKind::kDataParallel, task.gpus));
+        break;
+      default:
+        plan.tables.push_back(OnNode(first / ranks_per_node, ranks_per_node));
     }
   }
   return plan;

@@ -45,9 +45,9 @@ std::optional<E> ParseName(const std::string& text) {
 
 // What a value may be: [lower, upper].
 std::pair<double, double> Sensible(size_t parameter) {
-  if (parameter == 1) return {1e-3, 1};                             // an efficiency
-  if (parameter == 4) return {1, 1e6};                              // a longest over a mean
-  if (parameter == 2) return {1, 1e6};                              // GB/s
+  if (parameter == 1) return {1e-3, 1};  // an efficiency
+  if (parameter == 4) return {1, 1e6};   // a longest over a mean
+  if (parameter == 2) return {1, 1e6};   // GB/s
   return {0, 1e6};
 }
 
@@ -93,8 +93,10 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error || size > kMaxResidualBytes) {
-    return InvalidInput("{}: {}, but embedding.yaml says it has residuals; restore it or calibrate "
-                        "again", path.string(), error ? "cannot be read" : "too large");
+    return InvalidInput(
+        "{}: {}, but embedding.yaml says it has residuals; restore it or calibrate "
+        "again",
+        path.string(), error ? "cannot be read" : "too large");
   }
   std::ifstream stream(path, std::ios::binary);
   std::stringstream bytes;
@@ -108,15 +110,15 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
   Residuals residuals;
   for (const auto& e : file.ensembles()) {
     std::vector<uint8_t> features;
-    for (const uint32_t f : e.feature()) features.push_back(static_cast<uint8_t>(std::min(f, 255u)));
+    for (const uint32_t f : e.feature())
+      features.push_back(static_cast<uint8_t>(std::min(f, 255u)));
     if (e.depth() > TreeEnsemble::kMaxDepth || e.feature_count() != kEmbeddingFeatures) {
       return InvalidInput("{}: {}: depth {} over {} features; calibrate again", path.string(),
                           e.model(), e.depth(), e.feature_count());
     }
-    auto trees = TreeEnsemble::Create(static_cast<int>(e.depth()),
-                                      static_cast<int>(e.feature_count()), std::move(features),
-                                      {e.threshold().begin(), e.threshold().end()},
-                                      {e.leaf().begin(), e.leaf().end()});
+    auto trees = TreeEnsemble::Create(
+        static_cast<int>(e.depth()), static_cast<int>(e.feature_count()), std::move(features),
+        {e.threshold().begin(), e.threshold().end()}, {e.leaf().begin(), e.leaf().end()});
     if (!trees.ok()) {
       return InvalidInput("{}: {}: {}", path.string(), e.model(),
                           std::string(trees.status().message()));
@@ -174,8 +176,9 @@ class ModelsReader {
       }
       const auto it = residuals_->find(ModelName(*kernels, *pass));
       if (it == residuals_->end() || it->second.tree_count() != trees) {
-        return InvalidInput("the residual in {} is missing or of another calibration; calibrate again",
-                            kEmbeddingResidualFile);
+        return InvalidInput(
+            "the residual in {} is missing or of another calibration; calibrate again",
+            kEmbeddingResidualFile);
       }
       model.residual = it->second;
     }

@@ -85,8 +85,8 @@ class ParameterFit {
       const EmbeddingModel below = ModelAt(low), above = ModelAt(high);
       double precision = 0;
       for (const Sample& s : samples_) {
-        const double slope = (LogError(above, device_, s) - LogError(below, device_, s)) /
-                             (2 * kStep * kTimeSpread);
+        const double slope =
+            (LogError(above, device_, s) - LogError(below, device_, s)) / (2 * kStep * kTimeSpread);
         precision += slope * slope;
       }
       model.informed[free_[i]] = std::round(1000 * precision / (1 + precision)) / 1000;
@@ -107,8 +107,7 @@ absl::Status LearnResidual(const GpuPeaks& device, const std::vector<Sample>& sa
   for (size_t i = 0; i < samples.size(); ++i) {
     if (!use(i)) continue;
     const LookupSample& s = samples[i].lookup->sample;
-    const EmbeddingTime time =
-        model.Time(device, s.query, samples[i].traffic, s.pass);
+    const EmbeddingTime time = model.Time(device, s.query, samples[i].traffic, s.pass);
     const auto x = EmbeddingFeatures(samples[i].traffic, time);
     features.insert(features.end(), x.begin(), x.end());
     targets.push_back(static_cast<float>(-LogError(model, device, samples[i])));
@@ -118,9 +117,9 @@ absl::Status LearnResidual(const GpuPeaks& device, const std::vector<Sample>& sa
   options.trees = 60;
   options.learning_rate = 0.15;
   const std::vector<float> weights(targets.size(), 1.0F);
-  FORETRACE_ASSIGN_OR_RETURN(TreeEnsemble trees,
-                             TrainBoostedTrees(features, static_cast<int>(kEmbeddingFeatures),
-                                               targets, weights, options));
+  FORETRACE_ASSIGN_OR_RETURN(
+      TreeEnsemble trees,
+      TrainBoostedTrees(features, static_cast<int>(kEmbeddingFeatures), targets, weights, options));
   std::vector<double> sizes;
   for (const float t : targets) sizes.push_back(std::abs(t));
   model.residual = std::move(trees);
@@ -146,7 +145,8 @@ absl::Status AddResidual(const GpuPeaks& device, const std::vector<Sample>& samp
   if (MeanError(tried, device, samples, test) >= MeanError(model, device, samples, test)) {
     return absl::OkStatus();
   }
-  return LearnResidual(device, samples, [](size_t) { return true; }, model);
+  return LearnResidual(
+      device, samples, [](size_t) { return true; }, model);
 }
 
 }  // namespace

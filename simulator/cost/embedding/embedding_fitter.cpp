@@ -19,9 +19,10 @@ absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   if (rows.empty()) return InvalidInput("no rows to fit lookup models to");
   const auto device = FindGpuPeaks(rows.front().platform);
   if (!device) {
-    return InvalidInput("platform '{}': its GPU is not in the list of device peaks "
-                        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
-                        rows.front().platform);
+    return InvalidInput(
+        "platform '{}': its GPU is not in the list of device peaks "
+        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
+        rows.front().platform);
   }
   return *device;
 }
@@ -75,10 +76,9 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitRows(std::span<const BenchmarkR
       }
     }
     if (!typical.empty()) {
-      notes.push_back(fmt::format("{} {}: the rows say little of {}; {} by half or more", Name(kernels),
-                                  Name(pass), typical,
-                                  prior == nullptr ? "typical or published values"
-                                                   : "the prior calibration"));
+      notes.push_back(fmt::format(
+          "{} {}: the rows say little of {}; {} by half or more", Name(kernels), Name(pass),
+          typical, prior == nullptr ? "typical or published values" : "the prior calibration"));
     }
     models.at(kernels, pass) = std::move(model);
   }
@@ -129,7 +129,8 @@ std::vector<EvaluatedRow> FittedEmbedding::Evaluate(std::span<const BenchmarkRow
 absl::StatusOr<std::unique_ptr<FittedModels>> EmbeddingFitter::Fit(
     std::span<const BenchmarkRow> rows, const FitOptions& options) const {
   if (!options.form.empty() && options.form != "physics" && options.form != "residual") {
-    return InvalidInput("lookup models have the forms physics and residual, not '{}'", options.form);
+    return InvalidInput("lookup models have the forms physics and residual, not '{}'",
+                        options.form);
   }
   return FitRows(rows, {options.seed, options.form != "physics"}, nullptr);
 }
@@ -152,8 +153,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> EmbeddingFitter::Adapt(
 absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> rows,
                                                 std::string_view rule, uint64_t) const {
   if (rule != "every-third" && rule != "odd-ranks" && rule != "odd-steps") {
-    return InvalidInput("unknown hold-out rule '{}'; lookups have every-third, odd-ranks and odd-steps",
-                        rule);
+    return InvalidInput(
+        "unknown hold-out rule '{}'; lookups have every-third, odd-ranks and odd-steps", rule);
   }
   RowSplit split;
   std::map<std::string, size_t> points;  // in order of appearance
@@ -166,8 +167,9 @@ absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> ro
     } else {
       const int64_t value = WordOf(row, rule == "odd-ranks" ? "rank" : "step");
       if (value < 0) {
-        return InvalidInput("hold-out {}: row of line {} has no {} in its source '{}'; use every-third",
-                            rule, row.line, rule == "odd-ranks" ? "rank=" : "step=", row.source);
+        return InvalidInput(
+            "hold-out {}: row of line {} has no {} in its source '{}'; use every-third", rule,
+            row.line, rule == "odd-ranks" ? "rank=" : "step=", row.source);
       }
       keep_back = value % 2 == 1;
     }

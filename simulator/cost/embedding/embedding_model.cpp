@@ -76,15 +76,18 @@ Work UpdateWork(const EmbeddingTraffic& t) {
 Work WorkOf(const EmbeddingParameters& p, const GpuPeaks& device, const EmbeddingQuery& query,
             const EmbeddingTraffic& t, LookupPass pass) {
   switch (pass) {
-    case LookupPass::kForward: return ForwardWork(p, query, t);
-    case LookupPass::kBackward: return BackwardWork(device, query, t);
-    default: return UpdateWork(t);
+    case LookupPass::kForward:
+      return ForwardWork(p, query, t);
+    case LookupPass::kBackward:
+      return BackwardWork(device, query, t);
+    default:
+      return UpdateWork(t);
   }
 }
 
 // CUB sorts up to this many 8-byte keys in one block, as part of what sort_us is for: linearising,
-// sorting, run lengths. More take a histogram and a pass for every 8 bits of a row number instead of
-// that one kernel.
+// sorting, run lengths. More take a histogram and a pass for every 8 bits of a row number instead
+// of that one kernel.
 constexpr double kSortedByOneBlock = 2304;
 constexpr double kSmallSortKernels = 3;
 
@@ -115,8 +118,7 @@ std::string_view Name(LookupPass pass) {
 
 std::string_view EmbeddingParameterName(size_t index) {
   static constexpr std::array<std::string_view, kEmbeddingParameters> kNames = {
-      "base_us",     "dram_efficiency", "l2_gbps",   "lookup_us",
-      "length_skew", "sort_us",         "sort_bytes"};
+      "base_us", "dram_efficiency", "l2_gbps", "lookup_us", "length_skew", "sort_us", "sort_bytes"};
   return kNames[index];
 }
 
@@ -221,8 +223,7 @@ EmbeddingTime LookupTime(const EmbeddingParameters& p, const GpuPeaks& device,
       SmoothMax(work.dram_bytes / dram_per_us, work.l2_bytes / (p.l2_gbps * 1e3));
   time.kernel_us = p.base_us + SmoothMax(bandwidth_us, time.latency_us);
   if (Sorts(query, pass)) {
-    time.sort_us =
-        SortKernelsUs(p, query, traffic) + p.sort_bytes * traffic.lookups / dram_per_us;
+    time.sort_us = SortKernelsUs(p, query, traffic) + p.sort_bytes * traffic.lookups / dram_per_us;
   }
   return time;
 }
@@ -274,8 +275,8 @@ EmbeddingModels::EmbeddingModels() {
 EmbeddingModels::Choice EmbeddingModels::Choose(LookupKernels kernels, LookupPass pass) const {
   const EmbeddingModel& own = at(kernels, pass);
   if (own.calibrated()) return {&own, false};
-  const EmbeddingModel& other = at(kernels == LookupKernels::kBatched ? LookupKernels::kBag
-                                                                      : LookupKernels::kBatched, pass);
+  const EmbeddingModel& other =
+      at(kernels == LookupKernels::kBatched ? LookupKernels::kBag : LookupKernels::kBatched, pass);
   if (other.calibrated()) return {&other, true};
   return {&own, false};
 }

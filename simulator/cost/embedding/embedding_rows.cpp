@@ -49,9 +49,10 @@ absl::StatusOr<ReuseFactors> ReuseOf(std::string_view text) {
     return InvalidInput("rf has {} reuse factors, not {}", bin + 1, kReuseBins);
   }
   if (std::abs(sum - 1) > 0.01 || reuse.fractions[0] > 0) {
-    return InvalidInput("rf must add up to 1 over the rows that are looked up (is {:.3f}), and none of "
-                        "them is looked up less than once (first factor {:.3f})", sum,
-                        reuse.fractions[0]);
+    return InvalidInput(
+        "rf must add up to 1 over the rows that are looked up (is {:.3f}), and none of "
+        "them is looked up less than once (first factor {:.3f})",
+        sum, reuse.fractions[0]);
   }
   return reuse;
 }
@@ -59,13 +60,17 @@ absl::StatusOr<ReuseFactors> ReuseOf(std::string_view text) {
 absl::Status ReadTags(const BenchmarkRow& row, LookupSample& sample) {
   const std::string_view impl = TagOf(row.library, "impl"), grad = TagOf(row.library, "grad");
   if (impl != "batched" && impl != "loop" && impl != "concat") {
-    return InvalidInput("library '{}' has no tag impl=batched, impl=loop or impl=concat, so that it is "
-                        "not known which kernels ran", row.library);
+    return InvalidInput(
+        "library '{}' has no tag impl=batched, impl=loop or impl=concat, so that it is "
+        "not known which kernels ran",
+        row.library);
   }
   sample.kernels = impl == "batched" ? LookupKernels::kBatched : LookupKernels::kBag;
   if (row.phase != Phase::kForward && grad != "fused" && grad != "dense" && grad != "sparse") {
-    return InvalidInput("library '{}' has no tag grad=fused, grad=dense or grad=sparse, which phase {} "
-                        "needs", row.library, Name(row.phase));
+    return InvalidInput(
+        "library '{}' has no tag grad=fused, grad=dense or grad=sparse, which phase {} "
+        "needs",
+        row.library, Name(row.phase));
   }
   sample.query.fused_update = grad == "fused";
   sample.query.sparse_gradient = grad == "sparse";
@@ -82,7 +87,8 @@ absl::Status ReadTags(const BenchmarkRow& row, LookupSample& sample) {
   }
   if (const std::string_view part = TagOf(row.library, "part"); !part.empty()) {
     const auto it = std::find(kParts.begin(), kParts.end(), part);
-    if (it == kParts.end()) return InvalidInput("tag part={} is none of {}", part, fmt::join(kParts, ", "));
+    if (it == kParts.end())
+      return InvalidInput("tag part={} is none of {}", part, fmt::join(kParts, ", "));
     sample.part = static_cast<TimedPart>(it - kParts.begin());
   }
   return absl::OkStatus();
@@ -105,10 +111,17 @@ std::string_view TagOf(std::string_view text, std::string_view tag, char separat
 absl::StatusOr<LookupSample> SampleOfRow(const BenchmarkRow& row) {
   LookupSample sample;
   switch (row.phase) {
-    case Phase::kForward: sample.pass = LookupPass::kForward; break;
-    case Phase::kBackward: sample.pass = LookupPass::kBackward; break;
-    case Phase::kOptimizer: sample.pass = LookupPass::kUpdate; break;
-    default: return InvalidInput("phase of a lookup is '{}'", Name(row.phase));
+    case Phase::kForward:
+      sample.pass = LookupPass::kForward;
+      break;
+    case Phase::kBackward:
+      sample.pass = LookupPass::kBackward;
+      break;
+    case Phase::kOptimizer:
+      sample.pass = LookupPass::kUpdate;
+      break;
+    default:
+      return InvalidInput("phase of a lookup is '{}'", Name(row.phase));
   }
   FORETRACE_RETURN_IF_ERROR(ReadTags(row, sample));
   const auto tables = *row.shape.Int("tables"), batch = *row.shape.Int("b");
@@ -144,21 +157,21 @@ BenchmarkRow RowOfSample(const LookupSample& sample, const std::string& library)
               : sample.pass == LookupPass::kBackward ? Phase::kBackward
                                                      : Phase::kOptimizer;
   row.dtype = std::string(Name(query.weight_dtype));
-  auto shape = ShapeKeys::Parse(fmt::format(
-      "tables={};b={};e={};d={};l={};weights=0;rf={};unique={}", query.tables.size(),
-      std::llround(table.batch), table.rows, table.dim, table.pooling,
-      fmt::join(table.reuse.fractions, "|"), table.unique_rows));
+  auto shape = ShapeKeys::Parse(
+      fmt::format("tables={};b={};e={};d={};l={};weights=0;rf={};unique={}", query.tables.size(),
+                  std::llround(table.batch), table.rows, table.dim, table.pooling,
+                  fmt::join(table.reuse.fractions, "|"), table.unique_rows));
   row.shape = *std::move(shape);
-  row.library = library + (sample.kernels == LookupKernels::kBatched ? ";impl=batched"
-                                                                     : ";impl=concat");
+  row.library =
+      library + (sample.kernels == LookupKernels::kBatched ? ";impl=batched" : ";impl=concat");
   if (sample.pass != LookupPass::kForward) {
     row.library += query.fused_update      ? ";grad=fused"
                    : query.sparse_gradient ? ";grad=sparse"
                                            : ";grad=dense";
     if (query.fused_update) {
-      row.library += fmt::format(";optimizer={};rowwise={}",
-                                 kOptimizers[static_cast<size_t>(query.optimizer)],
-                                 query.rowwise ? 1 : 0);
+      row.library +=
+          fmt::format(";optimizer={};rowwise={}", kOptimizers[static_cast<size_t>(query.optimizer)],
+                      query.rowwise ? 1 : 0);
     }
   }
   if (sample.part != TimedPart::kAll) {

@@ -37,8 +37,10 @@ absl::StatusOr<BenchmarkTable> LookupTable(const TraceStore& store, const std::s
   const std::string& name = store.ranks().front().info().device_name;
   const auto device = FindGpuPeaks(name);
   if (!device) {
-    return InvalidInput("{}: recorded on '{}', whose caches and multiprocessors are not known "
-                        "(simulator/cost/kernel/gpu_peaks.cpp)", label, name);
+    return InvalidInput(
+        "{}: recorded on '{}', whose caches and multiprocessors are not known "
+        "(simulator/cost/kernel/gpu_peaks.cpp)",
+        label, name);
   }
   const KernelCostModel model(
       std::make_shared<const KernelModels>(*device, std::vector<KernelModel>()), store);
@@ -60,9 +62,9 @@ absl::StatusOr<BenchmarkTable> LookupTable(const TraceStore& store, const std::s
         BenchmarkRow row = RowOfSample(sample, "trace;rows=equally-likely");
         row.platform = device->name;
         row.time_us = us;
-        row.source = fmt::format("trace rank={} step={} call={}", rank.info().rank,
-                                 rank.iteration_at(rank.start(lookup.call)),
-                                 rank.source_id(lookup.call));
+        row.source =
+            fmt::format("trace rank={} step={} call={}", rank.info().rank,
+                        rank.iteration_at(rank.start(lookup.call)), rank.source_id(lookup.call));
         row.line = static_cast<int64_t>(table.rows.size()) + 1;
         table.rows.push_back(std::move(row));
       };
@@ -71,8 +73,10 @@ absl::StatusOr<BenchmarkTable> LookupTable(const TraceStore& store, const std::s
     }
   }
   if (table.rows.empty()) {
-    return InvalidInput("{}: no embedding lookups whose shapes are recorded; an execution trace, or a "
-                        "profile with record_shapes=True, has them", label);
+    return InvalidInput(
+        "{}: no embedding lookups whose shapes are recorded; an execution trace, or a "
+        "profile with record_shapes=True, has them",
+        label);
   }
   return table;
 }

@@ -34,7 +34,8 @@ LookupSample SampleOf(LookupPass pass, int tables, double batch, double rows, do
   return sample;
 }
 
-// Lookups bound by each mechanism in turn: hardly any work, one long bag, rows from DRAM, rows from L2.
+// Lookups bound by each mechanism in turn: hardly any work, one long bag, rows from DRAM, rows from
+// L2.
 std::vector<TimedLookup> Table(LookupPass pass, const EmbeddingParameters& truth,
                                TimedPart part = TimedPart::kAll) {
   std::vector<TimedLookup> table;
@@ -44,9 +45,10 @@ std::vector<TimedLookup> Table(LookupPass pass, const EmbeddingParameters& truth
     for (const double batch : {8.0, 512.0, 8192.0}) {
       for (const double pooling : {1.0, 10.0, 100.0}) {
         for (const int tables : {1, 8}) {
-          TimedLookup lookup{SampleOf(pass, tables, batch, rows, tables == 1 ? 64 : 256, pooling, part), 0};
-          lookup.time_us = PredictUs(model, Device(), lookup.sample,
-                                     TrafficOf(Device(), lookup.sample.query));
+          TimedLookup lookup{
+              SampleOf(pass, tables, batch, rows, tables == 1 ? 64 : 256, pooling, part), 0};
+          lookup.time_us =
+              PredictUs(model, Device(), lookup.sample, TrafficOf(Device(), lookup.sample.query));
           table.push_back(std::move(lookup));
         }
       }
@@ -72,7 +74,8 @@ TEST(EmbeddingFit, FindsTheParametersOfAForwardTable) {
   EXPECT_NEAR(model->parameters.lookup_us, 0.35, 0.004);
   EXPECT_GT(model->informed[0], 0.9);
   EXPECT_EQ(model->points, 54);
-  EXPECT_EQ(model->informed[4], 0);  // pooling factors are known, so there is nothing to learn of skew
+  EXPECT_EQ(model->informed[4],
+            0);  // pooling factors are known, so there is nothing to learn of skew
   EXPECT_EQ(model->parameters.length_skew, 1);
 }
 
@@ -95,7 +98,8 @@ TEST(EmbeddingFit, FindsTheParametersOfABackwardTable) {
   EXPECT_NEAR(model->parameters.sort_bytes / model->parameters.dram_efficiency, 160 / 0.55, 3);
 }
 
-// One kernel that only pays its base says nothing of bandwidths: they stay where the prior has them.
+// One kernel that only pays its base says nothing of bandwidths: they stay where the prior has
+// them.
 TEST(EmbeddingFit, FewKernelsLeaveTheRestTypical) {
   TimedLookup tiny{SampleOf(LookupPass::kForward, 1, 1, 10, 4, 1), 9};
   const auto model = FitEmbeddingModel(Device(), LookupPass::kForward, {&tiny, 1},
@@ -123,8 +127,8 @@ TEST(EmbeddingFit, LearnsWhatPhysicsLeavesWhereThereAreRowsEnough) {
   const auto error = [&](const EmbeddingModel& model) {
     double sum = 0;
     for (const TimedLookup& t : table) {
-      sum += std::abs(std::log(PredictUs(model, Device(), t.sample,
-                                         TrafficOf(Device(), t.sample.query)) / t.time_us));
+      sum += std::abs(std::log(
+          PredictUs(model, Device(), t.sample, TrafficOf(Device(), t.sample.query)) / t.time_us));
     }
     return sum / static_cast<double>(table.size());
   };
@@ -149,9 +153,8 @@ TEST(EmbeddingRows, TurnIntoSamplesAndBack) {
     EXPECT_EQ(back->kernels, LookupKernels::kBatched);
     EXPECT_TRUE(back->query.mean_lengths);
     const EmbeddingModel model;
-    EXPECT_DOUBLE_EQ(
-        PredictUs(model, Device(), *back, TrafficOf(Device(), back->query)),
-        PredictUs(model, Device(), sample, TrafficOf(Device(), sample.query)));
+    EXPECT_DOUBLE_EQ(PredictUs(model, Device(), *back, TrafficOf(Device(), back->query)),
+                     PredictUs(model, Device(), sample, TrafficOf(Device(), sample.query)));
   }
 }
 
@@ -180,8 +183,8 @@ class EmbeddingCalibration : public ::testing::Test {
                         const std::string& library = "torch;impl=concat") const {
     const std::string text = fmt::format(
         "kind,op,phase,platform,dtype,shape,time_us,std_us,repeats,library,source\n"
-        "embedding,embedding,forward,a100-sxm4-40gb,float32,{},{},0,3,{},lab\n", shape, time_us,
-        library);
+        "embedding,embedding,forward,a100-sxm4-40gb,float32,{},{},0,3,{},lab\n",
+        shape, time_us, library);
     CalibrateOptions options;
     options.tables = {Write("table.csv", text)};
     return RunCalibrate(EmbeddingFitter(), options).status();
@@ -266,11 +269,11 @@ TEST_F(EmbeddingCalibration, BadTablesGetOneClearLine) {
               HasSubstr("joined by '|'"));
   EXPECT_THAT(message(StatusOf(Shape(kReuse, "many"))), HasSubstr("shape key 'l' is 'many'"));
   EXPECT_THAT(message(StatusOf(Shape(kReuse), 50, "torch")), HasSubstr("no tag impl="));
-  EXPECT_THAT(message(StatusOf("tables=2;b=4000000;e=1000;d=32;l=4;weights=0;rf=" +
-                               std::string(kReuse), 1)),
+  EXPECT_THAT(message(StatusOf(
+                  "tables=2;b=4000000;e=1000;d=32;l=4;weights=0;rf=" + std::string(kReuse), 1)),
               HasSubstr("milliseconds or seconds?"));
-  EXPECT_THAT(message(StatusOf("tables=2;b=40000;e=1000;d=32;l=4;weights=0;rf=" +
-                               std::string(kReuse), 1e7 - 1)),
+  EXPECT_THAT(message(StatusOf(
+                  "tables=2;b=40000;e=1000;d=32;l=4;weights=0;rf=" + std::string(kReuse), 1e7 - 1)),
               HasSubstr("nanoseconds?"));
   // File and line are named.
   EXPECT_THAT(message(StatusOf(Shape("0|1"))), HasSubstr("table.csv:2"));
