@@ -98,6 +98,11 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
                       "--calibration is then what training attains on the device: a file, none or "
                       "auto (docs/search.md)")
       ->type_name("ROWS.csv");
+  command->add_option("--kernels", mappings.kernels,
+                      "with --mappings: measured products and all-reduces of the device (search "
+                      "--help)")
+      ->type_name("DIR|NAME|auto|none")
+      ->capture_default_str();
   command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
       ->type_name("WORKLOAD.yaml");
   command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows; may be repeated")

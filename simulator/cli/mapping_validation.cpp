@@ -19,20 +19,21 @@ namespace {
 
 using Rows = std::vector<MeasuredMapping>;
 
-const std::vector<ClusterParameter>& Fitted() {
-  static const std::vector<ClusterParameter> kFitted = {
-      ClusterParameter::kMatrixEfficiency, ClusterParameter::kMemoryEfficiency,
-      ClusterParameter::kIntraNode, ClusterParameter::kAdapter, ClusterParameter::kLaunchFloor};
-  return kFitted;
+std::vector<ClusterParameter> Fitted(const ClusterParameters& start) {
+  using P = ClusterParameter;
+  if (start.measured != nullptr) {
+    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kAdapter, P::kLaunchFloor};
+  }
+  return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode, P::kAdapter, P::kLaunchFloor};
 }
 
 absl::StatusOr<ClusterParameters> Fit(const Rows& rows, ClusterParameters start,
                                       const std::string& what, std::vector<std::string>& notes) {
   // A parameter that starts at zero would stay there.
   if (start.launch_floor == SimTime()) start.launch_floor = SimTime::FromUs(1000);
-  FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted, FitCluster(rows, start, Fitted()));
+  FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted, FitCluster(rows, start, Fitted(start)));
   std::vector<std::string_view> names;
-  for (const ClusterParameter p : Fitted()) names.push_back(Name(p));
+  for (const ClusterParameter p : Fitted(start)) names.push_back(Name(p));
   notes.push_back(fmt::format("fitted to {}: {}", what, fmt::join(names, ", ")));
   notes.push_back(Describe(fitted));
   return fitted;
@@ -147,7 +148,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
   std::vector<std::string> notes;
   FORETRACE_ASSIGN_OR_RETURN(
       const ClusterParameters start,
-      ClusterOf(o.platform, o.calibration, DType::kFloat16, &device, &devices, notes));
+      ClusterOf({o.platform, o.calibration, o.kernels}, DType::kFloat16, &device, &devices, notes));
   FORETRACE_ASSIGN_OR_RETURN(const Rows rows, Load(o, o.rows));
   if (o.hold_out_half) {
     if (!o.fit.empty()) return InvalidInput("give either --fit or --hold-out-half");

@@ -22,6 +22,7 @@ struct MappingValidationOptions {
   std::string workload;  // gives the vocabulary
   std::string platform;
   std::string calibration = "auto";
+  std::string kernels = "auto";
 };
 
 struct ValidatedMapping {

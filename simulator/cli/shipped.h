@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace foretrace {
 
@@ -8,5 +9,8 @@ namespace foretrace {
 // foretrace: FOLDER/NAME+SUFFIX below the working folder or the project's. `name` where none is.
 std::string FindShipped(const std::string& folder, const std::string& name,
                         const std::string& suffix);
+
+// FOLDER/*/FILE below the working folder, then below the project's; each in order of names.
+std::vector<std::string> ListShipped(const std::string& folder, const std::string& file);
 
 }  // namespace foretrace

@@ -9,6 +9,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/measured_device.h"
 #include "simulator/cli/shipped.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/network/fitted_network.h"
@@ -64,20 +65,9 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
 }
 
 absl::StatusOr<std::string> FindCalibration(const std::string& device) {
-  namespace fs = std::filesystem;
-  for (const std::string& folder :
-       {std::string("calibration"), std::string(FORETRACE_DATA_DIR) + "/calibration"}) {
-    std::error_code error;
-    std::vector<std::string> files;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      const fs::path file = entry.path() / "training.yaml";
-      if (fs::exists(file, error)) files.push_back(file.string());
-    }
-    std::sort(files.begin(), files.end());
-    for (const std::string& file : files) {
-      FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
-      if (std::find(c.devices.begin(), c.devices.end(), device) != c.devices.end()) return file;
-    }
+  for (const std::string& file : ListShipped("calibration", "training.yaml")) {
+    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
+    if (std::find(c.devices.begin(), c.devices.end(), device) != c.devices.end()) return file;
   }
   return std::string();
 }
@@ -94,6 +84,12 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
                      "what training attains on the device: a file, none, or auto (the one in "
                      "calibration/*/training.yaml that names the device)")
       ->type_name("FILE|auto|none")
+      ->capture_default_str();
+  command.add_option("--kernels", kernels,
+                     "measured products and all-reduces of the device: a folder of calibration files "
+                     "or the name of one in calibration/, none, or auto (the one whose kernels are of "
+                     "the platform's device)")
+      ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();
 }
 
@@ -114,11 +110,11 @@ void TrainingJobOptions::Register(CLI::App& command) {
       ->capture_default_str();
 }
 
-absl::StatusOr<ClusterParameters> ClusterOf(const std::string& platform,
-                                            const std::string& calibration, DType dtype,
+absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
                                             DeviceSpec* device, int64_t* devices,
                                             std::vector<std::string>& notes) {
-  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, LoadPlatform(FindShipped("topologies", platform, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec,
+                             LoadPlatform(FindShipped("topologies", choice.platform, ".yaml")));
   ClusterParameters cluster;
   *device = spec.node.device;
   *devices = spec.devices();
@@ -131,13 +127,19 @@ absl::StatusOr<ClusterParameters> ClusterOf(const std::string& platform,
   cluster.peak = FlopRate::PerSecond(peak);
   cluster.peak_memory = Bandwidth::BytesPerSecond(device->memory_bandwidth);
   FORETRACE_RETURN_IF_ERROR(SetLinks(spec, cluster));
-  std::string file = calibration;
-  if (calibration == "auto") {
+  // Products were measured in 16 bits.
+  if (ElementSize(dtype) == 2) {
+    FORETRACE_ASSIGN_OR_RETURN(cluster.measured, FindMeasurements(choice.kernels, spec.node));
+  }
+  std::string file = choice.calibration;
+  if (choice.calibration == "auto") {
     FORETRACE_ASSIGN_OR_RETURN(file, FindCalibration(device->name));
   }
   if (file.empty() || file == "none") {
-    notes.push_back(fmt::format("no training calibration for {}: efficiencies are those of large "
-                                "products and copies on an A100", device->name));
+    notes.push_back(fmt::format("no training calibration for {}: {}", device->name,
+                                cluster.measured != nullptr
+                                    ? "memory efficiency is that of large copies on an A100"
+                                    : "efficiencies are those of large products and copies on an A100"));
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
     Apply(c, cluster);
@@ -155,8 +157,8 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   DeviceSpec device;
   int64_t on_platform = 0;
   FORETRACE_ASSIGN_OR_RETURN(
-      job.cluster, ClusterOf(options.platform, options.calibration, job.model.workload.dtype,
-                             &device, &on_platform, job.notes));
+      job.cluster, ClusterOf({options.platform, options.calibration, options.kernels},
+                             job.model.workload.dtype, &device, &on_platform, job.notes));
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
   if (job.devices > on_platform) {
     if (on_platform <= job.cluster.devices_per_node) {

@@ -20,6 +20,7 @@ struct TrainingJobOptions {
   std::string workload;
   std::string platform;
   std::string calibration = "auto";
+  std::string kernels = "auto";
   int64_t gpus = 0;  // 0: all of the platform
   int32_t global_batch = 0;
   double memory_gib = 0;  // 0: as the platform states
@@ -38,10 +39,15 @@ struct TrainingJob {
 };
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the
-// network model's closed form on it, efficiencies from `calibration` (a file, "none", or "auto": the
-// calibration that names the device, else defaults). Each choice is noted.
-absl::StatusOr<ClusterParameters> ClusterOf(const std::string& platform,
-                                            const std::string& calibration, DType dtype,
+// network model's closed form on it, products and all-reduces within a node from `kernels`
+// (measured_device.h), efficiencies from `calibration` (a file, "none", or "auto": the calibration
+// that names the device, else defaults). Each choice is noted.
+struct ClusterChoice {
+  std::string platform;
+  std::string calibration = "auto";
+  std::string kernels = "auto";
+};
+absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
                                             DeviceSpec* device, int64_t* devices,
                                             std::vector<std::string>& notes);
 

@@ -17,7 +17,7 @@ struct Field {
   void (*set)(double value, ClusterParameters& p);
 };
 
-constexpr std::array<Field, 6> kFields = {{
+constexpr std::array<Field, 7> kFields = {{
     {"matrix_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.matrix_efficiency = v; }},
     {"memory_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.memory_efficiency = v; }},
     {"intra_node_GBps", 0.1, 1e5,
@@ -26,6 +26,7 @@ constexpr std::array<Field, 6> kFields = {{
      [](double v, ClusterParameters& p) { p.adapter = Bandwidth::GBps(v); }},
     {"collective_latency_us", 0, 1e5,
      [](double v, ClusterParameters& p) { p.collective_latency = SimTime::FromUs(v); }},
+    {"product_slowdown", 0.5, 3, [](double v, ClusterParameters& p) { p.product_slowdown = v; }},
     {"launch_floor_ms", 0, 1e3,
      [](double v, ClusterParameters& p) { p.launch_floor = SimTime::FromUs(v * 1e3); }},
 }};
@@ -61,11 +62,17 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
     if (key == "adapter_GBps") cluster.adapter = v.adapter;
     if (key == "collective_latency_us") cluster.collective_latency = v.collective_latency;
     if (key == "launch_floor_ms") cluster.launch_floor = v.launch_floor;
+    if (key == "product_slowdown") cluster.product_slowdown = v.product_slowdown;
   }
 }
 
 std::string Describe(const ClusterParameters& p) {
-  return fmt::format(
+  const std::string measured =
+      p.measured == nullptr
+          ? ""
+          : fmt::format("measured {}, slowed down {:.3f} times, ", p.measured->Source(),
+                        p.product_slowdown);
+  return measured + fmt::format(
       "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory efficiency {:.3f}, "
       "within a node {:.0f} GB/s, adapter {:.1f} GB/s a device, collective latency {:.1f} us, launch "
       "floor {:.2f} ms a layer, {} devices a node",

@@ -19,7 +19,8 @@ struct ClusterCalibration {
 };
 
 // Keys: devices, source, fitted, errors (all required) and any of matrix_efficiency,
-// memory_efficiency, intra_node_GBps, adapter_GBps, collective_latency_us, launch_floor_ms.
+// memory_efficiency, intra_node_GBps, adapter_GBps, collective_latency_us, launch_floor_ms,
+// product_slowdown.
 // Errors name file, line and key.
 absl::StatusOr<ClusterCalibration> LoadClusterCalibration(const std::string& file);
 

@@ -3,10 +3,12 @@
 // physical parameters, their order from the pipeline schedule.
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/mapping/device_measurements.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/pipeline_timing.h"
 
@@ -25,6 +27,10 @@ struct ClusterParameters {
   Bandwidth intra_node = Bandwidth::GBps(230);  // bus bandwidth of an all-reduce within a node
   Bandwidth adapter = Bandwidth::GBps(20);      // per device, to other nodes
   SimTime collective_latency = SimTime::FromUs(30);
+  // Replaces matrix_efficiency where products were measured and intra_node where all-reduces were;
+  // null: closed forms alone.
+  std::shared_ptr<const DeviceMeasurements> measured;
+  double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
   int32_t devices_per_node = 8;

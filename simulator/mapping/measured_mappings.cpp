@@ -41,6 +41,8 @@ double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
       return p.matrix_half_size;
     case ClusterParameter::kMemoryEfficiency:
       return p.memory_efficiency;
+    case ClusterParameter::kProductSlowdown:
+      return p.product_slowdown;
     default:
       return scratch;
   }
@@ -75,6 +77,9 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
     case ClusterParameter::kMatrixHalfSize:
       p.matrix_half_size = std::min(value, 1e4);
       return;
+    case ClusterParameter::kProductSlowdown:
+      p.product_slowdown = std::clamp(value, 0.8, 1.5);
+      return;
     default:
       ValueOf(which, p, scratch) = std::clamp(value, 0.3, 0.95);
   }
@@ -83,9 +88,9 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
 }  // namespace
 
 std::string_view Name(ClusterParameter parameter) {
-  static constexpr std::array<std::string_view, 6> kParameterNames = {
-      "matrix_efficiency", "matrix_half_size", "memory_efficiency",
-      "intra_node",        "adapter",          "launch_floor"};
+  static constexpr std::array<std::string_view, 7> kParameterNames = {
+      "matrix_efficiency", "matrix_half_size", "memory_efficiency", "intra_node", "adapter",
+      "launch_floor", "product_slowdown"};
   return EnumName(kParameterNames, parameter);
 }
 

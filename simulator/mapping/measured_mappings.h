@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string
 
 // Parameters that a fit may change.
 enum class ClusterParameter : uint8_t {
-  kMatrixEfficiency, kMatrixHalfSize, kMemoryEfficiency, kIntraNode, kAdapter, kLaunchFloor, kCount,
+  kMatrixEfficiency, kMatrixHalfSize, kMemoryEfficiency, kIntraNode, kAdapter, kLaunchFloor,
+  kProductSlowdown, kCount,
 };
 
 std::string_view Name(ClusterParameter parameter);

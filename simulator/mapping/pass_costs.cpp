@@ -1,6 +1,7 @@
 // Durations of a layer's passes and messages.
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -55,6 +56,11 @@ class Coster {
   double Memory() const { return p_.peak_memory.bytes_per_second() * p_.memory_efficiency; }
 
   double Matrix(double m, double n, double k) const {
+    if (p_.measured != nullptr) {
+      const auto seconds =
+          p_.measured->ProductSeconds(std::llround(m), std::llround(n), std::llround(k));
+      if (seconds) return *seconds * p_.product_slowdown;
+    }
     return 2 * m * n * k / Rate() * (1 + p_.matrix_half_size / std::min({m, n, k}));
   }
 
@@ -104,7 +110,7 @@ class Coster {
     const double hidden = tokens_ * h_ * e_;
     times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
     if (m_.tensor > 1) {
-      times.tensor.time = SimTime::FromSeconds(AllReduce(hidden));
+      times.tensor.time = SimTime::FromSeconds(TensorAllReduce(hidden));
       times.tensor.forward = 2;
       // Under sequence parallelism the all-gather is repeated instead of its output kept.
       times.tensor.backward = 2 + (m_.sequence_parallel ? 1 : 0) + (full ? 2 : 0);
@@ -155,8 +161,7 @@ class Coster {
     // divided weights nothing.
     const double share = m_.zero >= 3 ? 0 : m_.zero == 2 ? 0.5 : 1;
     if (m_.replicas() > 1) {
-      times.gradient_reduction = SimTime::FromSeconds(
-          share * RingShare(m_.replicas()) * (dense * e_) / ReplicaBandwidth());
+      times.gradient_reduction = SimTime::FromSeconds(share * ReplicaAllReduce(dense * e_));
     }
     if (c_.experts > 0 && m_.replicas() > m_.expert) {
       times.expert_reduction = SimTime::FromSeconds(share * RingShare(m_.replicas() / m_.expert) *
@@ -173,14 +178,20 @@ class Coster {
     return devices <= p_.devices_per_node ? p_.intra_node.bytes_per_second()
                                           : p_.adapter.bytes_per_second();
   }
+  double NodeAllReduce(int32_t ranks, double bytes) const {
+    if (p_.measured != nullptr) {
+      const auto seconds =
+          p_.measured->AllReduceSeconds(ranks, Bytes(static_cast<int64_t>(bytes)));
+      if (seconds) return *seconds;
+    }
+    return RingShare(ranks) * bytes / p_.intra_node.bytes_per_second() +
+           p_.collective_latency.seconds();
+  }
   // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node there are as many rings
   // as adapters, each of which enters the node by one adapter and leaves it by another; adapters send
   // and receive at once.
-  double AllReduce(double bytes) const {
-    if (m_.tensor <= p_.devices_per_node) {
-      return RingShare(m_.tensor) * bytes / p_.intra_node.bytes_per_second() +
-             p_.collective_latency.seconds();
-    }
+  double TensorAllReduce(double bytes) const {
+    if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
     const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                  p_.intra_node.bytes_per_second());
     return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();
@@ -199,6 +210,12 @@ class Coster {
       time += bytes * (m_.tensor - 1) / m_.tensor / p_.intra_node.bytes_per_second();
     }
     return time;
+  }
+  double ReplicaAllReduce(double bytes) const {
+    if (m_.tensor * m_.replicas() <= p_.devices_per_node && p_.measured != nullptr) {
+      return NodeAllReduce(m_.replicas(), bytes);
+    }
+    return RingShare(m_.replicas()) * bytes / ReplicaBandwidth();
   }
   // Bus bandwidth of a ring over the replicas.
   double ReplicaBandwidth() const {

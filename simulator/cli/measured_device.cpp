@@ -1,0 +1,140 @@
+#include "simulator/cli/measured_device.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/shipped.h"
+#include "simulator/cost/calibration_file.h"
+#include "simulator/cost/calibration_set.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A search asks for the same few shapes again and again.
+template <typename Key>
+class Memo {
+ public:
+  template <typename Compute>
+  std::optional<double> Get(const Key& key, const Compute& compute) const {
+    {
+      const std::shared_lock lock(mutex_);
+      const auto it = known_.find(key);
+      if (it != known_.end()) return it->second;
+    }
+    const std::optional<double> value = compute();
+    const std::unique_lock lock(mutex_);
+    return known_.emplace(key, value).first->second;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  mutable absl::flat_hash_map<Key, std::optional<double>> known_;
+};
+
+class CalibratedDevice : public DeviceMeasurements {
+ public:
+  CalibratedDevice(CalibrationSet set, bool with_collectives) : set_(std::move(set)) {
+    if (!with_collectives) set_.collectives = nullptr;
+  }
+
+  std::optional<double> ProductSeconds(int64_t m, int64_t n, int64_t k) const override {
+    return products_.Get({m, n, k}, [&]() -> std::optional<double> {
+      KernelWork work;
+      work.kind = KernelKind::kGemm;
+      work.dtype = DType::kFloat16;
+      work.batch = 1;
+      work.m = m;
+      work.n = n;
+      work.k = k;
+      work.flop = Flop(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+      work.read = Bytes(2 * (m * k + k * n));
+      work.written = Bytes(2 * m * n);
+      const KernelModel* model = set_.kernels->Find(KeyOf(work, Precision::kHalf));
+      if (model == nullptr) return std::nullopt;
+      return model->KernelUs(set_.kernels->device(), work) * 1e-6;
+    });
+  }
+
+  std::optional<double> AllReduceSeconds(int32_t ranks, Bytes bytes) const override {
+    if (set_.collectives == nullptr) return std::nullopt;
+    return reductions_.Get({ranks, bytes.count()}, [&]() -> std::optional<double> {
+      const CollectiveEstimator estimator =
+          set_.collectives->Resolve(CollectiveOp::kAllReduce, ranks, 1);
+      if (!estimator.covered()) return std::nullopt;
+      return estimator.Time(bytes).time.seconds();
+    });
+  }
+
+  std::string Source() const override {
+    return fmt::format("{} of {}", set_.collectives == nullptr ? "products" : "products and all-reduces",
+                       fs::path(set_.folder).lexically_normal().string());
+  }
+
+ private:
+  CalibrationSet set_;
+  Memo<std::tuple<int64_t, int64_t, int64_t>> products_;
+  Memo<std::pair<int32_t, int64_t>> reductions_;
+};
+
+// What kernels.yaml says that it was measured on; empty where it does not.
+absl::StatusOr<std::string> DeviceOf(const std::string& kernels_file) {
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(kernels_file));
+  const YAML::Node models = root["models"];
+  if (!models || !models.IsMap() || !models["device"] || !models["device"].IsScalar()) return "";
+  return models["device"].Scalar();
+}
+
+absl::StatusOr<std::string> FindFolder(const std::string& device) {
+  for (const std::string& file : ListShipped("calibration", "kernels.yaml")) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string of, DeviceOf(file));
+    if (of == device) return fs::path(file).parent_path().string();
+  }
+  return std::string();
+}
+
+bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {
+  const Interconnect kind = measured.header().interconnect;
+  return (kind == Interconnect::kSwitch && node.interconnect == InterconnectKind::kSwitch) ||
+         (kind == Interconnect::kMesh && node.interconnect == InterconnectKind::kMesh);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
+    const std::string& kernels, const NodeSpec& node) {
+  const std::shared_ptr<const DeviceMeasurements> none;
+  if (kernels == "none") return none;
+  const auto peaks = FindGpuPeaks(node.device.name);
+  std::string folder;
+  if (kernels == "auto") {
+    if (!peaks) return none;
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(peaks->name));
+    if (folder.empty()) return none;
+  } else {
+    folder = FindShipped("calibration", kernels, "");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
+  if (set.kernels == nullptr) {
+    return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
+  }
+  if (!peaks || set.kernels->device().name != peaks->name) {
+    return InvalidInput("--kernels {}: measured on {}, but the platform has {}; give another folder "
+                        "or none", folder, set.kernels->device().name, node.device.name);
+  }
+  const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
+  return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
+}
+
+}  // namespace foretrace
