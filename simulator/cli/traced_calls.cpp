@@ -21,11 +21,13 @@ bool IsOptimizer(std::string_view name) {
 
 Calls::Calls(const TraceStore& store, const RankTrace& rank, int64_t iteration)
     : store_(store), rank_(rank) {
+  int64_t steps = 0;
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
+    if (name(n).find("Optimizer.step") != std::string_view::npos) ++steps;
     if (rank.kind(n) != NodeKind::kCpuOp) continue;
-    if (iteration >= 0 && rank.iteration_at(rank.start(n)) != iteration) continue;
-    nodes_.push_back(n);
+    const int64_t its = HasMarks(rank) ? rank.iteration_at(rank.start(n)) : steps;
+    if (its == iteration) nodes_.push_back(n);
   }
   FindPasses();
   FindOperators();

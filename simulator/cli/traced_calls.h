@@ -19,7 +19,8 @@ inline constexpr int32_t kNoCall = -1;
 // The iteration's CPU calls in order.
 class Calls {
  public:
-  // `iteration` < 0: all calls of the trace.
+  // Of the iteration that is marked so; where none is marked, of the one after that many optimizer
+  // steps.
   Calls(const TraceStore& store, const RankTrace& rank, int64_t iteration);
 
   const std::vector<NodeIndex>& nodes() const { return nodes_; }
@@ -50,6 +51,12 @@ class Calls {
 // "AddmmBackward0", "aten::addmm" and "autograd::engine::evaluate_function: AddmmBackward0" alike:
 // "addmm".
 std::string BaseName(std::string_view name);
+inline constexpr std::string_view kAccumulateGrad = "accumulategrad";
+
+// Iterations are told apart by marks and times, not by optimizer steps.
+inline bool HasMarks(const RankTrace& rank) {
+  return rank.info().has_times && !rank.iterations().empty();
+}
 
 int64_t Elements(const RankTrace& rank, const Tensor& tensor);
 int64_t ByteCount(const RankTrace& rank, const Tensor& tensor);

@@ -64,7 +64,9 @@ class ModelReader {
   void AddCall(NodeIndex n);
   void ReadBackward();
   void Match();
+  int32_t LastLookup() const;
   void ReadParameters();
+  bool AccumulatesFirst(NodeIndex n) const;
   std::vector<bool> Needed() const;
 
   const RankTrace& rank_;
@@ -139,6 +141,8 @@ void ModelReader::ReadBackward() {
   for (const NodeIndex n : calls_.nodes()) {
     if (calls_.pass(n) != Pass::kBackward || !calls_.chosen(n)) continue;
     const NodeIndex node = calls_.AutogradNode(n);
+    // Its sums belong to no forward call.
+    if (traced::BaseName(calls_.name(node)) == traced::kAccumulateGrad) continue;
     const auto [it, fresh] = backward_index_.emplace(node.value, backward_.size());
     if (fresh) {
       Gradient g;
@@ -183,6 +187,8 @@ void ModelReader::Match() {
       };
       const auto found = std::find_if(it->second.rbegin(), it->second.rend(), fits);
       if (found != it->second.rend()) g.call = static_cast<int32_t>(*found);
+    } else if (g.base.find("lookup") != std::string::npos) {
+      g.call = LastLookup();
     }
     if (g.call != traced::kNoCall) {
       forward_[static_cast<size_t>(g.call)].matched = true;
@@ -190,18 +196,36 @@ void ModelReader::Match() {
     } else {
       ++unmatched_;
     }
-    // Before any match, work waits for the first.
-    if (last == forward_.size()) {
-      orphans.push_back(i);
-      continue;
-    }
     orphans.push_back(i);
+    // Before any match, work waits for the first.
+    if (last == forward_.size()) continue;
     for (const size_t o : orphans) {
       forward_[last].backward_flop += backward_[o].flop;
       forward_[last].backward_bytes += backward_[o].bytes;
     }
     orphans.clear();
   }
+}
+
+// Backward passes of fused lookups have names of their own.
+int32_t ModelReader::LastLookup() const {
+  for (size_t i = forward_.size(); i-- > 0;) {
+    const auto& shape = calls_.operation(forward_[i].node).op.shape;
+    if (!forward_[i].matched && std::holds_alternative<EmbeddingOp>(shape)) {
+      return static_cast<int32_t>(i);
+    }
+  }
+  return traced::kNoCall;
+}
+
+// The engine names such a node twice, one call around the other; the first with the gradient counts.
+bool ModelReader::AccumulatesFirst(NodeIndex n) const {
+  if (traced::BaseName(calls_.name(n)) != traced::kAccumulateGrad || rank_.tensors(n).empty()) {
+    return false;
+  }
+  const NodeIndex around = rank_.parent(n);
+  return !around.valid() || traced::BaseName(calls_.name(around)) != traced::kAccumulateGrad ||
+         rank_.tensors(around).empty();
 }
 
 void ModelReader::ReadParameters() {
@@ -212,11 +236,8 @@ void ModelReader::ReadParameters() {
         it != backward_index_.end() && backward_[it->second].call != traced::kNoCall) {
       previous = backward_[it->second].call;
     }
-    // The outer one of the two calls by which the engine names it.
-    if (traced::BaseName(calls_.name(n)) != "accumulategrad" || calls_.AutogradNode(n) != n) continue;
-    const auto tensors = rank_.tensors(n);
-    if (tensors.empty()) continue;
-    const Tensor& gradient = tensors.front();
+    if (!AccumulatesFirst(n)) continue;
+    const Tensor& gradient = rank_.tensors(n).front();
     ++parameter_tensors_;
     int32_t owner = previous;
     if (const auto it = gradient_of_.find(StorageOf(gradient)); it != gradient_of_.end()) {
@@ -312,26 +333,23 @@ absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store, const TracedMo
   if (rank == nullptr) {
     return InvalidInput("--rank {}: the traces have no such rank", options.rank.value_or(0));
   }
-  int64_t iteration = -1;
-  if (rank->info().has_times && !rank->iterations().empty()) {
-    iteration = options.iteration.value_or(rank->iterations().front().number);
+  int64_t iteration = options.iteration.value_or(0);
+  if (traced::HasMarks(*rank)) {
     const auto marks = rank->iterations();
+    iteration = options.iteration.value_or(marks.front().number);
     if (std::none_of(marks.begin(), marks.end(),
                      [&](const IterationMark& m) { return m.number == iteration; })) {
       return InvalidInput("--iteration {}: rank {} has none of that number", iteration,
                           rank->info().rank);
     }
-  } else if (options.iteration) {
-    return InvalidInput("--iteration {}: the trace marks no iterations", *options.iteration);
   }
   ModelReader reader(store, *rank, iteration);
   FORETRACE_RETURN_IF_ERROR(reader.Read());
   TracedModel model = reader.Build(options.samples);
   model.workload.name = fmt::format("traced {}", rank->info().producer);
   model.notes.insert(model.notes.begin(),
-                     fmt::format("rank {}{}, {} samples", rank->info().rank,
-                                 iteration < 0 ? "" : fmt::format(", iteration {}", iteration),
-                                 options.samples));
+                     fmt::format("rank {}, iteration {}, {} sample{}", rank->info().rank, iteration,
+                                 options.samples, options.samples == 1 ? "" : "s"));
   FORETRACE_RETURN_IF_ERROR(model.workload.Validate());
   return model;
 }

@@ -14,7 +14,7 @@ namespace foretrace {
 
 struct TracedModelOptions {
   std::optional<int32_t> rank;       // default: the first
-  std::optional<int64_t> iteration;  // default: the first whole one
+  std::optional<int64_t> iteration;  // default: the first; without marks, counted from 0
   // What the rank trained on in that iteration; quantities of the graph are per sample.
   int64_t samples = 1;
 };
