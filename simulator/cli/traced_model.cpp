@@ -68,6 +68,7 @@ class ModelReader {
   void ReadParameters();
   bool AccumulatesFirst(NodeIndex n) const;
   std::vector<bool> Needed() const;
+  DType MainType() const;
 
   const RankTrace& rank_;
   Calls calls_;
@@ -275,6 +276,16 @@ std::vector<bool> ModelReader::Needed() const {
   return needed;
 }
 
+// The type of the calls that do most of the arithmetic.
+DType ModelReader::MainType() const {
+  std::map<DType, double> flop;
+  for (const Call& call : forward_) flop[calls_.operation(call.node).op.dtype] += call.forward_flop;
+  const auto most = std::max_element(flop.begin(), flop.end(), [](const auto& a, const auto& b) {
+    return a.second < b.second;
+  });
+  return most->first == DType::kUnknown ? DType::kFloat32 : most->first;
+}
+
 TracedModel ModelReader::Build(int64_t samples) const {
   TracedModel out;
   Workload& w = out.workload;
@@ -304,10 +315,17 @@ TracedModel ModelReader::Build(int64_t samples) const {
     const int32_t to = index[static_cast<size_t>(ends.second)];
     if (from != traced::kNoCall && to != traced::kNoCall) w.edges.push_back({from, to, share(bytes)});
   }
-  w.dtype = DType::kFloat32;
+  w.dtype = MainType();
   out.backward_calls = static_cast<int64_t>(backward_.size());
   out.unmatched_calls = unmatched_;
   out.parameter_tensors = parameter_tensors_;
+  if (const auto assumed = std::count_if(
+          forward_.begin(), forward_.end(),
+          [&](const Call& call) { return calls_.operation(call.node).assumed; });
+      assumed > 0) {
+    out.notes.push_back(fmt::format("{} calls do not record the size of their results, for which "
+                                    "usual values are taken; give the execution trace too", assumed));
+  }
   if (!identified_) {
     out.notes.push_back("tensors have no identities in this trace: operators form a line; give the "
                         "execution trace too");
@@ -358,7 +376,8 @@ std::string WorkloadYaml(const TracedModel& model) {
   const Workload& w = model.workload;
   std::string text = "# Read off a trace by `foretrace convert --workload`. Quantities are per sample.\n";
   for (const std::string& note : model.notes) text += fmt::format("# {}\n", note);
-  text += fmt::format("name: \"{}\"\ngraph:\n  operators:\n", w.name);
+  text += fmt::format("name: \"{}\"\ngraph:\n  dtype: {}\n  operators:\n", w.name,
+                      Name(w.dtype));
   for (const Operator& op : w.operators) {
     text += fmt::format(
         "    - {{name: \"{}\", parameters: {}, forward_flop: {}, backward_flop: {}, forward_bytes: {}, "

@@ -207,6 +207,10 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
   Workload w;
   w.name = "graph";
   if (!node.IsMap()) return InvalidInput("{}: must be a map with operators and edges", where);
+  if (const YAML::Node dtype = node["dtype"]; dtype.IsDefined()) {
+    w.dtype = ParseDType(dtype.IsScalar() ? dtype.Scalar() : "");
+    if (w.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype", where);
+  }
   const YAML::Node operators = node["operators"];
   const YAML::Node edges = node["edges"];
   if (!operators.IsDefined() || !operators.IsSequence() || operators.size() == 0) {

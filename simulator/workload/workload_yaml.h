@@ -10,6 +10,7 @@
 //       - {name: a, parameters: 100, forward_flop: 1e9, backward_flop: 2e9, forward_bytes: 1e6,
 //          backward_bytes: 2e6, stash_bytes: 1e6, output_bytes: 1e5}
 //     edges: [[a, b], [a, c]]                a third element gives bytes, else a's output_bytes
+//     dtype: float16                         of weights and arithmetic
 //
 // and, optionally, `name`. Quantities are per sample, in bytes and FLOP.
 
