@@ -65,6 +65,7 @@ class ModelReader {
   void ReadBackward();
   void Match();
   int32_t LastLookup() const;
+  int64_t GradientElements(NodeIndex first_call, const std::string& base) const;
   void ReadParameters();
   bool AccumulatesFirst(NodeIndex n) const;
   std::vector<bool> Needed() const;
@@ -149,6 +150,7 @@ void ModelReader::ReadBackward() {
       Gradient g;
       g.node = node;
       g.base = traced::BaseName(calls_.name(node));
+      g.elements = GradientElements(n, g.base);
       backward_.push_back(std::move(g));
     }
     Gradient& g = backward_[it->second];
@@ -156,17 +158,23 @@ void ModelReader::ReadBackward() {
     g.flop += work.flop.count();
     g.bytes += work.bytes.count();
     for (const Tensor& t : rank_.tensors(n)) {
-      // Calls inside begin with the gradient too.
-      if (!t.is_output && g.elements == 0) g.elements = traced::Elements(rank_, t);
       if (t.is_output && StorageOf(t) != 0) gradient_of_[StorageOf(t)] = it->second;
     }
   }
-  for (Gradient& g : backward_) {
-    const auto tensors = rank_.tensors(g.node);
-    if (!tensors.empty() && !tensors.front().is_output) {
-      g.elements = traced::Elements(rank_, tensors.front());
+}
+
+// Of the gradient that the autograd node around a call is given; where it has no tensors, of what its
+// first call begins with, which most often is the gradient.
+int64_t ModelReader::GradientElements(NodeIndex first_call, const std::string& base) const {
+  for (NodeIndex p = rank_.parent(first_call); p.valid(); p = rank_.parent(p)) {
+    const auto tensors = rank_.tensors(p);
+    if (traced::BaseName(calls_.name(p)) == base && !tensors.empty() && !tensors.front().is_output) {
+      return traced::Elements(rank_, tensors.front());
     }
   }
+  const auto tensors = rank_.tensors(first_call);
+  return tensors.empty() || tensors.front().is_output ? 0
+                                                      : traced::Elements(rank_, tensors.front());
 }
 
 void ModelReader::Match() {

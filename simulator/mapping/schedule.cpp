@@ -47,13 +47,23 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
   if (chunks == 1) {
     return KFKBSchedule(microbatches, 1, std::min(microbatches, stages - stage));
   }
-  // The n-th pass of a kind: groups of `stages` micro-batches, chunk after chunk; backward visits
-  // the chunks in reverse.
-  const auto nth = [&](PassKind kind, int32_t n) {
-    const int32_t group = n / (stages * chunks), within = n % (stages * chunks);
-    const int32_t chunk = within / stages;
-    return Pass{kind, group * stages + within % stages,
-                kind == PassKind::kForward ? chunk : chunks - 1 - chunk};
+  // Groups of `stages` micro-batches, chunk after chunk; backward visits the chunks in reverse.
+  struct Cursor {
+    int32_t first = 0, chunk = 0, within = 0;
+  };
+  Cursor at[2];
+  const auto next = [&](PassKind kind) {
+    Cursor& c = at[kind == PassKind::kForward ? 0 : 1];
+    const Pass pass{kind, c.first + c.within,
+                    kind == PassKind::kForward ? c.chunk : chunks - 1 - c.chunk};
+    if (++c.within == stages) {
+      c.within = 0;
+      if (++c.chunk == chunks) {
+        c.chunk = 0;
+        c.first += stages;
+      }
+    }
+    return pass;
   };
   const int32_t total = microbatches * chunks;
   // Megatron-LM's warm-up; with one group of micro-batches all forwards come first.
@@ -62,13 +72,12 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
                              : std::min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages);
   PassList passes;
   passes.reserve(2 * static_cast<size_t>(total));
-  int32_t forward = 0, backward = 0;
-  while (forward < warmup) passes.push_back(nth(PassKind::kForward, forward++));
-  while (forward < total) {
-    passes.push_back(nth(PassKind::kForward, forward++));
-    passes.push_back(nth(PassKind::kBackward, backward++));
+  for (int32_t i = 0; i < warmup; ++i) passes.push_back(next(PassKind::kForward));
+  for (int32_t i = warmup; i < total; ++i) {
+    passes.push_back(next(PassKind::kForward));
+    passes.push_back(next(PassKind::kBackward));
   }
-  while (backward < total) passes.push_back(nth(PassKind::kBackward, backward++));
+  for (int32_t i = 0; i < warmup; ++i) passes.push_back(next(PassKind::kBackward));
   return passes;
 }
 
