@@ -2,11 +2,11 @@
 // Interned strings: equal strings have equal ids, so that later stages compare integers.
 
 #include <cstddef>
-#include <deque>
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <string_view>
+#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "simulator/base/ids.h"
 
 namespace foretrace {
@@ -15,7 +15,8 @@ struct StringTag;
 using StringId = Id<StringTag>;
 
 // Not thread-safe while interning; reading is safe once interning has ended. The empty string
-// always has id 0. Views stay valid as long as the pool lives, also across moves.
+// always has id 0. Views stay valid as long as the pool lives, also across moves. Characters lie
+// one string after another in large blocks: a trace has a name a node.
 class StringPool {
  public:
   StringPool() { Intern(""); }
@@ -25,17 +26,35 @@ class StringPool {
   StringPool& operator=(const StringPool&) = delete;
 
   StringId Intern(std::string_view text);
+  // Interns the strings of `other` in its order; what became of each, by its id there.
+  std::vector<StringId> InternAll(const StringPool& other);
   // The id of `text` when it was interned before, else an invalid id.
   StringId Find(std::string_view text) const;
   std::string_view Get(StringId id) const;
-  size_t size() const { return strings_.size(); }
-  // Characters held.
-  size_t bytes() const { return bytes_; }
+  size_t size() const { return entries_.size(); }
+  // Frees what only interning needs; it grows again when a string is interned.
+  void ReleaseSlack();
+  // Heap bytes held.
+  size_t bytes() const;
 
  private:
-  std::deque<std::string> strings_;
-  absl::flat_hash_map<std::string_view, uint32_t> index_;
-  size_t bytes_ = 0;
+  struct Entry {
+    const char* text = nullptr;
+    uint32_t size = 0;
+    uint32_t hash = 0;
+  };
+  StringId InternHashed(std::string_view text, uint32_t hash);
+  // Where in slots_ the text is, or would go.
+  size_t SlotOf(std::string_view text, uint32_t hash) const;
+  void Rehash(size_t slots);
+  const char* Keep(std::string_view text);
+
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> slots_;  // ids, by hash, with linear probing; a power of two of them
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* free_ = nullptr;  // in the last block
+  size_t free_bytes_ = 0;
+  size_t block_bytes_ = 0;
 };
 
 }  // namespace foretrace

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/check.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/des/event_queue.h"
+#include "simulator/engine/dataflow_state.h"
 #include "simulator/engine/deadlock.h"
 #include "simulator/engine/executor.h"
 #include "simulator/engine/rendezvous.h"
@@ -15,8 +15,7 @@ namespace foretrace {
 namespace {
 
 constexpr SimTime kUnknown = SimTime::Min();
-constexpr uint32_t kKnown = 0xffffffff;
-
+constexpr uint32_t kKnown = ItemState::kKnown;
 // What has to be decided in order of time, because it depends on who comes first. At one time what
 // became ready earlier goes first, in program order; lanes take their next item last, when all that
 // is ready for them is known.
@@ -44,40 +43,6 @@ struct Happening {
   }
 };
 
-// Who waits for an item.
-struct Consumer {
-  SimTime lag;
-  uint32_t item = 0;
-  bool on_start = false;
-  bool before_end = false;
-};
-
-// How many constraints of an item are not known yet; kKnown once its start, or end, is.
-struct Progress {
-  uint32_t before_start = 0;
-  uint32_t before_end = 0;
-};
-
-// A lane whose items exclude each other and run when ready; of those that wait, the first in program
-// order. A rank issues its work in that order, so that an early microbatch is not held up by later
-// ones that happened to be ready before it.
-struct LaneState {
-  bool running = false;  // and the end is not known yet
-  SimTime free_at = SimTime::Min();
-  std::vector<uint32_t> waiting;  // a min-heap of items, which are numbered in program order
-};
-
-struct RankState {
-  // Until a start or end is known, the latest of its constraints so far.
-  RankSchedule schedule;
-  std::vector<Progress> progress;
-  std::vector<uint32_t> consumers_begin;  // of an item; the next of a lane in order is left out
-  std::vector<Consumer> consumers;
-  std::vector<LaneState> lanes;
-  // By lane: until when the work that runs there still has blocks to place.
-  std::vector<SimTime> placing_until;
-};
-
 // What depends on nothing but constraints is settled at once, whatever its time. Only what competes
 // (for a lane, for room on the device, for the network) goes through the queue.
 class DataflowRun {
@@ -85,7 +50,8 @@ class DataflowRun {
   DataflowRun(const Program& program, NetworkModel* network)
       : program_(program), rendezvous_(program, network) {
     FORETRACE_CHECK(program.ranks.size() < (size_t{1} << Happening::kRankBits));
-    for (const RankProgram& rank : program.ranks) ranks_.push_back(Prepare(rank));
+    ranks_.reserve(program.ranks.size());
+    for (const RankProgram& rank : program.ranks) ranks_.emplace_back(rank);
     missing_.assign(program.meetings.size(), 0);
     for (size_t m = 0; m < program.meetings.size(); ++m) {
       for (const auto& member : program.meetings[m].members) {
@@ -96,8 +62,8 @@ class DataflowRun {
 
   absl::Status Run() {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
-      for (uint32_t i = 0; i < ranks_[r].progress.size(); ++i) {
-        if (ranks_[r].progress[i].before_start == 0) Ready(r, i);
+      for (uint32_t i = 0; i < ranks_[r].size(); ++i) {
+        if (ranks_[r].items[i].before_start == 0) Ready(r, i);
       }
     }
     FORETRACE_RETURN_IF_ERROR(Settle());
@@ -116,16 +82,17 @@ class DataflowRun {
 
   bool done() const {
     size_t items = 0;
-    for (const RankState& rank : ranks_) items += rank.progress.size();
+    for (const DataflowRank& rank : ranks_) items += rank.size();
     return ended_ == items;
   }
   Schedule Take() {
     Schedule schedule;
-    for (RankState& rank : ranks_) {
-      for (const SimTime end : rank.schedule.end) {
+    for (DataflowRank& rank : ranks_) {
+      std::vector<Consumer>().swap(rank.consumers);
+      schedule.ranks.push_back(rank.TakeSchedule());
+      for (const SimTime end : schedule.ranks.back().end) {
         schedule.makespan = std::max(schedule.makespan, end);
       }
-      schedule.ranks.push_back(std::move(rank.schedule));
     }
     schedule.meeting_active = rendezvous_.TakeActive();
     schedule.meeting_source = rendezvous_.TakeSources();
@@ -141,21 +108,14 @@ class DataflowRun {
     bool end = false;  // else its start
   };
 
-  static bool Exclusive(const LaneProgram& lane) { return lane.ready_order && !lane.unlimited; }
-  static bool InOrder(const LaneProgram& lane) { return !lane.ready_order && !lane.unlimited; }
-  static RankState Prepare(const RankProgram& rank);
-
   // All constraints on the item's start are known.
   void Ready(uint32_t r, uint32_t i) {
-    const RankProgram& rank = program_.ranks[r];
-    const Item& item = rank.items[i];
-    const bool competes = Exclusive(rank.lanes[item.lane]) ||
-                          (rank.contention && (item.needs_room || item.placement_share > 0));
-    if (!competes) {
+    const ItemState& item = ranks_[r].items[i];
+    if (!item.competes) {
       steps_.push_back({r, i, false});
       return;
     }
-    const SimTime at = std::max(ranks_[r].schedule.start[i], queue_.now());
+    const SimTime at = std::max(item.start, queue_.now());
     queue_.Push(Happening::Make(Happening::Kind::kReady, at, r, i));
   }
 
@@ -174,7 +134,7 @@ class DataflowRun {
         if (program_.ranks[member.rank].items[member.item].eager) continue;
         FORETRACE_ASSIGN_OR_RETURN(
             complete,
-            rendezvous_.Arrive(meeting, ranks_[member.rank].schedule.start[member.item]));
+            rendezvous_.Arrive(meeting, ranks_[member.rank].items[member.item].start));
       }
       if (complete) Complete(meeting);
     }
@@ -196,19 +156,23 @@ class DataflowRun {
 
   void Compete(const Happening& event) {
     const uint32_t r = event.rank();
-    const RankProgram& rank = program_.ranks[r];
-    const Item& item = rank.items[event.item];
-    if (const SimTime room = RoomAt(event.time, r, item); room > event.time) {
-      // Blocks are placed in the order in which kernels came to the device, so what comes to wait
-      // here keeps its place before work that becomes ready later.
-      Happening again = event;
-      again.time = room;
-      queue_.Push(again);
-      return;
+    const RankProgram& program = program_.ranks[r];
+    DataflowRank& rank = ranks_[r];
+    if (program.contention) {
+      const Item& item = program.items[event.item];
+      if (const SimTime room = RoomAt(event.time, r, item); room > event.time) {
+        // Blocks are placed in the order in which kernels came to the device, so what comes to wait
+        // here keeps its place before work that becomes ready later.
+        Happening again = event;
+        again.time = room;
+        queue_.Push(again);
+        return;
+      }
     }
-    if (Exclusive(rank.lanes[item.lane])) {
-      LaneState& lane = ranks_[r].lanes[item.lane];
-      if (!lane.running && lane.waiting.empty()) TakeAt(lane.free_at, r, item.lane);
+    const uint32_t l = rank.items[event.item].lane;
+    if (IsExclusive(program.lanes[l])) {
+      LaneState& lane = rank.lanes[l];
+      if (!lane.running && lane.waiting.empty()) TakeAt(lane.free_at, r, l);
       lane.waiting.push_back(event.item);
       std::push_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
       return;
@@ -218,20 +182,23 @@ class DataflowRun {
 
   // The item starts now.
   void Take(SimTime now, uint32_t r, uint32_t i) {
-    RankState& rank = ranks_[r];
-    const Item& item = program_.ranks[r].items[i];
-    rank.schedule.start[i] = now;
-    rank.lanes[item.lane].running = true;
-    if (item.placement_share > 0) {
-      rank.placing_until[item.lane] =
-          now + item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
+    DataflowRank& rank = ranks_[r];
+    ItemState& state = rank.items[i];
+    state.start = now;
+    rank.lanes[state.lane].running = true;
+    if (program_.ranks[r].contention) {
+      const Item& item = program_.ranks[r].items[i];
+      if (item.placement_share > 0) {
+        rank.placing_until[state.lane] =
+            now + item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
+      }
     }
     steps_.push_back({r, i, false});
   }
 
   // When the other streams' kernels have placed their blocks.
   SimTime RoomAt(SimTime now, uint32_t r, const Item& item) const {
-    if (!program_.ranks[r].contention || !item.needs_room) return now;
+    if (!item.needs_room) return now;
     SimTime room = now;
     const std::vector<SimTime>& placing_until = ranks_[r].placing_until;
     for (uint32_t l = 0; l < placing_until.size(); ++l) {
@@ -246,17 +213,21 @@ class DataflowRun {
 
   // The item's start is known.
   void Begin(uint32_t r, uint32_t i) {
-    RankState& rank = ranks_[r];
-    const Item& item = program_.ranks[r].items[i];
-    const SimTime start = rank.schedule.start[i];
-    rank.progress[i].before_start = kKnown;
-    Notify(r, i, start, true);
-    if (item.kind == ItemKind::kComm && !item.eager) {
-      if (--missing_[item.meeting] == 0) Gather(item.meeting);
+    ItemState& item = ranks_[r].items[i];
+    item.before_start = kKnown;
+    if (item.start_awaited) Notify(r, i, item.start, true);
+    if (item.meets) {
+      const uint32_t meeting = program_.ranks[r].items[i].meeting;
+      if (--missing_[meeting] == 0) Gather(meeting);
       return;
     }
-    rank.schedule.end[i] = std::max(rank.schedule.end[i], start + item.duration);
-    if (rank.progress[i].before_end == 0) End(r, i);
+    if (item.fixed_length) {
+      item.end = item.start + item.end;
+    } else {
+      item.end = std::max(item.end, item.start + program_.ranks[r].items[i].duration);
+      if (item.before_end != 0) return;
+    }
+    End(r, i);
   }
 
   // All members of a meeting have arrived. Whose transfer comes first matters where transfers share
@@ -269,7 +240,7 @@ class DataflowRun {
     SimTime last = queue_.now();
     for (const auto& member : program_.meetings[meeting].members) {
       if (program_.ranks[member.rank].items[member.item].eager) continue;
-      last = std::max(last, ranks_[member.rank].schedule.start[member.item]);
+      last = std::max(last, ranks_[member.rank].items[member.item].start);
     }
     queue_.Push(Happening::Make(Happening::Kind::kMeeting, last, 0, meeting));
   }
@@ -278,24 +249,25 @@ class DataflowRun {
     for (const auto& member : program_.meetings[meeting].members) {
       const Item& item = program_.ranks[member.rank].items[member.item];
       if (item.eager) continue;
-      ranks_[member.rank].schedule.end[member.item] = rendezvous_.EndOf(meeting, item);
+      ranks_[member.rank].items[member.item].end = rendezvous_.EndOf(meeting, item);
       steps_.push_back({member.rank, member.item, true});
     }
   }
 
   // The item's end is known.
   void End(uint32_t r, uint32_t i) {
-    RankState& rank = ranks_[r];
-    const RankProgram& program = program_.ranks[r];
-    const SimTime end = rank.schedule.end[i];
-    rank.progress[i].before_end = kKnown;
+    DataflowRank& rank = ranks_[r];
+    ItemState& item = rank.items[i];
+    const SimTime end = item.end;
+    item.before_end = kKnown;
     ++ended_;
-    Notify(r, i, end, false);
-    const uint32_t l = program.items[i].lane;
+    if (item.end_awaited) Notify(r, i, end, false);
+    const uint32_t l = item.lane;
+    const RankProgram& program = program_.ranks[r];
     const LaneProgram& lane = program.lanes[l];
-    if (InOrder(lane)) {
+    if (IsInOrder(lane)) {
       if (i + 1 < lane.end) Satisfy(r, i + 1, end + program.items[i + 1].lead);
-    } else if (Exclusive(lane)) {
+    } else if (IsExclusive(lane)) {
       LaneState& state = rank.lanes[l];
       state.running = false;
       state.free_at = end;
@@ -305,18 +277,18 @@ class DataflowRun {
 
   // Tells the consumers of an item that its start (or end) is known.
   void Notify(uint32_t r, uint32_t i, SimTime at, bool start) {
-    RankState& rank = ranks_[r];
-    for (uint32_t c = rank.consumers_begin[i]; c < rank.consumers_begin[i + 1]; ++c) {
+    DataflowRank& rank = ranks_[r];
+    const uint32_t consumers_end = rank.items[i + 1].consumers_begin;
+    for (uint32_t c = rank.items[i].consumers_begin; c < consumers_end; ++c) {
       const Consumer& consumer = rank.consumers[c];
       if (consumer.on_start != start) continue;
       if (!consumer.before_end) {
         Satisfy(r, consumer.item, at + consumer.lag);
         continue;
       }
-      SimTime& end = rank.schedule.end[consumer.item];
-      end = std::max(end, at + consumer.lag);
-      Progress& progress = rank.progress[consumer.item];
-      if (--progress.before_end == 0 && progress.before_start == kKnown) {
+      ItemState& item = rank.items[consumer.item];
+      item.end = std::max(item.end, at + consumer.lag);
+      if (--item.before_end == 0 && item.before_start == kKnown) {
         steps_.push_back({r, consumer.item, true});
       }
     }
@@ -324,14 +296,14 @@ class DataflowRun {
 
   // One more constraint on the item's start is known.
   void Satisfy(uint32_t r, uint32_t i, SimTime at) {
-    RankState& rank = ranks_[r];
-    rank.schedule.start[i] = std::max(rank.schedule.start[i], at);
-    if (--rank.progress[i].before_start == 0) Ready(r, i);
+    ItemState& item = ranks_[r].items[i];
+    item.start = std::max(item.start, at);
+    if (--item.before_start == 0) Ready(r, i);
   }
 
   const Program& program_;
   Rendezvous rendezvous_;
-  std::vector<RankState> ranks_;
+  std::vector<DataflowRank> ranks_;
   EventQueue<Happening> queue_;
   std::vector<Step> steps_;          // known, to be told to those who wait
   std::vector<uint32_t> gathered_;   // meetings whose members are all there, at or before now
@@ -339,72 +311,20 @@ class DataflowRun {
   size_t ended_ = 0;
 };
 
-RankState DataflowRun::Prepare(const RankProgram& rank) {
-  RankState state;
-  const size_t items = rank.items.size();
-  state.schedule.start.assign(items, kUnknown);
-  state.schedule.end.assign(items, kUnknown);
-  state.progress.assign(items, {});
-  state.lanes.resize(rank.lanes.size());
-  state.placing_until.assign(rank.lanes.size(), SimTime::Min());
-  // Calls `edge` with every producer and consumer.
-  const auto for_each_edge = [&rank, items](const auto& edge) {
-    for (uint32_t i = 0; i < items; ++i) {
-      const Item& item = rank.items[i];
-      if (item.issuer != kNoItem) edge(item.issuer, Consumer{item.issue_lag, i, true, false});
-      for (uint32_t w = item.waits_begin; w < rank.waits_end(i); ++w) {
-        const ItemWait& wait = rank.waits[w];
-        if (wait.before_end && item.kind != ItemKind::kBlocking) continue;
-        edge(wait.item, Consumer{wait.lag, i, wait.on_start, wait.before_end});
-      }
-    }
-  };
-  state.consumers_begin.assign(items + 1, 0);
-  for_each_edge([&state](uint32_t producer, const Consumer& consumer) {
-    ++state.consumers_begin[producer];
-    Progress& progress = state.progress[consumer.item];
-    ++(consumer.before_end ? progress.before_end : progress.before_start);
-  });
-  // Each begin is first where the item's consumers end, and moves to where they begin as they are
-  // filled in, the last first.
-  std::partial_sum(state.consumers_begin.begin(), state.consumers_begin.end(),
-                   state.consumers_begin.begin());
-  state.consumers.resize(state.consumers_begin.back());
-  for_each_edge([&state](uint32_t producer, const Consumer& consumer) {
-    state.consumers[--state.consumers_begin[producer]] = consumer;
-  });
-  for (uint32_t i = 0; i < items; ++i) {
-    const Item& item = rank.items[i];
-    const LaneProgram& lane = rank.lanes[item.lane];
-    // Nothing starts before its rank, and the first of a lane in order no sooner than its lead
-    // after it; the others follow the item before them.
-    const bool first = i == lane.begin;
-    if (!InOrder(lane)) {
-      state.schedule.start[i] = rank.start;
-    } else if (first) {
-      state.schedule.start[i] = rank.start + item.lead;
-    } else {
-      ++state.progress[i].before_start;
-    }
-  }
-  return state;
-}
-
 absl::Status DataflowRun::Deadlock(const TraceStore& store) {
   for (size_t m = 0; m < program_.meetings.size(); ++m) {
     if (missing_[m] == 0) continue;
     for (const auto& member : program_.meetings[m].members) {
-      const RankState& rank = ranks_[member.rank];
-      if (program_.ranks[member.rank].items[member.item].eager) continue;
-      if (rank.progress[member.item].before_start != kKnown) continue;
+      const ItemState& item = ranks_[member.rank].items[member.item];
+      if (!item.meets || item.before_start != kKnown) continue;
       FORETRACE_RETURN_IF_ERROR(
-          rendezvous_.Arrive(static_cast<uint32_t>(m), rank.schedule.start[member.item]).status());
+          rendezvous_.Arrive(static_cast<uint32_t>(m), item.start).status());
     }
   }
-  for (RankState& rank : ranks_) {
-    for (size_t i = 0; i < rank.progress.size(); ++i) {
-      if (rank.progress[i].before_start != kKnown) rank.schedule.start[i] = kUnknown;
-      if (rank.progress[i].before_end != kKnown) rank.schedule.end[i] = kUnknown;
+  for (DataflowRank& rank : ranks_) {
+    for (ItemState& item : rank.items) {
+      if (item.before_start != kKnown) item.start = kUnknown;
+      if (item.before_end != kKnown) item.end = kUnknown;
     }
   }
   const Rendezvous rendezvous = rendezvous_;

@@ -26,8 +26,12 @@ inline constexpr uint32_t kNoItem = 0xffffffff;
 
 // A wait for another item of the same rank.
 struct ItemWait {
-  uint32_t item = kNoItem;
+  ItemWait() = default;
+  ItemWait(uint32_t for_item, SimTime from_then, bool for_start, bool holds_end, WaitCause why)
+      : lag(from_then), item(for_item), on_start(for_start), before_end(holds_end), cause(why) {}
+
   SimTime lag;             // from that item's end (or start) on
+  uint32_t item = kNoItem;
   bool on_start = false;   // wait for its start instead of its end
   bool before_end = false; // holds the end of a kBlocking item rather than the start of any
   WaitCause cause = WaitCause::kDependency;

@@ -64,7 +64,7 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
     return true;
   }
   if (!network_->contends()) {
-    FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(m.transfer));
+    FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, IsolatedDuration(m));
     source_[meeting] = estimate.source;
     extrapolated_[meeting] = estimate.extrapolated ? 1 : 0;
     finished_[meeting] = active_[meeting] + m.change.Of(estimate.time);
@@ -80,6 +80,19 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
   if (meeting_of_transfer_.size() <= handle) meeting_of_transfer_.resize(handle + 1, kNoItem);
   meeting_of_transfer_[handle] = meeting;
   return false;
+}
+
+absl::StatusOr<Estimate> Rendezvous::IsolatedDuration(const MeetingProgram& meeting) {
+  const TransferSpec& transfer = meeting.transfer;
+  if (meeting.communicator == kNoItem || !transfer.split_bytes.empty()) {
+    return network_->IsolatedDuration(transfer);
+  }
+  const Kind kind(meeting.communicator, transfer.op, transfer.point_to_point, transfer.dtype,
+                  transfer.bytes.count());
+  if (const auto known = isolated_.find(kind); known != isolated_.end()) return known->second;
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(transfer));
+  isolated_.emplace(kind, estimate);
+  return estimate;
 }
 
 absl::StatusOr<std::vector<uint32_t>> Rendezvous::AdvanceNetwork(SimTime limit) {

@@ -2,8 +2,10 @@
 // Where ranks meet: counts the members that have arrived and says when each may leave.
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "simulator/engine/program.h"
 
@@ -32,8 +34,14 @@ class Rendezvous {
   std::vector<uint8_t> TakeExtrapolated() { return std::move(extrapolated_); }
 
  private:
+  // What the network says of the transfer alone; asked once for all alike within a communicator.
+  absl::StatusOr<Estimate> IsolatedDuration(const MeetingProgram& meeting);
+
   const Program& program_;
   NetworkModel* network_;
+  // By communicator, operation, whether it is a send, type and bytes.
+  using Kind = std::tuple<uint32_t, CollectiveOp, bool, DType, int64_t>;
+  absl::flat_hash_map<Kind, Estimate> isolated_;
   std::vector<uint32_t> arrived_;
   std::vector<uint32_t> expected_;
   std::vector<SimTime> active_;    // the last arrival

@@ -115,6 +115,41 @@ constexpr DirectionPattern kDirectionPatterns[] = {
 // Not "winogradForward*": cuDNN names a data transform so in the backward pass too. The pattern
 // "forward" above does not match its capital.
 
+// Finds the first of a table's patterns that a text contains, in one pass over the text: at each
+// position only patterns that begin with the character there are compared.
+template <size_t N>
+class FirstMatch {
+ public:
+  template <typename Entry>
+  consteval explicit FirstMatch(const Entry (&table)[N]) {
+    static_assert(N < kNone);
+    first_.fill(kNone);
+    for (size_t i = N; i-- > 0;) {
+      uint8_t& first = first_[static_cast<unsigned char>(table[i].text.front())];
+      next_[i] = first;
+      first = static_cast<uint8_t>(i);
+    }
+  }
+  template <typename Entry>
+  const Entry* Find(const Entry (&table)[N], std::string_view text) const {
+    size_t best = N;
+    for (size_t at = 0; at < text.size(); ++at) {
+      for (uint8_t i = first_[static_cast<unsigned char>(text[at])]; i < best; i = next_[i]) {
+        if (text.substr(at).starts_with(table[i].text)) best = i;
+      }
+    }
+    return best == N ? nullptr : &table[best];
+  }
+
+ private:
+  static constexpr uint8_t kNone = 0xff;
+  // By first character: the first pattern that begins with it; by pattern: the next that does.
+  std::array<uint8_t, 256> first_{};
+  std::array<uint8_t, N> next_{};
+};
+template <typename Entry, size_t N>
+FirstMatch(const Entry (&)[N]) -> FirstMatch<N>;
+
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -170,16 +205,14 @@ std::string_view Name(WorkGroup group) {
 }
 
 KernelClass ClassifyKernelName(std::string_view name) {
+  static constexpr FirstMatch kFamilies(kKernelPatterns);
+  static constexpr FirstMatch kDirections(kDirectionPatterns);
   KernelClass result;
-  for (const Pattern& pattern : kKernelPatterns) {
-    if (!Contains(name, pattern.text)) continue;
-    result.family = pattern.family;
-    break;
+  if (const Pattern* pattern = kFamilies.Find(kKernelPatterns, name)) {
+    result.family = pattern->family;
   }
-  for (const DirectionPattern& pattern : kDirectionPatterns) {
-    if (!Contains(name, pattern.text)) continue;
-    result.direction = pattern.direction;
-    break;
+  if (const DirectionPattern* pattern = kDirections.Find(kDirectionPatterns, name)) {
+    result.direction = pattern->direction;
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
@@ -21,7 +22,7 @@ struct RankTotals {
 
 struct Accumulator {
   CommunicatorSummary summary;
-  std::map<RankIndex, RankTotals> ranks;
+  std::vector<std::pair<RankIndex, RankTotals>> ranks;  // ascending
   // By the node that came last; one entry is one operation.
   absl::flat_hash_map<uint64_t, SimTime> caused;
 };
@@ -29,7 +30,8 @@ struct Accumulator {
 uint64_t Pack(NodeRef ref) { return (uint64_t{ref.rank} << 32) | ref.node.value; }
 
 void Add(RankIndex r, const ExecutedNode& event, const CommAttr* comm, Accumulator& a) {
-  RankTotals& totals = a.ranks[r];
+  if (a.ranks.empty() || a.ranks.back().first != r) a.ranks.emplace_back(r, RankTotals());
+  RankTotals& totals = a.ranks.back().second;
   ++totals.count;
   if (comm != nullptr) totals.bytes += std::max(comm->bytes_in, comm->bytes_out);
   totals.transfer += event.end - event.active_start;
@@ -75,6 +77,8 @@ std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
                                                       const CommunicatorNames& names) {
   FORETRACE_CHECK(windows.size() == table.rank_count());
   std::map<std::tuple<uint32_t, std::string_view, WorkGroup>, Accumulator> accumulators;
+  // The same by where the name is, which spares most comparisons of names.
+  absl::flat_hash_map<std::tuple<uint32_t, const char*, size_t, WorkGroup>, Accumulator*> known;
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     const RankTrace& rank = table.store().ranks()[r];
     const IterationWindow& window = windows[r];
@@ -89,11 +93,14 @@ std::vector<CommunicatorSummary> ComputeCommunicators(const EventTable& table,
       if (name.empty() && names != nullptr && event.rendezvous != NodeEvent::kNoRendezvous) {
         name = names(event.rendezvous);
       }
-      Accumulator& a = accumulators[{group, name, operation}];
-      a.summary.group = StringId(group);
-      a.summary.name = std::string(name);
-      a.summary.operation = operation;
-      Add(r, event, comm, a);
+      Accumulator*& a = known[{group, name.data(), name.size(), operation}];
+      if (a == nullptr) {
+        a = &accumulators[{group, name, operation}];
+        a->summary.group = StringId(group);
+        a->summary.name = std::string(name);
+        a->summary.operation = operation;
+      }
+      Add(r, event, comm, *a);
     }
   }
   std::vector<CommunicatorSummary> result;

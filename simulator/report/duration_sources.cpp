@@ -36,13 +36,32 @@ bool IsWeak(const DurationEntry& entry) {
          entry.source == EstimateSource::kAnalytic;
 }
 
-void SortByShare(const StringPool& strings, std::vector<DurationEntry>& entries) {
-  std::sort(entries.begin(), entries.end(),
-            [&strings](const DurationEntry& a, const DurationEntry& b) {
-              if (a.share != b.share) return a.share > b.share;
-              if (a.name != b.name) return strings.Get(a.name) < strings.Get(b.name);
-              return std::tuple(a.source, a.extrapolated) < std::tuple(b.source, b.extrapolated);
-            });
+// By falling share; a strict total order, since no two entries are of one name and source.
+class ByShare {
+ public:
+  explicit ByShare(const StringPool& strings) : strings_(strings) {}
+  bool operator()(const DurationEntry& a, const DurationEntry& b) const {
+    if (a.share != b.share) return a.share > b.share;
+    if (a.name != b.name) return strings_.Get(a.name) < strings_.Get(b.name);
+    return std::tuple(a.source, a.extrapolated) < std::tuple(b.source, b.extrapolated);
+  }
+
+ private:
+  const StringPool& strings_;
+};
+
+// Keeps the `limit` largest, weak ones before all others, and puts them in order.
+void KeepLargest(const ByShare& by_share, size_t limit, std::vector<DurationEntry>& entries) {
+  if (entries.size() > limit) {
+    const auto kept = entries.begin() + static_cast<ptrdiff_t>(limit);
+    std::partial_sort(entries.begin(), kept, entries.end(),
+                      [&by_share](const DurationEntry& a, const DurationEntry& b) {
+                        if (IsWeak(a) != IsWeak(b)) return IsWeak(a);
+                        return by_share(a, b);
+                      });
+    entries.erase(kept, entries.end());
+  }
+  std::sort(entries.begin(), entries.end(), by_share);
 }
 
 }  // namespace
@@ -86,12 +105,7 @@ DurationSources ComputeDurationSources(const EventTable& table, const Classifier
     sources.entries.push_back(entry);
   }
   sources.ops = static_cast<int64_t>(sources.entries.size());
-  SortByShare(table.store().strings(), sources.entries);
-  if (sources.entries.size() > limit) {
-    std::stable_partition(sources.entries.begin(), sources.entries.end(), IsWeak);
-    sources.entries.resize(limit);
-    SortByShare(table.store().strings(), sources.entries);
-  }
+  KeepLargest(ByShare(table.store().strings()), limit, sources.entries);
   return sources;
 }
 

@@ -6,13 +6,29 @@
 
 namespace foretrace {
 
+namespace {
+
+// Intervals come stream by stream, each in order: a few sorted runs, which are merged.
+void SortRuns(std::vector<Interval>& intervals) {
+  constexpr size_t kMaxRuns = 8;
+  const auto by_start = [](const Interval& a, const Interval& b) { return a.start < b.start; };
+  auto sorted = std::is_sorted_until(intervals.begin(), intervals.end(), by_start);
+  for (size_t runs = 1; sorted != intervals.end(); ++runs) {
+    if (runs == kMaxRuns) {
+      std::sort(intervals.begin(), intervals.end(), by_start);
+      return;
+    }
+    const auto next = std::is_sorted_until(sorted, intervals.end(), by_start);
+    std::inplace_merge(intervals.begin(), sorted, next, by_start);
+    sorted = next;
+  }
+}
+
+}  // namespace
+
 std::vector<Interval> Union(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return i.end <= i.start; });
-  const auto by_start = [](const Interval& a, const Interval& b) { return a.start < b.start; };
-  // Mostly one stream after another in order: often sorted already.
-  if (!std::is_sorted(intervals.begin(), intervals.end(), by_start)) {
-    std::sort(intervals.begin(), intervals.end(), by_start);
-  }
+  SortRuns(intervals);
   size_t count = 0;
   for (const Interval& i : intervals) {
     if (count > 0 && i.start <= intervals[count - 1].end) {

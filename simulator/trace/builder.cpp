@@ -307,15 +307,20 @@ void RankTraceBuilder::BuildListColumns() {
   BuildDependencyColumns();
   BuildTensorColumns();
   const auto by_node = [](const auto& a, const auto& b) { return a.first < b.first; };
-  const auto sort = [&by_node](auto& table) {
+  const auto same_node = [](const auto& a, const auto& b) { return a.first == b.first; };
+  const auto sort = [&](auto& table, SparseIndex& index) {
     if (!std::is_sorted(table.begin(), table.end(), by_node)) {
       std::stable_sort(table.begin(), table.end(), by_node);
     }
+    // What was set first stands.
+    table.erase(std::unique(table.begin(), table.end(), same_node), table.end());
+    index.Build(trace_.size(), static_cast<uint32_t>(table.size()),
+                [&table](uint32_t entry) { return table[entry].first; });
   };
-  sort(trace_.comm_);
-  sort(trace_.sync_);
-  sort(trace_.work_);
-  sort(trace_.waves_);
+  sort(trace_.comm_, trace_.comm_index_);
+  sort(trace_.sync_, trace_.sync_index_);
+  sort(trace_.work_, trace_.work_index_);
+  sort(trace_.waves_, trace_.waves_index_);
 }
 
 void RankTraceBuilder::BuildTensorColumns() {
@@ -353,6 +358,16 @@ void RankTraceBuilder::ReleaseSlack() {
   drop_if_none(trace_.parent_);
   drop_if_none(trace_.launcher_);
   if (trace_.tensors_.empty()) std::vector<uint32_t>().swap(trace_.tensor_begin_);
+  const auto drop_if_all = [](std::vector<SimTime>& times, SimTime none) {
+    if (std::all_of(times.begin(), times.end(), [none](SimTime t) { return t == none; })) {
+      std::vector<SimTime>().swap(times);
+    }
+  };
+  if (!trace_.info_.has_times) {
+    drop_if_all(trace_.start_, SimTime());
+    drop_if_all(trace_.duration_, RankTrace::kNoDuration);
+  }
+  strings_->ReleaseSlack();
   release(trace_.kind_);
   release(trace_.detail_);
   release(trace_.lane_);

@@ -11,10 +11,10 @@ namespace foretrace {
 namespace {
 
 template <typename T>
-const T* FindSparse(const std::vector<std::pair<uint32_t, T>>& table, NodeIndex n) {
-  const auto it = std::lower_bound(table.begin(), table.end(), n.value,
-                                   [](const auto& e, uint32_t value) { return e.first < value; });
-  return it != table.end() && it->first == n.value ? &it->second : nullptr;
+const T* FindSparse(const std::vector<std::pair<uint32_t, T>>& table, const SparseIndex& index,
+                    NodeIndex n) {
+  const uint32_t entry = index.Find(n.value);
+  return entry == SparseIndex::kNone ? nullptr : &table[entry].second;
 }
 
 template <typename T>
@@ -24,12 +24,12 @@ size_t HeapBytes(const std::vector<T>& v) {
 
 }  // namespace
 
-const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, n); }
-const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, n); }
-const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, n); }
+const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, comm_index_, n); }
+const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, sync_index_, n); }
+const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, work_index_, n); }
 
 uint32_t RankTrace::waves_milli(NodeIndex n) const {
-  const uint32_t* waves = FindSparse(waves_, n);
+  const uint32_t* waves = FindSparse(waves_, waves_index_, n);
   return waves == nullptr ? 0 : *waves;
 }
 
@@ -45,7 +45,8 @@ size_t RankTrace::memory_bytes() const {
          HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +
          HeapBytes(source_id_) + HeapBytes(dep_begin_) + HeapBytes(tensor_begin_) +
          HeapBytes(dependencies_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(comm_) +
-         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(waves_) + HeapBytes(splits_);
+         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(waves_) + HeapBytes(splits_) +
+         comm_index_.bytes() + sync_index_.bytes() + work_index_.bytes() + waves_index_.bytes();
 }
 
 absl::StatusOr<TraceStore> TraceStore::Assemble(
@@ -63,10 +64,7 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
       return InvalidInput("two traces for rank {}: {} and {}; remove one of them", trace.info().rank,
                           store.ranks_.back().info().source, trace.info().source);
     }
-    std::vector<StringId> remap(pool->size());
-    for (uint32_t i = 0; i < pool->size(); ++i) {
-      remap[i] = store.strings_->Intern(pool->Get(StringId(i)));
-    }
+    const std::vector<StringId> remap = store.strings_->InternAll(*pool);
     for (StringId& name : trace.name_) name = remap[name.value];
     for (auto& entry : trace.comm_) {
       if (entry.second.group.valid()) entry.second.group = remap[entry.second.group.value];

@@ -6,6 +6,7 @@
 // order. Everything here is as recorded or declared: nothing inferred is written back.
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -114,6 +115,39 @@ struct RankInfo {
 
 class RankTraceBuilder;
 
+// Where a node's entry is in a table that is sorted by node and has few of them.
+class SparseIndex {
+ public:
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  // `nodes` in all; `node_of` tells the node of entry i < `entries`, in strictly ascending order.
+  template <typename NodeOf>
+  void Build(uint32_t nodes, uint32_t entries, NodeOf node_of) {
+    if (entries == 0) return;
+    words_.assign(nodes / 64 + 1, {});
+    for (uint32_t i = 0; i < entries; ++i) {
+      Word& word = words_[node_of(i) / 64];
+      if (word.present == 0) word.first = i;
+      word.present |= uint64_t{1} << (node_of(i) % 64);
+    }
+  }
+  uint32_t Find(uint32_t node) const {
+    if (words_.empty()) return kNone;
+    const Word& word = words_[node / 64];
+    const uint64_t bit = uint64_t{1} << (node % 64);
+    if ((word.present & bit) == 0) return kNone;
+    return word.first + static_cast<uint32_t>(std::popcount(word.present & (bit - 1)));
+  }
+  size_t bytes() const { return words_.capacity() * sizeof(Word); }
+
+ private:
+  struct Word {
+    uint64_t present = 0;
+    uint32_t first = 0;  // entries of earlier words
+  };
+  std::vector<Word> words_;
+};
+
 class RankTrace {
  public:
   RankTrace(RankTrace&&) = default;
@@ -133,10 +167,12 @@ class RankTrace {
   NodeKind kind(NodeIndex n) const { return kind_[n.value]; }
   StringId name(NodeIndex n) const { return name_[n.value]; }
   LaneIndex lane(NodeIndex n) const { return LaneIndex(lane_[n.value]); }
-  SimTime start(NodeIndex n) const { return start_[n.value]; }
-  SimTime duration(NodeIndex n) const { return duration_[n.value]; }
-  SimTime end(NodeIndex n) const { return start_[n.value] + duration_[n.value]; }
-  bool has_duration(NodeIndex n) const { return duration_[n.value] != kNoDuration; }
+  SimTime start(NodeIndex n) const { return start_.empty() ? SimTime() : start_[n.value]; }
+  SimTime duration(NodeIndex n) const {
+    return duration_.empty() ? kNoDuration : duration_[n.value];
+  }
+  SimTime end(NodeIndex n) const { return start(n) + duration(n); }
+  bool has_duration(NodeIndex n) const { return duration(n) != kNoDuration; }
   // The innermost CPU op or annotation around a CPU node; for a device node without a launching
   // call, the op that issued it where known. Invalid when none.
   NodeIndex parent(NodeIndex n) const {
@@ -203,9 +239,9 @@ class RankTrace {
   std::vector<uint8_t> detail_;
   std::vector<uint16_t> lane_;
   std::vector<StringId> name_;
+  // The next four, and tensor_begin_, are empty when no node has any: symbolic traces.
   std::vector<SimTime> start_;
   std::vector<SimTime> duration_;
-  // The next two, and tensor_begin_, are empty when no node has any: symbolic traces.
   std::vector<uint32_t> parent_;
   std::vector<uint32_t> launcher_;
   std::vector<uint64_t> source_id_;
@@ -214,11 +250,12 @@ class RankTrace {
   std::vector<Dependency> dependencies_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> dims_;
-  // Sparse attributes, sorted by node; looked up by binary search.
+  // Sparse attributes, sorted by node.
   std::vector<std::pair<uint32_t, CommAttr>> comm_;
   std::vector<std::pair<uint32_t, SyncAttr>> sync_;
   std::vector<std::pair<uint32_t, WorkAttr>> work_;
   std::vector<std::pair<uint32_t, uint32_t>> waves_;
+  SparseIndex comm_index_, sync_index_, work_index_, waves_index_;
   std::vector<int64_t> splits_;
 };
 

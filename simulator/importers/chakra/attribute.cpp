@@ -200,6 +200,10 @@ bool AttributeValue::AsReal(double& out) const {
 bool DecodeAttribute(std::string_view message, Attribute& attribute) {
   attribute = Attribute();
   WireReader reader(message);
+  return DecodeFields(reader, attribute);
+}
+
+bool DecodeFields(WireReader& reader, Attribute& attribute) {
   WireField field;
   while (reader.Next(field)) {
     if (field.number == 1 && field.type == WireType::kLength) {

@@ -7,6 +7,8 @@
 
 namespace foretrace::chakra {
 
+class WireReader;
+
 // Attributes whose value the importer uses; kIgnored are known and carry nothing for a simulation.
 enum class AttributeKey : uint8_t {
   kUnknown,
@@ -79,6 +81,8 @@ struct Attribute {
 
 // Reads one AttributeProto (v0.0.4). False when it is malformed.
 bool DecodeAttribute(std::string_view message, Attribute& attribute);
+// What follows in one that is partly read.
+bool DecodeFields(WireReader& reader, Attribute& attribute);
 
 // Appends an integer list's elements. False when `value` is no integer list or is malformed.
 bool DecodeIntegers(const AttributeValue& value, std::vector<int64_t>& out);

@@ -31,15 +31,14 @@ class MessageStream {
   static constexpr uint64_t kMaxMessage = uint64_t{1} << 30;
 
  private:
-  // Makes more bytes available in view_; false at the end of the input.
-  absl::StatusOr<bool> Fill();
+  // A message that the chunk at hand does not hold to its end.
+  absl::StatusOr<bool> NextAcrossChunks(std::string_view& message);
 
   ByteSource& input_;
   std::string source_;
-  std::string_view view_;   // unread bytes
-  std::string carry_;       // holds view_ when a message spans chunks
-  bool in_carry_ = false;
-  int64_t offset_ = 0;      // of view_ in the file
+  std::string_view view_;   // unread bytes of the chunk at hand
+  std::string carry_;       // a message that spans chunks
+  int64_t offset_ = 0;      // of what is unread in the file
   int64_t message_offset_ = 0;
 };
 

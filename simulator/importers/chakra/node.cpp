@@ -31,7 +31,12 @@ bool AddAttribute(std::string_view message, Node& node) {
   AttributeKey key = named ? FindAttributeKey(first.bytes) : AttributeKey::kUnknown;
   if (key == AttributeKey::kIgnored) return true;
   Attribute attribute;
-  if (!DecodeAttribute(message, attribute)) return false;
+  if (named) {
+    attribute.name = first.bytes;
+    if (!DecodeFields(reader, attribute)) return false;
+  } else if (!DecodeAttribute(message, attribute)) {
+    return false;
+  }
   // Else the name comes later, or once more.
   if (!named || attribute.name.data() != first.bytes.data()) key = FindAttributeKey(attribute.name);
   if (IsNodeAttribute(key)) {

@@ -30,9 +30,43 @@ class WireReader {
         at_(begin_),
         end_(begin_ + message.size()) {}
 
-  // False at the end and on a malformed message: then ok() is false.
+  // False at the end and on a malformed message: then ok() is false. Tags and lengths are mostly of
+  // one byte; everything else is left to the slow path.
   bool Next(WireField& field) {
     if (at_ == end_) return false;
+    const uint8_t tag = *at_;
+    if (tag < 8 || tag >= 0x80 || end_ - at_ < 2) return NextSlow(field);
+    field.number = tag >> 3;
+    field.type = static_cast<WireType>(tag & 7);
+    const uint8_t next = at_[1];
+    if (field.type == WireType::kVarint && next < 0x80) {
+      field.value = next;
+      at_ += 2;
+      return true;
+    }
+    if (field.type != WireType::kLength || next >= 0x80 || next > end_ - at_ - 2) {
+      return NextSlow(field);
+    }
+    field.bytes = {reinterpret_cast<const char*>(at_ + 2), next};
+    at_ += 2 + next;
+    return true;
+  }
+
+  bool ReadVarint(uint64_t& value) {
+    if (at_ != end_ && *at_ < 0x80) {
+      value = *at_++;
+      return true;
+    }
+    return ReadLongVarint(value);
+  }
+
+  bool at_end() const { return at_ == end_; }
+  bool ok() const { return ok_; }
+  // Bytes read, or where reading failed.
+  size_t position() const { return static_cast<size_t>(at_ - begin_); }
+
+ private:
+  [[gnu::noinline]] bool NextSlow(WireField& field) {
     uint64_t tag = 0;
     if (!ReadVarint(tag) || tag > UINT32_MAX || (tag >> 3) == 0) return Fail();
     field.number = static_cast<uint32_t>(tag >> 3);
@@ -52,21 +86,7 @@ class WireReader {
     return Fail();  // groups, and the two unassigned types
   }
 
-  bool ReadVarint(uint64_t& value) {
-    if (at_ != end_ && *at_ < 0x80) {
-      value = *at_++;
-      return true;
-    }
-    return ReadLongVarint(value);
-  }
-
-  bool at_end() const { return at_ == end_; }
-  bool ok() const { return ok_; }
-  // Bytes read, or where reading failed.
-  size_t position() const { return static_cast<size_t>(at_ - begin_); }
-
- private:
-  bool ReadLongVarint(uint64_t& value) {
+  [[gnu::noinline]] bool ReadLongVarint(uint64_t& value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && at_ != end_; shift += 7) {
       const uint8_t byte = *at_++;

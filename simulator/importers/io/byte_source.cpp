@@ -56,28 +56,28 @@ class FileSource : public ByteSource {
 }  // namespace
 
 absl::StatusOr<std::string_view> ByteSource::Next() {
-  if (buffer_.empty()) buffer_.resize(kChunk);
+  if (buffer_ == nullptr) buffer_.reset(new char[kChunk]);
   started_ = true;
   size_t count = peeked_;
   peeked_ = 0;
   if (count == 0) {
-    FORETRACE_ASSIGN_OR_RETURN(count, Read(buffer_.data(), buffer_.size()));
+    FORETRACE_ASSIGN_OR_RETURN(count, Read(buffer_.get(), kChunk));
   }
   offset_ += static_cast<int64_t>(count);
-  return std::string_view(buffer_.data(), count);
+  return std::string_view(buffer_.get(), count);
 }
 
 absl::StatusOr<std::string_view> ByteSource::Peek(size_t size) {
   FORETRACE_CHECK(!started_ && size <= kMaxPeek);
-  if (buffer_.empty()) buffer_.resize(kChunk);
+  if (buffer_ == nullptr) buffer_.reset(new char[kChunk]);
   while (peeked_ < size) {
     // No more than asked for: who only looks at the start of a file does not read all of it.
     const size_t wanted = std::min(std::max(size - peeked_, kLeastRead), kChunk - peeked_);
-    FORETRACE_ASSIGN_OR_RETURN(const size_t count, Read(buffer_.data() + peeked_, wanted));
+    FORETRACE_ASSIGN_OR_RETURN(const size_t count, Read(buffer_.get() + peeked_, wanted));
     if (count == 0) break;
     peeked_ += count;
   }
-  return std::string_view(buffer_.data(), peeked_);
+  return std::string_view(buffer_.get(), peeked_);
 }
 
 std::unique_ptr<ByteSource> MakeMemorySource(std::string name, std::string_view bytes) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,8 +40,9 @@ class ByteSource {
   // Bytes that Next has handed out.
   int64_t offset() const { return offset_; }
 
-  static constexpr size_t kMaxPeek = size_t{1} << 20;
-  static constexpr size_t kChunk = size_t{1} << 20;
+  // Small enough that what one stage writes is still in the cache when the next reads it.
+  static constexpr size_t kChunk = size_t{256} << 10;
+  static constexpr size_t kMaxPeek = kChunk;
 
  protected:
   // Reads up to `capacity` bytes into `buffer`; 0 at the end.
@@ -50,7 +50,8 @@ class ByteSource {
 
  private:
   std::string name_;
-  std::vector<char> buffer_;
+  // Not cleared: what is handed out was read.
+  std::unique_ptr<char[]> buffer_;
   size_t peeked_ = 0;  // bytes of buffer_ that Next has yet to hand out
   bool started_ = false;
   int64_t offset_ = 0;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 namespace foretrace::json {
 namespace {
@@ -133,6 +134,12 @@ std::optional<std::vector<int64_t>> ParseIntegerList(std::string_view text) {
 bool IsValidUtf8(std::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
+    // Names are nearly always ASCII: eight characters at a time.
+    for (uint64_t word = 0; text.size() - i >= sizeof(word); i += sizeof(word)) {
+      std::memcpy(&word, text.data() + i, sizeof(word));
+      if ((word & 0x8080808080808080ull) != 0) break;
+    }
+    if (i == text.size()) return true;
     const auto lead = static_cast<unsigned char>(text[i]);
     if (lead < 0x80) {
       ++i;

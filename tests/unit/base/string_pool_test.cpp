@@ -18,7 +18,6 @@ TEST(StringPool, EqualTextsHaveEqualIdsInOrderOfFirstUse) {
   EXPECT_EQ(pool.Intern("gemm"), StringId(1));
   EXPECT_EQ(pool.Get(StringId(2)), std::string_view("a\0b", 3));
   EXPECT_EQ(pool.size(), 3u);
-  EXPECT_EQ(pool.bytes(), 7u);  // 4 + 3
   EXPECT_EQ(pool.Find("gemm"), StringId(1));
   EXPECT_FALSE(pool.Find("gem").valid());
 }
@@ -39,6 +38,31 @@ TEST(StringPool, KeepsTextsWhereTheyAre) {
     ASSERT_EQ(moved.Get(ids[i]), texts[i]);
     ASSERT_EQ(moved.Find(texts[i]), ids[i]);
   }
+}
+
+// The other pool's strings come in its order, after those that are there.
+TEST(StringPool, InternsAnotherPool) {
+  StringPool job;
+  job.Intern("gemm");
+  StringPool rank;
+  rank.Intern("softmax");
+  rank.Intern("gemm");
+  rank.ReleaseSlack();
+  const std::vector<StringId> ids = job.InternAll(rank);
+  EXPECT_EQ(ids, (std::vector<StringId>{StringId(0), StringId(2), StringId(1)}));
+  EXPECT_EQ(job.Get(StringId(2)), "softmax");
+}
+
+TEST(StringPool, GoesOnAfterReleasingSlack) {
+  StringPool pool;
+  for (int i = 0; i < 100; ++i) pool.Intern("op" + std::to_string(i));
+  const size_t before = pool.bytes();
+  pool.ReleaseSlack();
+  EXPECT_LT(pool.bytes(), before);
+  EXPECT_EQ(pool.Find("op41"), StringId(42));
+  EXPECT_FALSE(pool.Find("op100").valid());
+  EXPECT_EQ(pool.Intern("op41"), StringId(42));
+  EXPECT_EQ(pool.Intern("op100"), StringId(101));
 }
 
 TEST(StringPoolDeathTest, AnIdOfNoStringIsADefect) {
