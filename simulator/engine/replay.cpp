@@ -109,6 +109,14 @@ SimTime Prediction::PredictedCpuTime(RankIndex rank, SimTime recorded) const {
   return from_predicted + (to_predicted - from_predicted).ScaledBy(share);
 }
 
+void Prediction::ReleaseProgram() {
+  for (RankProgram& rank : job.program.ranks) {
+    std::vector<Item>().swap(rank.items);
+    std::vector<ItemWait>().swap(rank.waits);
+  }
+  std::vector<MeetingProgram>().swap(job.program.meetings);
+}
+
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
                                    NetworkModel* network,
                                    std::span<EngineObserver* const> observers) {

@@ -35,6 +35,9 @@ struct Prediction {
 
   // Predicted CPU time of a recorded time of a rank, by the nearest points around it.
   SimTime PredictedCpuTime(RankIndex rank, SimTime recorded) const;
+
+  // Frees items, waits and meetings, which reports over observed events do not need.
+  void ReleaseProgram();
 };
 
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,

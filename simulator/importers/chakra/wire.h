@@ -86,7 +86,27 @@ class WireReader {
     return Fail();  // groups, and the two unassigned types
   }
 
-  [[gnu::noinline]] bool ReadLongVarint(uint64_t& value) {
+  bool ReadLongVarint(uint64_t& value) {
+    if (end_ - at_ >= 8) {
+      // Up to eight bytes at once: the first without its highest bit is the last.
+      uint64_t word = 0;
+      std::memcpy(&word, at_, sizeof(word));
+      const uint64_t last = ~word & 0x8080808080808080ull;
+      if (last != 0) {
+        const int bits = std::countr_zero(last) + 1;  // 8 to 64
+        word &= ~uint64_t{0} >> (64 - bits);
+        // Groups of seven bits move together, in pairs, then fours, then all eight.
+        word = (word & 0x007f007f007f007full) | (word & 0x7f007f007f007f00ull) >> 1;
+        word = (word & 0x00003fff00003fffull) | (word & 0x3fff00003fff0000ull) >> 2;
+        value = (word & 0x0fffffffull) | (word & 0x0fffffff00000000ull) >> 4;
+        at_ += bits / 8;
+        return true;
+      }
+    }
+    return ReadVarintByBytes(value);
+  }
+
+  [[gnu::noinline]] bool ReadVarintByBytes(uint64_t& value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && at_ != end_; shift += 7) {
       const uint8_t byte = *at_++;
