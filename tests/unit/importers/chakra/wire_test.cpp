@@ -17,7 +17,7 @@ std::string Varint(uint64_t value) {
 TEST(WireReader, ReadsVarintsOfEveryLength) {
   for (int bits = 0; bits <= 64; ++bits) {
     const uint64_t top = bits == 0 ? 0 : ~uint64_t{0} >> (64 - bits);
-    for (const uint64_t value : {top, top ^ (top >> 1), top & 0x5a5a5a5a5a5a5a5aull}) {
+    for (const uint64_t value : {top, top ^ (top >> 1), top & uint64_t{0x5a5a5a5a5a5a5a5a}}) {
       for (const std::string& behind : {std::string(), std::string("\xff", 1), std::string(12, '\xff')}) {
         const std::string text = Varint(value) + behind;
         WireReader reader(text);
