@@ -77,15 +77,15 @@ absl::Status RunPredict(const PredictOptions& options) {
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
-  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
-                             Predict(store, setup.compile(), setup.network(), observers));
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                             Predict(store, setup.compile(), setup.network(), observers,
+                                     ProgramUse::kFree));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
   const auto windows = Windows(prediction);
   ReportOptions report_options;
   report_options.top = options.top;
   report_options.notes = RunNotes(store, prediction, setup);
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
-  prediction.ReleaseProgram();
   const CommunicatorMap& map = prediction.job.communicators;
   report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
     if (meeting >= map.meetings.size()) return "";

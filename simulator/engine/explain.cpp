@@ -114,7 +114,6 @@ class RankExplainer {
     if (item.meeting == kNoItem) return;
     event.source = schedule_.meeting_source[item.meeting];
     event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
-    event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
     event.rendezvous = item.meeting;
     if (item.eager) return;
     event.active_start = std::clamp(schedule_.meeting_active[item.meeting], event.start, event.end);
@@ -148,12 +147,14 @@ class RankExplainer {
 }  // namespace
 
 void Explain(const TraceStore& store, const Program& program, const Schedule& schedule,
-             std::span<EngineObserver* const> observers) {
+             std::span<EngineObserver* const> observers,
+             const std::function<void(uint32_t rank)>& told) {
   if (observers.empty()) return;
   const std::vector<NodeRef> last_arrivals = LastArrivals(program, schedule);
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
     RankExplainer explainer(store, program, schedule, last_arrivals, r);
     for (const LaneProgram& lane : program.ranks[r].lanes) explainer.Tell(lane, observers);
+    if (told != nullptr) told(r);
   }
 }
 

@@ -37,29 +37,31 @@ struct ItemWait {
   WaitCause cause = WaitCause::kDependency;
 };
 
+// Small: large jobs have tens of millions.
 struct Item {
   // kCall, kBlocking: overhead since the previous item of the lane. Device: least gap to it.
   SimTime lead;
   // kBlocking: the least it takes. kComm: the rank's own part after the last arrival, where
   // recorded; ignored when the network decides.
   SimTime duration;
-  // Device work: the CPU item that issues it, and the latency from there on.
-  uint32_t issuer = kNoItem;
+  // Device work: the latency from when the CPU item `issuer` issues it.
   SimTime issue_lag;
+  uint32_t issuer = kNoItem;
   uint32_t waits_begin = 0;  // in RankProgram::waits, up to the next item's
   uint32_t meeting = kNoItem;  // kComm
   NodeIndex node;
   uint32_t lane = 0;  // index into RankProgram::lanes
-  ItemKind kind = ItemKind::kCall;
-  EstimateSource source = EstimateSource::kRecorded;
-  bool extrapolated = false;  // the duration's model was asked beyond its range
-  bool eager = false;  // kComm: takes part without waiting
   // Device work: the share of its duration after which its last blocks are placed and work of other
   // streams can start, in 1/65536; 0: it leaves room from the start.
   uint16_t placement_share = 0;
+  ItemKind kind : 4 = ItemKind::kCall;
+  EstimateSource source : 4 = EstimateSource::kRecorded;
+  bool extrapolated : 1 = false;  // the duration's model was asked beyond its range
+  bool eager : 1 = false;         // kComm: takes part without waiting
   // Needs multiprocessors: waits while work of another stream still has blocks to place.
-  bool needs_room = false;
+  bool needs_room : 1 = false;
 };
+static_assert(sizeof(Item) == 48);
 
 struct LaneProgram {
   LaneIndex lane;       // a thread of the timeline, or the stream

@@ -109,17 +109,10 @@ SimTime Prediction::PredictedCpuTime(RankIndex rank, SimTime recorded) const {
   return from_predicted + (to_predicted - from_predicted).ScaledBy(share);
 }
 
-void Prediction::ReleaseProgram() {
-  for (RankProgram& rank : job.program.ranks) {
-    std::vector<Item>().swap(rank.items);
-    std::vector<ItemWait>().swap(rank.waits);
-  }
-  std::vector<MeetingProgram>().swap(job.program.meetings);
-}
-
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
                                    NetworkModel* network,
-                                   std::span<EngineObserver* const> observers) {
+                                   std::span<EngineObserver* const> observers,
+                                   ProgramUse program_use) {
   Prediction prediction;
   FORETRACE_ASSIGN_OR_RETURN(prediction.job, Compile(store, options));
   const Program& program = prediction.job.program;
@@ -134,7 +127,16 @@ absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions
     prediction.marked_iterations =
         prediction.marked_iterations || !program.ranks[r].iterations.empty();
   }
-  Explain(store, program, prediction.schedule, observers);
+  if (program_use == ProgramUse::kKeep) {
+    Explain(store, program, prediction.schedule, observers);
+    return prediction;
+  }
+  Program& told = prediction.job.program;
+  Explain(store, told, prediction.schedule, observers, [&told](uint32_t rank) {
+    std::vector<Item>().swap(told.ranks[rank].items);
+    std::vector<ItemWait>().swap(told.ranks[rank].waits);
+  });
+  std::vector<MeetingProgram>().swap(told.meetings);
   return prediction;
 }
 

@@ -35,13 +35,15 @@ struct Prediction {
 
   // Predicted CPU time of a recorded time of a rank, by the nearest points around it.
   SimTime PredictedCpuTime(RankIndex rank, SimTime recorded) const;
-
-  // Frees items, waits and meetings, which reports over observed events do not need.
-  void ReleaseProgram();
 };
+
+// What becomes of the items, waits and meetings of Prediction::job. Reports over observed events do
+// without; freed while observers are told, they make room for what these keep.
+enum class ProgramUse : uint8_t { kKeep, kFree };
 
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
                                    NetworkModel* network,
-                                   std::span<EngineObserver* const> observers = {});
+                                   std::span<EngineObserver* const> observers = {},
+                                   ProgramUse program = ProgramUse::kKeep);
 
 }  // namespace foretrace

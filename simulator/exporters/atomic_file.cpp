@@ -1,11 +1,13 @@
 #include "simulator/exporters/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -16,8 +18,19 @@ constexpr size_t kBuffer = size_t{1} << 20;
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  temporary_ = fmt::format("{}.{}.tmp", path_, ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  struct stat status {};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    // Through a link: what it points to is replaced, not the link.
+    std::error_code error;
+    const auto target = std::filesystem::canonical(path_, error);
+    if (exists && !error) target_ = target.string();
+    if (target_.empty()) target_ = path_;
+    temporary_ = fmt::format("{}.{}.tmp", target_, ::getpid());
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  }
   if (descriptor_ < 0) Fail("make");
 }
 
@@ -35,7 +48,7 @@ void AtomicFile::Discard() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
   descriptor_ = -1;
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::Append(std::string_view bytes) {
@@ -63,7 +76,7 @@ absl::Status AtomicFile::Commit() {
   // Some file systems report a full disk only here.
   if (status_.ok() && ::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) Fail("write");
   if (status_.ok()) {
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    if (!temporary_.empty() && ::rename(temporary_.c_str(), target_.c_str()) != 0) {
       Fail("rename");
     } else {
       ::close(descriptor_);

@@ -10,7 +10,8 @@ namespace foretrace {
 
 // Writes under a temporary name in the same directory, flushes to disk, and renames on Commit. A
 // writer that is destroyed before that removes what it wrote. The first error is kept and returned
-// by Commit; nothing is left behind then.
+// by Commit; nothing is left behind then. What is no regular file (a device, a pipe) is written in
+// place, never replaced.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -28,7 +29,8 @@ class AtomicFile {
   void Discard();
 
   std::string path_;
-  std::string temporary_;
+  std::string target_;     // where path_ leads
+  std::string temporary_;  // empty: written in place
   std::string buffer_;
   int descriptor_ = -1;
   absl::Status status_;

@@ -346,7 +346,7 @@ void RankTraceBuilder::BuildTensorColumns() {
 // Columns grow by doubling; what is kept for the whole run is cut to size.
 void RankTraceBuilder::ReleaseSlack() {
   const auto release = [](auto& column) {
-    if (column.capacity() > column.size() + column.size() / 8) column.shrink_to_fit();
+    if (column.capacity() > column.size() + column.size() / 32) column.shrink_to_fit();
   };
   // Symbolic traces have no launches, no nesting and no tensors.
   const auto drop_if_none = [](std::vector<uint32_t>& references) {

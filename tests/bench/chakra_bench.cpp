@@ -5,6 +5,7 @@
 // FORETRACE_BENCH_NODES sizes the generated job (10,000,000 for the budget of the trace
 // store; it is written to a temporary folder, about 80 bytes a node).
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
