@@ -48,13 +48,12 @@ class TreeFabric : public Fabric {
       fabric->count_.push_back(uplinks);
     }
     if (children > 1) {
-      return InvalidInput("{}: fabric.levels: the radices reach only {} of {} NICs: add a level or "
-                          "raise a radix", spec.file, width, ports);
+      return InvalidInput("the radices reach only {} of {} NICs: add a level or raise a radix",
+                          width, ports);
     }
     fabric->total_ = fabric->base_.back();  // the top switch has no uplinks
     if (fabric->total_ > kMaxFabricLinks) {
-      return InvalidInput("{}: fabric: {} links exceed the limit of {}", spec.file, fabric->total_,
-                          kMaxFabricLinks);
+      return InvalidInput("{} links exceed the limit of {}", fabric->total_, kMaxFabricLinks);
     }
     return fabric;
   }
@@ -118,8 +117,7 @@ class DragonflyFabric : public Fabric {
         fabric->local_base_ + fabric->groups_ * fabric->routers_ * fabric->routers_;
     fabric->total_ = fabric->global_base_ + fabric->groups_ * fabric->groups_;
     if (fabric->total_ > kMaxFabricLinks) {
-      return InvalidInput("{}: fabric: {} links exceed the limit of {}", spec.file, fabric->total_,
-                          kMaxFabricLinks);
+      return InvalidInput("{} links exceed the limit of {}", fabric->total_, kMaxFabricLinks);
     }
     return fabric;
   }
@@ -191,8 +189,7 @@ class DimensionFabric : public Fabric {
     }
     fabric->total_ = total;
     if (total > kMaxFabricLinks) {
-      return InvalidInput("{}: fabric: {} links exceed the limit of {}", spec.file, total,
-                          kMaxFabricLinks);
+      return InvalidInput("{} links exceed the limit of {}", total, kMaxFabricLinks);
     }
     return fabric;
   }

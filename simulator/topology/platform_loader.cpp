@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/topology/fabric.h"
 #include "simulator/topology/yaml_reader.h"
 
 namespace foretrace {
@@ -198,6 +199,14 @@ class Loader {
       default:
         break;
     }
+    if (fabric.ok()) CheckFabricSize(fabric);
+  }
+
+  void CheckFabricSize(const YamlReader& fabric) {
+    const absl::Status made = MakeFabric(spec_).status();
+    if (made.ok()) return;
+    const bool tree = !spec_.fabric.levels.empty();
+    fabric.Fail(tree ? "levels" : "kind", std::string(made.message()));
   }
 
   void LoadDimensions(const YamlReader& fabric) {
