@@ -216,7 +216,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
-  FORETRACE_ASSIGN_OR_RETURN(setup.edit_, ParseWhatIf(options.what_if));
+  FORETRACE_ASSIGN_OR_RETURN(setup.edit_, ParseWhatIf(options.what_if, store));
   compile.edit = setup.edit_.get();
   compile.durations = &setup.models_->chain;
   if (!options.what_if.empty()) {

@@ -92,9 +92,28 @@ absl::Status ParseAction(const std::string& text, std::string_view action, Edit&
                       "delay=1ms", text, action);
 }
 
+// Communicators have no names before the job is compiled: any will do here.
+bool SelectsSomething(const Edit& edit, const TraceStore& store) {
+  NodeSelector anywhere = edit.selector;
+  anywhere.communicator.reset();
+  for (const RankTrace& rank : store.ranks()) {
+    if (!anywhere.SelectsRank(rank.info().rank)) continue;
+    if (edit.action == Edit::Action::kDelay) return true;
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex node(i);
+      const NodeKind kind = rank.kind(node);
+      const bool fits = edit.selector.communicator.has_value() ? IsCommunicationKind(kind)
+                                                               : IsDeviceKind(kind);
+      if (fits && anywhere.Selects(store, rank, node, "")) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std::string>& texts) {
+absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std::string>& texts,
+                                                          const TraceStore& store) {
   std::vector<Edit> edits;
   for (const std::string& text : texts) {
     // Names may hold colons ("nccl:all_reduce"): the action follows the last one.
@@ -107,6 +126,10 @@ absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std:
     FORETRACE_ASSIGN_OR_RETURN(
         edit.selector, ParseSelector("--what-if " + text, std::string_view(text).substr(0, colon)));
     FORETRACE_RETURN_IF_ERROR(ParseAction(text, std::string_view(text).substr(colon + 1), edit));
+    if (!SelectsSomething(edit, store)) {
+      return InvalidInput("--what-if {}: selects nothing in these traces; `foretrace inspect` lists "
+                          "their ranks, kernels and communicators", text);
+    }
     edits.push_back(std::move(edit));
   }
   if (edits.empty()) return std::unique_ptr<DurationEdit>();

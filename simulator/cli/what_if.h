@@ -23,7 +23,8 @@
 
 namespace foretrace {
 
-// Null for no edits. Errors: text that does not follow the grammar.
-absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std::string>& texts);
+// Null for no edits. Errors: text that does not follow the grammar, or selects nothing in `store`.
+absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std::string>& texts,
+                                                          const TraceStore& store);
 
 }  // namespace foretrace
