@@ -335,10 +335,10 @@ TracedModel ModelReader::Build(int64_t samples) const {
                                     "usual values are taken; give the execution trace too", assumed));
   }
   if (!identified_) {
-    out.notes.push_back("tensors have no identities in this trace: operators form a line; give the "
+    out.notes.emplace_back("tensors have no identities in this trace: operators form a line; give the "
                         "execution trace too");
   }
-  if (backward_.empty()) out.notes.push_back("no backward pass was recorded");
+  if (backward_.empty()) out.notes.emplace_back("no backward pass was recorded");
   if (unplaced_parameters_ > 0) {
     out.notes.push_back(fmt::format("{} parameters belong to no operator of the graph",
                                     unplaced_parameters_));
