@@ -2,11 +2,14 @@
 import datetime
 import os
 import socket
+import sys
 import threading
 import time
 
 from support.device import pick_device
 from support.run import Refusal, import_torch
+
+STARTED_HERE = "FORETRACE_RANK_STARTED_HERE"  # in the environment of ranks that `start` started
 
 
 class Ranks:
@@ -46,7 +49,11 @@ class Ranks:
         return values
 
     def close(self):
-        if self.group:
+        if not self.group:
+            return
+        if STARTED_HERE in os.environ:
+            self.barrier()  # these end without taking the group down, see _run_rank
+        else:
             import_torch().distributed.destroy_process_group()
 
 
@@ -65,9 +72,14 @@ def _run_rank(local_rank, world, port, device_name, body, options):
     _end_with_parent()
     os.environ.update(RANK=str(local_rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world),
                       LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ[STARTED_HERE] = "1"
     if device_name == "cpu":
         import_torch().set_num_threads(1)
     body(options)
+    # The thread behind rank 0's store may spin for ever when PyTorch 1.13 takes it down.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def start(body, options):
