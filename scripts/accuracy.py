@@ -206,7 +206,8 @@ the one in the trace's metadata, with a calibration of its chip. No calibration 
 collectives has seen these traces. Two things come from them, so that their errors are in-sample:
 lookups of embeddings, whose calibrations rest on the lookups of DLRM-8 and of control
 (calibration/README.md has their errors on ranks and steps kept back), and, on DLRM-8, what
-reductions, concatenations and transposes add to streaming. `--rows` lists every call.
+reductions, concatenations and transposes add to streaming (on control, the bandwidth of transposes).
+`--rows` lists every call.
 
 {table(("Case", "Steps", "Mean", "Max", "Replay, mean", "Blocked share", "Command"),
        list(modelled_rows(modelled)))}
