@@ -19,9 +19,8 @@ using internal::GraphPipeSolver;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The binary search ends when the bracket is this narrow, relative to its upper end.
 constexpr double kTolerance = 1e-3;
-// An iteration may be shorter than the bottleneck times the mini-batch, because the simulation
-// overlaps transfers, which the bottleneck counts in full; by no more than this share.
-constexpr double kOverlap = 0.8;
+// No iteration is shorter than the bottleneck times the mini-batch, but for rounding to picoseconds.
+constexpr double kRounding = 1 - 1e-6;
 
 // The best plan over one set of configurations, added to `best` if its iteration is shorter.
 absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, const OpGraph& graph,
@@ -45,7 +44,7 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
     const internal::Front front = solver.Solve(bound);
     if (front.empty()) {
       low = bound;
-      if (kOverlap * low * p.mini_batch >= best.iteration_s) return absl::OkStatus();
+      if (kRounding * low * p.mini_batch >= best.iteration_s) return absl::OkStatus();
       continue;
     }
     found = read(front);
@@ -54,7 +53,7 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
   }
   if (!std::isfinite(high)) return absl::OkStatus();
   while (high - low > kTolerance * high &&
-         kOverlap * low * p.mini_batch < best.iteration_s) {
+         kRounding * low * p.mini_batch < best.iteration_s) {
     const double middle = low + (high - low) / 2;
     const internal::Front front = solver.Solve(middle);
     if (front.empty()) {
@@ -72,7 +71,7 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
       if (front.empty()) continue;
       found = read(front);
     }
-    if (kOverlap * found.bottleneck_s * p.mini_batch >= best.iteration_s) continue;
+    if (kRounding * found.bottleneck_s * p.mini_batch >= best.iteration_s) continue;
     FORETRACE_RETURN_IF_ERROR(internal::SimulatePlan(p, found));
     if (found.iteration_s < best.iteration_s) best = found;
   }

@@ -65,7 +65,7 @@ struct GraphPipePlan {
 // For each candidate, binary search on the bottleneck's time per sample; a dynamic program over the
 // series-parallel tree answers whether some stage graph reaches it. Among plans the simulated
 // iteration time decides. A stage of d devices with micro-batches of b samples has
-//   time per sample = (compute(b/d) + 2 (bytes in + out) b / (d bw)) / b
+//   time per sample = max(compute(b/d) / b, (bytes in + out) / (d bw))
 //                     + 2 (d-1)/d gradient bytes / bw / B,
 //   memory = fixed + in-flight samples * stash / d     with d a power of two that divides b.
 // Partitions of the operators in topological order are candidates as well, so that stages may span

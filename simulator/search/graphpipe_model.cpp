@@ -26,6 +26,11 @@ GraphPipeModel::GraphPipeModel(const GraphPipeProblem& problem, const OpGraph& g
   }
   SeriesParallelTree tree;
   if (linear) {
+    linear_ = true;
+    position_.resize(problem.ops.size());
+    for (size_t i = 0; i < position_.size(); ++i) {
+      position_[static_cast<size_t>(graph.topological_order()[i])] = static_cast<int32_t>(i);
+    }
     tree.root.kind = SeriesParallelNode::Kind::kSeries;
     for (const int32_t v : graph.topological_order()) {
       tree.root.children.push_back({SeriesParallelNode::Kind::kOperator, v, {}});
@@ -125,6 +130,18 @@ StageLoad GraphPipeModel::RangeLoad(int32_t sequence, size_t begin, size_t end) 
   const auto& items = sequences_[static_cast<size_t>(sequence)];
   StageLoad load;
   for (size_t i = begin; i < end; ++i) Add(load, item(items[i]).load);
+  if (linear_) {
+    // Branches laid in a line feed operators far behind them.
+    const auto inside = [&](int32_t op) {
+      const auto at = static_cast<size_t>(position_[static_cast<size_t>(op)]);
+      return begin <= at && at < end;
+    };
+    for (const GraphPipeEdge& e : problem_.edges) {
+      if (!inside(e.from) && inside(e.to)) load.in_bytes += e.bytes;
+      if (inside(e.from) && !inside(e.to)) load.out_bytes += e.bytes;
+    }
+    return load;
+  }
   load.in_bytes = item(items[begin]).load.in_bytes;
   load.out_bytes = item(items[end - 1]).load.out_bytes;
   return load;

@@ -77,6 +77,8 @@ class GraphPipeModel {
   std::map<std::vector<std::pair<int32_t, int32_t>>, int32_t> parallel_index_;
   SequenceInstance instance_;
   int32_t root_ = 0;
+  bool linear_ = false;
+  std::vector<int32_t> position_;  // of operators in the line; only where linear
   int32_t linearised_ = 0;
 };
 

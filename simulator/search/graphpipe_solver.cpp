@@ -24,12 +24,16 @@ double SecondsAt(const std::vector<double>& table, int64_t samples) {
   return table[log] + share * (table[log + 1] - table[log]);
 }
 
+double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32_t devices) {
+  return border_bytes / devices / problem.bandwidth;
+}
+
 double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
                      int32_t devices) {
   const int32_t b = config.micro_batch;
-  const double transfer = 2 * (load.in_bytes + load.out_bytes) / devices / problem.bandwidth;
   const double reduce = 2.0 * (devices - 1) / devices * load.gradient_bytes / problem.bandwidth;
-  return SecondsAt(load.seconds, (b + devices - 1) / devices) / b + transfer +
+  return std::max(SecondsAt(load.seconds, (b + devices - 1) / devices) / b,
+                  LinkPerSample(problem, load.in_bytes + load.out_bytes, devices)) +
          reduce / problem.mini_batch;
 }
 

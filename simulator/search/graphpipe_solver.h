@@ -23,7 +23,10 @@ struct PartEntry {
 // Seconds for `samples` on one device, linear between the powers of two of the table; infinity
 // beyond it.
 double SecondsAt(const std::vector<double>& table, int64_t samples);
-// Seconds per sample of a stage.
+// Seconds per sample that a stage's links carry each way, of `border_bytes` per sample in and out of
+// it: activations come in while gradients go out, and the other way round.
+double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32_t devices);
+// Seconds per sample of a stage: transfers run beside the computation.
 double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
                      int32_t devices);
 double StageMemory(const StageLoad& load, int64_t in_flight, int32_t devices);

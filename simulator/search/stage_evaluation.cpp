@@ -130,29 +130,45 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
   pipeline.mini_batch = p.mini_batch;
   std::vector<int32_t> stage_of(p.ops.size());
   for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const int32_t op : plan.stages[s].ops) {
+      stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
+    }
+  }
+  std::map<std::pair<int32_t, int32_t>, double> bytes;  // per sample, between stages
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const int32_t next : plan.stages[s].successors) bytes[{static_cast<int32_t>(s), next}];
+  }
+  std::vector<double> border(plan.stages.size(), 0.0);
+  for (const GraphPipeEdge& e : p.edges) {
+    const int32_t from = stage_of[static_cast<size_t>(e.from)];
+    const int32_t to = stage_of[static_cast<size_t>(e.to)];
+    if (from == to) continue;
+    bytes[{from, to}] += e.bytes;
+    border[static_cast<size_t>(from)] += e.bytes;
+    border[static_cast<size_t>(to)] += e.bytes;
+  }
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     const int32_t b = stage.config.micro_batch;
     const int32_t samples = (b + stage.devices - 1) / stage.devices;
     double forward = 0, backward = 0;
     for (const int32_t op : stage.ops) {
-      stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
       forward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
       backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].backward_s, samples);
+    }
+    // Transfers of different edges overlap with computation and each other, but a stage passes
+    // micro-batches no faster than its links carry what crosses its border.
+    const double link = b * internal::LinkPerSample(p, border[s], stage.devices);
+    if (link > forward + backward && forward + backward > 0) {
+      const double stretch = link / (forward + backward);
+      forward *= stretch;
+      backward *= stretch;
     }
     const int64_t in_flight = (stage.in_flight_samples + b - 1) / b;
     const auto count = static_cast<int64_t>(p.mini_batch / b);
     pipeline.stages.push_back(
         {b, KFKBSchedule(p.mini_batch / b, stage.config.k, static_cast<int32_t>(std::min(in_flight, count))),
          {SimTime::FromSeconds(forward)}, {SimTime::FromSeconds(backward)}, {}});
-  }
-  std::map<std::pair<int32_t, int32_t>, double> bytes;
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    for (const int32_t next : plan.stages[s].successors) bytes[{static_cast<int32_t>(s), next}];
-  }
-  for (const GraphPipeEdge& e : p.edges) {
-    const int32_t from = stage_of[static_cast<size_t>(e.from)];
-    const int32_t to = stage_of[static_cast<size_t>(e.to)];
-    if (from != to) bytes[{from, to}] += e.bytes;
   }
   for (const auto& [ends, per_sample] : bytes) {
     const GraphPipeStage& from = plan.stages[static_cast<size_t>(ends.first)];
