@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/search/workload_problem.h"
@@ -57,10 +58,54 @@ GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t devices, int32_t micro_
   return stage;
 }
 
+// PipeDream's partitions of the operators in a line, one for each size of micro-batch, judged as stages
+// of `problem`.
+Best PipeDreamPlans(const GraphPipeProblem& problem) {
+  Best best;
+  for (const int32_t b : MicroBatches(problem)) {
+    PipeDreamProblem linear = PipeDreamProblemOf(problem, b);
+    const auto order = linear.graph.topological_order();
+    std::vector<std::pair<int32_t, int32_t>> chain;
+    for (size_t i = 0; i + 1 < order.size(); ++i) chain.emplace_back(order[i], order[i + 1]);
+    auto line = OpGraph::Create(static_cast<int32_t>(order.size()), chain);
+    FORETRACE_CHECK(line.ok());
+    linear.graph = *std::move(line);
+    PipeDreamOptions options;
+    options.levels = {{problem.devices, problem.bandwidth}};
+    options.activation_compression_ratio = 1.0;
+    const auto partition = PartitionPipeDream(linear, options);
+    if (!partition.ok()) {
+      best.Fail(partition.status());
+      continue;
+    }
+    std::vector<GraphPipeStage> stages;
+    for (const PipeDreamStage& s : partition->stages) {
+      stages.push_back(StageOf(s.nodes, s.replicas, b));
+    }
+    best.Offer(EvaluateStages(problem, std::move(stages)),
+               partition->bottleneck_s * problem.mini_batch / b, problem.sequential);
+  }
+  return best;
+}
+
+// The published search, then steps from its plan and from PipeDream's on the simulated iteration.
 absl::StatusOr<GraphSearchResult> RunGraphPipe(const GraphPipeProblem& problem) {
-  FORETRACE_ASSIGN_OR_RETURN(GraphPipePlan plan, PartitionGraphPipe(problem));
-  const double estimate = plan.bottleneck_s * problem.mini_batch;
-  return GraphSearchResult{std::move(plan), problem.sequential, estimate};
+  Best best;
+  const auto refine = [&](const GraphPipePlan& plan) {
+    auto refined = RefinePlan(problem, plan);
+    const double estimate = refined.ok() ? refined->bottleneck_s * problem.mini_batch : 0;
+    best.Offer(std::move(refined), estimate, problem.sequential);
+  };
+  const auto published = PartitionGraphPipe(problem);
+  if (published.ok()) {
+    refine(*published);
+  } else {
+    best.Fail(published.status());
+    if (!absl::IsFailedPrecondition(published.status())) return published.status();
+  }
+  const auto linear = PipeDreamPlans(problem).Take();
+  if (linear.ok()) refine(linear->plan);
+  return best.Take();
 }
 
 constexpr std::array<GraphSearcher, 5> kSearchers = {{
@@ -90,30 +135,7 @@ absl::StatusOr<GraphSearchResult> SearchSequential(const GraphPipeProblem& probl
 absl::StatusOr<GraphSearchResult> SearchPipeDream(const GraphPipeProblem& problem) {
   GraphPipeProblem p = problem;
   p.sequential = true;
-  Best best;
-  for (const int32_t b : MicroBatches(p)) {
-    PipeDreamProblem linear = PipeDreamProblemOf(p, b);
-    const auto order = linear.graph.topological_order();
-    std::vector<std::pair<int32_t, int32_t>> chain;
-    for (size_t i = 0; i + 1 < order.size(); ++i) chain.emplace_back(order[i], order[i + 1]);
-    FORETRACE_ASSIGN_OR_RETURN(linear.graph,
-                               OpGraph::Create(static_cast<int32_t>(order.size()), chain));
-    PipeDreamOptions options;
-    options.levels = {{p.devices, p.bandwidth}};
-    options.activation_compression_ratio = 1.0;
-    const auto partition = PartitionPipeDream(linear, options);
-    if (!partition.ok()) {
-      best.Fail(partition.status());
-      continue;
-    }
-    std::vector<GraphPipeStage> stages;
-    for (const PipeDreamStage& s : partition->stages) {
-      stages.push_back(StageOf(s.nodes, s.replicas, b));
-    }
-    best.Offer(EvaluateStages(p, std::move(stages)), partition->bottleneck_s * p.mini_batch / b,
-               true);
-  }
-  return best.Take();
+  return PipeDreamPlans(p).Take();
 }
 
 absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {

@@ -84,6 +84,12 @@ absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem
 absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
                                              std::vector<GraphPipeStage> stages);
 
+// Steps from a plan that shorten its simulated iteration, as long as there are any (within a fixed
+// budget of simulation): devices of a stage doubled, halved or exchanged, another size of micro-batch,
+// stages joined, operators moved across borders. `plan` is one of EvaluateStages or
+// PartitionGraphPipe for the same problem.
+absl::StatusOr<GraphPipePlan> RefinePlan(const GraphPipeProblem& problem, GraphPipePlan plan);
+
 // The plan as timed stages, for pictures and tests. Durations rounded to picoseconds.
 TimedPipeline TimedPipelineOf(const GraphPipeProblem& problem, const GraphPipePlan& plan);
 
