@@ -176,6 +176,7 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
       continue;
     }
     ++report.evaluated;
+    if (!found->note.empty()) report.notes.push_back(fmt::format("{}: {}", searcher.name, found->note));
     report.rows.push_back(RowOf(job, *problem, std::string(searcher.name), *found));
   }
   std::stable_sort(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {

@@ -9,6 +9,8 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/search/coarsen.h"
+#include "simulator/search/graphpipe_plan.h"
 #include "simulator/search/workload_problem.h"
 
 namespace foretrace {
@@ -16,6 +18,11 @@ namespace {
 
 // More micro-batches than this are not worth simulating: their passes are all overhead.
 constexpr int32_t kMostMicroBatches = 4096;
+
+// Searches look at pairs of positions or of downsets at every size of micro-batch; these keep each within
+// a second or two. GraphPipe's authors suggest groups of operators too (section 3.5).
+constexpr size_t kMostOperators = 128;
+constexpr size_t kMostDownsets = 300;
 
 std::vector<int32_t> MicroBatches(const GraphPipeProblem& problem) {
   if (!problem.micro_batches.empty()) return problem.micro_batches;
@@ -33,7 +40,7 @@ class Best {
   void Offer(absl::StatusOr<GraphPipePlan> plan, double estimate_s, bool sequential) {
     if (!plan.ok()) return Fail(plan.status());
     if (found_ && found_->plan.iteration_s <= plan->iteration_s) return;
-    found_ = GraphSearchResult{*std::move(plan), sequential, estimate_s};
+    found_ = GraphSearchResult{*std::move(plan), sequential, estimate_s, ""};
   }
   void Fail(const absl::Status& status) {
     if (reason_.ok()) reason_ = status;
@@ -58,12 +65,33 @@ GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t devices, int32_t micro_
   return stage;
 }
 
+std::vector<int32_t> MembersOf(const CoarseProblem& coarse, const std::vector<int32_t>& ops) {
+  std::vector<int32_t> members;
+  for (const int32_t op : ops) {
+    const auto& of = coarse.members[static_cast<size_t>(op)];
+    members.insert(members.end(), of.begin(), of.end());
+  }
+  return members;
+}
+
+std::string NoteOf(const GraphPipeProblem& problem, const CoarseProblem& coarse) {
+  if (coarse.members.size() == problem.ops.size()) return "";
+  return fmt::format("looked at {} groups of the {} operators, the smallest merged into neighbours",
+                     coarse.members.size(), problem.ops.size());
+}
+
+absl::StatusOr<CoarseProblem> Grouped(const GraphPipeProblem& problem, size_t downsets) {
+  FORETRACE_RETURN_IF_ERROR(internal::CheckProblem(problem));
+  FORETRACE_RETURN_IF_ERROR(internal::GraphOf(problem).status());
+  return Coarsen(problem, kMostOperators, downsets);
+}
+
 // PipeDream's partitions of the operators in a line, one for each size of micro-batch, judged as stages
 // of `problem`.
-Best PipeDreamPlans(const GraphPipeProblem& problem) {
+Best PipeDreamPlans(const GraphPipeProblem& problem, const CoarseProblem& coarse) {
   Best best;
   for (const int32_t b : MicroBatches(problem)) {
-    PipeDreamProblem linear = PipeDreamProblemOf(problem, b);
+    PipeDreamProblem linear = PipeDreamProblemOf(coarse.problem, b);
     const auto order = linear.graph.topological_order();
     std::vector<std::pair<int32_t, int32_t>> chain;
     for (size_t i = 0; i + 1 < order.size(); ++i) chain.emplace_back(order[i], order[i + 1]);
@@ -80,7 +108,7 @@ Best PipeDreamPlans(const GraphPipeProblem& problem) {
     }
     std::vector<GraphPipeStage> stages;
     for (const PipeDreamStage& s : partition->stages) {
-      stages.push_back(StageOf(s.nodes, s.replicas, b));
+      stages.push_back(StageOf(MembersOf(coarse, s.nodes), s.replicas, b));
     }
     best.Offer(EvaluateStages(problem, std::move(stages)),
                partition->bottleneck_s * problem.mini_batch / b, problem.sequential);
@@ -90,22 +118,66 @@ Best PipeDreamPlans(const GraphPipeProblem& problem) {
 
 // The published search, then steps from its plan and from PipeDream's on the simulated iteration.
 absl::StatusOr<GraphSearchResult> RunGraphPipe(const GraphPipeProblem& problem) {
+  FORETRACE_ASSIGN_OR_RETURN(const CoarseProblem coarse, Grouped(problem, kAnyDownsets));
   Best best;
-  const auto refine = [&](const GraphPipePlan& plan) {
-    auto refined = RefinePlan(problem, plan);
-    const double estimate = refined.ok() ? refined->bottleneck_s * problem.mini_batch : 0;
-    best.Offer(std::move(refined), estimate, problem.sequential);
+  int32_t linearised = 0;
+  const auto refine = [&](std::vector<GraphPipeStage> stages) -> absl::Status {
+    FORETRACE_ASSIGN_OR_RETURN(GraphPipePlan plan, EvaluateStages(problem, std::move(stages)));
+    FORETRACE_ASSIGN_OR_RETURN(plan, RefinePlan(problem, std::move(plan)));
+    plan.linearised = linearised;
+    const double estimate = plan.bottleneck_s * problem.mini_batch;
+    best.Offer(std::move(plan), estimate, problem.sequential);
+    return absl::OkStatus();
   };
-  const auto published = PartitionGraphPipe(problem);
+  const auto published = PartitionGraphPipe(coarse.problem);
   if (published.ok()) {
-    refine(*published);
+    linearised = published->linearised;
+    std::vector<GraphPipeStage> stages = published->stages;
+    for (GraphPipeStage& s : stages) s.ops = MembersOf(coarse, s.ops);
+    FORETRACE_RETURN_IF_ERROR(refine(std::move(stages)));
   } else {
     best.Fail(published.status());
-    if (!absl::IsFailedPrecondition(published.status())) return published.status();
   }
-  const auto linear = PipeDreamPlans(problem).Take();
-  if (linear.ok()) refine(linear->plan);
-  return best.Take();
+  const auto linear = PipeDreamPlans(problem, coarse).Take();
+  if (linear.ok()) FORETRACE_RETURN_IF_ERROR(refine(linear->plan.stages));
+  FORETRACE_ASSIGN_OR_RETURN(GraphSearchResult result, best.Take());
+  result.note = NoteOf(problem, coarse);
+  return result;
+}
+
+// A published program's plan for one size of micro-batch: operators and replicas, stage by stage.
+struct ChainOfStages {
+  std::vector<std::pair<std::vector<int32_t>, int32_t>> stages;
+  double estimate_s = 0;  // of an iteration
+};
+
+// Asks `plan` at every size of micro-batch, on a graph with few enough downsets.
+template <typename Plan>
+absl::StatusOr<GraphSearchResult> OverDownsets(const GraphPipeProblem& problem, const Plan& plan) {
+  GraphPipeProblem p = problem;
+  p.sequential = true;
+  FORETRACE_ASSIGN_OR_RETURN(const CoarseProblem coarse, Grouped(p, kMostDownsets));
+  Best best;
+  for (const int32_t b : MicroBatches(p)) {
+    const absl::StatusOr<ChainOfStages> chain = plan(coarse.problem, b);
+    if (!chain.ok()) {
+      best.Fail(chain.status());
+      continue;
+    }
+    int32_t widest = 1;
+    for (const auto& [ops, replicas] : chain->stages) widest = std::max(widest, replicas);
+    // Replicas take whole micro-batches of b each; together they make up one of the pipeline's.
+    const auto size = static_cast<int32_t>(
+        std::min<int64_t>(int64_t{b} * std::bit_ceil(static_cast<uint32_t>(widest)), p.mini_batch));
+    std::vector<GraphPipeStage> stages;
+    for (const auto& [ops, replicas] : chain->stages) {
+      stages.push_back(StageOf(MembersOf(coarse, ops), replicas, size));
+    }
+    best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate_s, true);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(GraphSearchResult result, best.Take());
+  result.note = NoteOf(p, coarse);
+  return result;
 }
 
 constexpr std::array<GraphSearcher, 5> kSearchers = {{
@@ -135,56 +207,28 @@ absl::StatusOr<GraphSearchResult> SearchSequential(const GraphPipeProblem& probl
 absl::StatusOr<GraphSearchResult> SearchPipeDream(const GraphPipeProblem& problem) {
   GraphPipeProblem p = problem;
   p.sequential = true;
-  return PipeDreamPlans(p).Take();
+  FORETRACE_ASSIGN_OR_RETURN(const CoarseProblem coarse, Grouped(p, kAnyDownsets));
+  FORETRACE_ASSIGN_OR_RETURN(GraphSearchResult result, PipeDreamPlans(p, coarse).Take());
+  result.note = NoteOf(p, coarse);
+  return result;
 }
 
 absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {
-  GraphPipeProblem p = problem;
-  p.sequential = true;
-  Best best;
-  for (const int32_t b : MicroBatches(p)) {
-    const auto partition = PartitionPiper(PiperProblemOf(p, b));
-    if (!partition.ok()) {
-      best.Fail(partition.status());
-      // The downsets are the same whatever the size.
-      if (std::string(partition.status().message()).find("downsets") != std::string::npos) break;
-      continue;
-    }
-    std::vector<GraphPipeStage> stages;
-    int32_t widest = 1;
-    for (const PiperStage& s : partition->stages) widest = std::max(widest, s.data_parallel);
-    // Replicas take whole micro-batches of b each; together they make up one of the pipeline's.
-    const auto size = static_cast<int32_t>(
-        std::min<int64_t>(int64_t{b} * std::bit_ceil(static_cast<uint32_t>(widest)), p.mini_batch));
-    for (const PiperStage& s : partition->stages) {
-      stages.push_back(StageOf(s.nodes, s.data_parallel, size));
-    }
-    best.Offer(EvaluateStages(p, std::move(stages)),
-               partition->time_per_sample_s * p.mini_batch / b, true);
-  }
-  return best.Take();
+  return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
+    FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(PiperProblemOf(p, b)));
+    ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
+    for (const PiperStage& s : plan.stages) chain.stages.emplace_back(s.nodes, s.data_parallel);
+    return chain;
+  });
 }
 
 absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem) {
-  GraphPipeProblem p = problem;
-  p.sequential = true;
-  Best best;
-  for (const int32_t b : MicroBatches(p)) {
-    const auto placement = PlacePhaze(PhazeProblemOf(p, b));
-    if (!placement.ok()) {
-      best.Fail(placement.status());
-      continue;
-    }
-    const int32_t replicas = placement->data_parallel;
-    std::vector<GraphPipeStage> stages;
-    const auto size = static_cast<int32_t>(std::min<int64_t>(
-        int64_t{b} * std::bit_ceil(static_cast<uint32_t>(replicas)), p.mini_batch));
-    for (const PhazeStage& s : placement->stages) {
-      stages.push_back(StageOf(s.layers, replicas, size));
-    }
-    best.Offer(EvaluateStages(p, std::move(stages)), placement->batch_s, true);
-  }
-  return best.Take();
+  return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
+    FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(PhazeProblemOf(p, b)));
+    ChainOfStages chain{{}, plan.batch_s};
+    for (const PhazeStage& s : plan.stages) chain.stages.emplace_back(s.layers, plan.data_parallel);
+    return chain;
+  });
 }
 
 }  // namespace foretrace

@@ -3,6 +3,7 @@
 // whatever formula their searcher minimised.
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@ struct GraphSearchResult {
   GraphPipePlan plan;       // with its simulated iteration
   bool sequential = false;  // its stages form a chain
   double estimate_s = 0;    // of an iteration, by the searcher's own formula
+  std::string note;         // what the searcher did to the model, if anything
 };
 
 struct GraphSearcher {
@@ -22,6 +24,7 @@ struct GraphSearcher {
   absl::StatusOr<GraphSearchResult> (*run)(const GraphPipeProblem& problem);
 };
 
+// Large graphs, and for Piper and Phaze those of many downsets, are searched with operators merged.
 // Errors of a searcher: as of its partitioner; infeasible where no plan fits.
 std::span<const GraphSearcher> GraphSearchers();
 
