@@ -171,8 +171,9 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
     progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
     const auto found = searcher.run(*problem);
     if (!found.ok()) {
-      report.failures.push_back(
-          fmt::format("{}: {}", searcher.name, std::string(found.status().message())));
+      const std::string message(found.status().message());
+      const std::string prefix = fmt::format("{}: ", searcher.name);
+      report.failures.push_back(message.starts_with(prefix) ? message : prefix + message);
       continue;
     }
     ++report.evaluated;
@@ -214,9 +215,8 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   if (!o.mapping_out.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
   }
-  const auto* parallel = std::get_if<ParallelMapping>(&mapping);
-  if (o.memory && parallel != nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, *parallel, OutputStyle()));
+  if (o.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, mapping, OutputStyle()));
     text += "\n" + memory;
   }
   if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
@@ -344,7 +344,7 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       ->type_name("FILE.yaml");
   command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
   command->add_flag("--memory", o->memory,
-                    "print when and by what the memory of its stages is fullest (transformers)");
+                    "print when and by what the memory of its stages is fullest");
   command->add_option("--svg", o->svg, "write that picture")->type_name("FILE.svg");
   command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
       ->type_name("FILE");

@@ -22,42 +22,6 @@ Workload SearchedWorkload(const TrainingJob& job) {
   return job.model.transformer ? CoarsenByBlock(job.model.workload) : job.model.workload;
 }
 
-struct EvaluatedGraph {
-  GraphPipeProblem problem;
-  GraphSearchResult result;
-};
-
-absl::StatusOr<EvaluatedGraph> Evaluate(const TrainingJob& job, const StageMapping& mapping) {
-  EvaluatedGraph out;
-  FORETRACE_ASSIGN_OR_RETURN(out.problem, GraphProblemOf(job, mapping.mini_batch));
-  out.problem.sequential = out.result.sequential = mapping.sequential;
-  const std::vector<std::string> names = OperatorNames(job);
-  std::map<std::string, int32_t> index;
-  for (size_t i = 0; i < names.size(); ++i) index[names[i]] = static_cast<int32_t>(i);
-  std::vector<GraphPipeStage> stages;
-  int64_t devices = 0;
-  for (const StagePlacement& placement : mapping.stages) {
-    GraphPipeStage stage;
-    for (const std::string& name : placement.operators) {
-      const auto it = index.find(name);
-      if (it == index.end()) {
-        return Infeasible("C1: the mapping names operator '{}', which workload '{}' lacks; an "
-                          "operator of it is '{}'", name, job.model.workload.name, names.front());
-      }
-      stage.ops.push_back(it->second);
-    }
-    stage.devices = placement.devices;
-    stage.config = placement.config;
-    devices += placement.devices;
-    stages.push_back(std::move(stage));
-  }
-  if (devices > job.devices) {
-    return Infeasible("C3: the stages take {} devices of {}", devices, job.devices);
-  }
-  FORETRACE_ASSIGN_OR_RETURN(out.result.plan, EvaluateStages(out.problem, std::move(stages)));
-  return out;
-}
-
 StageMapping MappingOf(const std::vector<std::string>& names, const GraphPipeProblem& problem,
                        const GraphSearchResult& result) {
   StageMapping mapping;
@@ -126,7 +90,10 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   // Weight, gradient, two moments; with a 32-bit copy of the weight where it has fewer bits.
   device.bytes_per_parameter = 16;
   device.devices = static_cast<int32_t>(job.devices);
-  return GraphPipeProblemOf(workload, device, mini_batch);
+  GraphPipeProblem problem = GraphPipeProblemOf(workload, device, mini_batch);
+  const std::vector<std::string> names = OperatorNames(job);
+  for (size_t i = 0; i < names.size(); ++i) problem.ops[i].name = names[i];
+  return problem;
 }
 
 std::vector<std::string> OperatorNames(const TrainingJob& job) {
@@ -185,9 +152,41 @@ SearchRow RowOf(const TrainingJob&, std::string searcher, const ParallelMapping&
   return row;
 }
 
+absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
+                                                    const StageMapping& mapping) {
+  EvaluatedGraph out;
+  FORETRACE_ASSIGN_OR_RETURN(out.problem, GraphProblemOf(job, mapping.mini_batch));
+  out.problem.sequential = out.result.sequential = mapping.sequential;
+  const std::vector<std::string> names = OperatorNames(job);
+  std::map<std::string, int32_t> index;
+  for (size_t i = 0; i < names.size(); ++i) index[names[i]] = static_cast<int32_t>(i);
+  std::vector<GraphPipeStage> stages;
+  int64_t devices = 0;
+  for (const StagePlacement& placement : mapping.stages) {
+    GraphPipeStage stage;
+    for (const std::string& name : placement.operators) {
+      const auto it = index.find(name);
+      if (it == index.end()) {
+        return Infeasible("C1: the mapping names operator '{}', which workload '{}' lacks; an "
+                          "operator of it is '{}'", name, job.model.workload.name, names.front());
+      }
+      stage.ops.push_back(it->second);
+    }
+    stage.devices = placement.devices;
+    stage.config = placement.config;
+    devices += placement.devices;
+    stages.push_back(std::move(stage));
+  }
+  if (devices > job.devices) {
+    return Infeasible("C3: the stages take {} devices of {}", devices, job.devices);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(out.result.plan, EvaluateStages(out.problem, std::move(stages)));
+  return out;
+}
+
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping) {
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
-    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, Evaluate(job, *stages));
+    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
     return RowOf(job, graph.problem, "given", graph.result);
   }
   const auto& parallel = std::get<ParallelMapping>(mapping);
@@ -207,7 +206,7 @@ absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
   std::vector<std::string> names;
   std::string title = job.model.workload.name;
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
-    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, Evaluate(job, *stages));
+    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
     pipeline = TimedPipelineOf(graph.problem, graph.result.plan);
     for (size_t s = 0; s < stages->stages.size(); ++s) {
       names.push_back(fmt::format("stage {} x{}", s, stages->stages[s].devices));
@@ -230,7 +229,7 @@ absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFi
   SimTime iteration;
   std::vector<RankTraceBuilder::Result> traces;
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
-    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, Evaluate(job, *stages));
+    FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
     iteration = SimTime::FromSeconds(graph.result.plan.iteration_s);
     FORETRACE_ASSIGN_OR_RETURN(traces, GenerateGraph(graph, options));
   } else {

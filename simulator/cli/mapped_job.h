@@ -24,6 +24,14 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
 SearchRow RowOf(const TrainingJob& job, std::string searcher, const ParallelMapping& mapping,
                 const Evaluation& evaluation);
 
+struct EvaluatedGraph {
+  GraphPipeProblem problem;
+  GraphSearchResult result;
+};
+// Errors as EvaluateMapping.
+absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
+                                                    const StageMapping& mapping);
+
 // Errors: infeasible mappings, operators that the workload lacks or that are left out.
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping);
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job, const MappingFile& mapping);

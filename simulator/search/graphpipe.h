@@ -3,6 +3,7 @@
 // (dissertation chapter 3, algorithms 2 and 3).
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@
 namespace foretrace {
 
 struct GraphPipeOp {
+  std::string name;  // for messages; may be empty
   // Seconds for 2^i samples on one device, i = 0, 1, ...; both lists equally long.
   std::vector<double> forward_s;
   std::vector<double> backward_s;
@@ -79,8 +81,8 @@ absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem
 // devices and configurations count. Devices need not be powers of two: the slowest has
 // ceil(b / devices) samples. In-flight counts are those of 1F1B or kFkB over the stage graph; with
 // problem.sequential the stages form a chain in their order.
-// Errors: operators missing or repeated, stages in an order that is not topological; infeasible:
-// memory exceeded.
+// Errors, infeasible, by the condition that is violated (C1, C2, C5) or the stage that does not fit in
+// memory: what takes it, by how much it is too small, and what would fit.
 absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
                                              std::vector<GraphPipeStage> stages);
 

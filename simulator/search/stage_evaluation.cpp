@@ -185,45 +185,12 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
 absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
                                              std::vector<GraphPipeStage> stages) {
   FORETRACE_RETURN_IF_ERROR(internal::CheckProblem(problem));
-  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, internal::GraphOf(problem));
-  std::vector<int32_t> seen(problem.ops.size(), -1);
-  for (size_t s = 0; s < stages.size(); ++s) {
-    const GraphPipeStage& stage = stages[s];
-    if (stage.ops.empty() || stage.devices < 1 || stage.config.micro_batch < stage.devices ||
-        problem.mini_batch % stage.config.micro_batch != 0) {
-      return InvalidInput("stage {}: no operators, or a micro-batch of {} on {} devices", s,
-                          stage.config.micro_batch, stage.devices);
-    }
-    for (const int32_t n : {stage.config.micro_batch, stage.config.k}) {
-      if (n < 1 || !std::has_single_bit(static_cast<uint32_t>(n))) {
-        return InvalidInput("C5: stage {}: micro-batch {} and k {} must be powers of two", s,
-                            stage.config.micro_batch, stage.config.k);
-      }
-    }
-    for (const int32_t op : stage.ops) {
-      if (op < 0 || op >= graph.size() || seen[static_cast<size_t>(op)] >= 0) {
-        return InvalidInput("C1: operator {} is in two stages, or does not exist", op);
-      }
-      seen[static_cast<size_t>(op)] = static_cast<int32_t>(s);
-    }
-  }
-  for (const GraphPipeEdge& e : problem.edges) {
-    if (seen[static_cast<size_t>(e.from)] > seen[static_cast<size_t>(e.to)]) {
-      return InvalidInput("C2: operator {} feeds {} in an earlier stage", e.from, e.to);
-    }
-  }
-  if (std::count(seen.begin(), seen.end(), -1) > 0) {
-    return InvalidInput("C1: the stages leave operators out");
-  }
+  FORETRACE_RETURN_IF_ERROR(internal::GraphOf(problem).status());
+  FORETRACE_RETURN_IF_ERROR(internal::CheckStages(problem, stages));
   GraphPipePlan plan;
   plan.stages = std::move(stages);
   internal::CompletePlan(problem, plan);
-  for (const GraphPipeStage& stage : plan.stages) {
-    if (stage.memory_bytes > problem.memory_bytes) {
-      return Infeasible("a stage needs {:.2f} GiB of {:.2f}", stage.memory_bytes / (1 << 30),
-                        problem.memory_bytes / (1 << 30));
-    }
-  }
+  FORETRACE_RETURN_IF_ERROR(internal::CheckMemory(problem, plan));
   FORETRACE_RETURN_IF_ERROR(internal::SimulatePlan(problem, plan));
   return plan;
 }

@@ -145,6 +145,56 @@ TEST(GraphPipeTest, LinksBoundStages) {
   EXPECT_NEAR(plan->iteration_s, 5.0, 1e-9);
 }
 
+std::string Fault(const GraphPipeProblem& p, const std::vector<GraphPipeStage>& stages) {
+  const auto plan = EvaluateStages(p, stages);
+  EXPECT_TRUE(absl::IsFailedPrecondition(plan.status())) << plan.status();
+  return std::string(plan.status().message());
+}
+
+GraphPipeStage Stage(std::vector<int32_t> ops, int32_t devices, StageConfig config) {
+  GraphPipeStage stage;
+  stage.ops = std::move(ops);
+  stage.devices = devices;
+  stage.config = config;
+  return stage;
+}
+
+TEST(GraphPipeTest, ViolatedConditionsAreNamed) {
+  std::mt19937 rng(3);
+  auto p = Problem(3, {{0, 1}, {1, 2}}, 4, 8, rng);
+  p.ops[1].name = "middle";
+  EXPECT_EQ(Fault(p, {Stage({0, 1}, 1, {2, 1})}), "C1: operator 2 is in no stage");
+  EXPECT_EQ(Fault(p, {Stage({0, 1}, 1, {2, 1}), Stage({1, 2}, 1, {2, 1})}),
+            "C1: operator 'middle' is in stages 0 and 1");
+  EXPECT_EQ(Fault(p, {Stage({0, 2}, 1, {2, 1}), Stage({1}, 1, {2, 1})}),
+            "C2: operator 'middle' of stage 1 feeds 2 of stage 0, which comes before it");
+  EXPECT_EQ(Fault(p, {Stage({0, 1, 2}, 1, {3, 1})}),
+            "C5: stage 0: micro-batch 3 is no power of two; 2 would be");
+  EXPECT_EQ(Fault(p, {Stage({0, 1, 2}, 1, {16, 1})}),
+            "C5: stage 0: micro-batches of 16 samples do not divide the mini-batch of 8");
+  EXPECT_EQ(Fault(p, {Stage({0, 1, 2}, 4, {2, 1})}),
+            "C5: stage 0: micro-batches of 2 samples cannot be shared by 4 devices; larger ones or fewer "
+            "devices would do");
+}
+
+// Two stages of 1 GiB of weights each; the first keeps 2 micro-batches of 4 samples of 1/4 GiB: 3 GiB, of
+// micro-batches of 2 samples 2 GiB, which fits in 2.5.
+TEST(GraphPipeTest, MemorySaysWhatWouldFit) {
+  GraphPipeProblem p;
+  p.ops = {Op(1, 0, 0.25 * (1 << 30), 8), Op(1, 0, 0, 8)};
+  for (GraphPipeOp& op : p.ops) op.fixed_bytes = 1 << 30;
+  p.edges = {{0, 1, 1}};
+  p.devices = 2;
+  p.memory_bytes = 2.5 * (1 << 30);
+  p.bandwidth = 1e9;
+  p.mini_batch = 8;
+  EXPECT_EQ(Fault(p, {Stage({0}, 1, {4, 1}), Stage({1}, 1, {4, 1})}),
+            "stage 0 (0) needs 3.00 GiB a device, 0.50 more than the 2.50 there are (weights, gradients and "
+            "optimizer 1.00; activations 2.00, of 8 samples in flight on 1 devices); micro-batches of 2 "
+            "samples would fit");
+  EXPECT_TRUE(EvaluateStages(p, {Stage({0}, 1, {2, 1}), Stage({1}, 1, {2, 1})}).ok());
+}
+
 TEST(GraphPipeTest, InfeasibleSaysWhatWouldHelp) {
   std::mt19937 rng(3);
   auto p = Problem(4, {{0, 1}, {1, 2}, {2, 3}}, 2, 8, rng);
