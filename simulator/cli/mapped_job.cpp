@@ -9,13 +9,14 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/search/coarsen.h"
 #include "simulator/search/mapping_search.h"
 #include "simulator/search/workload_problem.h"
 
 namespace foretrace {
 namespace {
 
-// What the device needs to start an operator, measured on tensor-core products of an A100 (t0).
+// What the device needs to start an operator, measured on tensor-core products of an A100.
 constexpr double kOperatorOverheadUs = 5;
 
 Workload SearchedWorkload(const TrainingJob& job) {
@@ -78,19 +79,27 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
                       mini_batch, std::bit_floor(static_cast<uint32_t>(mini_batch)));
   }
   const ClusterParameters& c = job.cluster;
-  const Workload workload = SearchedWorkload(job);
   PartitionDevice device;
   device.flop_rate = FlopRate::PerSecond(c.peak.per_second() * c.matrix_efficiency);
   device.memory_bandwidth =
       Bandwidth::BytesPerSecond(c.peak_memory.bytes_per_second() * c.memory_efficiency);
   device.network = job.devices <= c.devices_per_node ? c.intra_node : c.adapter;
-  // A block of a transformer has about ten operators.
-  device.overhead = SimTime::FromUs(kOperatorOverheadUs * (job.model.transformer ? 10 : 1));
+  device.overhead = SimTime::FromUs(kOperatorOverheadUs);
   device.memory = job.capacity;
   // Weight, gradient, two moments; with a 32-bit copy of the weight where it has fewer bits.
   device.bytes_per_parameter = 16;
   device.devices = static_cast<int32_t>(job.devices);
-  GraphPipeProblem problem = GraphPipeProblemOf(workload, device, mini_batch);
+  GraphPipeProblem problem = GraphPipeProblemOf(job.model.workload, device, mini_batch);
+  if (job.model.transformer) {
+    // Block by block; a block takes what its operators take one after another.
+    std::vector<int32_t> group;
+    std::map<int32_t, int32_t> first_of_block;
+    for (const Operator& op : job.model.workload.operators) {
+      const auto i = static_cast<int32_t>(group.size());
+      group.push_back(op.block < 0 ? i : first_of_block.try_emplace(op.block, i).first->second);
+    }
+    problem = MergeGroups(problem, group).problem;
+  }
   const std::vector<std::string> names = OperatorNames(job);
   for (size_t i = 0; i < names.size(); ++i) problem.ops[i].name = names[i];
   return problem;

@@ -128,6 +128,12 @@ CoarseProblem After(const GraphPipeProblem& p, const std::vector<Merge>& merges,
   for (size_t i = count; i-- > 0;) {
     group[static_cast<size_t>(merges[i].op)] = group[static_cast<size_t>(merges[i].into)];
   }
+  return MergeGroups(p, group);
+}
+
+}  // namespace
+
+CoarseProblem MergeGroups(const GraphPipeProblem& p, const std::vector<int32_t>& group) {
   CoarseProblem out;
   out.problem = p;
   out.problem.ops.clear();
@@ -162,8 +168,6 @@ CoarseProblem After(const GraphPipeProblem& p, const std::vector<Merge>& merges,
   }
   return out;
 }
-
-}  // namespace
 
 CoarseProblem Coarsen(const GraphPipeProblem& problem, size_t operators, size_t downsets) {
   const auto small = [&](const CoarseProblem& coarse) {

@@ -15,6 +15,10 @@ struct CoarseProblem {
   std::vector<std::vector<int32_t>> members;  // by its operator, of the original
 };
 
+// Operators with the same entry of `group`, the index of one of them, become one; in the order of the
+// first of each.
+CoarseProblem MergeGroups(const GraphPipeProblem& problem, const std::vector<int32_t>& group);
+
 constexpr size_t kAnyDownsets = ~size_t{0};
 
 // Contracts the operators with the least work into the neighbour that they exchange most with, never so
