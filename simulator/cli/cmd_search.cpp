@@ -76,7 +76,7 @@ absl::Status RequireBatch(const SearchCommandOptions& o) {
 // Whether words such as tp8 pp4 map the model.
 bool HasParallelMappings(const TrainingJob& job) {
   return job.model.transformer && job.model.workload.blocks > 0 &&
-         job.model.transformer->decoder_layers == 0;
+         job.model.transformer->family != TransformerFamily::kT5;
 }
 
 bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_view name,
