@@ -16,38 +16,52 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
   FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
   using Align = TextTable::Align;
-  TextTable table({{"stage"}, {"peak GiB"}, {"at ms"}, {"during", Align::kLeft}, {"weights"},
-                   {"gradients"}, {"optimizer"}, {"activations"}, {"held"}, {"other"}});
+  TextTable table({{"stage"},
+                   {"peak GiB"},
+                   {"at ms"},
+                   {"during", Align::kLeft},
+                   {"weights"},
+                   {"gradients"},
+                   {"optimizer"},
+                   {"activations"},
+                   {"held"},
+                   {"other"}});
   const auto gib = [](Bytes b) {
     return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
   };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& stage = stages[s];
     const MemoryUse& use = stage.peak;
-    table.AddRow({fmt::format("{}", s), gib(use.total()),
-                  fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
-                  fmt::format("{} of micro-batch {}",
-                              stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
-                              stage.peak_pass.microbatch),
-                  gib(use.weights), gib(use.gradients), gib(use.optimizer), gib(use.activations),
-                  fmt::format("{}", stage.passes_held),
-                  gib(use.recomputed + use.logits + use.gathered)});
+    table.AddRow(
+        {fmt::format("{}", s), gib(use.total()), fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
+         fmt::format("{} of micro-batch {}",
+                     stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
+                     stage.peak_pass.microbatch),
+         gib(use.weights), gib(use.gradients), gib(use.optimizer), gib(use.activations),
+         fmt::format("{}", stage.passes_held), gib(use.recomputed + use.logits + use.gathered)});
   }
-  return fmt::format("Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
-                     "are; other: recomputed layer, logits, gathered weights)\n",
-                     Gib(static_cast<double>(job.capacity.count()))) +
+  return fmt::format(
+             "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
+             "are; other: recomputed layer, logits, gathered weights)\n",
+             Gib(static_cast<double>(job.capacity.count()))) +
          table.Format(style);
 }
 
-absl::StatusOr<std::string> StageMemory(const TrainingJob& job, const StageMapping& mapping,
-                                        const TextStyle& style) {
+absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const StageMapping& mapping,
+                                             const TextStyle& style) {
   FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, mapping));
   const GraphPipePlan& plan = graph.result.plan;
   const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
   FORETRACE_ASSIGN_OR_RETURN(const PipelineTiming timing, TimePipeline(pipeline));
   using Align = TextTable::Align;
-  TextTable table({{"stage"}, {"devices"}, {"peak GiB"}, {"at ms"}, {"during", Align::kLeft},
-                   {"weights and state"}, {"activations"}, {"samples held"}});
+  TextTable table({{"stage"},
+                   {"devices"},
+                   {"peak GiB"},
+                   {"at ms"},
+                   {"during", Align::kLeft},
+                   {"weights and state"},
+                   {"activations"},
+                   {"samples held"}});
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     double fixed = 0, stash = 0;
@@ -82,7 +96,7 @@ absl::StatusOr<std::string> StageMemory(const TrainingJob& job, const StageMappi
 absl::StatusOr<std::string> MemoryReport(const TrainingJob& job, const MappingFile& mapping,
                                          const TextStyle& style) {
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
-    return StageMemory(job, *stages, style);
+    return StageGraphMemory(job, *stages, style);
   }
   return ParallelMemory(job, std::get<ParallelMapping>(mapping), style);
 }

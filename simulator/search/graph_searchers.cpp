@@ -19,8 +19,8 @@ namespace {
 // More micro-batches than this are not worth simulating: their passes are all overhead.
 constexpr int32_t kMostMicroBatches = 4096;
 
-// Searches look at pairs of positions or of downsets at every size of micro-batch; these keep each within
-// a second or two. GraphPipe's authors suggest groups of operators too (section 3.5).
+// Searches look at pairs of positions or of downsets at every size of micro-batch; these keep each
+// within a second or two. GraphPipe's authors suggest groups of operators too (section 3.5).
 constexpr size_t kMostOperators = 128;
 constexpr size_t kMostDownsets = 300;
 
@@ -33,8 +33,8 @@ std::vector<int32_t> MicroBatches(const GraphPipeProblem& problem) {
   return sizes;
 }
 
-// The plan of the shortest simulated iteration over all sizes of micro-batch; the first reason where
-// none fits.
+// The plan of the shortest simulated iteration over all sizes of micro-batch; the first reason
+// where none fits.
 class Best {
  public:
   void Offer(absl::StatusOr<GraphPipePlan> plan, double estimate_s, bool sequential) {
@@ -86,8 +86,8 @@ absl::StatusOr<CoarseProblem> Grouped(const GraphPipeProblem& problem, size_t do
   return Coarsen(problem, kMostOperators, downsets);
 }
 
-// PipeDream's partitions of the operators in a line, one for each size of micro-batch, judged as stages
-// of `problem`.
+// PipeDream's partitions of the operators in a line, one for each size of micro-batch, judged as
+// stages of `problem`.
 Best PipeDreamPlans(const GraphPipeProblem& problem, const CoarseProblem& coarse) {
   Best best;
   for (const int32_t b : MicroBatches(problem)) {
@@ -214,21 +214,24 @@ absl::StatusOr<GraphSearchResult> SearchPipeDream(const GraphPipeProblem& proble
 }
 
 absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {
-  return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
-    FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(PiperProblemOf(p, b)));
-    ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
-    for (const PiperStage& s : plan.stages) chain.stages.emplace_back(s.nodes, s.data_parallel);
-    return chain;
-  });
+  return OverDownsets(
+      problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
+        FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(PiperProblemOf(p, b)));
+        ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
+        for (const PiperStage& s : plan.stages) chain.stages.emplace_back(s.nodes, s.data_parallel);
+        return chain;
+      });
 }
 
 absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem) {
-  return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
-    FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(PhazeProblemOf(p, b)));
-    ChainOfStages chain{{}, plan.batch_s};
-    for (const PhazeStage& s : plan.stages) chain.stages.emplace_back(s.layers, plan.data_parallel);
-    return chain;
-  });
+  return OverDownsets(
+      problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
+        FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(PhazeProblemOf(p, b)));
+        ChainOfStages chain{{}, plan.batch_s};
+        for (const PhazeStage& s : plan.stages)
+          chain.stages.emplace_back(s.layers, plan.data_parallel);
+        return chain;
+      });
 }
 
 }  // namespace foretrace

@@ -1,6 +1,6 @@
 #pragma once
-// Searchers over stage graphs by name. All plans are judged by the same simulation (EvaluateStages),
-// whatever formula their searcher minimised.
+// Searchers over stage graphs by name. All plans are judged by the same simulation
+// (EvaluateStages), whatever formula their searcher minimised.
 
 #include <span>
 #include <string>

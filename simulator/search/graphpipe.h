@@ -61,7 +61,7 @@ struct GraphPipePlan {
   int32_t depth = 0;        // stages on the longest path
   int32_t devices = 0;
   std::vector<GraphPipeStage> stages;
-  int32_t linearised = 0;   // operators whose branches could not be kept
+  int32_t linearised = 0;  // operators whose branches could not be kept
 };
 
 // For each candidate, binary search on the bottleneck's time per sample; a dynamic program over the
@@ -77,18 +77,18 @@ struct GraphPipePlan {
 // Errors: invalid problems; infeasible: nothing fits in memory.
 absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem);
 
-// In-flight counts, dependencies, memory and simulated iteration of given stages, of which operators,
-// devices and configurations count. Devices need not be powers of two: the slowest has
+// In-flight counts, dependencies, memory and simulated iteration of given stages, of which
+// operators, devices and configurations count. Devices need not be powers of two: the slowest has
 // ceil(b / devices) samples. In-flight counts are those of 1F1B or kFkB over the stage graph; with
 // problem.sequential the stages form a chain in their order.
-// Errors, infeasible, by the condition that is violated (C1, C2, C5) or the stage that does not fit in
-// memory: what takes it, by how much it is too small, and what would fit.
+// Errors, infeasible, by the condition that is violated (C1, C2, C5) or the stage that does not fit
+// in memory: what takes it, by how much it is too small, and what would fit.
 absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
                                              std::vector<GraphPipeStage> stages);
 
 // Steps from a plan that shorten its simulated iteration, as long as there are any (within a fixed
-// budget of simulation): devices of a stage doubled, halved or exchanged, another size of micro-batch,
-// stages joined, operators moved across borders. `plan` is one of EvaluateStages or
+// budget of simulation): devices of a stage doubled, halved or exchanged, another size of
+// micro-batch, stages joined, operators moved across borders. `plan` is one of EvaluateStages or
 // PartitionGraphPipe for the same problem.
 absl::StatusOr<GraphPipePlan> RefinePlan(const GraphPipeProblem& problem, GraphPipePlan plan);
 

@@ -64,8 +64,7 @@ int32_t GraphPipeModel::AddItem(Item item) {
 }
 
 int32_t GraphPipeModel::AddSequence(std::vector<int32_t> items) {
-  const auto [it, fresh] =
-      sequence_index_.emplace(items, static_cast<int32_t>(sequences_.size()));
+  const auto [it, fresh] = sequence_index_.emplace(items, static_cast<int32_t>(sequences_.size()));
   if (fresh) sequences_.push_back(std::move(items));
   return it->second;
 }

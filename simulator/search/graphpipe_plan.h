@@ -14,7 +14,8 @@ GraphPipePlan ReadPlan(const GraphPipeSolver& solver, const GraphPipeModel& mode
 // Edges between stages, in-flight counts from the last stage back, costs from the true borders.
 void CompletePlan(const GraphPipeProblem& problem, GraphPipePlan& plan);
 // Conditions C1, C2 and C5 of given stages.
-absl::Status CheckStages(const GraphPipeProblem& problem, const std::vector<GraphPipeStage>& stages);
+absl::Status CheckStages(const GraphPipeProblem& problem,
+                         const std::vector<GraphPipeStage>& stages);
 // Of a completed plan: infeasible where a stage does not fit, with what would.
 absl::Status CheckMemory(const GraphPipeProblem& problem, const GraphPipePlan& plan);
 // The plan's iteration time.

@@ -1,4 +1,5 @@
-// Hill climbing from a plan on what the simulation says, as the searches minimise the bottleneck alone.
+// Hill climbing from a plan on what the simulation says, as the searches minimise the bottleneck
+// alone.
 
 #include <algorithm>
 #include <bit>
@@ -48,12 +49,12 @@ class Climber {
     GraphPipePlan plan;
     plan.linearised = best_.linearised;
     int64_t passes = 0;
-    for (const GraphPipeStage& s : stages) passes += 2 * int64_t{p_.mini_batch / s.config.micro_batch};
+    for (const GraphPipeStage& s : stages)
+      passes += 2 * int64_t{p_.mini_batch / s.config.micro_batch};
     plan.stages = std::move(stages);
     internal::CompletePlan(p_, plan);
-    const bool fits = std::all_of(plan.stages.begin(), plan.stages.end(), [&](const auto& s) {
-      return s.memory_bytes <= p_.memory_bytes;
-    });
+    const bool fits = std::all_of(plan.stages.begin(), plan.stages.end(),
+                                  [&](const auto& s) { return s.memory_bytes <= p_.memory_bytes; });
     const double goal = best_.iteration_s * (1 - kLeastGain);
     budget_ -= static_cast<int64_t>(p_.ops.size());
     if (!fits || plan.bottleneck_s * p_.mini_batch >= goal) return false;
@@ -103,8 +104,8 @@ class Climber {
     return true;
   }
 
-  // All plans one step away: more or fewer devices of a stage, also in exchange with another; another
-  // micro-batch size; two stages joined; an operator moved across a border.
+  // All plans one step away: more or fewer devices of a stage, also in exchange with another;
+  // another micro-batch size; two stages joined; an operator moved across a border.
   std::vector<Stages> Neighbours(const Stages& from) const {
     std::vector<Stages> all;
     int32_t used = 0;
@@ -139,7 +140,8 @@ class Climber {
       for (GraphPipeStage& s : next) {
         int32_t& b = s.config.micro_batch;
         b = larger ? b * 2 : b / 2;
-        valid = valid && b >= s.devices && p_.mini_batch % b == 0 && s.config.k <= p_.mini_batch / b &&
+        valid = valid && b >= s.devices && p_.mini_batch % b == 0 &&
+                s.config.k <= p_.mini_batch / b &&
                 (p_.micro_batches.empty() ||
                  std::count(p_.micro_batches.begin(), p_.micro_batches.end(), b) > 0);
       }
@@ -158,7 +160,7 @@ class Climber {
     const auto earlier = [&](int32_t a, int32_t b) {
       return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
     };
-    for (const auto &[giver, taker, last] : {std::tuple{s, t, true}, std::tuple{t, s, false}}) {
+    for (const auto& [giver, taker, last] : {std::tuple{s, t, true}, std::tuple{t, s, false}}) {
       const std::vector<int32_t>& ops = from[giver].ops;
       if (ops.size() < 2) continue;
       const int32_t op = last ? *std::max_element(ops.begin(), ops.end(), earlier)

@@ -100,7 +100,8 @@ void GraphPipeSolver::AddStages(const StageLoad& load, int32_t next, int32_t onl
       const double room = problem_.memory_bytes - load.fixed_bytes;
       if (room < 0) return;
       const double samples = load.stash_bytes > 0 ? room * d / load.stash_bytes : kInfinity;
-      const int64_t most_in_flight = samples > 1e15 ? int64_t{1} << 50 : static_cast<int64_t>(samples);
+      const int64_t most_in_flight =
+          samples > 1e15 ? int64_t{1} << 50 : static_cast<int64_t>(samples);
       if (most_in_flight < delta) continue;
       record.config = c;
       record.devices = d;
@@ -151,7 +152,8 @@ GraphPipeSolver::ByConfig GraphPipeSolver::SolveSequence(int32_t sequence, int32
         range = range_memo_.emplace(key, model_.RangeLoad(sequence, begin, end)).first;
       }
       const StageLoad& load = range->second;
-      if (load.work_s > bound_ * problem_.devices || load.fixed_bytes > problem_.memory_bytes) break;
+      if (load.work_s > bound_ * problem_.devices || load.fixed_bytes > problem_.memory_bytes)
+        break;
       PartRecord record;
       record.begin = static_cast<int32_t>(begin);
       record.end = static_cast<int32_t>(end);
@@ -219,8 +221,8 @@ void GraphPipeSolver::AddAbsorbed(int32_t sequence, size_t at, int32_t next, int
   const std::vector<int32_t> items = model_.sequence(sequence);
   const std::vector<std::pair<int32_t, int32_t>> branches = model_.item(items[at]).branches;
   const int32_t item = items[at];
-  const int32_t most = MostDevices(model_.item(item).load.work_s +
-                                   model_.item(items[at + 1]).load.work_s);
+  const int32_t most =
+      MostDevices(model_.item(item).load.work_s + model_.item(items[at + 1]).load.work_s);
   for (size_t kind = 0; kind < branches.size(); ++kind) {
     const int32_t extended = model_.Extended(branches[kind].first, items[at + 1]);
     std::vector<int32_t> others;

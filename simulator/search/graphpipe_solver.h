@@ -23,8 +23,8 @@ struct PartEntry {
 // Seconds for `samples` on one device, linear between the powers of two of the table; infinity
 // beyond it.
 double SecondsAt(const std::vector<double>& table, int64_t samples);
-// Seconds per sample that a stage's links carry each way, of `border_bytes` per sample in and out of
-// it: activations come in while gradients go out, and the other way round.
+// Seconds per sample that a stage's links carry each way, of `border_bytes` per sample in and out
+// of it: activations come in while gradients go out, and the other way round.
 double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32_t devices);
 // Seconds per sample of a stage: transfers run beside the computation.
 double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
@@ -36,7 +36,15 @@ using Front = std::vector<PartEntry>;
 
 // How an entry came about; see GraphPipeSolver.
 struct PartRecord {
-  enum class Kind : uint8_t { kStage, kSeries, kParallelItem, kGroupStage, kSplit, kBranch, kAbsorb };
+  enum class Kind : uint8_t {
+    kStage,
+    kSeries,
+    kParallelItem,
+    kGroupStage,
+    kSplit,
+    kBranch,
+    kAbsorb
+  };
   Kind kind = Kind::kStage;
   int32_t begin = 0, end = 0;       // items of the sequence: kStage, kParallelItem, kAbsorb
   int32_t config = 0, devices = 0;  // kStage, kGroupStage

@@ -33,12 +33,15 @@ absl::Status CheckConfig(const GraphPipeProblem& p, const GraphPipeStage& stage,
     }
   }
   if (p.mini_batch % b != 0) {
-    return Infeasible("C5: stage {}: micro-batches of {} samples do not divide the mini-batch of {}",
-                      s, b, p.mini_batch);
+    return Infeasible(
+        "C5: stage {}: micro-batches of {} samples do not divide the mini-batch of {}", s, b,
+        p.mini_batch);
   }
   if (b < stage.devices) {
-    return Infeasible("C5: stage {}: micro-batches of {} samples cannot be shared by {} devices; larger "
-                      "ones or fewer devices would do", s, b, stage.devices);
+    return Infeasible(
+        "C5: stage {}: micro-batches of {} samples cannot be shared by {} devices; larger "
+        "ones or fewer devices would do",
+        s, b, stage.devices);
   }
   return absl::OkStatus();
 }
@@ -67,7 +70,8 @@ std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, s
     }
   }
   GraphPipePlan wider = plan;
-  for (int32_t d = plan.stages[worst].devices * 2; d <= plan.stages[worst].config.micro_batch; d *= 2) {
+  for (int32_t d = plan.stages[worst].devices * 2; d <= plan.stages[worst].config.micro_batch;
+       d *= 2) {
     wider.stages[worst].devices = d;
     if (fits(wider)) return fmt::format("{} devices for this stage would fit", d);
   }

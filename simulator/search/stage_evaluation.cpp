@@ -51,9 +51,8 @@ void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
     stage.in_flight_samples = LastStageInFlight(stage.config);
     for (const int32_t next : stage.successors) {
       const GraphPipeStage& n = plan.stages[static_cast<size_t>(next)];
-      stage.in_flight_samples =
-          std::max(stage.in_flight_samples,
-                   ComputeInFlight(stage.config, n.config, n.in_flight_samples));
+      stage.in_flight_samples = std::max(
+          stage.in_flight_samples, ComputeInFlight(stage.config, n.config, n.in_flight_samples));
       depth[s] = std::max(depth[s], depth[static_cast<size_t>(next)] + 1);
     }
     StageLoad& load = loads[s];
@@ -166,9 +165,12 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
     }
     const int64_t in_flight = (stage.in_flight_samples + b - 1) / b;
     const auto count = static_cast<int64_t>(p.mini_batch / b);
-    pipeline.stages.push_back(
-        {b, KFKBSchedule(p.mini_batch / b, stage.config.k, static_cast<int32_t>(std::min(in_flight, count))),
-         {SimTime::FromSeconds(forward)}, {SimTime::FromSeconds(backward)}, {}});
+    pipeline.stages.push_back({b,
+                               KFKBSchedule(p.mini_batch / b, stage.config.k,
+                                            static_cast<int32_t>(std::min(in_flight, count))),
+                               {SimTime::FromSeconds(forward)},
+                               {SimTime::FromSeconds(backward)},
+                               {}});
   }
   for (const auto& [ends, per_sample] : bytes) {
     const GraphPipeStage& from = plan.stages[static_cast<size_t>(ends.first)];

@@ -56,10 +56,11 @@ TEST(CoarsenTest, KeepsWorkAndOrder) {
   }
 }
 
-// 0 -> 1 -> 2 and 0 -> 2: the smallest is 1, which may join either; joining 0 and 2 first would close a
-// cycle through 1.
+// 0 -> 1 -> 2 and 0 -> 2: the smallest is 1, which may join either; joining 0 and 2 first would
+// close a cycle through 1.
 TEST(CoarsenTest, NeverClosesACycle) {
-  const CoarseProblem coarse = Coarsen(Problem({1, 9, 2}, {{0, 1}, {1, 2}, {0, 2}}), 2, kAnyDownsets);
+  const CoarseProblem coarse =
+      Coarsen(Problem({1, 9, 2}, {{0, 1}, {1, 2}, {0, 2}}), 2, kAnyDownsets);
   ASSERT_EQ(coarse.members.size(), 2u);
   EXPECT_EQ(coarse.members[0], (std::vector<int32_t>{0, 1}));
 }

@@ -27,9 +27,11 @@ GraphPipeProblem Problem(int32_t ops, std::vector<std::pair<int32_t, int32_t>> e
                          int32_t devices, int32_t mini_batch, std::mt19937& rng) {
   GraphPipeProblem p;
   for (int32_t i = 0; i < ops; ++i) {
-    p.ops.push_back(Op(1 + static_cast<double>(rng() % 4), 0.5, 1 + static_cast<double>(rng() % 3), mini_batch));
+    p.ops.push_back(Op(1 + static_cast<double>(rng() % 4), 0.5, 1 + static_cast<double>(rng() % 3),
+                       mini_batch));
   }
-  for (const auto& [from, to] : edges) p.edges.push_back({from, to, static_cast<double>(rng() % 3)});
+  for (const auto& [from, to] : edges)
+    p.edges.push_back({from, to, static_cast<double>(rng() % 3)});
   p.devices = devices;
   p.memory_bytes = 1e9;
   p.bandwidth = 10;
@@ -37,8 +39,8 @@ GraphPipeProblem Problem(int32_t ops, std::vector<std::pair<int32_t, int32_t>> e
   return p;
 }
 
-// The shortest iteration of all stage graphs: operators into sets in every way, every order of sets in
-// which dependencies go forward, every power of two of devices and size of micro-batch.
+// The shortest iteration of all stage graphs: operators into sets in every way, every order of sets
+// in which dependencies go forward, every power of two of devices and size of micro-batch.
 double BruteForce(const GraphPipeProblem& p) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<int32_t> set_of(p.ops.size(), 0);
@@ -73,11 +75,13 @@ double BruteForce(const GraphPipeProblem& p) {
         stages[static_cast<size_t>(order[static_cast<size_t>(set_of[i])])].ops.push_back(
             static_cast<int32_t>(i));
       }
-      if (!EvaluateStages(p, [&] {
-             auto probe = stages;
-             for (GraphPipeStage& s : probe) s.config = {p.mini_batch, 1};
-             return probe;
-           }()).ok()) {
+      if (!EvaluateStages(p,
+                          [&] {
+                            auto probe = stages;
+                            for (GraphPipeStage& s : probe) s.config = {p.mini_batch, 1};
+                            return probe;
+                          }())
+               .ok()) {
         continue;
       }
       devices(devices, 0, p.devices);
@@ -114,7 +118,8 @@ TEST(GraphPipeTest, NeverBehindLinesAndPipeDream) {
   std::mt19937 rng(11);
   for (int round = 0; round < 10; ++round) {
     const auto p = Problem(9, RandomDag(rng, 9), 8, 16, rng);
-    const auto graph = SearchGraphPipe(p), line = SearchSequential(p), pipedream = SearchPipeDream(p);
+    const auto graph = SearchGraphPipe(p), line = SearchSequential(p),
+               pipedream = SearchPipeDream(p);
     ASSERT_TRUE(graph.ok() && line.ok() && pipedream.ok());
     EXPECT_LE(line->plan.iteration_s, pipedream->plan.iteration_s * (1 + 1e-9)) << round;
     EXPECT_LE(graph->plan.iteration_s, pipedream->plan.iteration_s * (1 + 1e-9)) << round;
@@ -124,11 +129,11 @@ TEST(GraphPipeTest, NeverBehindLinesAndPipeDream) {
   }
 }
 
-// Two branches of one operator each into a third: 5 bytes a sample over a link of 10 bytes/s take longer
-// than the third operator, whose stage is stretched to them; in the searched bottleneck and the
-// simulation alike. Forward 1 + backward 2 s a sample of the branches; 2 x 5 / 10 = 1 s of the join,
-// which computes 0.3 s. The first micro-batch's gradients return after 1 (branch) + 0.5 (transfer) + 1
-// (join) + 0.5 = 3 s, and the backward pass takes 2.
+// Two branches of one operator each into a third: 5 bytes a sample over a link of 10 bytes/s take
+// longer than the third operator, whose stage is stretched to them; in the searched bottleneck and
+// the simulation alike. Forward 1 + backward 2 s a sample of the branches; 2 x 5 / 10 = 1 s of the
+// join, which computes 0.3 s. The first micro-batch's gradients return after 1 (branch) + 0.5
+// (transfer) + 1 (join) + 0.5 = 3 s, and the backward pass takes 2.
 TEST(GraphPipeTest, LinksBoundStages) {
   GraphPipeProblem p;
   p.ops = {Op(1, 0, 0, 1), Op(1, 0, 0, 1), Op(0.1, 0, 0, 1)};
@@ -172,13 +177,14 @@ TEST(GraphPipeTest, ViolatedConditionsAreNamed) {
             "C5: stage 0: micro-batch 3 is no power of two; 2 would be");
   EXPECT_EQ(Fault(p, {Stage({0, 1, 2}, 1, {16, 1})}),
             "C5: stage 0: micro-batches of 16 samples do not divide the mini-batch of 8");
-  EXPECT_EQ(Fault(p, {Stage({0, 1, 2}, 4, {2, 1})}),
-            "C5: stage 0: micro-batches of 2 samples cannot be shared by 4 devices; larger ones or fewer "
-            "devices would do");
+  EXPECT_EQ(
+      Fault(p, {Stage({0, 1, 2}, 4, {2, 1})}),
+      "C5: stage 0: micro-batches of 2 samples cannot be shared by 4 devices; larger ones or fewer "
+      "devices would do");
 }
 
-// Two stages of 1 GiB of weights each; the first keeps 2 micro-batches of 4 samples of 1/4 GiB: 3 GiB, of
-// micro-batches of 2 samples 2 GiB, which fits in 2.5.
+// Two stages of 1 GiB of weights each; the first keeps 2 micro-batches of 4 samples of 1/4 GiB: 3
+// GiB, of micro-batches of 2 samples 2 GiB, which fits in 2.5.
 TEST(GraphPipeTest, MemorySaysWhatWouldFit) {
   GraphPipeProblem p;
   p.ops = {Op(1, 0, 0.25 * (1 << 30), 8), Op(1, 0, 0, 8)};
@@ -188,10 +194,12 @@ TEST(GraphPipeTest, MemorySaysWhatWouldFit) {
   p.memory_bytes = 2.5 * (1 << 30);
   p.bandwidth = 1e9;
   p.mini_batch = 8;
-  EXPECT_EQ(Fault(p, {Stage({0}, 1, {4, 1}), Stage({1}, 1, {4, 1})}),
-            "stage 0 (0) needs 3.00 GiB a device, 0.50 more than the 2.50 there are (weights, gradients and "
-            "optimizer 1.00; activations 2.00, of 8 samples in flight on 1 devices); micro-batches of 2 "
-            "samples would fit");
+  EXPECT_EQ(
+      Fault(p, {Stage({0}, 1, {4, 1}), Stage({1}, 1, {4, 1})}),
+      "stage 0 (0) needs 3.00 GiB a device, 0.50 more than the 2.50 there are (weights, gradients "
+      "and "
+      "optimizer 1.00; activations 2.00, of 8 samples in flight on 1 devices); micro-batches of 2 "
+      "samples would fit");
   EXPECT_TRUE(EvaluateStages(p, {Stage({0}, 1, {2, 1}), Stage({1}, 1, {2, 1})}).ok());
 }
 
@@ -201,7 +209,8 @@ TEST(GraphPipeTest, InfeasibleSaysWhatWouldHelp) {
   p.memory_bytes = 0.5;
   const auto found = SearchGraphPipe(p);
   ASSERT_FALSE(found.ok());
-  EXPECT_NE(std::string(found.status().message()).find("more devices or memory"), std::string::npos);
+  EXPECT_NE(std::string(found.status().message()).find("more devices or memory"),
+            std::string::npos);
 }
 
 }  // namespace
