@@ -19,6 +19,8 @@ using internal::GraphPipeSolver;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The binary search ends when the bracket is this narrow, relative to its upper end.
 constexpr double kTolerance = 1e-3;
+// Beyond this multiple of the least time per sample no bound is tried.
+constexpr double kLoosest = 1e6;
 // No iteration is shorter than the bottleneck times the mini-batch, but for rounding to picoseconds.
 constexpr double kRounding = 1 - 1e-6;
 
@@ -40,11 +42,15 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
   };
   double low = floor * (1 - 1e-9), high = kInfinity;
   GraphPipePlan found;
-  for (double bound = 1.25 * floor; bound < 1e6 * floor; bound *= 2) {
+  int failures = 0;
+  for (double bound = 1.25 * floor; bound < kLoosest * floor; bound *= 2) {
     const internal::Front front = solver.Solve(bound);
     if (front.empty()) {
       low = bound;
       if (kRounding * low * p.mini_batch >= best.iteration_s) return absl::OkStatus();
+      // Where memory is what forbids, no bound helps, which one look at the loosest tells; it is too
+      // dear to take before it is likely.
+      if (++failures == 4 && solver.Solve(kLoosest * floor).empty()) return absl::OkStatus();
       continue;
     }
     found = read(front);
