@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/chakra/process_groups.h"
+#include "simulator/importers/input_paths.h"
 #include "simulator/importers/io/input_file.h"
 #include "simulator/importers/linker/linker.h"
 #include "simulator/importers/process_groups.h"
@@ -18,18 +18,10 @@
 namespace foretrace {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kSniffBytes = size_t{64} << 10;
 constexpr int64_t kMaxRankInName = 10'000'000;  // a larger number in a name is a time or an id
 
 using Importers = std::vector<std::unique_ptr<Importer>>;
-
-// A file on disk that the user named, or that lies in a folder that he named.
-struct InputPath {
-  std::string path;
-  bool named = false;  // by the user himself: it must be a trace
-};
 
 struct Document {
   std::string name;
@@ -44,56 +36,6 @@ struct InputContent {
   std::vector<Document> documents;
   std::vector<ProcessGroup> groups;
 };
-
-bool IsSideFile(std::string_view base_name) {
-  const std::string name = LowerCase(base_name);
-  if (name.starts_with('.')) return true;
-  for (const std::string_view prefix : {"readme", "license", "licence", "manifest", "source.txt"}) {
-    if (name.starts_with(prefix)) return true;
-  }
-  for (const std::string_view ending : {".yaml", ".yml", ".md", ".txt", ".csv", ".log", ".py",
-                                        ".sh", ".toml", ".cfg", ".ini", ".html", ".png", ".pdf"}) {
-    if (name.ends_with(ending)) return true;
-  }
-  return false;
-}
-
-absl::Status ListFolder(const std::string& path, int levels, std::vector<InputPath>& out) {
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    entries.push_back(it->path());
-  }
-  if (error) return InvalidInput("{}: cannot list: {}", path, error.message());
-  std::sort(entries.begin(), entries.end());
-  for (const fs::path& entry : entries) {
-    if (entry.filename().string().starts_with('.')) continue;
-    if (fs::is_directory(entry, error)) {
-      if (levels > 0) FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, out));
-    } else if (!IsSideFile(entry.filename().string())) {
-      out.push_back({entry.string(), false});
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths) {
-  std::vector<InputPath> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) return InvalidInput("{}: no such file or folder", path);
-    if (!fs::is_directory(status)) {
-      files.push_back({path, true});
-      continue;
-    }
-    const size_t before = files.size();
-    FORETRACE_RETURN_IF_ERROR(ListFolder(path, 1, files));
-    if (files.size() == before) return InvalidInput("{}: the folder holds no traces", path);
-  }
-  if (files.empty()) return InvalidInput("no traces given");
-  return files;
-}
 
 // The importer for a document, or null for a side file that may be passed over.
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
@@ -114,19 +56,23 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
                       document.name(), known);
 }
 
+// "traces.tar:run1/rank0.json" lies in "traces.tar:run1".
+std::string_view FolderOf(std::string_view name) {
+  name.remove_suffix(BaseName(name).size());
+  if (!name.empty()) name.remove_suffix(1);
+  return name;
+}
+
 // The rank a document declares or is named after; the folder counts where the file has no number.
 std::optional<int32_t> RankOf(const Document& document) {
   if (document.file.rank) return document.file.rank;
   if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
-  std::string_view folder = document.name;
-  folder.remove_suffix(BaseName(document.name).size());
-  if (!folder.empty()) folder.remove_suffix(1);
-  return RankFromFileName(BaseName(folder));
+  return RankFromFileName(BaseName(FolderOf(document.name)));
 }
 
 absl::Status ImportFile(const Importers& importers, const InputPath& input,
                         const ImportOptions& options, InputContent& out) {
-  FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(input.path, options.limits));
+  FORETRACE_ASSIGN_OR_RETURN(auto file, input.Open(options.limits));
   const bool must_be_trace = input.named && !file->is_archive();
   while (true) {
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
@@ -157,11 +103,11 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
 absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector<InputPath>& files,
                                    const ImportOptions& options) {
   if (files.size() == 1) {
-    FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(files[0].path, options.limits));
+    FORETRACE_ASSIGN_OR_RETURN(auto file, files[0].Open(options.limits));
     return file->is_archive();
   }
   for (const InputPath& input : files) {
-    FORETRACE_ASSIGN_OR_RETURN(auto file, InputFile::Open(input.path, options.limits));
+    FORETRACE_ASSIGN_OR_RETURN(auto file, input.Open(options.limits));
     if (file->is_archive()) return true;
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
@@ -233,9 +179,13 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
             ? (files.profile ? files.profile : files.graph)
             : files.complete;
     if (other) {
-      return InvalidInput("two {} for rank {}: {} and {}; remove one of them",
+      const std::string_view folder = FolderOf(documents[*other].name);
+      return InvalidInput("two {} for rank {}: {} and {}; {}",
                           slot ? RoleName(document.file.role) : "kinds of trace", *rank,
-                          documents[*other].name, document.name);
+                          documents[*other].name, document.name,
+                          folder == FolderOf(document.name)
+                              ? "remove one of them"
+                              : fmt::format("give one job at a time, such as {}", folder));
     }
     slot = i;
   }
@@ -349,7 +299,7 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
     std::move(content.documents.begin(), content.documents.end(), std::back_inserter(documents));
     std::move(content.groups.begin(), content.groups.end(), std::back_inserter(side_groups));
   }
-  if (documents.empty()) return InvalidInput("{}: no traces found", files[0].path);
+  if (documents.empty()) return InvalidInput("{}: no traces found", paths[0]);
 
   FORETRACE_ASSIGN_OR_RETURN(const auto ranks, AssignRanks(documents));
   std::vector<std::pair<int32_t, RankFiles>> work(ranks.begin(), ranks.end());

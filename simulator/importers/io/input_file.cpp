@@ -25,11 +25,6 @@ class EntrySource : public ByteSource {
   ArchiveReader& reader_;
 };
 
-bool IsHidden(std::string_view member) {
-  return member.empty() || BaseName(member).starts_with('.') ||
-         member.starts_with("__MACOSX/");
-}
-
 }  // namespace
 
 std::string_view BaseName(std::string_view name) {
@@ -37,21 +32,36 @@ std::string_view BaseName(std::string_view name) {
   return slash == std::string_view::npos ? name : name.substr(slash + 1);
 }
 
-InputFile::InputFile(std::string path, const InputLimits& limits)
-    : path_(std::move(path)), limits_(limits) {}
+InputFile::InputFile(std::string path, std::string inside, const InputLimits& limits)
+    : path_(std::move(path)), inside_(std::move(inside)), limits_(limits) {}
 
 InputFile::~InputFile() = default;
 
+bool InputFile::IsWanted(std::string_view member) const {
+  if (member.empty() || BaseName(member).starts_with('.') || member.starts_with("__MACOSX/")) {
+    return false;  // hidden
+  }
+  if (inside_.empty()) return true;
+  while (member.starts_with("./")) member.remove_prefix(2);
+  return member.starts_with(inside_) &&
+         (member.size() == inside_.size() || member[inside_.size()] == '/');
+}
+
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path,
-                                                           const InputLimits& limits) {
+                                                           const InputLimits& limits,
+                                                           const std::string& inside) {
   FORETRACE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> raw, OpenRawFile(path));
   FORETRACE_ASSIGN_OR_RETURN(std::string_view prefix, raw->Peek(kPeek));
   if (LooksLikeGzip(prefix)) {
     raw = MakeGzipSource(std::move(raw), limits);
     FORETRACE_ASSIGN_OR_RETURN(prefix, raw->Peek(kPeek));
   }
-  std::unique_ptr<InputFile> file(new InputFile(path, limits));
+  std::string_view wanted = inside;
+  while (wanted.starts_with("./")) wanted.remove_prefix(2);
+  while (wanted.ends_with('/')) wanted.remove_suffix(1);
+  std::unique_ptr<InputFile> file(new InputFile(path, std::string(wanted), limits));
   if (!LooksCompressed(prefix) && !LooksLikeTar(prefix)) {
+    if (!inside.empty()) return InvalidInput("{}:{}: {} is not a tar", path, inside, path);
     file->single_ = std::move(raw);
     return file;
   }
@@ -60,6 +70,9 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   FORETRACE_ASSIGN_OR_RETURN(const bool any, file->archive_->NextEntry());
   if (!any) return InvalidInput("{}: the archive has no members", path);
   file->is_archive_ = file->archive_->is_tar();
+  if (!inside.empty() && !file->is_archive_) {
+    return InvalidInput("{}:{}: {} is not a tar", path, inside, path);
+  }
   // A tar's first member waits as `single_` too; NextDocument filters it like the others.
   file->single_ = std::make_unique<EntrySource>(
       file->is_archive_ ? path + ":" + file->archive_->entry_name() : path, *file->archive_);
@@ -109,7 +122,7 @@ absl::StatusOr<ByteSource*> InputFile::NextDocument() {
         single_ != nullptr
             ? std::move(single_)
             : std::make_unique<EntrySource>(path_ + ":" + archive_->entry_name(), *archive_);
-    if (!archive_->is_regular() || IsHidden(archive_->entry_name())) continue;
+    if (!archive_->is_regular() || !IsWanted(archive_->entry_name())) continue;
     return Document(std::move(member));
   }
 }

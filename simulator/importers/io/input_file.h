@@ -14,9 +14,11 @@ class ArchiveReader;
 
 class InputFile {
  public:
-  // Looks at the content, not at the name. Errors: missing, unreadable, empty.
+  // Looks at the content, not at the name. Of a tar, `inside` selects one member or a folder of
+  // members; empty for all. Errors: missing, unreadable, empty; `inside` of what is no tar.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path,
-                                                         const InputLimits& limits);
+                                                         const InputLimits& limits,
+                                                         const std::string& inside = "");
   ~InputFile();
 
   // The next document, decompressed, valid until the next call; null after the last. Members come
@@ -26,11 +28,13 @@ class InputFile {
   bool is_archive() const { return is_archive_; }
 
  private:
-  InputFile(std::string path, const InputLimits& limits);
+  InputFile(std::string path, std::string inside, const InputLimits& limits);
+  bool IsWanted(std::string_view member) const;
   // A document whose bytes are `raw`'s, decompressed where they are compressed.
   absl::StatusOr<ByteSource*> Document(std::unique_ptr<ByteSource> raw);
 
   std::string path_;
+  std::string inside_;
   InputLimits limits_;
   bool is_archive_ = false;
   std::unique_ptr<ArchiveReader> archive_;  // a tar; else null

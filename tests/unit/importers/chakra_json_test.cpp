@@ -52,6 +52,9 @@ TEST(ChakraJson, RealFileHasTheKnownCounts) {
   // Two documents, a graph and an excerpt of it, both named rank 0: each is imported by itself.
   EXPECT_THAT(std::string(ImportTraces({path}, {}).status().message()),
               ::testing::HasSubstr("two traces for rank 0"));
+  const auto excerpt = ImportTraces({path + ":jsonData/small_chakra.0.json"}, {});
+  ASSERT_TRUE(excerpt.ok()) << excerpt.status();
+  EXPECT_EQ(excerpt->ranks()[0].size(), 7u);
   auto file = InputFile::Open(path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   std::map<std::string, uint64_t> nodes;

@@ -26,8 +26,8 @@ absl::StatusOr<std::string> ReadAll(ByteSource& source) {
 
 // Names and contents of all documents, or the first error.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ReadDocuments(
-    const std::string& path, const InputLimits& limits = {}) {
-  auto file = InputFile::Open(path, limits);
+    const std::string& path, const std::string& inside = "", const InputLimits& limits = {}) {
+  auto file = InputFile::Open(path, limits, inside);
   if (!file.ok()) return file.status();
   std::vector<std::pair<std::string, std::string>> documents;
   while (true) {
@@ -86,6 +86,24 @@ TEST(InputFile, ReadsTheRegularMembersOfATar) {
   }
 }
 
+TEST(InputFile, ReadsOneFolderOfATar) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/jobs.tar";
+  WriteTar(path,
+           {{"./run1/rank0.json", "a"}, {"./run1/rank1.json", "b"}, {"./run10/rank0.json", "c"}},
+           Compression::kGzip);
+  const auto documents = ReadDocuments(path, "run1/");
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {path + ":./run1/rank0.json", "a"}, {path + ":./run1/rank1.json", "b"}};
+  EXPECT_EQ(*documents, expected);
+  EXPECT_EQ(ReadDocuments(path, "./run10/rank0.json")->size(), 1u);
+  EXPECT_TRUE(ReadDocuments(path, "run2")->empty());
+  const std::string plain = folder.Write("rank0.json", "{}");
+  EXPECT_EQ(ReadDocuments(plain, "run1").status().message(),
+            plain + ":run1: " + plain + " is not a tar");
+}
+
 TEST(InputFile, RefusesWhatCannotBeRead) {
   const TempFolder folder;
   EXPECT_EQ(ReadDocuments(folder.path() + "/none.json").status().message(),
@@ -142,12 +160,12 @@ TEST(InputFile, CutsDecompressionBombs) {
   WriteCompressed(bomb, std::string(16 << 20, 'a'), Compression::kGzip);  // gzip: about 1,030 to 1
   InputLimits limits;
   limits.max_bytes = 1 << 20;
-  EXPECT_THAT(ReadDocuments(bomb, limits).status().message(),
+  EXPECT_THAT(ReadDocuments(bomb, "", limits).status().message(),
               HasSubstr("decompresses to more than 1048576 bytes"));
   limits = {};
   limits.ratio_grace = 1 << 20;
   limits.max_ratio = 500;
-  EXPECT_THAT(ReadDocuments(bomb, limits).status().message(), HasSubstr("decompression bomb"));
+  EXPECT_THAT(ReadDocuments(bomb, "", limits).status().message(), HasSubstr("decompression bomb"));
 }
 
 TEST(ByteSource, PeekingConsumesNothing) {

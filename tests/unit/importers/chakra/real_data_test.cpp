@@ -57,6 +57,20 @@ TEST(ChakraRealData, FeederTrace) {
             absl::string_view::npos);
 }
 
+TEST(ChakraRealData, OneJobOfATarOfJobs) {
+  const std::string path = RealData("chakra-et/astra-sim-examples-et.tar.xz");
+  FORETRACE_SKIP_WITHOUT(path);
+  const std::string job = path + ":astra-sim/workload/microbenchmarks/all_to_all/4npus_1MB";
+  const std::string error(ImportTraces({path}, {}).status().message());
+  EXPECT_NE(error.find("two traces for rank 2: "), std::string::npos) << error;
+  EXPECT_NE(error.find("give one job at a time, such as " + path + ":astra-sim/"),
+            std::string::npos)
+      << error;
+  const auto store = ImportTraces({job}, {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(store->ranks().size(), 4u);
+}
+
 TEST(ChakraRealData, AstraSimExamples) {
   const std::string path = RealData("chakra-et/astra-sim-examples-et.tar.xz");
   FORETRACE_SKIP_WITHOUT(path);
