@@ -86,10 +86,13 @@ void DescribeFromArguments(const Event& event, CommInfo& info) {
   if (const auto ranks = json::ParseIntegerList(event.Text(Field::kGroupRanks))) {
     info.group_ranks = *ranks;
   }
-  info.peer = event.IntegerOr(info.is_recv ? Field::kSourceRank
-                              : info.is_send ? Field::kDestinationRank
-                                             : Field::kRootRank,
-                              -1);
+  // PyTorch looks partners of sends and receives up in the group, but not roots.
+  if (info.is_send || info.is_recv) {
+    info.peer_rank =
+        event.IntegerOr(info.is_recv ? Field::kSourceRank : Field::kDestinationRank, -1);
+  } else {
+    info.peer = event.IntegerOr(Field::kRootRank, -1);
+  }
   info.in_splits = SplitBytes(event.Text(Field::kInSplit), info.bytes_in);
   info.out_splits = SplitBytes(event.Text(Field::kOutSplit), info.bytes_out);
 }
@@ -115,6 +118,70 @@ void CompleteBytes(CommInfo& info) {
   }
 }
 
+// The partner's place in the group; nullopt: not known.
+std::optional<size_t> GroupIndex(const CommInfo& info, const std::vector<int64_t>& group) {
+  if (info.peer_rank >= 0) {
+    const auto at = std::find(group.begin(), group.end(), info.peer_rank);
+    if (at != group.end()) return static_cast<size_t>(at - group.begin());
+  }
+  constexpr int64_t kMostMembers = 1 << 16;
+  if (info.peer < 0 || info.peer >= kMostMembers) return std::nullopt;
+  return static_cast<size_t>(info.peer);
+}
+
+// What one kernel does that serves all that `ranges` describe; of sends and receives, partners and
+// bytes. Each operation has a record_param_comms range, an annotation, or both; the former know more.
+CommInfo Exchange(const std::vector<const CommRange*>& ranges) {
+  std::vector<const CommInfo*> operations;
+  for (const CommSource source : {CommSource::kRecordParam, CommSource::kAnnotation}) {
+    for (const CommRange* range : ranges) {
+      const CommInfo& info = range->info;
+      if (range->source == source && (info.is_send || info.is_recv)) operations.push_back(&info);
+    }
+    if (!operations.empty()) break;
+  }
+  CommInfo exchange;
+  for (const CommRange* range : ranges) {
+    if (range->source == CommSource::kRecordParam) exchange.FillFrom(range->info);
+  }
+  if (operations.empty()) return exchange;
+  exchange.op = CollectiveOp::kUnknown;
+  exchange.is_send = exchange.is_recv = false;
+  exchange.peer = operations.front()->peer;
+  exchange.peer_rank = operations.front()->peer_rank;
+  exchange.dtype = operations.front()->dtype;
+  exchange.sequence = -1;
+  int64_t sent = 0, received = 0;
+  bool all_known = true;
+  for (const CommInfo* info : operations) {
+    exchange.is_send |= info->is_send;
+    exchange.is_recv |= info->is_recv;
+    const int64_t bytes = (info->is_send ? info->bytes_in : info->bytes_out).value_or(0);
+    int64_t& total = info->is_send ? sent : received;
+    total = std::min(kMaxBytes, total + bytes);
+    if (exchange.peer != info->peer) exchange.peer = -1;
+    if (exchange.peer_rank != info->peer_rank) exchange.peer_rank = -1;
+    const auto index = GroupIndex(*info, exchange.group_ranks);
+    all_known &= index.has_value();
+    if (!index) continue;
+    auto& splits = info->is_send ? exchange.in_splits : exchange.out_splits;
+    splits.resize(std::max({splits.size(), *index + 1, exchange.group_ranks.size()}));
+    // A transfer of unknown size is a transfer all the same.
+    splits[*index] = std::min(kMaxBytes, splits[*index] + std::max<int64_t>(bytes, 1));
+  }
+  if (!all_known) {
+    exchange.in_splits.clear();
+    exchange.out_splits.clear();
+  }
+  if (exchange.is_send && exchange.is_recv) {
+    exchange.op = CollectiveOp::kSendRecv;
+    exchange.is_send = exchange.is_recv = false;
+  }
+  exchange.bytes_in = sent > 0 ? std::optional(sent) : std::nullopt;
+  exchange.bytes_out = received > 0 ? std::optional(received) : std::nullopt;
+  return exchange;
+}
+
 }  // namespace
 
 void CommInfo::FillFrom(const CommInfo& other) {
@@ -128,6 +195,7 @@ void CommInfo::FillFrom(const CommInfo& other) {
   if (dtype == DType::kUnknown) dtype = other.dtype;
   if (group_size == 0) group_size = other.group_size;
   if (peer < 0) peer = other.peer;
+  if (peer_rank < 0) peer_rank = other.peer_rank;
   if (sequence < 0) sequence = other.sequence;
   if (group.empty()) {
     group = other.group;
@@ -201,7 +269,7 @@ CommInfo ResolveCommunication(const CommInfo& own, const std::vector<CommRange>&
   constexpr int kLookBack = 4096;
   while (it != ranges.begin() && ++looked_at <= kLookBack) {
     --it;
-    if (it->end >= launch) {
+    if (it->end > launch) {
       const CommRange*& slot = around[static_cast<size_t>(it->source)];
       if (slot == nullptr) slot = &*it;
     } else if (it->start > previous_launch) {
@@ -215,34 +283,7 @@ CommInfo ResolveCommunication(const CommInfo& own, const std::vector<CommRange>&
     if (const CommRange* range = around[static_cast<size_t>(source)]) result.FillFrom(range->info);
   }
   const bool described = result.HasOperation() && result.op != CollectiveOp::kSendRecv;
-  if (!described) {
-    // Sends and receives grouped into one kernel: sum them up.
-    CommInfo group;
-    int64_t sent = 0;
-    int64_t received = 0;
-    int operations = 0;
-    for (const CommRange* range : before) {
-      if (range->source != CommSource::kAnnotation) continue;
-      if (!range->info.is_send && !range->info.is_recv) continue;
-      ++operations;
-      group.is_send |= range->info.is_send;
-      group.is_recv |= range->info.is_recv;
-      sent += range->info.bytes_in.value_or(0);
-      received += range->info.bytes_out.value_or(0);
-      group.peer = operations == 1 || group.peer == range->info.peer ? range->info.peer : -1;
-      group.dtype = range->info.dtype;
-    }
-    if (group.is_send && group.is_recv) {
-      group.op = CollectiveOp::kSendRecv;
-      group.is_send = group.is_recv = false;
-    }
-    if (sent > 0) group.bytes_in = sent;
-    if (received > 0) group.bytes_out = received;
-    if (operations > 0) result.FillFrom(group);
-    for (const CommRange* range : before) {
-      if (range->source == CommSource::kRecordParam) result.FillFrom(range->info);
-    }
-  }
+  if (!described) result.FillFrom(Exchange(before));
   CompleteBytes(result);
   return result;
 }

@@ -23,12 +23,15 @@ struct CommInfo {
   std::optional<int64_t> bytes_out;  // received by this rank
   DType dtype = DType::kUnknown;
   int64_t group_size = 0;
-  int64_t peer = -1;  // rank within the group, as PyTorch gives it; the root of rooted collectives
+  int64_t peer = -1;       // rank within the group; the root of rooted collectives
+  int64_t peer_rank = -1;  // rank of the job
   int64_t sequence = -1;
   std::string group;
   std::string group_description;
   std::vector<int64_t> group_ranks;  // empty: not given, or cut short by the profiler
-  std::vector<int64_t> in_splits;    // bytes; empty: equal
+  // Bytes by member of the group: of an unequal all-to-all, and of an NCCL group of sends and
+  // receives, where members that it does not meet have 0. Empty: equal, or not known.
+  std::vector<int64_t> in_splits;
   std::vector<int64_t> out_splits;
 
   bool HasOperation() const { return op != CollectiveOp::kUnknown || is_send || is_recv; }

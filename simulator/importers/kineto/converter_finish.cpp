@@ -191,8 +191,10 @@ void Converter::SetCommunication(NodeIndex node, const CommInfo& info) {
     if (IsRank(rank)) ranks.push_back(static_cast<int32_t>(rank));
   }
   if (ranks.size() != info.group_ranks.size()) ranks.clear();
-  // Peers are counted within the group; the store wants ranks of the job.
-  if (attr.peer >= 0 && static_cast<size_t>(attr.peer) < ranks.size()) {
+  // The store wants ranks of the job.
+  if (info.peer_rank >= 0) {
+    attr.peer = clamp(info.peer_rank);
+  } else if (attr.peer >= 0 && static_cast<size_t>(attr.peer) < ranks.size()) {
     attr.peer = ranks[static_cast<size_t>(attr.peer)];
   }
   if (!info.group.empty() && !ranks.empty()) {

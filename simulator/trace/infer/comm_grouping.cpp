@@ -139,6 +139,13 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
   return best;
 }
 
+bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                    int64_t shift) {
+  const Overlap common = CommonPart(a, b, shift);
+  return common.end - common.begin < static_cast<int64_t>(kEnoughForSpread) ||
+         EndDistance(store, a, b, shift) <= kFarthest;
+}
+
 std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
                                                     const std::vector<CommSequence*>& open) {
   const size_t n = open.size();

@@ -17,6 +17,10 @@ namespace foretrace {
 std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequence& a,
                                       const CommSequence& b);
 
+// False where there are enough operations to tell that these two do not end together, so aligned.
+bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                    int64_t shift);
+
 // Sets of sequences (at most one of each rank) that meet. Kernels of one collective end together on
 // all members, so the spread of the differences of their ends is a microsecond or two between
 // members, and much more between replicas that only run alike; a constant clock offset cancels.

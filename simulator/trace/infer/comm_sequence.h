@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -28,19 +26,14 @@ struct CommSequence {
 
 std::vector<CommSequence> CollectCommSequences(const TraceStore& store);
 
+// Sends, receives, and kernels that serve several of them.
+bool IsPointToPoint(const RankTrace& rank, NodeIndex n);
+
 // "all_reduce of 4096 bytes"
 std::string DescribeCommOp(const RankTrace& rank, NodeIndex node);
 
-struct PointToPointPair {
-  std::string communicator_name;
-  std::vector<int32_t> ranks;
-  uint32_t missing_members = 0;
-  bool declared = false;
-  std::vector<std::pair<uint32_t, NodeIndex>> members;  // (rank index, node)
-};
-
-// Errors: a send whose receiver's trace has no matching receive, naming both.
-absl::StatusOr<std::vector<PointToPointPair>> PairSendsAndReceives(
-    const TraceStore& store, const std::vector<CommSequence>& sequences);
+// Members in group order where the group is declared with its ranks, or declared as "all ranks".
+std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
+                                                  const CommAttr& attr);
 
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/trace/infer/comm_grouping.h"
 #include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/trace/infer/point_to_point.h"
 
 namespace foretrace {
 namespace {
@@ -35,7 +36,7 @@ class Matcher {
     GroupDeclared();
     GroupUndeclaredCollectives();
     for (Group& group : groups_) FORETRACE_RETURN_IF_ERROR(Align(group));
-    FORETRACE_RETURN_IF_ERROR(PairPointToPoint());
+    FORETRACE_RETURN_IF_ERROR(MatchSendsAndReceives());
     std::stable_sort(map_.meetings.begin(), map_.meetings.end(),
                      [](const Meeting& a, const Meeting& b) {
                        return std::tie(a.members[0].rank, a.members[0].node) <
@@ -65,7 +66,8 @@ class Matcher {
   }
 
   // Where every rank has exactly one undeclared stream with the same operations there is nothing to
-  // choose: all are one group. Symbolic traces have no times to tell groups apart by.
+  // choose, unless ends say otherwise: all are one group. Symbolic traces have no times to tell
+  // groups apart by.
   void GroupUndeclaredCollectives() {
     std::vector<CommSequence*> open;
     std::vector<bool> has_rank(store_.ranks().size(), false);
@@ -79,7 +81,8 @@ class Matcher {
     if (open.empty()) return;
     const bool timed = store_.ranks()[open.front()->rank].info().has_times;
     const bool alike = std::all_of(open.begin(), open.end(), [&](const CommSequence* s) {
-      return AlignSequences(store_, *open.front(), *s).has_value();
+      const auto shift = AlignSequences(store_, *open.front(), *s);
+      return shift.has_value() && (!timed || MayEndTogether(store_, *open.front(), *s, *shift));
     });
     if (one_per_rank && alike && open.size() == store_.ranks().size()) {
       AddUndeclared(std::move(open));
@@ -181,7 +184,7 @@ class Matcher {
     }
   }
 
-  absl::Status PairPointToPoint();
+  absl::Status MatchSendsAndReceives();
 
   const TraceStore& store_;
   std::vector<CommSequence>& sequences_;
@@ -189,13 +192,21 @@ class Matcher {
   CommunicatorMap map_;
 };
 
-// Declared peers pair by (sender, receiver, tag) in order. Fused exchanges without a peer pair
-// stream by stream: the two whose numbers of operations agree and whose ends lie closest.
-absl::Status Matcher::PairPointToPoint() {
-  FORETRACE_ASSIGN_OR_RETURN(std::vector<PointToPointPair> pairs,
-                             PairSendsAndReceives(store_, sequences_));
+absl::Status Matcher::MatchSendsAndReceives() {
+  CollectivesKnown known{EstimateClockOffsets(store_, map_), {}};
+  for (const Group& group : groups_) {
+    if (group.members.size() == store_.ranks().size()) continue;
+    for (const CommSequence* a : group.members) {
+      for (const CommSequence* b : group.members) {
+        if (a->rank < b->rank) known.together.emplace(a->rank, b->rank);
+      }
+    }
+  }
+  FORETRACE_ASSIGN_OR_RETURN(PointToPointMatches matches,
+                             MatchPointToPoint(store_, sequences_, known));
+  map_.outside_window += matches.outside_window;
   absl::flat_hash_map<std::string, uint32_t> ids;
-  for (PointToPointPair& pair : pairs) {
+  for (PointToPointMeeting& pair : matches.meetings) {
     const auto [it, inserted] =
         ids.emplace(pair.communicator_name, static_cast<uint32_t>(map_.communicators.size()));
     if (inserted) {
@@ -222,31 +233,6 @@ absl::Status Matcher::PairPointToPoint() {
 absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store) {
   std::vector<CommSequence> sequences = CollectCommSequences(store);
   return Matcher(store, sequences).Run();
-}
-
-std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
-  constexpr SimTime kNoise = SimTime::FromNs(20'000);
-  const size_t ranks = store.ranks().size();
-  std::vector<std::vector<int64_t>> differences(ranks);
-  for (const Meeting& meeting : map.meetings) {
-    if (meeting.point_to_point || meeting.members.size() < 2) continue;
-    const auto& first = meeting.members.front();
-    if (first.rank != 0) continue;
-    for (const auto& m : meeting.members) {
-      if (m.eager || !store.ranks()[m.rank].info().has_times) continue;
-      differences[m.rank].push_back(
-          (store.ranks()[0].end(first.node) - store.ranks()[m.rank].end(m.node)).ps());
-    }
-  }
-  std::vector<SimTime> offsets(ranks);
-  for (size_t r = 1; r < ranks; ++r) {
-    auto& d = differences[r];
-    if (d.size() < 3) continue;
-    std::nth_element(d.begin(), d.begin() + d.size() / 2, d.end());
-    const SimTime median = SimTime::FromPs(d[d.size() / 2]);
-    if (median > kNoise || median < -kNoise) offsets[r] = median;
-  }
-  return offsets;
 }
 
 }  // namespace foretrace

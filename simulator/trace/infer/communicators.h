@@ -51,8 +51,10 @@ struct CommunicatorMap {
 // are, naming ranks and nodes.
 absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store);
 
-// Per rank, the offset to add to its recorded times so that collectives end together: the median of
-// end differences against the first rank, zero where within the noise of one clock (20 us).
+// Per rank, the offset to add to its recorded times so that what ranks do together ends together:
+// over the collectives that connect it to the first rank, the median of differences of ends; over
+// sends and receives where no collective does and their recorded order is impossible. Zero where
+// within the noise of one clock (20 us).
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map);
 
 }  // namespace foretrace

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "simulator/trace/infer/communicators.h"
+
+namespace foretrace {
+namespace {
+
+constexpr SimTime kNoise = SimTime::FromNs(20'000);
+constexpr size_t kFewest = 3;           // collectives that two ranks share
+constexpr size_t kFewestTransfers = 5;  // sends and receives, which tell less
+
+SimTime Median(std::vector<int64_t>& values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return SimTime::FromPs(*middle);
+}
+
+// What two ranks, the lower index first, recorded of what they did together.
+struct Shared {
+  std::vector<int64_t> collectives;  // end on the first less end on the second
+  std::vector<int64_t> transfers;    // the same of sends and receives
+  bool backwards = false;            // something was received before it was sent
+
+  // To add to the second's times; nullopt: not to be had.
+  std::optional<SimTime> Offset() {
+    if (collectives.size() >= kFewest) return Median(collectives);
+    // Sends may be buffered and end early, so that distances of ends alone prove no offset: the
+    // recorded order must be impossible, and the distance the same throughout.
+    if (transfers.size() < kFewestTransfers || !backwards) return std::nullopt;
+    const SimTime offset = Median(transfers);
+    std::vector<int64_t> spread;
+    for (const int64_t d : transfers) spread.push_back(std::abs(d - offset.ps()));
+    return Median(spread) <= kNoise ? std::optional(offset) : std::nullopt;
+  }
+};
+
+using Pairs = std::map<std::pair<uint32_t, uint32_t>, Shared>;
+
+void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
+  const auto& first = meeting.members.front();
+  for (const auto& m : meeting.members) {
+    if (m.rank == first.rank || m.eager || !store.ranks()[m.rank].info().has_times) continue;
+    pairs[{first.rank, m.rank}].collectives.push_back(
+        (store.ranks()[first.rank].end(first.node) - store.ranks()[m.rank].end(m.node)).ps());
+  }
+}
+
+void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
+  if (meeting.members.size() != 2) return;
+  auto a = meeting.members[0], b = meeting.members[1];
+  if (a.rank > b.rank) std::swap(a, b);
+  const RankTrace &rank_a = store.ranks()[a.rank], &rank_b = store.ranks()[b.rank];
+  if (!rank_a.info().has_times || !rank_b.info().has_times) return;
+  Shared& shared = pairs[{a.rank, b.rank}];
+  shared.transfers.push_back((rank_a.end(a.node) - rank_b.end(b.node)).ps());
+  const bool a_receives = rank_a.kind(a.node) != NodeKind::kSend;
+  const bool b_receives = rank_b.kind(b.node) != NodeKind::kSend;
+  shared.backwards |= (a_receives && rank_a.end(a.node) < rank_b.start(b.node)) ||
+                      (b_receives && rank_b.end(b.node) < rank_a.start(a.node));
+}
+
+}  // namespace
+
+std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
+  Pairs pairs;
+  for (const Meeting& meeting : map.meetings) {
+    if (meeting.members.size() < 2) continue;
+    meeting.point_to_point ? AddTransfer(store, meeting, pairs)
+                           : AddCollective(store, meeting, pairs);
+  }
+  struct Link {
+    uint32_t to;
+    bool by_transfers;
+    SimTime offset;  // of `to` against the rank it is a link of
+  };
+  std::vector<std::vector<Link>> links(store.ranks().size());
+  for (auto& [ranks, shared] : pairs) {
+    const auto offset = shared.Offset();
+    if (!offset.has_value()) continue;
+    const bool by_transfers = shared.collectives.size() < kFewest;
+    links[ranks.first].push_back({ranks.second, by_transfers, *offset});
+    links[ranks.second].push_back({ranks.first, by_transfers, -*offset});
+  }
+  // From the first rank on, over as few links of sends and receives, and then of any kind, as can be.
+  std::vector<SimTime> offsets(store.ranks().size());
+  std::vector<bool> known(store.ranks().size(), false);
+  using Path = std::tuple<int, int, uint32_t, SimTime>;  // transfers, links, rank, offset
+  std::priority_queue<Path, std::vector<Path>, std::greater<>> open;
+  for (uint32_t root = 0; root < store.ranks().size(); ++root) {
+    if (known[root]) continue;
+    open.emplace(0, 0, root, SimTime());  // ranks that nothing connects to the first keep their time
+    while (!open.empty()) {
+      const auto [transfers, hops, rank, offset] = open.top();
+      open.pop();
+      if (known[rank]) continue;
+      known[rank] = true;
+      offsets[rank] = offset;
+      for (const Link& link : links[rank]) {
+        if (known[link.to]) continue;
+        open.emplace(transfers + (link.by_transfers ? 1 : 0), hops + 1, link.to,
+                     offset + link.offset);
+      }
+    }
+  }
+  for (SimTime& offset : offsets) {
+    if (offset <= kNoise && offset >= -kNoise) offset = SimTime();
+  }
+  return offsets;
+}
+
+}  // namespace foretrace

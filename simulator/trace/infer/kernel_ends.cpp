@@ -1,0 +1,219 @@
+#include "simulator/trace/infer/kernel_ends.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace foretrace {
+namespace {
+
+// Ends of streams that meet differ by less in the median; those of others by much more.
+constexpr SimTime kFarthestStreams = SimTime::FromNs(200'000);
+// The same of single kernels, where a coincidence is likelier.
+constexpr SimTime kFarthestKernels = SimTime::FromNs(50'000);
+// Ends of kernels that meet agree to this.
+constexpr SimTime kResolution = SimTime::FromNs(5'000);
+// With as many the spread of distances tells, whatever the offset between the two clocks.
+constexpr size_t kEnoughForSpread = 5;
+
+struct Kernel {
+  size_t sequence;  // in the list of open ones
+  size_t position;  // in its sequence
+  SimTime end;
+};
+
+// Kernels of two streams whose ends lie close.
+struct Coincidences {
+  std::vector<std::tuple<SimTime, size_t, size_t>> pairs;  // distance, positions
+
+  // Many that lie close.
+  double Weight() {
+    std::sort(pairs.begin(), pairs.end());
+    const SimTime median = std::get<0>(pairs[pairs.size() / 2]);
+    return static_cast<double>(pairs.size()) /
+           (1 + static_cast<double>(median.ps()) / static_cast<double>(kResolution.ps()));
+  }
+};
+
+SimTime MedianOf(std::vector<int64_t>& values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return SimTime::FromPs(*middle);
+}
+
+class Matcher {
+ public:
+  Matcher(const TraceStore& store, const std::vector<CommSequence>& open,
+          const CollectivesKnown& known)
+      : store_(store),
+        open_(open),
+        clock_offset_(known.clock_offset),
+        together_(known.together) {
+    for (const CommSequence& s : open) taken_.emplace_back(s.nodes.size(), false);
+  }
+
+  std::vector<PointToPointMeeting> Run() {
+    MatchStreams();
+    MatchKernels();
+    for (size_t s = 0; s < open_.size(); ++s) {
+      for (size_t k = 0; k < open_[s].nodes.size(); ++k) {
+        if (!taken_[s][k]) AddAlone(open_[s], k);
+      }
+    }
+    return std::move(meetings_);
+  }
+
+ private:
+  SimTime EndOf(const CommSequence& s, size_t k) const {
+    return store_.ranks()[s.rank].end(s.nodes[k]) + clock_offset_[s.rank];
+  }
+
+  // A send meets a receive; what a fused exchange holds is not known.
+  bool Complement(const CommSequence& a, size_t i, const CommSequence& b, size_t j) const {
+    const NodeKind kind_a = store_.ranks()[a.rank].kind(a.nodes[i]);
+    const NodeKind kind_b = store_.ranks()[b.rank].kind(b.nodes[j]);
+    return kind_a == NodeKind::kCollective || kind_b == NodeKind::kCollective || kind_a != kind_b;
+  }
+
+  bool Complement(const CommSequence& a, const CommSequence& b) const {
+    for (size_t k = 0; k < a.nodes.size(); ++k) {
+      if (!Complement(a, k, b, k)) return false;
+    }
+    return true;
+  }
+
+  // Median distance between the ends of the k-th kernels, about its own median where there are many.
+  SimTime EndDistance(const CommSequence& a, const CommSequence& b) const {
+    std::vector<int64_t> distances;
+    for (size_t k = 0; k < a.nodes.size(); ++k) {
+      distances.push_back((EndOf(a, k) - EndOf(b, k)).ps());
+    }
+    const SimTime offset =
+        distances.size() >= kEnoughForSpread ? MedianOf(distances) : SimTime();
+    for (int64_t& d : distances) d = std::abs(d - offset.ps());
+    return MedianOf(distances);
+  }
+
+  // Mutual nearest streams of as many operations. Members of a tensor-parallel group do the same at
+  // the same time without sending to each other, so others are preferred.
+  void MatchStreams() {
+    std::vector<std::tuple<SimTime, bool, SimTime, size_t, size_t>> candidates;
+    for (size_t a = 0; a < open_.size(); ++a) {
+      for (size_t b = a + 1; b < open_.size(); ++b) {
+        if (open_[a].rank == open_[b].rank || open_[a].nodes.size() != open_[b].nodes.size()) {
+          continue;
+        }
+        if (!Complement(open_[a], open_[b])) continue;
+        const SimTime distance = EndDistance(open_[a], open_[b]);
+        // Where there are but two streams there is nothing to choose.
+        if (open_.size() > 2 && distance > kFarthestStreams) continue;
+        candidates.emplace_back(std::max(distance, kResolution),
+                                AreTogether(open_[a].rank, open_[b].rank), distance, a, b);
+      }
+    }
+    std::sort(candidates.begin(), candidates.end());
+    std::vector<bool> done(open_.size(), false);
+    for (const auto& [rough, together, distance, a, b] : candidates) {
+      if (done[a] || done[b]) continue;
+      done[a] = done[b] = true;
+      for (size_t k = 0; k < open_[a].nodes.size(); ++k) AddPair(a, k, b, k);
+    }
+  }
+
+  bool AreTogether(uint32_t a, uint32_t b) const {
+    return together_.contains({std::min(a, b), std::max(a, b)});
+  }
+
+  std::map<std::pair<size_t, size_t>, Coincidences> FindCoincidences() const {
+    std::vector<Kernel> kernels;
+    for (size_t s = 0; s < open_.size(); ++s) {
+      for (size_t k = 0; k < open_[s].nodes.size(); ++k) {
+        if (!taken_[s][k]) kernels.push_back({s, k, EndOf(open_[s], k)});
+      }
+    }
+    std::sort(kernels.begin(), kernels.end(), [](const Kernel& x, const Kernel& y) {
+      return std::tie(x.end, x.sequence, x.position) < std::tie(y.end, y.sequence, y.position);
+    });
+    std::map<std::pair<size_t, size_t>, Coincidences> found;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      for (size_t j = i + 1; j < kernels.size(); ++j) {
+        if (kernels[j].end - kernels[i].end > kFarthestKernels) break;
+        const bool swap = kernels[i].sequence > kernels[j].sequence;
+        const Kernel &a = kernels[swap ? j : i], &b = kernels[swap ? i : j];
+        const CommSequence &of_a = open_[a.sequence], &of_b = open_[b.sequence];
+        if (of_a.rank == of_b.rank || AreTogether(of_a.rank, of_b.rank) ||
+            !Complement(of_a, a.position, of_b, b.position)) {
+          continue;
+        }
+        found[{a.sequence, b.sequence}].pairs.emplace_back(kernels[j].end - kernels[i].end,
+                                                           a.position, b.position);
+      }
+    }
+    return found;
+  }
+
+  void MatchKernels() {
+    auto coincidences = FindCoincidences();
+    std::vector<std::tuple<double, size_t, size_t>> order;  // least weight last
+    for (auto& [streams, found] : coincidences) {
+      order.emplace_back(-found.Weight(), streams.first, streams.second);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [weight, a, b] : order) {
+      std::map<size_t, size_t> matched;
+      for (const auto& [distance, i, j] : coincidences[{a, b}].pairs) {
+        if (taken_[a][i] || taken_[b][j] || !KeepsOrder(matched, i, j)) continue;
+        matched.emplace(i, j);
+        AddPair(a, i, b, j);
+      }
+    }
+  }
+
+  // Pairs of two streams that cross would wait for each other for ever.
+  static bool KeepsOrder(const std::map<size_t, size_t>& matched, size_t i, size_t j) {
+    const auto after = matched.upper_bound(i);
+    if (after != matched.end() && after->second < j) return false;
+    return after == matched.begin() || std::prev(after)->second < j;
+  }
+
+  void AddPair(size_t a, size_t i, size_t b, size_t j) {
+    taken_[a][i] = taken_[b][j] = true;
+    const int32_t rank_a = store_.ranks()[open_[a].rank].info().rank;
+    const int32_t rank_b = store_.ranks()[open_[b].rank].info().rank;
+    PointToPointMeeting meeting;
+    meeting.communicator_name = fmt::format("exchange {} and {}", rank_a, rank_b);
+    meeting.ranks = {rank_a, rank_b};
+    meeting.members = {{open_[a].rank, open_[a].nodes[i]}, {open_[b].rank, open_[b].nodes[j]}};
+    meetings_.push_back(std::move(meeting));
+  }
+
+  void AddAlone(const CommSequence& s, size_t k) {
+    const int32_t rank = store_.ranks()[s.rank].info().rank;
+    PointToPointMeeting meeting;
+    meeting.communicator_name = fmt::format("exchange of rank {} with an unknown partner", rank);
+    meeting.ranks = {rank};
+    meeting.missing_members = 1;
+    meeting.members = {{s.rank, s.nodes[k]}};
+    meetings_.push_back(std::move(meeting));
+  }
+
+  const TraceStore& store_;
+  const std::vector<CommSequence>& open_;
+  const std::vector<SimTime>& clock_offset_;
+  const std::set<std::pair<uint32_t, uint32_t>>& together_;
+  std::vector<std::vector<bool>> taken_;
+  std::vector<PointToPointMeeting> meetings_;
+};
+
+}  // namespace
+
+std::vector<PointToPointMeeting> MeetByEnds(const TraceStore& store,
+                                            const std::vector<CommSequence>& open,
+                                            const CollectivesKnown& known) {
+  return Matcher(store, open, known).Run();
+}
+
+}  // namespace foretrace

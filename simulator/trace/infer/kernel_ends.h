@@ -1,0 +1,21 @@
+#pragma once
+// Sends and receives whose partners no file names, matched by when their kernels end; a detail of
+// point_to_point.h.
+
+#include <vector>
+
+#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/trace/infer/point_to_point.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Both ends of a transfer leave together. First whole sequences that do so throughout; of what is
+// left, as of a stage between two others that share one stream, single kernels whose ends lie
+// within 50 us, in the order that the others of these two streams have. The rest meets an unknown
+// partner.
+std::vector<PointToPointMeeting> MeetByEnds(const TraceStore& store,
+                                            const std::vector<CommSequence>& open,
+                                            const CollectivesKnown& known);
+
+}  // namespace foretrace

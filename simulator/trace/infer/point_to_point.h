@@ -1,0 +1,47 @@
+#pragma once
+// Which sends, receives and kernels that serve several of them meet; a detail of communicators.h.
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Communication nodes that wait for each other: a send and its receive, two kernels that exchange,
+// or all kernels that are connected by transfers.
+struct PointToPointMeeting {
+  std::string communicator_name;
+  std::vector<int32_t> ranks;
+  uint32_t missing_members = 0;
+  bool declared = false;
+  std::vector<std::pair<uint32_t, NodeIndex>> members;  // (rank index, node), by rank
+};
+
+struct PointToPointMatches {
+  std::vector<PointToPointMeeting> meetings;
+  int64_t outside_window = 0;  // transfers whose other end lies before or after its rank's recording
+};
+
+// What collectives, which are matched first, say of ranks; by index into TraceStore::ranks().
+struct CollectivesKnown {
+  std::vector<SimTime> clock_offset;  // to add to recorded times
+  // Members of one communicator that is not that of all ranks, the lower first.
+  std::set<std::pair<uint32_t, uint32_t>> together;
+};
+
+// Where partners are recorded, the k-th transfer from one rank to another with one tag is the k-th
+// that the other receives. Where they are not, kernels that end together meet: whole streams that
+// do so throughout, then single kernels.
+// Errors: a send whose receiver's trace has no matching receive, naming both, in traces without
+// times.
+absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
+                                                      const std::vector<CommSequence>& sequences,
+                                                      const CollectivesKnown& known);
+
+}  // namespace foretrace
