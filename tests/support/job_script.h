@@ -74,6 +74,16 @@ class RankScript {
     builder_.SetComm(Of(name), attr);
     return *this;
   }
+  // One kernel that sends and receives: bytes by member of the group, 0 for no transfer.
+  RankScript& Exchange(std::string_view name, std::string_view group, std::vector<int64_t> sent,
+                       std::vector<int64_t> received, Span call, int stream, Span at) {
+    Device(name, NodeKind::kCollective, static_cast<uint8_t>(CollectiveOp::kSendRecv), call, stream,
+           at);
+    CommAttr attr;
+    attr.group = builder_.Intern(group);
+    builder_.SetComm(Of(name), attr, sent, received);
+    return *this;
+  }
   RankScript& Group(std::string_view name, std::vector<int32_t> ranks) {
     builder_.AddProcessGroup({std::string(name), "", std::move(ranks)});
     return *this;

@@ -38,6 +38,8 @@ struct Coincidences {
   }
 };
 
+using AllCoincidences = std::map<std::pair<size_t, size_t>, Coincidences>;  // by two sequences
+
 SimTime MedianOf(std::vector<int64_t>& values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -56,8 +58,12 @@ class Matcher {
   }
 
   std::vector<PointToPointMeeting> Run() {
-    MatchStreams();
-    MatchKernels();
+    // Members of a tensor-parallel group do the same at the same time without sending to each other:
+    // they are partners only where no others are.
+    for (const bool together : {false, true}) {
+      MatchStreams(together, MostCoincide(FindCoincidences(together)));
+      MatchKernels(together);
+    }
     for (size_t s = 0; s < open_.size(); ++s) {
       for (size_t k = 0; k < open_[s].nodes.size(); ++k) {
         if (!taken_[s][k]) AddAlone(open_[s], k);
@@ -85,49 +91,52 @@ class Matcher {
     return true;
   }
 
-  // Median distance between the ends of the k-th kernels, about its own median where there are many.
-  SimTime EndDistance(const CommSequence& a, const CommSequence& b) const {
+  // Median distance between the ends of the k-th kernels; if the clocks differ, about its own median
+  // where there are many.
+  SimTime EndDistance(const CommSequence& a, const CommSequence& b, bool one_clock) const {
     std::vector<int64_t> distances;
     for (size_t k = 0; k < a.nodes.size(); ++k) {
       distances.push_back((EndOf(a, k) - EndOf(b, k)).ps());
     }
-    const SimTime offset =
-        distances.size() >= kEnoughForSpread ? MedianOf(distances) : SimTime();
+    const bool about_median = !one_clock && distances.size() >= kEnoughForSpread;
+    const SimTime offset = about_median ? MedianOf(distances) : SimTime();
     for (int64_t& d : distances) d = std::abs(d - offset.ps());
     return MedianOf(distances);
   }
 
-  // Mutual nearest streams of as many operations. Members of a tensor-parallel group do the same at
-  // the same time without sending to each other, so others are preferred.
-  void MatchStreams() {
-    std::vector<std::tuple<SimTime, bool, SimTime, size_t, size_t>> candidates;
+  bool IsOpen(size_t s) const { return std::ranges::find(taken_[s], true) == taken_[s].end(); }
+
+  // Mutual nearest streams of as many operations.
+  void MatchStreams(bool together, bool one_clock) {
+    std::vector<std::tuple<SimTime, size_t, size_t>> candidates;
     for (size_t a = 0; a < open_.size(); ++a) {
       for (size_t b = a + 1; b < open_.size(); ++b) {
-        if (open_[a].rank == open_[b].rank || open_[a].nodes.size() != open_[b].nodes.size()) {
-          continue;
-        }
-        if (!Complement(open_[a], open_[b])) continue;
-        const SimTime distance = EndDistance(open_[a], open_[b]);
+        if (!MayMeet(a, b, together) || open_[a].nodes.size() != open_[b].nodes.size()) continue;
+        if (!IsOpen(a) || !IsOpen(b) || !Complement(open_[a], open_[b])) continue;
+        const SimTime distance = EndDistance(open_[a], open_[b], one_clock);
         // Where there are but two streams there is nothing to choose.
         if (open_.size() > 2 && distance > kFarthestStreams) continue;
-        candidates.emplace_back(std::max(distance, kResolution),
-                                AreTogether(open_[a].rank, open_[b].rank), distance, a, b);
+        candidates.emplace_back(distance, a, b);
       }
     }
     std::sort(candidates.begin(), candidates.end());
-    std::vector<bool> done(open_.size(), false);
-    for (const auto& [rough, together, distance, a, b] : candidates) {
-      if (done[a] || done[b]) continue;
-      done[a] = done[b] = true;
+    for (const auto& [distance, a, b] : candidates) {
+      if (!IsOpen(a) || !IsOpen(b)) continue;
       for (size_t k = 0; k < open_[a].nodes.size(); ++k) AddPair(a, k, b, k);
     }
+  }
+
+  // `together`: whether only members of one group are to be looked at, or only others.
+  bool MayMeet(size_t a, size_t b, bool together) const {
+    const uint32_t rank_a = open_[a].rank, rank_b = open_[b].rank;
+    return rank_a != rank_b && AreTogether(rank_a, rank_b) == together;
   }
 
   bool AreTogether(uint32_t a, uint32_t b) const {
     return together_.contains({std::min(a, b), std::max(a, b)});
   }
 
-  std::map<std::pair<size_t, size_t>, Coincidences> FindCoincidences() const {
+  AllCoincidences FindCoincidences(bool together) const {
     std::vector<Kernel> kernels;
     for (size_t s = 0; s < open_.size(); ++s) {
       for (size_t k = 0; k < open_[s].nodes.size(); ++k) {
@@ -137,15 +146,14 @@ class Matcher {
     std::sort(kernels.begin(), kernels.end(), [](const Kernel& x, const Kernel& y) {
       return std::tie(x.end, x.sequence, x.position) < std::tie(y.end, y.sequence, y.position);
     });
-    std::map<std::pair<size_t, size_t>, Coincidences> found;
+    AllCoincidences found;
     for (size_t i = 0; i < kernels.size(); ++i) {
       for (size_t j = i + 1; j < kernels.size(); ++j) {
         if (kernels[j].end - kernels[i].end > kFarthestKernels) break;
         const bool swap = kernels[i].sequence > kernels[j].sequence;
         const Kernel &a = kernels[swap ? j : i], &b = kernels[swap ? i : j];
-        const CommSequence &of_a = open_[a.sequence], &of_b = open_[b.sequence];
-        if (of_a.rank == of_b.rank || AreTogether(of_a.rank, of_b.rank) ||
-            !Complement(of_a, a.position, of_b, b.position)) {
+        if (!MayMeet(a.sequence, b.sequence, together) ||
+            !Complement(open_[a.sequence], a.position, open_[b.sequence], b.position)) {
           continue;
         }
         found[{a.sequence, b.sequence}].pairs.emplace_back(kernels[j].end - kernels[i].end,
@@ -155,8 +163,26 @@ class Matcher {
     return found;
   }
 
-  void MatchKernels() {
-    auto coincidences = FindCoincidences();
+  // Whether the clocks agree: nearly every kernel then ends when one of another rank does. In a
+  // regular pipeline streams that never meet run alike, at a distance, so that only where clocks
+  // differ may the spread of distances alone tell.
+  bool MostCoincide(const AllCoincidences& found) const {
+    std::set<std::pair<size_t, size_t>> covered;
+    size_t all = 0;
+    for (const auto& [streams, coincidences] : found) {
+      for (const auto& [distance, i, j] : coincidences.pairs) {
+        covered.emplace(streams.first, i);
+        covered.emplace(streams.second, j);
+      }
+    }
+    for (const auto& taken : taken_) {
+      all += static_cast<size_t>(std::ranges::count(taken, false));
+    }
+    return 5 * covered.size() >= 4 * all;
+  }
+
+  void MatchKernels(bool together) {
+    auto coincidences = FindCoincidences(together);
     std::vector<std::tuple<double, size_t, size_t>> order;  // least weight last
     for (auto& [streams, found] : coincidences) {
       order.emplace_back(-found.Weight(), streams.first, streams.second);

@@ -239,6 +239,39 @@ TEST(Kineto, TellsSendsFromReceivesAndSumsUpGroupedOnes) {
   EXPECT_EQ(exchange.peer, 1);
 }
 
+// Arguments name partners by their rank in the job, annotations by their place in the group.
+TEST(Kineto, FindsPartnersOfBatchedTransfers) {
+  const auto operation = [](const std::string& kind, int ts, const std::string& partner,
+                            const std::string& annotation) {
+    const std::string at = std::to_string(ts);
+    return R"({"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":9,"ts":)" + at +
+           R"(,"dur":2,"args":{"Collective name":")" + kind + R"(","In msg nelems":3,
+               "Out msg nelems":3,"dtype":"Float","Group size":3,"Process Group Name":"pp",
+               "Process Group Ranks":"[1, 4, 7]",)" + partner + R"(}},
+              {"ph":"X","cat":"user_annotation","name":")" + annotation +
+           R"(","pid":9,"tid":9,"ts":)" + at + R"(.5,"dur":1,"args":{}},)";
+  };
+  const auto store = ImportEvents(
+      CollectiveEvents(operation("send", 40, R"("Dst Rank":7)", "nccl:send 1->2") +
+                           operation("recv", 44, R"("Src Rank":1)", "nccl:recv 1<-0"),
+                       "ncclDevKernel_SendRecv(ncclDevComm*)"),
+      R"("distributedInfo": {"backend": "nccl", "rank": 4, "world_size": 9},)");
+  ASSERT_TRUE(store.ok()) << store.status();
+  NodeIndex node;
+  const CommAttr& comm = OnlyCollective(*store, node);
+  EXPECT_EQ(store->ranks()[0].collective_op(node), CollectiveOp::kSendRecv);
+  EXPECT_THAT(store->ranks()[0].in_splits(comm), ::testing::ElementsAre(0, 0, 12));
+  EXPECT_THAT(store->ranks()[0].out_splits(comm), ::testing::ElementsAre(12, 0, 0));
+  EXPECT_EQ(comm.peer, -1);
+  const auto single = ImportEvents(
+      CollectiveEvents("", "ncclDevKernel_SendRecv(ncclDevComm*)",
+                       R"(,"Collective name":"send","In msg nelems":3,"Out msg nelems":3,
+                          "dtype":"Float","Group size":3,"Process Group Name":"pp",
+                          "Process Group Ranks":"[1, 4, 7]","Dst Rank":1)"));
+  ASSERT_TRUE(single.ok()) << single.status();
+  EXPECT_EQ(OnlyCollective(*single, node).peer, 1);
+}
+
 TEST(Kineto, ReadsRankAndGroupsOfTheJob) {
   const auto store = ImportEvents(
       kLaunch, R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 4, "pg_config": [

@@ -159,6 +159,127 @@ TEST(PointToPoint, UndeclaredPartnersAreFoundByTheirEnds) {
   EXPECT_THAT(map->communicators[1].ranks, ElementsAre(2, 3));
 }
 
+// Stage 1 exchanges with 0 and with 2 on one stream, in another order than they do it themselves.
+TEST(PointToPoint, BatchedTransfersMeetByPartner) {
+  JobScript job(3);
+  for (int r = 0; r < 3; ++r) job.rank(r).Group("pp", {0, 1, 2});
+  job.rank(0)
+      .Exchange("a", "pp", {0, 8, 0}, {}, {0, 4}, 20, {9, 20})
+      .Exchange("c", "pp", {0, 8, 0}, {0, 8, 0}, {5, 8}, 20, {30, 60});
+  job.rank(1)
+      .Exchange("a", "pp", {}, {8, 0, 0}, {0, 4}, 20, {9, 20})
+      .Exchange("b", "pp", {0, 0, 8}, {}, {5, 8}, 20, {25, 40})
+      .Exchange("c", "pp", {8, 0, 0}, {8, 0, 0}, {9, 12}, 20, {45, 60});
+  job.rank(2).Exchange("b", "pp", {}, {0, 8, 0}, {0, 4}, 20, {9, 40});
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->meetings.size(), 3u);
+  for (const Meeting& meeting : map->meetings) {
+    ASSERT_EQ(meeting.members.size(), 2u);
+    EXPECT_EQ(meeting.missing_members, 0u);
+    const auto name = [&](int m) {
+      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+    };
+    EXPECT_EQ(name(0), name(1));
+  }
+  ASSERT_EQ(map->communicators.size(), 3u);
+  EXPECT_EQ(map->communicators[0].name, "send/recv 0 to 1");
+  EXPECT_EQ(map->communicators[1].name, "exchange 0 and 1");
+  EXPECT_EQ(map->communicators[2].name, "send/recv 1 to 2");
+}
+
+TEST(PointToPoint, KernelsOfARingAllMeet) {
+  JobScript job(3);
+  for (int r = 0; r < 3; ++r) {
+    std::vector<int64_t> sent(3, 0), received(3, 0);
+    sent[(r + 1) % 3] = received[(r + 2) % 3] = 8;
+    job.rank(r).Group("cp", {0, 1, 2}).Exchange("x", "cp", sent, received, {0, 4}, 20, {9, 20});
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->meetings.size(), 1u);
+  EXPECT_EQ(map->meetings[0].members.size(), 3u);
+  EXPECT_EQ(map->communicators[0].name, "exchange of ranks 0,1,2");
+}
+
+// Rank 1 answers rank 0's one kernel by two: only the first of these meets it.
+TEST(PointToPoint, NoMeetingHasTwoKernelsOfOneRank) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) job.rank(r).Group("pp", {0, 1});
+  job.rank(0).Exchange("x", "pp", {0, 8}, {0, 8}, {0, 4}, 20, {9, 40});
+  job.rank(1)
+      .Exchange("y", "pp", {}, {8, 0}, {0, 4}, 20, {9, 20})
+      .Exchange("z", "pp", {8, 0}, {}, {5, 8}, 20, {25, 40});
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  for (const Meeting& meeting : map->meetings) {
+    ASSERT_LE(meeting.members.size(), 2u);
+    if (meeting.members.size() < 2) continue;
+    EXPECT_NE(meeting.members[0].rank, meeting.members[1].rank);
+  }
+}
+
+// Stage 1 between stages 0 and 2, all on one stream each, and nobody says who meets whom.
+TEST(PointToPoint, KernelsOfAMiddleStageAreFoundByTheirEnds) {
+  JobScript job(3);
+  for (int k = 0; k < 6; ++k) {
+    const double at = 1000.0 * k;
+    const std::string left = "l" + std::to_string(k), right = "r" + std::to_string(k);
+    const auto exchange = [&](int rank, const std::string& name, double end) {
+      job.rank(rank).Exchange(name, "", {}, {}, {end - 90, end - 86}, 20, {end - 80, end});
+    };
+    exchange(0, left, at + 200 + k);
+    exchange(1, left, at + 201 + k);
+    exchange(1, right, at + 600 - 3 * k);
+    exchange(2, right, at + 602 - 3 * k);
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 2u);
+  EXPECT_EQ(map->communicators[0].name, "exchange 0 and 1");
+  EXPECT_EQ(map->communicators[1].name, "exchange 1 and 2");
+  EXPECT_EQ(map->meetings.size(), 12u);
+}
+
+// As many all-reduces on both, which end at other times: two groups that only run alike.
+TEST(Communicators, OneStreamARankIsNotAlwaysOneGroup) {
+  JobScript job(4);
+  for (int r = 0; r < 4; ++r) {
+    for (int k = 0; k < 8; ++k) {
+      const double at = 1000.0 * k + (r >= 2 ? 90.0 * (k % 7) * k : 0);
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "", {at, at + 4}, 20,
+                             {at + 9, at + 40 + 0.1 * (r % 2)});
+    }
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 2u);
+  EXPECT_THAT(map->communicators[0].ranks, ElementsAre(0, 1));
+  EXPECT_THAT(map->communicators[1].ranks, ElementsAre(2, 3));
+}
+
+// Rank 1's clock is 700 us behind: it seems to receive 600 us before rank 0 sends. With rank 1's
+// clock 70 us ahead or behind nothing is impossible, and sends may be buffered: no offset.
+TEST(ClockOffsets, FollowFromTransfersWhoseOrderIsImpossible) {
+  for (const double ahead : {-700.0, -70.0, 70.0}) {
+    JobScript job(2);
+    for (int k = 0; k < 6; ++k) {
+      const double at = 1000.0 * (k + 1);
+      const double there = at + ahead;
+      const std::string name = "m" + std::to_string(k);
+      job.rank(0).PointToPoint(name, NodeKind::kSend, 1, {at, at + 4}, 20, {at + 9, at + 109});
+      job.rank(1).PointToPoint(name, NodeKind::kRecv, 0, {there, there + 4}, 20,
+                               {there + 9, there + 109});
+    }
+    const TraceStore store = job.Build();
+    const auto map = MatchCommunicators(store);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(EstimateClockOffsets(store, *map)[1], ahead == -700.0 ? Us(700) : SimTime());
+  }
+}
+
 // Rank 1's clock is 500 us ahead: its collectives seem to end that much later.
 TEST(ClockOffsets, AreTheMedianDifferenceOfEnds) {
   for (const double ahead : {0.0, 10.0, 500.0}) {

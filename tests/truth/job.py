@@ -1,0 +1,321 @@
+"""Jobs whose timing is known exactly, recorded as Kineto profiles.
+
+A job is a graph of events, each as late as the latest event before it plus its own time, over the CPU
+threads, streams and transfers of all ranks. Building it anew with other durations gives what would
+have been measured, which a what-if on the profile has to predict. Nothing here shares code or
+formulas with foretrace.
+"""
+
+import json
+import os
+import random
+
+GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
+SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+COMPUTE, TENSOR_PARALLEL, PIPELINE = 7, 20, 30  # streams
+
+
+class EventGraph:
+    """Times in microseconds."""
+
+    def __init__(self):
+        self.own, self.after, self.times = [], [], []
+
+    def add(self, after=(), own=0.0):
+        self.own.append(own)
+        self.after.append(list(after))
+        return len(self.own) - 1
+
+    def solve(self):
+        waiting = [len(a) for a in self.after]
+        following = [[] for _ in self.own]
+        for event, after in enumerate(self.after):
+            for earlier in after:
+                following[earlier].append(event)
+        self.times = [0.0] * len(self.own)
+        ready = [event for event, count in enumerate(waiting) if count == 0]
+        solved = 0
+        while ready:
+            event = ready.pop()
+            solved += 1
+            self.times[event] += self.own[event]
+            for later in following[event]:
+                self.times[later] = max(self.times[later], self.times[event])
+                waiting[later] -= 1
+                if waiting[later] == 0:
+                    ready.append(later)
+        assert solved == len(self.own), "the job deadlocks"
+
+
+class Rank:
+    """Issues one rank's calls and device work, and keeps what a profiler would see of them."""
+
+    def __init__(self, graph, number):
+        self.graph, self.number = graph, number
+        self.now = graph.add(own=1000.0 + 37 * number)
+        self.noise = random.Random(100 + number)
+        self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
+        self.correlation = number * 1_000_000
+        self.rows = []  # begin, end, name, category, thread or stream, arguments
+
+    def spend(self, us):
+        begin = self.now
+        self.now = self.graph.add([begin], us * (0.85 + 0.3 * self.noise.random()))
+        return begin, self.now
+
+    def range(self, name, category="cpu_op", arguments=None):
+        return Range(self, name, category, arguments or {})
+
+    def call(self, name, us):
+        self.spend(0.4)
+        begin, end = self.spend(us)
+        self.correlation += 1
+        self.rows.append((begin, end, name, "cuda_runtime", 1, {"correlation": self.correlation}))
+        return begin
+
+    def launch(self, stream, us, name, arguments=None, call="cudaLaunchKernel", category="kernel"):
+        """Returns the kernel's start and end; `us` None: the end is what it will be made to await."""
+        issued = self.call(call, 6.0)
+        after = [self.graph.add([issued], 7.0)] + self.waits.pop(stream, [])
+        if stream in self.last:
+            after.append(self.graph.add([self.last[stream]], 1.3))
+        start = self.graph.add(after)
+        end = self.graph.add([start], us or 0.0)
+        self.last[stream] = end
+        self.rows.append((start, end, name, category, stream,
+                          {"stream": stream, "device": self.number % 8, "context": 1,
+                           "correlation": self.correlation, "blocks per SM": 10.0,
+                           "warps per SM": 80.0, **(arguments or {})}))
+        return start, end
+
+    def stream_waits(self, stream, end):
+        self.call("cudaStreamWaitEvent", 1.2)
+        self.waits.setdefault(stream, []).append(self.graph.add([end], 1.0))
+
+    def after_stream(self, stream, other):
+        """Makes `stream` wait for what `other` holds by now."""
+        if other in self.last:
+            self.call("cudaEventRecord", 1.1)
+            self.stream_waits(stream, self.last[other])
+
+    def read_loss(self):
+        with self.range("aten::item"), self.range("aten::_local_scalar_dense"):
+            _, copied = self.launch(COMPUTE, 2.0, "Memcpy DtoH (Device -> Pageable)", {"bytes": 4},
+                                    "cudaMemcpyAsync", "gpu_memcpy")
+            begin, _ = self.spend(2.0)
+            self.graph.after[self.now].append(self.graph.add([copied], 3.0))
+            self.correlation += 1
+            self.rows.append((begin, self.now, "cudaStreamSynchronize", "cuda_runtime", 1,
+                              {"correlation": self.correlation}))
+
+
+class Range:
+    def __init__(self, rank, name, category, arguments):
+        self.rank, self.row = rank, (name, category, 1, arguments)
+
+    def __enter__(self):
+        self.begin, _ = self.rank.spend(3.0)
+        return self
+
+    def __exit__(self, *_):
+        _, end = self.rank.spend(1.5)
+        self.rank.rows.append((self.begin, end) + self.row)
+
+
+def communication(operation, elements, group, ranks, **more):
+    """What PyTorch 2.3 and later record of a collective."""
+    return {"Collective name": operation, "dtype": "BFloat16", "In msg nelems": elements,
+            "Out msg nelems": elements, "Group size": len(ranks), "Process Group Name": group,
+            "Process Group Ranks": str(ranks), "In split size": "[]", "Out split size": "[]", **more}
+
+
+class Job:
+    def __init__(self, ranks, groups):
+        self.graph = EventGraph()
+        self.ranks = [Rank(self.graph, r) for r in range(ranks)]
+        self.groups = {"0": list(range(ranks)), **groups}
+        self.meetings = {}  # key -> starts, ends and time of kernels that all wait for each other
+        self.exchanges = {}  # transfer -> kernels; kernels end when all their transfers can
+        self.kernels = []
+
+    def compute(self, rank, name, kernels, us, suffix):
+        with rank.range(name):
+            for _ in range(kernels):
+                with rank.range("aten::mm"):
+                    rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
+
+    def all_reduce(self, rank, group, key, us=60.0):
+        arguments = communication("allreduce", 1 << 20, group, self.groups[group])
+        with rank.range("c10d::allreduce_"):
+            with rank.range("record_param_comms", arguments=arguments):
+                rank.after_stream(TENSOR_PARALLEL, COMPUTE)
+                kernel = rank.launch(TENSOR_PARALLEL, None, ALL_REDUCE, arguments,
+                                     "cudaLaunchKernelExC")
+        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        rank.stream_waits(COMPUTE, kernel[1])
+
+    def _describe(self, rank, kind, peer, group):
+        ranks = self.groups[group]
+        arguments = communication(kind, 1 << 22, group, ranks,
+                                  **{"Dst Rank" if kind == "send" else "Src Rank": peer})
+        own, other = ranks.index(rank.number), ranks.index(peer)
+        arrow = f"{own}->{other}" if kind == "send" else f"{own}<-{other}"
+        return arguments, f"nccl:{kind} {arrow}"
+
+    def _kernel(self, rank, stream, keys, arguments, us):
+        kernel = rank.launch(stream, None, SEND_RECV, arguments, "cudaLaunchKernelExC")
+        self.kernels.append((kernel, keys, us))
+        for key in keys:
+            self.exchanges.setdefault(key, []).append(kernel)
+        return kernel
+
+    def send_and_receive(self, rank, group, transfers, batched, us=150.0):
+        """`transfers`: (send or recv, peer, what), as one kernel (batch_isend_irecv) or one each."""
+        def key(kind, peer, what):
+            return (rank.number, peer, what) if kind == "send" else (peer, rank.number, what)
+
+        ends = []
+        if batched:
+            with rank.range("nccl:coalesced", "user_annotation"):
+                rank.after_stream(PIPELINE, COMPUTE)
+                for kind, peer, _ in transfers:
+                    arguments, annotation = self._describe(rank, kind, peer, group)
+                    with rank.range(f"c10d::{kind}"):
+                        with rank.range("record_param_comms", arguments=arguments):
+                            pass
+                        with rank.range(annotation, "user_annotation"):
+                            pass
+                ends.append(self._kernel(rank, PIPELINE, [key(*t) for t in transfers], {}, us)[1])
+        else:
+            # Each pair of ranks has its own stream, on which the lower rank sends first.
+            for kind, peer, what in sorted(transfers,
+                                           key=lambda t: (t[0] == "send") != (rank.number < t[1])):
+                arguments, annotation = self._describe(rank, kind, peer, group)
+                stream = PIPELINE + 10 * min(peer, rank.number) + max(peer, rank.number)
+                with rank.range(f"c10d::{kind}"):
+                    with rank.range("record_param_comms", arguments=arguments):
+                        rank.after_stream(stream, COMPUTE)
+                        kernel = self._kernel(rank, stream, [key(kind, peer, what)], arguments, us)
+                        with rank.range(annotation, "user_annotation"):
+                            pass
+                ends.append(kernel[1])
+        for end in ends:
+            rank.stream_waits(COMPUTE, end)
+
+    def solve(self):
+        for us, kernels in self.meetings.values():
+            for _, end in kernels:
+                self.graph.after[end] += [start for start, _ in kernels]
+                self.graph.own[end] = us
+        for (_, end), keys, us in self.kernels:
+            for key in keys:
+                assert len(self.exchanges[key]) == 2, f"transfer {key} lacks an end"
+                self.graph.after[end] += [start for start, _ in self.exchanges[key]]
+            self.graph.own[end] = us
+        self.graph.solve()
+        return self
+
+    def step_times(self, step):
+        """By rank."""
+        times = self.graph.times
+        return [times[end] - times[begin] for rank in self.ranks
+                for begin, end, name, *_ in rank.rows if name == f"ProfilerStep#{step}"]
+
+    def write(self, folder, clocks=lambda rank: 0.0, metadata="all"):
+        """One profile a rank. `metadata` of communication: all, annotations, none."""
+        os.makedirs(folder, exist_ok=True)
+        for rank in self.ranks:
+            events = [self._event(rank, row, clocks(rank.number), metadata) for row in rank.rows]
+            info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
+            if metadata == "all":
+                info["pg_config"] = [
+                    {"pg_name": name, "pg_desc": name, "backend_config": "cuda:nccl",
+                     "pg_size": len(ranks), "ranks": ranks}
+                    for name, ranks in self.groups.items() if rank.number in ranks]
+            with open(os.path.join(folder, f"rank{rank.number}.json"), "w") as file:
+                json.dump({"schemaVersion": 1, "distributedInfo": info,
+                           "deviceProperties": [{"id": rank.number % 8, "numSms": 108,
+                                                 "name": "NVIDIA A100-SXM4-80GB"}],
+                           "traceEvents": [e for e in events if e is not None]}, file)
+
+    def _event(self, rank, row, clock, metadata):
+        begin, end, name, category, thread, arguments = row
+        if metadata == "none" and (name == "record_param_comms" or name.startswith("nccl:")):
+            return None
+        if metadata != "all":
+            arguments = {k: v for k, v in arguments.items() if k[0].islower()}
+        times = self.graph.times
+        return {"ph": "X", "cat": category, "name": name, "args": arguments,
+                "pid": 0 if "stream" in arguments else 5000 + rank.number, "tid": thread,
+                "ts": round(1e9 + clock + times[begin], 3), "dur": round(times[end] - times[begin], 3)}
+
+
+def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=(3, 4)):
+    """1F1B as Megatron-LM runs it; `slower`: (rank, forward or backward) -> factor of its GEMMs."""
+    tp, slower = tensor_parallel, slower or {}
+    groups = {f"tp{s}": [s * tp + i for i in range(tp)] for s in range(stages)}
+    groups.update({f"pp{i}": [s * tp + i for s in range(stages)] for i in range(tp)})
+    job = Job(stages * tp, groups)
+
+    def work(rank, direction, key):
+        us = (900 if direction == "forward" else 1800) * slower.get((rank.number, direction), 1.0)
+        suffix = "tn" if direction == "forward" else "nt"
+        for part, (name, share) in enumerate((("attention", 0.4), ("mlp", 0.6))):
+            job.compute(rank, name, 4, us * share, suffix)
+            if tp > 1:
+                job.all_reduce(rank, f"tp{rank.number // tp}", (direction, part) + key)
+
+    def one_step(rank, step):
+        stage, group = rank.number // tp, f"pp{rank.number % tp}"
+        before, after = rank.number - tp, rank.number + tp
+        warm_up = min(stages - stage - 1, microbatches)
+
+        def exchange(*transfers):
+            present = [(kind, peer, (what, step, microbatch))
+                       for kind, peer, what, microbatch in transfers
+                       if 0 <= peer < stages * tp and microbatch is not None]
+            if present:
+                job.send_and_receive(rank, group, present, batched)
+
+        for m in range(warm_up):
+            exchange(("recv", before, "activation", m))
+            work(rank, "forward", (step, m))
+            exchange(("send", after, "activation", m))
+        if warm_up < microbatches:
+            exchange(("recv", before, "activation", warm_up))
+        for m in range(microbatches - warm_up):
+            work(rank, "forward", (step, warm_up + m))
+            exchange(("send", after, "activation", warm_up + m), ("recv", after, "gradient", m))
+            work(rank, "backward", (step, m))
+            following = warm_up + m + 1
+            exchange(("send", before, "gradient", m),
+                     ("recv", before, "activation", following if following < microbatches else None))
+        for m in range(microbatches - warm_up, microbatches):
+            exchange(("recv", after, "gradient", m))
+            work(rank, "backward", (step, m))
+            exchange(("send", before, "gradient", m))
+
+    for step in steps:
+        for rank in job.ranks:
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                one_step(rank, step)
+                rank.read_loss()
+    return job.solve()
+
+
+def ring(ranks, rounds, slower=None, steps=(3, 4)):
+    """Context parallelism: each round a kernel that sends to the next rank and receives from the last."""
+    job = Job(ranks, {"cp": list(range(ranks))})
+    for step in steps:
+        for rank in job.ranks:
+            noise = random.Random(5 + rank.number)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for r in range(rounds):
+                    us = (700 + 300 * noise.random()) * (slower or {}).get(rank.number, 1.0)
+                    job.compute(rank, "attention", 3, us, "tn")
+                    job.send_and_receive(
+                        rank, "cp", [("send", (rank.number + 1) % ranks, (step, r)),
+                                     ("recv", (rank.number - 1) % ranks, (step, r))], True, 80.0)
+                rank.read_loss()
+    return job.solve()

@@ -1,0 +1,78 @@
+"""Predictions against jobs of known timing: as recorded, and with durations that never ran.
+
+    FORETRACE=build/release/foretrace python3 -m unittest discover -s tests/truth -t tests/truth
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import job as truth
+
+FORETRACE = os.environ.get("FORETRACE", "build/release/foretrace")
+
+
+def predict(folder, what_if=()):
+    command = [FORETRACE, "predict", folder, "--iteration", "3", "--json"]
+    for change in what_if:
+        command += ["--what-if", change]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise AssertionError(run.stderr)
+    return [rank["iteration_time_us"] for rank in json.loads(run.stdout)["ranks"]]
+
+
+class WhatIf(unittest.TestCase):
+    def check(self, build, cases, tolerance, **writing):
+        """`cases`: (what-if, the same change to the job)."""
+        with tempfile.TemporaryDirectory() as folder:
+            build(None).write(folder, **writing)
+            for what_if, slower in [((), None)] + cases:
+                expected = build(slower).step_times(3)
+                predicted = predict(folder, what_if)
+                self.assertEqual(len(predicted), len(expected))
+                for rank, (p, e) in enumerate(zip(predicted, expected)):
+                    self.assertAlmostEqual(p / e, 1.0, delta=tolerance,
+                                           msg=f"rank {rank}, {what_if or 'as recorded'}: "
+                                               f"{p:.1f} us, not {e:.1f}")
+
+    def check_pipeline(self, stages, tp, microbatches, batched, **writing):
+        last = stages * tp - 1
+        first_stage = {(r, d): 0.5 for r in range(tp) for d in ("forward", "backward")}
+        self.check(lambda slower: truth.pipeline(stages, tp, microbatches, batched, slower),
+                   [(["name=gemm.*_tn,rank=1:x1.5"], {(1, "forward"): 1.5}),
+                    ([f"name=gemm,rank=0-{tp - 1}:x0.5"], first_stage),
+                    ([f"name=gemm.*_nt,rank={last}:x2"], {(last, "backward"): 2.0})],
+                   0.001, **writing)
+
+    def test_pipeline_of_single_transfers(self):
+        self.check_pipeline(4, 2, 8, batched=False)
+
+    def test_pipeline_of_batched_transfers(self):
+        self.check_pipeline(4, 2, 8, batched=True)
+
+    def test_two_stages(self):
+        self.check_pipeline(2, 2, 4, batched=True)
+
+    def test_partners_known_from_annotations_alone(self):
+        self.check_pipeline(4, 2, 8, batched=True, metadata="annotations")
+        self.check_pipeline(2, 2, 4, batched=False, metadata="annotations")
+
+    def test_partners_found_by_ends(self):
+        self.check_pipeline(4, 2, 8, batched=True, metadata="none")
+        self.check_pipeline(4, 1, 8, batched=False, metadata="none")
+
+    def test_clocks_apart(self):
+        # Milliseconds, and no collective connects the stages.
+        self.check_pipeline(4, 2, 8, batched=True,
+                            clocks=lambda r: [0, 130, 3500, -2200][r % 4] + 11 * r)
+
+    def test_ring(self):
+        self.check(lambda slower: truth.ring(4, 8, slower),
+                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)})], 0.002)
+
+
+if __name__ == "__main__":
+    unittest.main()
