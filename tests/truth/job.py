@@ -57,6 +57,7 @@ class Rank:
         self.noise = random.Random(100 + number)
         self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
         self.correlation = number * 1_000_000
+        self.thread = 1
         self.rows = []  # begin, end, name, category, thread or stream, arguments
 
     def spend(self, us):
@@ -71,7 +72,8 @@ class Rank:
         self.spend(0.4)
         begin, end = self.spend(us)
         self.correlation += 1
-        self.rows.append((begin, end, name, "cuda_runtime", 1, {"correlation": self.correlation}))
+        self.rows.append((begin, end, name, "cuda_runtime", self.thread,
+                          {"correlation": self.correlation}))
         return begin
 
     def launch(self, stream, us, name, arguments=None, call="cudaLaunchKernel", category="kernel"):
@@ -85,8 +87,9 @@ class Rank:
         self.last[stream] = end
         self.rows.append((start, end, name, category, stream,
                           {"stream": stream, "device": self.number % 8, "context": 1,
-                           "correlation": self.correlation, "blocks per SM": 10.0,
-                           "warps per SM": 80.0, **(arguments or {})}))
+                           # Room for all: foretrace models streams that contend for it, jobs do not.
+                           "correlation": self.correlation, "blocks per SM": 1.0,
+                           "warps per SM": 8.0, **(arguments or {})}))
         return start, end
 
     def stream_waits(self, stream, end):
@@ -99,20 +102,24 @@ class Rank:
             self.call("cudaEventRecord", 1.1)
             self.stream_waits(stream, self.last[other])
 
+    def block(self, call, ends):
+        """A call that returns 3 us after the last of `ends`."""
+        begin, _ = self.spend(2.0)
+        self.graph.after[self.now] += [self.graph.add([end], 3.0) for end in ends]
+        self.correlation += 1
+        self.rows.append((begin, self.now, call, "cuda_runtime", self.thread,
+                          {"correlation": self.correlation}))
+
     def read_loss(self):
         with self.range("aten::item"), self.range("aten::_local_scalar_dense"):
             _, copied = self.launch(COMPUTE, 2.0, "Memcpy DtoH (Device -> Pageable)", {"bytes": 4},
                                     "cudaMemcpyAsync", "gpu_memcpy")
-            begin, _ = self.spend(2.0)
-            self.graph.after[self.now].append(self.graph.add([copied], 3.0))
-            self.correlation += 1
-            self.rows.append((begin, self.now, "cudaStreamSynchronize", "cuda_runtime", 1,
-                              {"correlation": self.correlation}))
+            self.block("cudaStreamSynchronize", [copied])
 
 
 class Range:
     def __init__(self, rank, name, category, arguments):
-        self.rank, self.row = rank, (name, category, 1, arguments)
+        self.rank, self.row = rank, (name, category, rank.thread, arguments)
 
     def __enter__(self):
         self.begin, _ = self.rank.spend(3.0)
@@ -145,7 +152,7 @@ class Job:
                 with rank.range("aten::mm"):
                     rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
 
-    def all_reduce(self, rank, group, key, us=60.0):
+    def all_reduce(self, rank, group, key, us=60.0, wait=True):
         arguments = communication("allreduce", 1 << 20, group, self.groups[group])
         with rank.range("c10d::allreduce_"):
             with rank.range("record_param_comms", arguments=arguments):
@@ -153,7 +160,9 @@ class Job:
                 kernel = rank.launch(TENSOR_PARALLEL, None, ALL_REDUCE, arguments,
                                      "cudaLaunchKernelExC")
         self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
-        rank.stream_waits(COMPUTE, kernel[1])
+        if wait:
+            rank.stream_waits(COMPUTE, kernel[1])
+        return kernel[1]
 
     def _describe(self, rank, kind, peer, group):
         ranks = self.groups[group]
@@ -170,8 +179,9 @@ class Job:
             self.exchanges.setdefault(key, []).append(kernel)
         return kernel
 
-    def send_and_receive(self, rank, group, transfers, batched, us=150.0):
-        """`transfers`: (send or recv, peer, what), as one kernel (batch_isend_irecv) or one each."""
+    def send_and_receive(self, rank, group, transfers, batched, us=150.0, synchronize=False):
+        """`transfers`: (send or recv, peer, what), as one kernel (batch_isend_irecv) or one each;
+        `synchronize`: the CPU then waits for the device, as Megatron-LM does without overlap."""
         def key(kind, peer, what):
             return (rank.number, peer, what) if kind == "send" else (peer, rank.number, what)
 
@@ -202,6 +212,8 @@ class Job:
                 ends.append(kernel[1])
         for end in ends:
             rank.stream_waits(COMPUTE, end)
+        if synchronize:
+            rank.block("cudaDeviceSynchronize", list(rank.last.values()))
 
     def solve(self):
         for us, kernels in self.meetings.values():
@@ -251,7 +263,8 @@ class Job:
                 "ts": round(1e9 + clock + times[begin], 3), "dur": round(times[end] - times[begin], 3)}
 
 
-def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=(3, 4)):
+def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=(3, 4),
+             synchronize=False):
     """1F1B as Megatron-LM runs it; `slower`: (rank, forward or backward) -> factor of its GEMMs."""
     tp, slower = tensor_parallel, slower or {}
     groups = {f"tp{s}": [s * tp + i for i in range(tp)] for s in range(stages)}
@@ -276,7 +289,7 @@ def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=
                        for kind, peer, what, microbatch in transfers
                        if 0 <= peer < stages * tp and microbatch is not None]
             if present:
-                job.send_and_receive(rank, group, present, batched)
+                job.send_and_receive(rank, group, present, batched, synchronize=synchronize)
 
         for m in range(warm_up):
             exchange(("recv", before, "activation", m))
@@ -317,5 +330,30 @@ def ring(ranks, rounds, slower=None, steps=(3, 4)):
                     job.send_and_receive(
                         rank, "cp", [("send", (rank.number + 1) % ranks, (step, r)),
                                      ("recv", (rank.number - 1) % ranks, (step, r))], True, 80.0)
+                rank.read_loss()
+    return job.solve()
+
+
+def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4)):
+    """Backward on its own thread, gradients of two layers reduced while the next are computed."""
+    job = Job(ranks, {"dp": list(range(ranks))})
+    for step in steps:
+        for rank in job.ranks:
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for _ in range(layers):
+                    job.compute(rank, "aten::linear", 2, 220 * factor, "tn")
+                rank.thread = 2
+                pending = []
+                for layer in range(layers):
+                    job.compute(rank, "AddmmBackward0", 4, 430 * factor, "nt")
+                    if layer % 2 == 1:
+                        pending.append(job.all_reduce(rank, "dp", (step, layer),
+                                                      600.0 * all_reduce_factor, wait=False))
+                for end in pending:
+                    rank.stream_waits(COMPUTE, end)
+                rank.thread = 1
+                with rank.range("Optimizer.step#SGD.step", "user_annotation"):
+                    job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 rank.read_loss()
     return job.solve()

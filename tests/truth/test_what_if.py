@@ -38,10 +38,11 @@ class WhatIf(unittest.TestCase):
                                            msg=f"rank {rank}, {what_if or 'as recorded'}: "
                                                f"{p:.1f} us, not {e:.1f}")
 
-    def check_pipeline(self, stages, tp, microbatches, batched, **writing):
+    def check_pipeline(self, stages, tp, microbatches, batched, synchronize=False, **writing):
         last = stages * tp - 1
         first_stage = {(r, d): 0.5 for r in range(tp) for d in ("forward", "backward")}
-        self.check(lambda slower: truth.pipeline(stages, tp, microbatches, batched, slower),
+        self.check(lambda slower: truth.pipeline(stages, tp, microbatches, batched, slower,
+                                                 synchronize=synchronize),
                    [(["name=gemm.*_tn,rank=1:x1.5"], {(1, "forward"): 1.5}),
                     ([f"name=gemm,rank=0-{tp - 1}:x0.5"], first_stage),
                     ([f"name=gemm.*_nt,rank={last}:x2"], {(last, "backward"): 2.0})],
@@ -56,6 +57,9 @@ class WhatIf(unittest.TestCase):
     def test_two_stages(self):
         self.check_pipeline(2, 2, 4, batched=True)
 
+    def test_device_synchronized_after_every_transfer(self):
+        self.check_pipeline(4, 2, 4, batched=True, synchronize=True)
+
     def test_partners_known_from_annotations_alone(self):
         self.check_pipeline(4, 2, 8, batched=True, metadata="annotations")
         self.check_pipeline(2, 2, 4, batched=False, metadata="annotations")
@@ -68,6 +72,13 @@ class WhatIf(unittest.TestCase):
         # Milliseconds, and no collective connects the stages.
         self.check_pipeline(4, 2, 8, batched=True,
                             clocks=lambda r: [0, 130, 3500, -2200][r % 4] + 11 * r)
+
+    def test_reduction_of_gradients_beside_backward(self):
+        self.check(lambda change: truth.data_parallel(4, 12, **(change or {})),
+                   [(["kind=collective:x2"], {"all_reduce_factor": 2.0}),
+                    (["kind=collective:x0.25"], {"all_reduce_factor": 0.25}),
+                    (["name=gemm.*_(tn|nt),rank=2:x1.5"], {"slower": {2: 1.5}})],
+                   0.001)
 
     def test_ring(self):
         self.check(lambda slower: truth.ring(4, 8, slower),
