@@ -71,10 +71,10 @@ LeastSquaresProblem BuildProblem(const std::vector<SmoothedPoint>& points, Curve
       (x_high * std::numbers::ln2 + std::log(bus_factor) - last) / std::numbers::ln10 - 3;
   LeastSquaresProblem problem;
   problem.residual_count = points.size();
-  problem.bounds = {{first - 6, last + 0.5},      // ln start-up, us
-                    {0.01, 5},                    // sigmoid height, decades of bandwidth
-                    {x_low - 10, x_high + 6},     // midpoint
-                    {0.02, 1}};                   // share of the largest monotone slope
+  problem.bounds = {{first - 6, std::max(first, last) + 0.5},  // ln start-up, us
+                    {0.01, 5},                 // sigmoid height, decades of bandwidth
+                    {x_low - 10, x_high + 6},  // midpoint
+                    {0.02, 1}};                // share of the largest monotone slope
   const double mid = 0.5 * (x_low + x_high);
   if (form == CurveForm::kCurve) {
     problem.bounds.push_back({top - 6, top + 2});

@@ -34,6 +34,13 @@ TEST(FitCollectiveCurve, RecoversACurveOfItsOwnForm) {
   EXPECT_NEAR(fit->TimeUs(std::exp2(36)) / truth.TimeUs(std::exp2(36)), 1, 0.03);
 }
 
+// The first size of a benchmark may hold a warm-up that no later one does.
+TEST(FitCollectiveCurve, TakesASweepWhoseSmallestSizeIsSlowest) {
+  const std::vector<SizeTime> points = {{4096, 2062}, {16384, 1}, {65536, 1}, {262144, 1}};
+  const auto fit = FitCollectiveCurve(points, 1, CurveForm::kCurve, 1);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+}
+
 TEST(FitCollectiveCurve, KnotsMeetACleanSweep) {
   std::vector<SizeTime> points = Sweep(Truth(), 15, 30);
   points[5].time_us *= 1.2;  // a protocol switch
