@@ -144,6 +144,50 @@ absl::StatusOr<CollectiveCurve> WithKnots(CurveSpec spec, const std::vector<Smoo
   return CollectiveCurve::Create(std::move(spec));
 }
 
+// `spec` with start-up and bandwidth scaled, each by one factor, so that the closed form times
+// exp(`kept`) meets `points` best (relative least squares, drawn weakly to no change). The three
+// regions must meet each other and stay as they are.
+template <typename Kept>
+CurveSpec ScaledToMeet(CurveSpec spec, std::span<const SizeTime> points, const Kept& kept) {
+  if (spec.form != CurveForm::kCurve) return spec;
+  constexpr double kTowardsPrior = 1e-3;  // squared weight of "no change" beside one point
+  constexpr double kSmallest = 0.01;
+  double ss = kTowardsPrior, sm = 0, mm = kTowardsPrior, s1 = kTowardsPrior, m1 = kTowardsPrior;
+  for (const SizeTime& point : points) {
+    const double factor = std::exp(kept(point.bytes)) / point.time_us;
+    const double moving =
+        (ClosedFormUs(spec, point.bytes, std::log2(point.bytes)) - spec.start_up_us) * factor;
+    const double start = spec.start_up_us * factor;
+    ss += start * start;
+    sm += start * moving;
+    mm += moving * moving;
+    s1 += start;
+    m1 += moving;
+  }
+  // Two unknowns, neither below kSmallest.
+  double start_factor = (s1 * mm - m1 * sm) / (ss * mm - sm * sm);
+  double moving_factor = (m1 * ss - s1 * sm) / (ss * mm - sm * sm);
+  if (start_factor < kSmallest) {
+    start_factor = kSmallest;
+    moving_factor = std::max((m1 - sm * start_factor) / mm, kSmallest);
+  } else if (moving_factor < kSmallest) {
+    moving_factor = kSmallest;
+    start_factor = std::max((s1 - sm * moving_factor) / ss, kSmallest);
+  }
+  spec.start_up_us *= start_factor;
+  spec.sigmoid.offset -= std::log10(moving_factor);
+  return spec;
+}
+
+// Linear in x between the points, constant beyond them.
+double Interpolated(const std::vector<std::pair<double, double>>& points, double x) {
+  const auto next = std::upper_bound(points.begin(), points.end(), std::pair(x, 1e300));
+  if (next == points.begin()) return next->second;
+  const auto& [x0, y0] = *(next - 1);
+  if (next == points.end()) return y0;
+  return y0 + (next->second - y0) * (x - x0) / (next->first - x0);
+}
+
 }  // namespace
 
 absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> points,
@@ -173,41 +217,43 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> poi
 }
 
 absl::StatusOr<CollectiveCurve> AdaptCollectiveCurve(const CollectiveCurve& prior,
-                                                     std::span<const SizeTime> points) {
-  std::vector<SizeTime> sorted(points.begin(), points.end());
+                                                     std::span<const SizeTime> points,
+                                                     PriorDetail detail) {
+  std::vector<SizeTime> sorted;
+  for (const SizeTime& point : points) sorted.push_back(point);
   std::sort(sorted.begin(), sorted.end(),
             [](const SizeTime& a, const SizeTime& b) { return a.bytes < b.bytes; });
+  const auto same = [](const SizeTime& a, const SizeTime& b) { return a.bytes == b.bytes; };
+  sorted.erase(std::unique(sorted.begin(), sorted.end(), same), sorted.end());
+  if (sorted.size() < 3) {
+    return InvalidInput("{} sizes; adapting needs at least 3", sorted.size());
+  }
+  // ln(prior / its closed form), which stays where it is while the form is scaled.
+  const auto kept = [&](double bytes) {
+    if (detail == PriorDetail::kDropped) return 0.0;
+    return std::log(prior.TimeUs(bytes) / ClosedFormUs(prior.spec(), bytes, std::log2(bytes)));
+  };
+  const CurveSpec spec = RoundedSpec(ScaledToMeet(prior.spec(), sorted, kept));
+  const auto scaled = [&](double x) {
+    return std::log(ClosedFormUs(spec, std::exp2(x), x)) + kept(std::exp2(x));
+  };
   std::vector<std::pair<double, double>> correction;  // log2 bytes, ln ratio
-  for (const SizeTime& point : sorted) {
-    const double x = std::log2(point.bytes);
-    if (!correction.empty() && x <= correction.back().first) continue;
-    correction.emplace_back(x, std::log(point.time_us / prior.TimeUs(point.bytes)));
-  }
-  if (correction.size() < 3) {
-    return InvalidInput("{} sizes; adapting needs at least 3", correction.size());
-  }
   std::vector<double> sizes;
   for (const CurveKnot& knot : prior.spec().knots) sizes.push_back(knot.log2_bytes);
-  for (const auto& [x, ratio] : correction) sizes.push_back(x);
+  for (const SizeTime& point : sorted) {
+    const double x = std::log2(point.bytes);
+    sizes.push_back(x);
+    correction.emplace_back(x, std::log(point.time_us) - scaled(x));
+  }
   std::sort(sizes.begin(), sizes.end());
   std::vector<SmoothedPoint> corrected;
   for (double x : sizes) {
     if (!corrected.empty() && x - corrected.back().log2_bytes < 1e-6) continue;
-    const auto next = std::upper_bound(correction.begin(), correction.end(), std::pair(x, 1e300));
-    double ratio = 0;
-    if (next == correction.begin()) {
-      ratio = next->second;
-    } else if (next == correction.end()) {
-      ratio = correction.back().second;
-    } else {
-      const auto& [x0, r0] = *(next - 1);
-      ratio = r0 + (next->second - r0) * (x - x0) / (next->first - x0);
-    }
-    const double log_time = std::log(prior.TimeUs(std::exp2(x))) + ratio;
+    const double log_time = scaled(x) + Interpolated(correction, x);
     corrected.push_back(
         {x, corrected.empty() ? log_time : std::max(log_time, corrected.back().log_time), 1});
   }
-  return WithKnots(prior.spec(), corrected);
+  return WithKnots(spec, corrected);
 }
 
 }  // namespace foretrace

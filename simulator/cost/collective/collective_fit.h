@@ -23,9 +23,16 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> poi
                                                    double bus_factor, CurveForm form,
                                                    uint64_t seed);
 
-// The curve of another machine of the same kind: `prior` times a correction interpolated linearly
-// in log size between the measured points, constant beyond them. At least three sizes.
+// What stays of the shape that the prior was measured to have on top of its closed form. Where
+// protocols switch is a property of a kind of machine (GPUs, links, ranks): another machine of that
+// kind shares it, other kinds do not.
+enum class PriorDetail : uint8_t { kKept, kDropped };
+
+// The curve of another machine: start-up and bandwidth of `prior` scaled to the measured points, and
+// what is left of them interpolated linearly in log size, constant beyond them. At least three
+// sizes.
 absl::StatusOr<CollectiveCurve> AdaptCollectiveCurve(const CollectiveCurve& prior,
-                                                     std::span<const SizeTime> points);
+                                                     std::span<const SizeTime> points,
+                                                     PriorDetail detail);
 
 }  // namespace foretrace

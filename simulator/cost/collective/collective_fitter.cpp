@@ -244,7 +244,9 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Adapt(
       notes.push_back(fmt::format("{}: the prior has no such model", sweep.key.Name()));
       continue;
     }
-    auto curve = AdaptCollectiveCurve(best->curve, sweep.Points());
+    const bool same_kind = sweep.rows.front()->platform == calibration.header().platform;
+    auto curve = AdaptCollectiveCurve(best->curve, sweep.Points(),
+                                      same_kind ? PriorDetail::kKept : PriorDetail::kDropped);
     if (!curve.ok()) {
       return InvalidInput("{}: {}", sweep.key.Name(), std::string(curve.status().message()));
     }

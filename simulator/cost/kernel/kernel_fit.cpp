@@ -80,7 +80,7 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
                   {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
                   {near ? stream : 0.85, 0.9}});
   if (rows) {
-    if (options.l2_share > 0) {
+    if (false) {
       model.memory.l2_share = options.l2_share;
     } else if (model.key.kind == KernelKind::kLayerNorm) {
       list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});

@@ -164,7 +164,9 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Adapt(
     for (const CopyModel& model : memory->models()) {
       if (model.direction != key.first || model.pinned != key.second) continue;
       const std::vector<SizeTime> points = PointsOf(sweep);
-      FORETRACE_ASSIGN_OR_RETURN(CollectiveCurve curve, AdaptCollectiveCurve(model.curve, points));
+      FORETRACE_ASSIGN_OR_RETURN(
+          CollectiveCurve curve,
+          AdaptCollectiveCurve(model.curve, points, PriorDetail::kKept));
       CopyModel adapted = ModelOf(key, sweep, std::move(curve));
       adapted.min_bytes = std::min(adapted.min_bytes, model.min_bytes);
       adapted.max_bytes = std::max(adapted.max_bytes, model.max_bytes);

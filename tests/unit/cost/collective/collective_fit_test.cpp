@@ -77,20 +77,57 @@ TEST(FitCollectiveCurve, IsDeterministic) {
   ASSERT_EQ(a->spec().knots.size(), b->spec().knots.size());
 }
 
-TEST(AdaptCollectiveCurve, CorrectsByALogInterpolatedFactor) {
+// A machine that takes `start` times as long to start and `transfer` times as long to move data.
+double OtherUs(const CollectiveCurve& curve, double bytes, double start, double transfer) {
+  const double start_up = curve.spec().start_up_us;
+  return start * start_up + transfer * (curve.TimeUs(bytes) - start_up);
+}
+
+TEST(AdaptCollectiveCurve, ScalesStartUpAndBandwidthApart) {
   const CollectiveCurve prior = Truth();
-  // Another machine: 1.5 times as slow at 64 KiB, as fast at 16 MiB, 0.8 times at 1 GiB.
+  std::vector<SizeTime> points;
+  for (double x : {14.0, 22.0, 30.0}) {
+    points.push_back({std::exp2(x), OtherUs(prior, std::exp2(x), 2, 0.7)});
+  }
+  const auto adapted = AdaptCollectiveCurve(prior, points, PriorDetail::kKept);
+  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  // "No change" weighs a thousandth of a point: the factors are found within about a thousandth.
+  for (double x = 10; x <= 34; ++x) {
+    EXPECT_NEAR(adapted->TimeUs(std::exp2(x)) / OtherUs(prior, std::exp2(x), 2, 0.7), 1, 5e-3) << x;
+  }
+  EXPECT_FALSE(AdaptCollectiveCurve(prior, std::span(points).first(2), PriorDetail::kKept).ok());
+  // A size given twice counts once.
+  const std::vector<SizeTime> twice = {points[0], points[0], points[2]};
+  EXPECT_FALSE(AdaptCollectiveCurve(prior, twice, PriorDetail::kKept).ok());
+}
+
+TEST(AdaptCollectiveCurve, MeetsThePointsWhateverTheyAre) {
+  const CollectiveCurve prior = Truth();
   const std::vector<SizeTime> points = {{std::exp2(16), 1.5 * prior.TimeUs(std::exp2(16))},
                                         {std::exp2(24), prior.TimeUs(std::exp2(24))},
                                         {std::exp2(30), 0.8 * prior.TimeUs(std::exp2(30))}};
-  const auto adapted = AdaptCollectiveCurve(prior, points);
-  ASSERT_TRUE(adapted.ok()) << adapted.status();
-  for (const SizeTime& point : points) {
-    EXPECT_NEAR(adapted->TimeUs(point.bytes) / point.time_us, 1, 1e-5);
+  for (const PriorDetail detail : {PriorDetail::kKept, PriorDetail::kDropped}) {
+    const auto adapted = AdaptCollectiveCurve(prior, points, detail);
+    ASSERT_TRUE(adapted.ok()) << adapted.status();
+    for (const SizeTime& point : points) {
+      EXPECT_NEAR(adapted->TimeUs(point.bytes) / point.time_us, 1, 1e-5);
+    }
   }
-  EXPECT_NEAR(adapted->TimeUs(std::exp2(12)) / prior.TimeUs(std::exp2(12)), 1.5, 1e-5);
-  EXPECT_NEAR(adapted->TimeUs(std::exp2(34)) / prior.TimeUs(std::exp2(34)), 0.8, 1e-5);
-  EXPECT_FALSE(AdaptCollectiveCurve(prior, std::span(points).first(2)).ok());
+}
+
+TEST(AdaptCollectiveCurve, KeepsOrDropsTheMeasuredShape) {
+  CurveSpec spec = Truth().spec();
+  spec.knots = {{16, 0}, {20, 0.2}, {24, 0}};  // 22 % slower at 1 MiB than the closed form
+  const auto prior = CollectiveCurve::Create(spec);
+  ASSERT_TRUE(prior.ok()) << prior.status();
+  const CollectiveCurve form = Truth();
+  std::vector<SizeTime> points;
+  for (double x : {14.0, 24.0, 30.0}) points.push_back({std::exp2(x), form.TimeUs(std::exp2(x))});
+  const auto kept = AdaptCollectiveCurve(*prior, points, PriorDetail::kKept);
+  const auto dropped = AdaptCollectiveCurve(*prior, points, PriorDetail::kDropped);
+  ASSERT_TRUE(kept.ok() && dropped.ok());
+  EXPECT_NEAR(std::log(kept->TimeUs(std::exp2(20)) / form.TimeUs(std::exp2(20))), 0.2, 1e-3);
+  EXPECT_NEAR(dropped->TimeUs(std::exp2(20)) / form.TimeUs(std::exp2(20)), 1, 1e-3);
 }
 
 }  // namespace
