@@ -16,6 +16,7 @@ struct BoostingOptions {
   double min_child_weight = 6;  // sum of row weights in a leaf
   double l2 = 2;
   double features_per_node = 1;  // share of the features that a split may choose from
+  double rows_per_tree = 1;      // share of the rows that a tree is grown on
   // Errors count quadratically up to about this, linearly beyond (pseudo-Huber). 0: quadratically.
   double huber = 0;
 };

@@ -40,6 +40,12 @@ std::vector<Field> FieldsOf(KernelModel& m) {
     fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
     fields.push_back({"tile_intensity", &m.gemm.tile_intensity, 0, 1e4});
     fields.push_back({"bandwidth_efficiency", &m.gemm.bandwidth_efficiency, 1e-3, 5});
+    if (m.gemm.choice_spread > 0) {  // all four are fitted, or none
+      fields.push_back({"overlap_power", &m.gemm.overlap_power, 1, 100});
+      fields.push_back({"partial_wave", &m.gemm.partial_wave, 0, 1});
+      fields.push_back({"wave_us", &m.gemm.wave_us, 0, 1e6});
+      fields.push_back({"choice_spread", &m.gemm.choice_spread, 1e-3, 10});
+    }
     if (m.key.kind == KernelKind::kConvolution) {
       fields.push_back({"fused_efficiency", &m.gemm.fused_efficiency, 0, 5});
       fields.push_back({"staged_efficiency", &m.gemm.staged_efficiency, 0, 5});
@@ -102,6 +108,12 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
     return InvalidInput("{}: form is not gemm or memory", Name(model.key));
   }
   model.form = *form == "gemm" ? KernelForm::kGemm : KernelForm::kMemory;
+  if (node["choice_spread"]) {
+    model.gemm.choice_spread = Get<double>(node, "choice_spread").value_or(-1);
+    if (model.gemm.choice_spread <= 0) {
+      return InvalidInput("{}: choice_spread is not a positive number", Name(model.key));
+    }
+  }
   for (const Field& field : FieldsOf(model)) {
     const auto value = Get<double>(node, field.key);
     if (!value) return InvalidInput("{}: {} is missing or not a number", Name(model.key), field.key);

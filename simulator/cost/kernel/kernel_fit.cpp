@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMinSamples = 5;
 constexpr size_t kMinResidualSamples = 200;
+constexpr size_t kMinChoiceSamples = 200;
 constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
@@ -66,6 +67,13 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
+    if (model.key.precision != Precision::kFloat32 && samples.size() >= kMinChoiceSamples) {
+      list.push_back({&model.gemm.overlap_power, {1.2, 8}, {4, 3}});
+      list.push_back({&model.gemm.partial_wave, {0, 1}, {0.1, 0.5}});
+      list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
+      list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
+    }
     if (convolution && model.key.pass == Direction::kForward) {
       // Above 1: fewer multiplications than the form they are counted in.
       list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
@@ -80,9 +88,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
                   {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
                   {near ? stream : 0.85, 0.9}});
   if (rows) {
-    if (false) {
-      model.memory.l2_share = options.l2_share;
-    } else if (model.key.kind == KernelKind::kLayerNorm) {
+    // Softmax keeps the nominal share: few of its rows fill the cache in training, and layer norm's
+    // holds what is not known of its own occupancy.
+    if (model.key.kind == KernelKind::kLayerNorm) {
       list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
     }
     list.push_back({&model.memory.row_us, {0, 6}, {3, 1}});
@@ -152,6 +160,11 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   if (model.form == KernelForm::kGemm) {
     options = {.trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5,
                .huber = 0.05};
+    if (model.key.precision != Precision::kFloat32) {
+      options.trees = 200;
+      options.learning_rate = 0.05;
+      options.rows_per_tree = 0.7;
+    }
   } else {
     options.depth = 4;
   }

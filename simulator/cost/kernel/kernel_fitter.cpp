@@ -79,8 +79,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   KernelFitOptions options;
   options.seed = seed;
   options.with_residual = with_residual;
-  // By name, element-wise kernels come first and find what DRAM gives; then layer norm, which finds
-  // the share of L2; then softmax.
+  // By name, element-wise kernels come first and find what DRAM gives.
   for (const auto& [name, group] : groups) {
     options.has_overhead = group.has_overhead;
     auto model = FitKernelModel(device, group.key, group.samples, options);
@@ -88,7 +87,6 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       notes.push_back(std::string(model.status().message()));
       continue;
     }
-    if (model->key.kind == KernelKind::kLayerNorm) options.l2_share = model->memory.l2_share;
     if (model->key.kind == KernelKind::kElementwise) {
       options.stream_efficiency =
           std::max(options.stream_efficiency, model->memory.bandwidth_efficiency);

@@ -14,13 +14,45 @@ struct Tile {
 // pick well.
 constexpr std::array<Tile, 7> kTiles = {
     {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}}};
+constexpr size_t kSplits = 5;             // 1, 2, 4, 8, 16 parts of the reduction
 constexpr double kSmallestSplit = 256;  // of the reduction
 constexpr double kReductionBlock = 8;   // reductions run in multiples of it
 
-double SmoothSum4(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
+constexpr double kTileArea = 128 * 128;  // of GemmParameters::wave_us
+
+double SmoothSum(double a, double b, double power) {
+  if (power == 4) {
+    const double a2 = a * a, b2 = b * b;
+    return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
+  }
+  const double high = std::max(a, b), low = std::min(a, b);
+  if (high <= 0) return 0;
+  return high * std::pow(1 + std::pow(low / high, power), 1 / power);
 }
+
+// The time that a library's choice among tiles takes: see GemmParameters::choice_spread.
+class TileChoice {
+ public:
+  explicit TileChoice(double spread) : spread_(spread) {}
+  void Add(double us) {
+    if (us > 0) times_[count_++] = std::log(us);
+  }
+  double Us(double best) const {
+    const double log_best = std::log(best);
+    double weights = 0, sum = 0;
+    for (size_t i = 0; i < count_; ++i) {
+      const double weight = std::exp((log_best - times_[i]) / spread_);
+      weights += weight;
+      sum += weight * (times_[i] - log_best);
+    }
+    return weights > 0 ? best * std::exp(sum / weights) : best;
+  }
+
+ private:
+  double spread_;
+  std::array<double, kTiles.size() * kSplits> times_;
+  size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -48,21 +80,25 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   const double bytes_per_us = device.dram_gbps * 1e3;
   GemmTime best;
   best.compute_us = HUGE_VAL;
+  TileChoice choice(p.choice_spread);
   for (size_t t = 0; t < kTiles.size(); ++t) {
     const auto [rows, cols] = kTiles[t];
     const double intensity = rows * cols / (rows + cols);
     const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
     const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);
     const double tile_flop = 2 * rows * cols;
-    for (int split = 1; split <= 16; split *= 2) {
+    for (int split = 1; split <= 1 << (kSplits - 1); split *= 2) {
       // Splitting the reduction only helps while the device is not full.
       if (split > 1 && (k < kSmallestSplit * split || blocks * split > 2 * device.sms)) break;
       const double waves = blocks * split / device.sms;
       const double depth = std::ceil(k / split / kReductionBlock) * kReductionBlock;
-      double us = std::ceil(waves) * tile_flop * depth / rate;
+      const double full = std::ceil(waves);
+      double us = (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
+                  p.wave_us * full * rows * cols / kTileArea;
       if (split > 1) {  // a second kernel adds the parts
         us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
       }
+      if (p.choice_spread > 0) choice.Add(us);
       if (us < best.compute_us) {
         best.compute_us = us;
         best.tile = static_cast<int>(t);
@@ -71,8 +107,9 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       }
     }
   }
+  if (p.choice_spread > 0) best.compute_us = choice.Us(best.compute_us);
   best.memory_us = static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
-  best.kernel_us = p.base_us + SmoothSum4(best.compute_us, best.memory_us);
+  best.kernel_us = p.base_us + SmoothSum(best.compute_us, best.memory_us, p.overlap_power);
   return best;
 }
 

@@ -17,6 +17,17 @@ struct GemmParameters {
   // small tiles load more for each FLOP.
   double tile_intensity = 8;
   double bandwidth_efficiency = 0.8;  // share of the DRAM peak
+  // How compute and memory time add up: (compute^q + memory^q)^(1/q).
+  double overlap_power = 4;
+  // A last wave of tiles that fills a share of the device takes 1 - partial_wave of a full wave
+  // and that share of the rest: its tiles have the caches, the power and their partners' half of an
+  // SM to themselves. 0: as long as a full wave.
+  double partial_wave = 0;
+  // Filling and draining the pipeline of a tile of 128 x 128, in each wave; larger tiles more.
+  double wave_us = 0;
+  // Libraries choose among tiles by rules, not by trial: times are averaged over tiles in log,
+  // weighted by (best / time)^(1 / choice_spread). 0: the best.
+  double choice_spread = 0;
   // Convolutions only (convolution_roofline.h): share of the peak that the fused and the staged
   // Winograd algorithms reach on the multiplications that they are left with. 0: not used.
   double fused_efficiency = 0;

@@ -61,6 +61,51 @@ TEST(Roofline, WaveQuantisation) {
   EXPECT_DOUBLE_EQ(us(108 * 128 + 1), us(108 * 128) * 33 / 32);
 }
 
+// 108 * 128 rows by 256 columns are one wave of 128x256 tiles on 108 SMs, and whole waves of every
+// other tile, which all take as long without an intensity penalty. One more row:
+//   128x256: 2 waves of 1           128x128: 3 of 2         128x64, 64x128: 5 of 4
+//   64x64: 9 of 8                   32x64: 17 of 16         32x32: 33 of 32
+GemmTime OneRowMore(const GemmParameters& p, int64_t more) {
+  return GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{108 * 128 + more, 256, 64}));
+}
+
+TEST(Roofline, APartialWaveTakesItsShare) {
+  GemmParameters p{0, 1, 0, 1};
+  const double full_us = OneRowMore(p, 0).compute_us;
+  p.partial_wave = 1;  // 433 * 8 blocks of 32x32 instead of 432 * 8
+  EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * 433 / 432, full_us * 1e-9);
+  p.partial_wave = 0.5;  // half way between that and a 33rd full wave
+  EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * 0.5 * (433.0 / 432 + 33.0 / 32),
+              full_us * 1e-9);
+}
+
+TEST(Roofline, EveryWaveFillsItsPipeline) {
+  GemmParameters p{0, 1, 0, 1};
+  const double full_us = OneRowMore(p, 0).compute_us;
+  p.wave_us = 0.75;  // of 128x128; all tiles cover twice that in one wave of 128x256
+  EXPECT_NEAR(OneRowMore(p, 0).compute_us, full_us + 2 * 0.75, full_us * 1e-9);
+}
+
+TEST(Roofline, ChoiceOfTilesIsAveraged) {
+  GemmParameters p{0, 1, 0, 1};
+  const double full_us = OneRowMore(p, 0).compute_us;
+  p.choice_spread = 0.1;
+  EXPECT_NEAR(OneRowMore(p, 0).compute_us, full_us, full_us * 1e-9);  // all alike
+  p.choice_spread = 1e9;  // all chosen as often
+  const double mean =
+      std::pow(2.0 * 3 / 2 * 5 / 4 * 5 / 4 * 9 / 8 * 17 / 16 * 33 / 32, 1.0 / 7);
+  EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * mean, full_us * 1e-6);
+  p.choice_spread = 1e-3;  // hardly ever but the best
+  EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * 33 / 32, full_us * 1e-3);
+}
+
+TEST(Roofline, ComputeAndMemoryOverlapByAPower) {
+  GemmParameters p{1, 0.9, 4, 0.8};
+  p.overlap_power = 2;
+  const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{4096, 64, 64}));
+  EXPECT_NEAR(t.kernel_us, 1 + std::hypot(t.compute_us, t.memory_us), 1e-9);
+}
+
 TEST(Roofline, SmallOutputsSplitTheReduction) {
   const GemmParameters p{2, 0.9, 4, 0.8};
   const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{64, 64, 65536}));
@@ -197,7 +242,11 @@ TEST(KernelFit, AFewLongRowsDoNotMakeAFloor) {
               0.25 * expected);
 }
 
-TEST(KernelFit, TheSameRowsGiveTheSameBytes) {
+class KernelFitOf : public ::testing::TestWithParam<const char*> {};
+// Full precision, and tensor cores, whose trees see samples of the rows.
+INSTANTIATE_TEST_SUITE_P(Precisions, KernelFitOf, ::testing::Values("float32", "float16"));
+
+TEST_P(KernelFitOf, TheSameRowsGiveTheSameBytes) {
   std::vector<BenchmarkRow> rows;
   for (int64_t i = 0; i < 400; ++i) {
     const int64_t m = 64 + 32 * (i % 20), n = 256 + 128 * (i / 20), k = 512 + 64 * (i % 7);
@@ -207,7 +256,7 @@ TEST(KernelFit, TheSameRowsGiveTheSameBytes) {
     row.source = "test";
     row.op = "linear";
     row.phase = Phase::kForward;
-    row.dtype = "float32";
+    row.dtype = GetParam();
     row.shape = *ShapeKeys::Parse(fmt::format("m={};n={};k={}", m, n, k));
     row.time_us = 5 + static_cast<double>(m * n * k) / 7e6 * (1 + 0.05 * static_cast<double>(i % 3));
     rows.push_back(row);
@@ -262,6 +311,29 @@ TEST_F(KernelFileTest, ReadsBackToTheSameBytes) {
   const KernelWork work = Only(ElementwiseOp{123456, 123456});
   EXPECT_EQ(loaded->models.Predict(work, Precision::kFloat32).time,
             Fitted().Predict(work, Precision::kFloat32).time);
+}
+
+TEST_F(KernelFileTest, KeepsTheChoiceOfTiles) {
+  KernelModel model;
+  model.form = KernelForm::kGemm;
+  model.key = KeyOf(Only(LinearOp{8, 8, 8}), Precision::kHalf);
+  model.gemm = {2, 0.85, 10, 0.8, 2.5, 0.75, 0.5, 0.125};
+  const std::string header = yaml_.substr(0, yaml_.find("models:"));
+  const KernelModels models(A100(), {model});
+  Write("kernels.yaml", header + KernelModelsYaml(models));
+  const auto loaded = LoadKernelModels((folder_ / "kernels.yaml").string());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(KernelModelsYaml(loaded->models), KernelModelsYaml(models));
+  const GemmParameters& read = loaded->models.models()[0].gemm;
+  EXPECT_EQ(read.overlap_power, 2.5);
+  EXPECT_EQ(read.partial_wave, 0.75);
+  EXPECT_EQ(read.wave_us, 0.5);
+  EXPECT_EQ(read.choice_spread, 0.125);
+  yaml_ = header + KernelModelsYaml(models);
+  Replace("choice_spread: 0.125", "choice_spread: none");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("choice_spread is not a positive number"));
+  Replace("partial_wave: 0.75", "partial_wave: 1.5");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("partial_wave = 1.5"));
 }
 
 TEST_F(KernelFileTest, SaysWhatIsWrong) {
