@@ -24,9 +24,9 @@ run "ranks between measured ones, NVSwitch" vtrain-a100-*-collectives.csv --hold
 "$foretrace" calibrate collective vtrain-*-collectives.csv -o prior >/dev/null
 run "another lab as it is: Galvatron's all-reduce on vTrain's A100 calibration" \
   --calibration prior/a100-sxm4-nvswitch/collectives.yaml --test galvatron-*-collectives.csv
-run "the same with three points" galvatron-*-collectives.csv \
+run "Galvatron's with three points" galvatron-*-collectives.csv \
   --adapt prior/a100-sxm4-nvswitch/collectives.yaml --hold-out three-points
 run "another lab as it is: Aceso's all-reduce on vTrain's V100 calibration" \
   --calibration prior/v100-sxm2-nvlink/collectives.yaml --test aceso-v100-sxm2-*-collectives.csv
-run "the same with three points" aceso-v100-sxm2-*-collectives.csv \
+run "Aceso's with three points" aceso-v100-sxm2-*-collectives.csv \
   --adapt prior/v100-sxm2-nvlink/collectives.yaml --hold-out three-points
