@@ -12,8 +12,9 @@ struct Tile {
 };
 // Output tiles of the BLAS kernels; which one a library picks is not modelled, it is taken to
 // pick well.
-constexpr std::array<Tile, 7> kTiles = {
-    {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}}};
+constexpr std::array<Tile, 8> kTiles = {
+    {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}, {256, 128}}};
+constexpr size_t kFullPrecisionTiles = 7;  // 256 x 128 needs the accumulators of tensor cores
 constexpr size_t kSplits = 5;             // 1, 2, 4, 8, 16 parts of the reduction
 constexpr double kSmallestSplit = 256;  // of the reduction
 constexpr double kReductionBlock = 8;   // reductions run in multiples of it
@@ -81,7 +82,8 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
-  for (size_t t = 0; t < kTiles.size(); ++t) {
+  const size_t tiles = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
+  for (size_t t = 0; t < tiles; ++t) {
     const auto [rows, cols] = kTiles[t];
     const double intensity = rows * cols / (rows + cols);
     const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
