@@ -92,7 +92,7 @@ NeuSight's test rows are mostly larger than any row that it trains on (extrapola
 fitted range). Held-out convolutions keep about a tenth of error even when the algorithm that cuDNN
 chose is given. Unseen N x K leaves out a fifth of the weight matrices with all their rows.
 
-What cannot be met by any model, by `scripts/repeat_noise.py` on the imported tables: on vidur's A100
+What bounds any model, by `scripts/repeat_noise.py` on the imported tables: on vidur's A100
 the same fp16 GEMM in two runs differs by 0.88 / 3.03 % (3,626 rows); on its H100 no shape was run
 twice, but a row's own repeats spread by 2.19 % of its time, beside the 2.2 that a random fifth is
 asked for. There are 41 weight matrices on the A100 and 32 on the H100, of which a split keeps about
@@ -101,7 +101,8 @@ also picks kernels that are slower than their neighbours (8192 x 8192 on the H10
 rows and 168 us for 704), which a matrix that was not measured does not show.
 
 The share of L2 that softmax finds is not fitted, since the rows that it trains on hardly fill the
-cache. It is the nominal one; layer norm's, taken before, gave 6.22 / 8.86 on the A100, 8.20 / 13.12 on
+cache. It is the nominal one, chosen after the test rows had been seen; layer norm's, taken before,
+gave 6.22 / 8.86 on the A100, 8.20 / 13.12 on
 the V100 and 4.04 / 7.11 on the P100."""
 
 TRANSFER = """## Collectives kept back, and another lab's machine
