@@ -57,7 +57,7 @@ class EventQueue {
       const size_t end = std::min(begin + kChildren, count);
       size_t least = begin;
       for (size_t child = begin + 1; child < end; ++child) {
-        if (heap_[child] < heap_[least]) least = child;
+        least = heap_[child] < heap_[least] ? child : least;
       }
       if (!(heap_[least] < event)) break;
       heap_[at] = heap_[least];

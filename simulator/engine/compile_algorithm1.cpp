@@ -81,7 +81,7 @@ void RankCompiler::CompileAlgorithm1() {
       last_communication = NodeIndex();
     }
     if (joined && tail[1 - stream] != kNoItem) {
-      waits_.push_back({item, {tail[1 - stream], SimTime(), false, false, WaitCause::kDependency}});
+      waits_.push_back({item, {tail[1 - stream], LagTable::kZero, false, false, WaitCause::kDependency}});
     }
     // The other stream keeps the joined time until it has work of its own.
     if (joined && stream == 0) joined = false;
@@ -107,7 +107,7 @@ void RankCompiler::StartStepsTogether() {
         last = i;
       }
       if (last == kNoItem) continue;
-      waits_.push_back({it.begin_item, {last, SimTime(), false, false, WaitCause::kDependency}});
+      waits_.push_back({it.begin_item, {last, LagTable::kZero, false, false, WaitCause::kDependency}});
     }
   }
 }

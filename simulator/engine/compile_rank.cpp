@@ -261,21 +261,22 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   RankSync& sync = out_.report.sync;
   waits_.reserve(sync.device_edges.size() + sync.block_edges.size());
   if (options_.stream_sync) {
+    const uint32_t lag = out_.program.lags.Add(latencies.event);
     for (const SyncEdge& e : sync.device_edges) {
       const uint32_t consumer = out_.item_of[e.consumer.value];
       const uint32_t producer = out_.item_of[e.producer.value];
       if (consumer == kNoItem || producer == kNoItem) continue;
-      waits_.push_back({consumer, {producer, latencies.event, false, false,
-                                   WaitCause::kDependency}});
+      waits_.push_back({consumer, {producer, lag, false, false, WaitCause::kDependency}});
     }
   }
   if (options_.blocking) {
+    const uint32_t lag =
+        out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
     for (const SyncEdge& e : sync.block_edges) {
       const uint32_t call = out_.item_of[e.consumer.value];
       const uint32_t producer = out_.item_of[e.producer.value];
       if (call == kNoItem || producer == kNoItem) continue;
-      waits_.push_back({call, {producer, options_.cpu ? options_.sync_costs.resume : SimTime(),
-                               false, true, WaitCause::kCpuBlock}});
+      waits_.push_back({call, {producer, lag, false, true, WaitCause::kCpuBlock}});
     }
   }
   sync.device_edges = {};
@@ -289,7 +290,7 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
       if (p.is_mark) continue;
       if (issued.size() >= kLaunchQueueDepth && IsLaunch(rank_.runtime_call(p.node))) {
         waits_.push_back({out_.item_of[p.node.value],
-                          {issued[issued.size() - kLaunchQueueDepth], SimTime(), true, false,
+                          {issued[issued.size() - kLaunchQueueDepth], LagTable::kZero, true, false,
                            WaitCause::kLaunchQueue}});
       }
       for (const NodeIndex device : index_->issued_by(p.node)) {

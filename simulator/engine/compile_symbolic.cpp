@@ -54,7 +54,7 @@ void RankCompiler::CompileSymbolic() {
     for (const Dependency& d : rank_.dependencies(NodeIndex(i))) {
       const uint32_t producer = out_.item_of[d.producer.value];
       if (producer == kNoItem) continue;
-      waits_.push_back({consumer, {producer, SimTime(), false, false, WaitCause::kDependency}});
+      waits_.push_back({consumer, {producer, LagTable::kZero, false, false, WaitCause::kDependency}});
     }
   }
 }

@@ -23,23 +23,27 @@ struct Happening {
   enum class Kind : uint32_t { kMeeting, kReady, kLaneTakes };
   SimTime time;
   SimTime since;       // kReady: when it first became ready; others: before or after all of these
-  uint32_t place = 0;  // kind and rank
-  uint32_t item = 0;   // kLaneTakes: the lane; kMeeting: the meeting
+  uint64_t place = 0;  // from the top: kind, rank, item (kLaneTakes: the lane; kMeeting: the meeting)
 
   static constexpr uint32_t kRankBits = 30;
+  static constexpr uint32_t kItemBits = 32;
   static Happening Make(Kind kind, SimTime time, uint32_t rank, uint32_t item) {
     const SimTime since = kind == Kind::kReady     ? time
                           : kind == Kind::kMeeting ? SimTime::Min()
                                                    : SimTime::Max();
-    return {time, since, static_cast<uint32_t>(kind) << kRankBits | rank, item};
+    return {time, since,
+            (static_cast<uint64_t>(kind) << kRankBits | uint64_t{rank}) << kItemBits | item};
   }
-  Kind kind() const { return static_cast<Kind>(place >> kRankBits); }
-  uint32_t rank() const { return place & ((uint32_t{1} << kRankBits) - 1); }
+  Kind kind() const { return static_cast<Kind>(place >> (kRankBits + kItemBits)); }
+  uint32_t rank() const {
+    return static_cast<uint32_t>(place >> kItemBits) & ((uint32_t{1} << kRankBits) - 1);
+  }
+  uint32_t item() const { return static_cast<uint32_t>(place); }
+  // Without branches: which of two events comes first is hard to predict.
   bool operator<(const Happening& other) const {
-    if (time != other.time) return time < other.time;
-    if (since != other.since) return since < other.since;
-    if (place != other.place) return place < other.place;
-    return item < other.item;
+    const bool by_place = place < other.place;
+    const bool by_since = (since < other.since) | ((since == other.since) & by_place);
+    return (time < other.time) | ((time == other.time) & by_since);
   }
 };
 
@@ -143,11 +147,11 @@ class DataflowRun {
 
   void Happen(const Happening& event) {
     switch (event.kind()) {
-      case Happening::Kind::kMeeting: gathered_.push_back(event.item); return;
+      case Happening::Kind::kMeeting: gathered_.push_back(event.item()); return;
       case Happening::Kind::kReady: Compete(event); return;
       case Happening::Kind::kLaneTakes: break;
     }
-    LaneState& lane = ranks_[event.rank()].lanes[event.item];
+    LaneState& lane = ranks_[event.rank()].lanes[event.item()];
     std::pop_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
     const uint32_t next = lane.waiting.back();
     lane.waiting.pop_back();
@@ -159,7 +163,7 @@ class DataflowRun {
     const RankProgram& program = program_.ranks[r];
     DataflowRank& rank = ranks_[r];
     if (program.contention) {
-      const Item& item = program.items[event.item];
+      const Item& item = program.items[event.item()];
       if (const SimTime room = RoomAt(event.time, r, item); room > event.time) {
         // Blocks are placed in the order in which kernels came to the device, so what comes to wait
         // here keeps its place before work that becomes ready later.
@@ -169,15 +173,15 @@ class DataflowRun {
         return;
       }
     }
-    const uint32_t l = rank.items[event.item].lane;
+    const uint32_t l = rank.items[event.item()].lane;
     if (IsExclusive(program.lanes[l])) {
       LaneState& lane = rank.lanes[l];
       if (!lane.running && lane.waiting.empty()) TakeAt(lane.free_at, r, l);
-      lane.waiting.push_back(event.item);
+      lane.waiting.push_back(event.item());
       std::push_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
       return;
     }
-    Take(event.time, r, event.item);
+    Take(event.time, r, event.item());
   }
 
   // The item starts now.
@@ -283,11 +287,11 @@ class DataflowRun {
       const Consumer& consumer = rank.consumers[c];
       if (consumer.on_start != start) continue;
       if (!consumer.before_end) {
-        Satisfy(r, consumer.item, at + consumer.lag);
+        Satisfy(r, consumer.item, at + rank.lags[consumer.lag]);
         continue;
       }
       ItemState& item = rank.items[consumer.item];
-      item.end = std::max(item.end, at + consumer.lag);
+      item.end = std::max(item.end, at + rank.lags[consumer.lag]);
       if (--item.before_end == 0 && item.before_start == kKnown) {
         steps_.push_back({r, consumer.item, true});
       }

@@ -7,17 +7,18 @@
 namespace foretrace {
 namespace {
 
-// Calls `edge` with every producer and consumer.
+// Calls `edge` with every producer, consumer and the lag between them.
 template <typename Edge>
 void ForEachEdge(const RankProgram& rank, const Edge& edge) {
   for (uint32_t i = 0; i < rank.items.size(); ++i) {
     const Item& item = rank.items[i];
-    if (item.issuer != kNoItem) edge(item.issuer, Consumer{item.issue_lag, i, true, false});
+    if (item.issuer != kNoItem) edge(item.issuer, Consumer{i, LagTable::kZero, true, false}, item.issue_lag);
     const uint32_t waits_end = rank.waits_end(i);
     for (uint32_t w = item.waits_begin; w < waits_end; ++w) {
       const ItemWait& wait = rank.waits[w];
       if (wait.before_end && item.kind != ItemKind::kBlocking) continue;
-      edge(wait.item, Consumer{wait.lag, i, wait.on_start, wait.before_end});
+      edge(wait.item, Consumer{i, LagTable::kZero, wait.on_start, wait.before_end},
+           rank.lags[wait.lag]);
     }
   }
 }
@@ -29,7 +30,7 @@ DataflowRank::DataflowRank(const RankProgram& program)
       lanes(program.lanes.size()),
       placing_until(program.lanes.size(), SimTime::Min()) {
   FORETRACE_CHECK(program.lanes.size() <= UINT16_MAX);
-  ForEachEdge(program, [this](uint32_t producer, const Consumer& consumer) {
+  ForEachEdge(program, [this](uint32_t producer, const Consumer& consumer, SimTime) {
     ItemState& from = items[producer];
     ++from.consumers_begin;
     (consumer.on_start ? from.start_awaited : from.end_awaited) = true;
@@ -44,8 +45,10 @@ DataflowRank::DataflowRank(const RankProgram& program)
     item.consumers_begin = edges;
   }
   consumers.resize(edges);
-  ForEachEdge(program, [this](uint32_t producer, const Consumer& consumer) {
-    consumers[--items[producer].consumers_begin] = consumer;
+  ForEachEdge(program, [this](uint32_t producer, const Consumer& consumer, SimTime lag) {
+    Consumer& kept = consumers[--items[producer].consumers_begin];
+    kept = consumer;
+    kept.lag = lags.Add(lag);
   });
   for (uint32_t i = 0; i < program.items.size(); ++i) {
     const Item& item = program.items[i];

@@ -15,11 +15,12 @@ inline bool IsInOrder(const LaneProgram& lane) { return !lane.ready_order && !la
 
 // Who waits for an item.
 struct Consumer {
-  SimTime lag;
   uint32_t item = 0;
-  bool on_start = false;
-  bool before_end = false;
+  uint32_t lag : LagTable::kBits = LagTable::kZero;  // in DataflowRank::lags
+  bool on_start : 1 = false;
+  bool before_end : 1 = false;
 };
+static_assert(sizeof(Consumer) == 8);
 
 // Half a cache line, which holds all that most items need: jobs are far larger than the cache, and
 // items of all ranks take turns in order of time.
@@ -61,6 +62,7 @@ struct DataflowRank {
 
   std::vector<ItemState> items;  // and one more, where the consumers end
   std::vector<Consumer> consumers;  // the next of a lane in order is left out
+  LagTable lags;
   std::vector<LaneState> lanes;
   // By lane: until when the work that runs there still has blocks to place.
   std::vector<SimTime> placing_until;

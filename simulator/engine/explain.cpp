@@ -104,7 +104,8 @@ class RankExplainer {
     for (uint32_t w = item.waits_begin; w < waits_end; ++w) {
       const ItemWait& wait = program_.waits[w];
       if (wait.before_end) continue;
-      consider((wait.on_start ? start_ : end_)[wait.item] + wait.lag, wait.cause, wait.item);
+      consider((wait.on_start ? start_ : end_)[wait.item] + program_.lags[wait.lag], wait.cause,
+               wait.item);
     }
     event.cause = cause;
     event.binding = Ref(binding);
@@ -127,7 +128,7 @@ class RankExplainer {
     for (uint32_t w = program_.items[index].waits_begin; w < waits_end; ++w) {
       const ItemWait& wait = program_.waits[w];
       if (!wait.before_end) continue;
-      if ((wait.on_start ? start_ : end_)[wait.item] + wait.lag == event.end) {
+      if ((wait.on_start ? start_ : end_)[wait.item] + program_.lags[wait.lag] == event.end) {
         event.end_cause = WaitCause::kCpuBlock;
         event.end_binding = Ref(wait.item);
       }

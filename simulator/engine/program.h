@@ -3,10 +3,12 @@
 // them. Everything that the formats, rules and models had to say is in here; executing it needs no
 // trace.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "simulator/base/check.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/time.h"
 #include "simulator/engine/observer.h"
@@ -24,18 +26,44 @@ enum class ItemKind : uint8_t {
 
 inline constexpr uint32_t kNoItem = 0xffffffff;
 
+// The lags of one rank, of which there are few: latencies of the platform. Each is kept once where it
+// recurs soon.
+class LagTable {
+ public:
+  static constexpr uint32_t kBits = 26;  // of an index
+  static constexpr uint32_t kZero = 0;
+
+  uint32_t Add(SimTime lag) {
+    if (lag == SimTime()) return kZero;
+    const size_t searched = std::min<size_t>(lags_.size(), 8);
+    for (size_t back = 1; back <= searched; ++back) {
+      const size_t at = lags_.size() - back;
+      if (lags_[at] == lag) return static_cast<uint32_t>(at);
+    }
+    FORETRACE_CHECK(lags_.size() < (size_t{1} << kBits));
+    lags_.push_back(lag);
+    return static_cast<uint32_t>(lags_.size() - 1);
+  }
+  SimTime operator[](uint32_t index) const { return lags_[index]; }
+
+ private:
+  std::vector<SimTime> lags_ = {SimTime()};
+};
+
 // A wait for another item of the same rank.
 struct ItemWait {
   ItemWait() = default;
-  ItemWait(uint32_t for_item, SimTime from_then, bool for_start, bool holds_end, WaitCause why)
-      : lag(from_then), item(for_item), on_start(for_start), before_end(holds_end), cause(why) {}
+  ItemWait(uint32_t for_item, uint32_t lag_index, bool for_start, bool holds_end, WaitCause why)
+      : item(for_item), lag(lag_index), on_start(for_start), before_end(holds_end), cause(why) {}
 
-  SimTime lag;             // from that item's end (or start) on
   uint32_t item = kNoItem;
-  bool on_start = false;   // wait for its start instead of its end
-  bool before_end = false; // holds the end of a kBlocking item rather than the start of any
-  WaitCause cause = WaitCause::kDependency;
+  // From that item's end (or start) on; in RankProgram::lags.
+  uint32_t lag : LagTable::kBits = LagTable::kZero;
+  bool on_start : 1 = false;    // wait for its start instead of its end
+  bool before_end : 1 = false;  // holds the end of a kBlocking item rather than the start of any
+  WaitCause cause : 4 = WaitCause::kDependency;
 };
+static_assert(sizeof(ItemWait) == 8 && static_cast<int>(WaitCause::kCount) <= 16);
 
 // Small: large jobs have tens of millions.
 struct Item {
@@ -86,6 +114,7 @@ struct IterationItems {
 struct RankProgram {
   std::vector<Item> items;  // lane by lane, each in program order
   std::vector<ItemWait> waits;
+  LagTable lags;
   std::vector<LaneProgram> lanes;
   std::vector<IterationItems> iterations;
   SimTime start;  // when the rank begins: its skew against the first

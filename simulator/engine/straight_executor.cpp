@@ -96,7 +96,7 @@ class RankRunner {
         Park(lane, wait.item);
         return kUnknown;
       }
-      start = std::max(start, at + wait.lag);
+      start = std::max(start, at + program_.lags[wait.lag]);
     }
     return start;
   }
@@ -113,7 +113,7 @@ class RankRunner {
         Park(lane, wait.item);
         return kUnknown;
       }
-      end = std::max(end, at + wait.lag);
+      end = std::max(end, at + program_.lags[wait.lag]);
     }
     return end;
   }

@@ -226,7 +226,7 @@ class JobBuilder {
         item.issuer = ItemOf(e.issuer);
         item.waits_begin = static_cast<uint32_t>(program.waits.size());
         for (const Ref& wait : e.waits) {
-          program.waits.push_back({ItemOf(wait), SimTime(), false, e.holds_end,
+          program.waits.push_back({ItemOf(wait), LagTable::kZero, false, e.holds_end,
                                    e.holds_end ? WaitCause::kCpuBlock : WaitCause::kDependency});
         }
         job.parts_.push_back(e.part);

@@ -54,7 +54,7 @@ class RankWriter {
     for (uint32_t i = 0; i < program_.items.size(); ++i) {
       for (uint32_t w = program_.items[i].waits_begin; w < program_.waits_end(i); ++w) {
         const ItemWait& wait = program_.waits[w];
-        FORETRACE_CHECK(!wait.on_start && wait.lag == SimTime());
+        FORETRACE_CHECK(!wait.on_start && wait.lag == LagTable::kZero);
         Depend(nodes_[i].last, nodes_[wait.item].last, DependencyKind::kSync);
       }
     }

@@ -26,14 +26,6 @@ void Renumber(std::vector<uint32_t>& references, const std::vector<uint32_t>& ne
   }
 }
 
-template <typename T>
-void RenumberAndSort(std::vector<std::pair<uint32_t, T>>& table,
-                     const std::vector<uint32_t>& new_index) {
-  for (auto& entry : table) entry.first = new_index[entry.first];
-  std::stable_sort(table.begin(), table.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-}
-
 // Tensors share a few shapes: keeps the dimensions of each once.
 template <typename PendingTensors>
 void ShareShapes(PendingTensors& tensors, std::vector<int64_t>& dims) {
@@ -98,7 +90,7 @@ NodeIndex RankTraceBuilder::AddNode(const NodeSpec& spec) {
   trace_.duration_.push_back(spec.duration);
   trace_.parent_.push_back(NodeIndex::kNone);
   trace_.launcher_.push_back(NodeIndex::kNone);
-  trace_.source_id_.push_back(spec.source_id);
+  source_id_.push_back(spec.source_id);
   return NodeIndex(index);
 }
 
@@ -110,25 +102,29 @@ void RankTraceBuilder::SetLauncher(NodeIndex node, NodeIndex call) {
   trace_.launcher_[node.value] = call.value;
 }
 
+CommAttr RankTraceBuilder::WithSplits(const CommAttr& attr, std::span<const int64_t> in_splits,
+                                      std::span<const int64_t> out_splits) {
+  CommAttr stored = attr;
+  stored.in_splits = static_cast<uint16_t>(in_splits.size());
+  stored.out_splits = static_cast<uint16_t>(out_splits.size());
+  stored.splits_begin = 0;
+  if (in_splits.empty() && out_splits.empty()) return stored;
+  stored.splits_begin = static_cast<uint32_t>(trace_.splits_.size());
+  trace_.splits_.insert(trace_.splits_.end(), in_splits.begin(), in_splits.end());
+  trace_.splits_.insert(trace_.splits_.end(), out_splits.begin(), out_splits.end());
+  return stored;
+}
+
 void RankTraceBuilder::SetComm(NodeIndex node, const CommAttr& attr,
                                std::span<const int64_t> in_splits,
                                std::span<const int64_t> out_splits) {
-  CommAttr stored = attr;
-  stored.splits_begin = static_cast<uint32_t>(trace_.splits_.size());
-  stored.in_splits = static_cast<uint16_t>(in_splits.size());
-  stored.out_splits = static_cast<uint16_t>(out_splits.size());
-  trace_.splits_.insert(trace_.splits_.end(), in_splits.begin(), in_splits.end());
-  trace_.splits_.insert(trace_.splits_.end(), out_splits.begin(), out_splits.end());
-  trace_.comm_.emplace_back(node.value, stored);
+  comm_.Add(node.value, WithSplits(attr, in_splits, out_splits));
 }
 
 void RankTraceBuilder::ReplaceComm(size_t position, const CommAttr& attr,
                                    std::span<const int64_t> in_splits,
                                    std::span<const int64_t> out_splits) {
-  const NodeIndex node(trace_.comm_[position].first);
-  SetComm(node, attr, in_splits, out_splits);
-  trace_.comm_[position].second = trace_.comm_.back().second;
-  trace_.comm_.pop_back();
+  comm_.Replace(position, WithSplits(attr, in_splits, out_splits));
 }
 
 void RankTraceBuilder::DropTensors(const std::vector<bool>& drop) {
@@ -136,15 +132,15 @@ void RankTraceBuilder::DropTensors(const std::vector<bool>& drop) {
 }
 
 void RankTraceBuilder::SetSync(NodeIndex node, const SyncAttr& attr) {
-  trace_.sync_.emplace_back(node.value, attr);
+  sync_.Add(node.value, attr);
 }
 
 void RankTraceBuilder::SetWaves(NodeIndex node, uint32_t waves_milli) {
-  trace_.waves_.emplace_back(node.value, waves_milli);
+  waves_.Add(node.value, waves_milli);
 }
 
 void RankTraceBuilder::SetWork(NodeIndex node, const WorkAttr& attr) {
-  trace_.work_.emplace_back(node.value, attr);
+  work_.Add(node.value, attr);
 }
 
 void RankTraceBuilder::AddTensor(NodeIndex node, Tensor tensor, std::span<const int64_t> dims) {
@@ -180,7 +176,7 @@ void RankTraceBuilder::AddProcessGroup(ProcessGroup group) {
 }
 
 std::string RankTraceBuilder::Where(uint32_t node) const {
-  return fmt::format("{}: node {} ({})", trace_.info_.source, trace_.source_id_[node],
+  return fmt::format("{}: node {} ({})", trace_.info_.source, source_id_[node],
                          strings_->Get(trace_.name_[node]).substr(0, 80));
 }
 
@@ -204,6 +200,7 @@ absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& 
   FORETRACE_RETURN_IF_ERROR(CheckParents());
   ReduceIterations();
   ReleaseSlack();
+  trace_.source_id_ = IdColumn(std::move(source_id_));
   return Result{std::move(trace_), std::move(strings_), std::move(diagnostics_)};
 }
 
@@ -262,13 +259,13 @@ void RankTraceBuilder::Permute(const std::vector<uint32_t>& order) {
   PermuteColumn(trace_.duration_, order);
   PermuteColumn(trace_.parent_, order);
   PermuteColumn(trace_.launcher_, order);
-  PermuteColumn(trace_.source_id_, order);
+  PermuteColumn(source_id_, order);
   Renumber(trace_.parent_, new_index);
   Renumber(trace_.launcher_, new_index);
-  RenumberAndSort(trace_.comm_, new_index);
-  RenumberAndSort(trace_.sync_, new_index);
-  RenumberAndSort(trace_.work_, new_index);
-  RenumberAndSort(trace_.waves_, new_index);
+  comm_.Renumber(new_index);
+  sync_.Renumber(new_index);
+  work_.Renumber(new_index);
+  waves_.Renumber(new_index);
   for (PendingDependency& d : pending_dependencies_) {
     d.consumer = new_index[d.consumer];
     d.producer = new_index[d.producer];
@@ -306,21 +303,10 @@ void RankTraceBuilder::InferNesting() {
 void RankTraceBuilder::BuildListColumns() {
   BuildDependencyColumns();
   BuildTensorColumns();
-  const auto by_node = [](const auto& a, const auto& b) { return a.first < b.first; };
-  const auto same_node = [](const auto& a, const auto& b) { return a.first == b.first; };
-  const auto sort = [&](auto& table, SparseIndex& index) {
-    if (!std::is_sorted(table.begin(), table.end(), by_node)) {
-      std::stable_sort(table.begin(), table.end(), by_node);
-    }
-    // What was set first stands.
-    table.erase(std::unique(table.begin(), table.end(), same_node), table.end());
-    index.Build(trace_.size(), static_cast<uint32_t>(table.size()),
-                [&table](uint32_t entry) { return table[entry].first; });
-  };
-  sort(trace_.comm_, trace_.comm_index_);
-  sort(trace_.sync_, trace_.sync_index_);
-  sort(trace_.work_, trace_.work_index_);
-  sort(trace_.waves_, trace_.waves_index_);
+  trace_.comm_ = comm_.Build(trace_.size());
+  trace_.sync_ = sync_.Build(trace_.size());
+  trace_.work_ = work_.Build(trace_.size());
+  trace_.waves_ = waves_.Build(trace_.size());
 }
 
 void RankTraceBuilder::BuildTensorColumns() {
@@ -376,12 +362,7 @@ void RankTraceBuilder::ReleaseSlack() {
   release(trace_.duration_);
   release(trace_.parent_);
   release(trace_.launcher_);
-  release(trace_.source_id_);
   release(trace_.dims_);
-  release(trace_.comm_);
-  release(trace_.sync_);
-  release(trace_.work_);
-  release(trace_.waves_);
   release(trace_.splits_);
 }
 

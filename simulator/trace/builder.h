@@ -52,9 +52,10 @@ class RankTraceBuilder {
   std::string_view name(NodeIndex node) const { return strings_->Get(trace_.name_[node.value]); }
   std::span<const Lane> lanes() const { return trace_.lanes_; }
   NodeIndex launcher(NodeIndex node) const { return NodeIndex(trace_.launcher_[node.value]); }
-  // Communication attributes set so far, in order of setting.
-  std::span<const std::pair<uint32_t, CommAttr>> comms() const { return trace_.comm_; }
-  // Replaces entry `position` of comms().
+  // Communication attributes set so far, by position in order of setting.
+  size_t comm_count() const { return comm_.size(); }
+  NodeIndex comm_node(size_t position) const { return NodeIndex(comm_.node(position)); }
+  const CommAttr& comm(size_t position) const { return comm_.value(position); }
   void ReplaceComm(size_t position, const CommAttr& attr, std::span<const int64_t> in_splits,
                    std::span<const int64_t> out_splits);
   // Takes away the tensors of every node n with drop[n].
@@ -115,6 +116,9 @@ class RankTraceBuilder {
   };
 
   absl::Status ResolveDependencies(bool unique_source_ids);
+  // The attribute with its splits kept.
+  CommAttr WithSplits(const CommAttr& attr, std::span<const int64_t> in_splits,
+                      std::span<const int64_t> out_splits);
   // False when the dependency is dropped or has become a parent or launcher.
   bool ResolveDependency(const SourceIdIndex& index, PendingDependency& dependency);
   absl::Status CheckValues() const;
@@ -135,6 +139,11 @@ class RankTraceBuilder {
   RankTrace trace_;
   std::unique_ptr<StringPool> strings_;
   Diagnostics diagnostics_;
+  std::vector<uint64_t> source_id_;
+  AttributeBuilder<CommAttr> comm_;
+  AttributeBuilder<SyncAttr> sync_;
+  AttributeBuilder<WorkAttr> work_;
+  AttributeBuilder<uint32_t> waves_;
   std::vector<PendingDependency> pending_dependencies_;
   std::vector<PendingTensor> pending_tensors_;
   absl::flat_hash_map<std::pair<int64_t, int64_t>, uint32_t> lane_index_;

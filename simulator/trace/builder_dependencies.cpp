@@ -76,7 +76,7 @@ bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
   const NodeKind issuer = trace_.kind_[dependency.producer];
   if (!IsDeviceKind(trace_.kind_[dependency.consumer])) {
     const bool earlier =
-        trace_.source_id_[dependency.producer] < trace_.source_id_[dependency.consumer];
+        source_id_[dependency.producer] < source_id_[dependency.consumer];
     if (!IsDeviceKind(issuer) && earlier) {
       trace_.parent_[dependency.consumer] = static_cast<uint32_t>(dependency.producer);
     } else {
@@ -101,7 +101,7 @@ absl::Status RankTraceBuilder::ResolveDependencies(bool unique_source_ids) {
                   [](const PendingDependency& d) { return d.reference != Reference::kIndex; });
   SourceIdIndex index;
   if (by_source_id || unique_source_ids) {
-    const uint32_t duplicate = index.Fill(trace_.source_id_);
+    const uint32_t duplicate = index.Fill(source_id_);
     if (duplicate != NodeIndex::kNone) {
       return InvalidInput("{}: another node has the same id; ids must be unique in a file",
                           Where(duplicate));
@@ -141,13 +141,11 @@ void RankTraceBuilder::BuildDependencyColumns() {
                               return a.consumer == b.consumer && a.producer == b.producer;
                             }),
                 pending.end());
-  trace_.dep_begin_.assign(nodes + 1, 0);
-  trace_.dependencies_.reserve(pending.size());
+  trace_.dependencies_.Reserve(nodes, pending.size());
   for (const PendingDependency& d : pending) {
-    trace_.dependencies_.push_back({NodeIndex(static_cast<uint32_t>(d.producer)), d.kind});
-    ++trace_.dep_begin_[d.consumer + 1];
+    trace_.dependencies_.Add(d.consumer, {NodeIndex(static_cast<uint32_t>(d.producer)), d.kind});
   }
-  std::partial_sum(trace_.dep_begin_.begin(), trace_.dep_begin_.end(), trace_.dep_begin_.begin());
+  trace_.dependencies_.Close(nodes);
   std::vector<PendingDependency>().swap(pending);
 }
 
@@ -210,10 +208,10 @@ absl::Status RankTraceBuilder::CheckAcyclic() const {
   int listed = 0;
   for (auto it = std::find(path.begin(), path.end(), at); it != path.end() && listed < 5;
        ++it, ++listed) {
-    message += fmt::format("{} node {} ({})", listed ? " needs" : "", trace_.source_id_[*it],
+    message += fmt::format("{} node {} ({})", listed ? " needs" : "", source_id_[*it],
                            strings_->Get(trace_.name_[*it]).substr(0, 40));
   }
-  message += fmt::format(" needs node {}", trace_.source_id_[at]);
+  message += fmt::format(" needs node {}", source_id_[at]);
   return absl::InvalidArgumentError(message);
 }
 

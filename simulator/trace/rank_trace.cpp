@@ -11,27 +11,11 @@ namespace foretrace {
 namespace {
 
 template <typename T>
-const T* FindSparse(const std::vector<std::pair<uint32_t, T>>& table, const SparseIndex& index,
-                    NodeIndex n) {
-  const uint32_t entry = index.Find(n.value);
-  return entry == SparseIndex::kNone ? nullptr : &table[entry].second;
-}
-
-template <typename T>
 size_t HeapBytes(const std::vector<T>& v) {
   return v.capacity() * sizeof(T);
 }
 
 }  // namespace
-
-const CommAttr* RankTrace::comm(NodeIndex n) const { return FindSparse(comm_, comm_index_, n); }
-const SyncAttr* RankTrace::sync(NodeIndex n) const { return FindSparse(sync_, sync_index_, n); }
-const WorkAttr* RankTrace::work(NodeIndex n) const { return FindSparse(work_, work_index_, n); }
-
-uint32_t RankTrace::waves_milli(NodeIndex n) const {
-  const uint32_t* waves = FindSparse(waves_, waves_index_, n);
-  return waves == nullptr ? 0 : *waves;
-}
 
 int64_t RankTrace::iteration_at(SimTime time) const {
   for (const IterationMark& mark : iterations_) {
@@ -43,10 +27,9 @@ int64_t RankTrace::iteration_at(SimTime time) const {
 size_t RankTrace::memory_bytes() const {
   return HeapBytes(kind_) + HeapBytes(detail_) + HeapBytes(lane_) + HeapBytes(name_) +
          HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +
-         HeapBytes(source_id_) + HeapBytes(dep_begin_) + HeapBytes(tensor_begin_) +
-         HeapBytes(dependencies_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(comm_) +
-         HeapBytes(sync_) + HeapBytes(work_) + HeapBytes(waves_) + HeapBytes(splits_) +
-         comm_index_.bytes() + sync_index_.bytes() + work_index_.bytes() + waves_index_.bytes();
+         HeapBytes(tensor_begin_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(splits_) +
+         source_id_.bytes() + dependencies_.bytes() + comm_.bytes() + sync_.bytes() +
+         work_.bytes() + waves_.bytes();
 }
 
 absl::StatusOr<TraceStore> TraceStore::Assemble(
@@ -66,8 +49,8 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
     }
     const std::vector<StringId> remap = store.strings_->InternAll(*pool);
     for (StringId& name : trace.name_) name = remap[name.value];
-    for (auto& entry : trace.comm_) {
-      if (entry.second.group.valid()) entry.second.group = remap[entry.second.group.value];
+    for (CommAttr& attr : trace.comm_.values()) {
+      if (attr.group.valid()) attr.group = remap[attr.group.value];
     }
     pool.reset();
     store.world_size_ =

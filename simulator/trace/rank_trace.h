@@ -22,12 +22,11 @@
 #include "simulator/base/string_pool.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/trace/columns.h"
 #include "simulator/trace/kinds.h"
 
 namespace foretrace {
 
-struct NodeTag;
-using NodeIndex = Id<NodeTag>;  // rank-local
 struct LaneTag;
 // A CPU thread or a device stream of one rank; index into RankTrace::lanes().
 using LaneIndex = Id<LaneTag>;
@@ -63,6 +62,14 @@ struct CommAttr {
   uint32_t splits_begin = 0;     // unequal all-to-all: input splits then output splits, in bytes
   uint16_t in_splits = 0;
   uint16_t out_splits = 0;
+
+  bool operator==(const CommAttr&) const = default;
+  friend uint64_t AttributeHash(const CommAttr& c) {
+    uint64_t hash = MixHash(c.group.value, static_cast<uint64_t>(c.bytes_in.count()));
+    hash = MixHash(hash, static_cast<uint64_t>(c.bytes_out.count()));
+    hash = MixHash(hash, static_cast<uint64_t>(c.peer) << 32 ^ static_cast<uint64_t>(c.tag));
+    return MixHash(hash, static_cast<uint64_t>(c.sequence) ^ uint64_t{c.splits_begin} << 32);
+  }
 };
 
 // Attributes of event and stream runtime calls, where the recording has them.
@@ -74,17 +81,23 @@ struct SyncAttr {
   int64_t waits_for_correlation = -1;
   // The stream on which that event was recorded; invalid when unknown.
   LaneIndex waits_for_stream;
+
+  bool operator==(const SyncAttr&) const = default;
+  friend uint64_t AttributeHash(const SyncAttr& s) {
+    return MixHash(MixHash(s.stream.value, static_cast<uint64_t>(s.event)),
+                   static_cast<uint64_t>(s.waits_for_correlation));
+  }
 };
 
 // Work of a node, as declared or recorded.
 struct WorkAttr {
   Flop flop;
   Bytes bytes;
-};
 
-struct Dependency {
-  NodeIndex producer;
-  DependencyKind kind = DependencyKind::kData;
+  bool operator==(const WorkAttr&) const = default;
+  friend uint64_t AttributeHash(const WorkAttr& w) {
+    return MixHash(std::bit_cast<uint64_t>(w.flop.count()), static_cast<uint64_t>(w.bytes.count()));
+  }
 };
 
 // A process group: members in group-rank order, as global ranks.
@@ -114,39 +127,6 @@ struct RankInfo {
 };
 
 class RankTraceBuilder;
-
-// Where a node's entry is in a table that is sorted by node and has few of them.
-class SparseIndex {
- public:
-  static constexpr uint32_t kNone = 0xffffffff;
-
-  // `nodes` in all; `node_of` tells the node of entry i < `entries`, in strictly ascending order.
-  template <typename NodeOf>
-  void Build(uint32_t nodes, uint32_t entries, NodeOf node_of) {
-    if (entries == 0) return;
-    words_.assign(nodes / 64 + 1, {});
-    for (uint32_t i = 0; i < entries; ++i) {
-      Word& word = words_[node_of(i) / 64];
-      if (word.present == 0) word.first = i;
-      word.present |= uint64_t{1} << (node_of(i) % 64);
-    }
-  }
-  uint32_t Find(uint32_t node) const {
-    if (words_.empty()) return kNone;
-    const Word& word = words_[node / 64];
-    const uint64_t bit = uint64_t{1} << (node % 64);
-    if ((word.present & bit) == 0) return kNone;
-    return word.first + static_cast<uint32_t>(std::popcount(word.present & (bit - 1)));
-  }
-  size_t bytes() const { return words_.capacity() * sizeof(Word); }
-
- private:
-  struct Word {
-    uint64_t present = 0;
-    uint32_t first = 0;  // entries of earlier words
-  };
-  std::vector<Word> words_;
-};
 
 class RankTrace {
  public:
@@ -192,10 +172,7 @@ class RankTrace {
   }
   uint8_t raw_detail(NodeIndex n) const { return detail_[n.value]; }
 
-  std::span<const Dependency> dependencies(NodeIndex n) const {
-    return {dependencies_.data() + dep_begin_[n.value],
-            dependencies_.data() + dep_begin_[n.value + 1]};
-  }
+  DependencyRange dependencies(NodeIndex n) const { return dependencies_.of(n.value); }
   // Inputs first, then outputs.
   std::span<const Tensor> tensors(NodeIndex n) const {
     if (tensors_.empty()) return {};
@@ -207,12 +184,15 @@ class RankTrace {
   }
 
   // Each is null where the node has no such attributes.
-  const CommAttr* comm(NodeIndex n) const;
-  const SyncAttr* sync(NodeIndex n) const;
-  const WorkAttr* work(NodeIndex n) const;
+  const CommAttr* comm(NodeIndex n) const { return comm_.Find(n.value); }
+  const SyncAttr* sync(NodeIndex n) const { return sync_.Find(n.value); }
+  const WorkAttr* work(NodeIndex n) const { return work_.Find(n.value); }
   // How many times over a kernel's blocks fill the device, in thousandths; 0 unknown. More than one
   // wave means that blocks queue up.
-  uint32_t waves_milli(NodeIndex n) const;
+  uint32_t waves_milli(NodeIndex n) const {
+    const uint32_t* waves = waves_.Find(n.value);
+    return waves == nullptr ? 0 : *waves;
+  }
   // Bytes in, then bytes out, per group member; empty for equal splits.
   std::span<const int64_t> in_splits(const CommAttr& c) const {
     return {splits_.data() + c.splits_begin, c.in_splits};
@@ -244,18 +224,15 @@ class RankTrace {
   std::vector<SimTime> duration_;
   std::vector<uint32_t> parent_;
   std::vector<uint32_t> launcher_;
-  std::vector<uint64_t> source_id_;
-  std::vector<uint32_t> dep_begin_;     // size + 1
+  IdColumn source_id_;
+  DependencyColumn dependencies_;
   std::vector<uint32_t> tensor_begin_;  // size + 1
-  std::vector<Dependency> dependencies_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> dims_;
-  // Sparse attributes, sorted by node.
-  std::vector<std::pair<uint32_t, CommAttr>> comm_;
-  std::vector<std::pair<uint32_t, SyncAttr>> sync_;
-  std::vector<std::pair<uint32_t, WorkAttr>> work_;
-  std::vector<std::pair<uint32_t, uint32_t>> waves_;
-  SparseIndex comm_index_, sync_index_, work_index_, waves_index_;
+  AttributeColumn<CommAttr> comm_;
+  AttributeColumn<SyncAttr> sync_;
+  AttributeColumn<WorkAttr> work_;
+  AttributeColumn<uint32_t> waves_;
   std::vector<int64_t> splits_;
 };
 

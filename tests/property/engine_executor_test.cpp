@@ -59,7 +59,7 @@ class ProgramDraft {
  private:
   struct Drawn {
     Item item;
-    std::vector<ItemWait> waits;  // of draft indices
+    std::vector<std::pair<ItemWait, SimTime>> waits;  // of draft indices, with lags
   };
   struct RankDraft {
     std::vector<Drawn> items;
@@ -84,10 +84,9 @@ class ProgramDraft {
       for (int w = *rc::gen::inRange(0, 3); w > 0; --w) {
         ItemWait wait;
         wait.item = *rc::gen::inRange<uint32_t>(0, before);
-        wait.lag = RandomTime();
         wait.on_start = *rc::gen::arbitrary<bool>();
         wait.before_end = kind == ItemKind::kBlocking && *rc::gen::arbitrary<bool>();
-        drawn.waits.push_back(wait);
+        drawn.waits.push_back({wait, RandomTime()});
       }
     }
     rank.lanes[lane].push_back(before);
@@ -133,8 +132,9 @@ class ProgramDraft {
         item.node = NodeIndex(i);
         if (item.issuer != kNoItem) item.issuer = rank.place[item.issuer];
         item.waits_begin = static_cast<uint32_t>(out.waits.size());
-        for (ItemWait wait : drawn.waits) {
+        for (auto [wait, lag] : drawn.waits) {
           wait.item = rank.place[wait.item];
+          wait.lag = out.lags.Add(lag);
           out.waits.push_back(wait);
         }
         out.items[i] = item;
@@ -199,7 +199,7 @@ RC_GTEST_PROP(Executors, StartEachItemAtItsLatestConstraint, ()) {
         const ItemWait& wait = rank.waits[w];
         if (wait.before_end) continue;
         latest = std::max(latest,
-                          (wait.on_start ? times.start : times.end)[wait.item] + wait.lag);
+                          (wait.on_start ? times.start : times.end)[wait.item] + rank.lags[wait.lag]);
       }
       RC_ASSERT(times.start[i] == latest);
     }

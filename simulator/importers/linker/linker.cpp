@@ -188,8 +188,8 @@ void CopyCommunication(const RankTraceBuilder::Result& graph, const Partners& pa
     auto Key() const { return std::tuple(lane, time); }
   };
   std::vector<Launch> launches;
-  for (size_t i = 0; i < profile.comms().size(); ++i) {
-    const NodeIndex call = profile.launcher(NodeIndex(profile.comms()[i].first));
+  for (size_t i = 0; i < profile.comm_count(); ++i) {
+    const NodeIndex call = profile.launcher(profile.comm_node(i));
     if (call.valid()) launches.push_back({profile.lane(call).value, profile.start(call), i});
   }
   std::stable_sort(launches.begin(), launches.end(),
@@ -207,7 +207,7 @@ void CopyCommunication(const RankTraceBuilder::Result& graph, const Partners& pa
     if (first == launches.end() || first->lane != lane || first->time > end) continue;
     const auto next = first + 1;
     if (next != launches.end() && next->lane == lane && next->time <= end) continue;
-    CommAttr attr = profile.comms()[first->comm].second;
+    CommAttr attr = profile.comm(first->comm);
     if (declared->bytes_in.count() > 0) attr.bytes_in = declared->bytes_in;
     if (declared->bytes_out.count() > 0) attr.bytes_out = declared->bytes_out;
     if (declared->sequence >= 0) attr.sequence = declared->sequence;
