@@ -15,6 +15,6 @@ namespace foretrace::internal {
 
 }  // namespace foretrace::internal
 
-#define FORETRACE_CHECK(condition)                                                  \
-  ((condition) ? static_cast<void>(0)                                               \
+#define FORETRACE_CHECK(condition)    \
+  ((condition) ? static_cast<void>(0) \
                : ::foretrace::internal::CheckFailed(__FILE__, __LINE__, #condition))

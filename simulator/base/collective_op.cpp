@@ -10,8 +10,8 @@ namespace foretrace {
 
 std::string_view Name(CollectiveOp op) {
   static constexpr std::array<std::string_view, 11> kNames = {
-      "unknown", "all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast",
-      "all_to_all", "reduce_scatter", "barrier", "send_recv"};
+      "unknown",   "all_reduce", "reduce",         "all_gather", "gather",   "scatter",
+      "broadcast", "all_to_all", "reduce_scatter", "barrier",    "send_recv"};
   return EnumName(kNames, op);
 }
 
@@ -20,11 +20,16 @@ CollectiveOp ParseCollectiveOp(std::string_view text) {
   std::erase_if(flat, [](char c) { return c == '_' || c == '-' || c == ' '; });
   // Most specific spelling first: "reducescatter" contains "reduce", "allgather" "gather".
   static constexpr std::pair<std::string_view, CollectiveOp> kSpellings[] = {
-      {"reducescatter", CollectiveOp::kReduceScatter}, {"allreduce", CollectiveOp::kAllReduce},
-      {"allgather", CollectiveOp::kAllGather},         {"alltoall", CollectiveOp::kAllToAll},
-      {"broadcast", CollectiveOp::kBroadcast},         {"bcast", CollectiveOp::kBroadcast},
-      {"barrier", CollectiveOp::kBarrier},             {"sendrecv", CollectiveOp::kSendRecv},
-      {"scatter", CollectiveOp::kScatter},             {"gather", CollectiveOp::kGather},
+      {"reducescatter", CollectiveOp::kReduceScatter},
+      {"allreduce", CollectiveOp::kAllReduce},
+      {"allgather", CollectiveOp::kAllGather},
+      {"alltoall", CollectiveOp::kAllToAll},
+      {"broadcast", CollectiveOp::kBroadcast},
+      {"bcast", CollectiveOp::kBroadcast},
+      {"barrier", CollectiveOp::kBarrier},
+      {"sendrecv", CollectiveOp::kSendRecv},
+      {"scatter", CollectiveOp::kScatter},
+      {"gather", CollectiveOp::kGather},
       {"reduce", CollectiveOp::kReduce},
   };
   for (const auto& [spelling, op] : kSpellings) {

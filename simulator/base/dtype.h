@@ -6,8 +6,20 @@
 namespace foretrace {
 
 enum class DType : uint8_t {
-  kUnknown, kFloat32, kFloat64, kFloat16, kBFloat16, kFloat8, kInt8, kUInt8, kInt16, kInt32, kInt64,
-  kBool, kComplex64, kCount,
+  kUnknown,
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kBFloat16,
+  kFloat8,
+  kInt8,
+  kUInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kBool,
+  kComplex64,
+  kCount,
 };
 
 std::string_view Name(DType type);

@@ -19,7 +19,9 @@ struct Id {
   constexpr bool valid() const { return value != kNone; }
   constexpr auto operator<=>(const Id&) const = default;
   template <typename H>
-  friend H AbslHashValue(H h, Id id) { return H::combine(std::move(h), id.value); }
+  friend H AbslHashValue(H h, Id id) {
+    return H::combine(std::move(h), id.value);
+  }
 };
 
 }  // namespace foretrace

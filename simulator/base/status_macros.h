@@ -7,9 +7,9 @@
 #define FORETRACE_CONCAT(a, b) FORETRACE_CONCAT_INNER(a, b)
 
 // Returns the status from the enclosing function when it is an error.
-#define FORETRACE_RETURN_IF_ERROR(expr)        \
-  do {                                         \
-    absl::Status status_macro_value = (expr);  \
+#define FORETRACE_RETURN_IF_ERROR(expr)                      \
+  do {                                                       \
+    absl::Status status_macro_value = (expr);                \
     if (!status_macro_value.ok()) return status_macro_value; \
   } while (false)
 

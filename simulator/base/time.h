@@ -27,8 +27,14 @@ class SimTime {
 
   constexpr auto operator<=>(const SimTime&) const = default;
   constexpr SimTime operator-() const { return SimTime(-ps_); }
-  constexpr SimTime& operator+=(SimTime o) { ps_ += o.ps_; return *this; }
-  constexpr SimTime& operator-=(SimTime o) { ps_ -= o.ps_; return *this; }
+  constexpr SimTime& operator+=(SimTime o) {
+    ps_ += o.ps_;
+    return *this;
+  }
+  constexpr SimTime& operator-=(SimTime o) {
+    ps_ -= o.ps_;
+    return *this;
+  }
   friend constexpr SimTime operator+(SimTime a, SimTime b) { return a += b; }
   friend constexpr SimTime operator-(SimTime a, SimTime b) { return a -= b; }
   // Scales and rounds to the nearest picosecond.

@@ -15,7 +15,10 @@ class Bytes {
   explicit constexpr Bytes(int64_t n) : n_(n) {}
   constexpr int64_t count() const { return n_; }
   constexpr auto operator<=>(const Bytes&) const = default;
-  constexpr Bytes& operator+=(Bytes o) { n_ += o.n_; return *this; }
+  constexpr Bytes& operator+=(Bytes o) {
+    n_ += o.n_;
+    return *this;
+  }
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return a += b; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return Bytes(a.n_ - b.n_); }
   friend constexpr Bytes operator*(Bytes a, int64_t k) { return Bytes(a.n_ * k); }
@@ -31,7 +34,10 @@ class Flop {
   explicit constexpr Flop(double n) : n_(n) {}
   constexpr double count() const { return n_; }
   constexpr auto operator<=>(const Flop&) const = default;
-  constexpr Flop& operator+=(Flop o) { n_ += o.n_; return *this; }
+  constexpr Flop& operator+=(Flop o) {
+    n_ += o.n_;
+    return *this;
+  }
   friend constexpr Flop operator+(Flop a, Flop b) { return a += b; }
 
  private:

@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -27,10 +27,8 @@ namespace {
 // One line per family of cost models.
 std::vector<std::shared_ptr<const Fitter>> AllFitters() {
   return {
-      std::make_shared<CollectiveFitter>(),
-      std::make_shared<KernelFitter>(),
-      std::make_shared<EmbeddingFitter>(),
-      std::make_shared<MemoryFitter>(),
+      std::make_shared<CollectiveFitter>(), std::make_shared<KernelFitter>(),
+      std::make_shared<EmbeddingFitter>(),  std::make_shared<MemoryFitter>(),
       std::make_shared<OverheadFitter>(),
   };
 }
@@ -121,7 +119,12 @@ std::string Text(const CalibrateReport& report) {
   using Align = TextTable::Align;
   TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on rows kept back",
                     Align::kLeft, true},
-                   {"rows"}, {"GMAE %"}, {"MAPE %"}, {"std %"}, {"max %"}, {"extrapolated"}});
+                   {"rows"},
+                   {"GMAE %"},
+                   {"MAPE %"},
+                   {"std %"},
+                   {"max %"},
+                   {"extrapolated"}});
   for (const ModelErrors& model : report.models) {
     const ErrorSummary& e = model.errors;
     table.AddRow({model.name, fmt::format("{}", e.count), fmt::format("{:.2f}", e.gmae_percent),
@@ -186,8 +189,7 @@ absl::Status AddTraceTables(CalibrateCommandOptions& options) {
   FORETRACE_RETURN_IF_ERROR(AddTraceTable(options.test_traces, {}, options.run.made_test_tables));
   if (options.table_file.empty()) return absl::OkStatus();
   if (options.run.made_tables.empty()) return InvalidInput("--table-out needs --trace");
-  return WriteFileAtomically(options.table_file,
-                             BenchmarkCsv(options.run.made_tables.front()));
+  return WriteFileAtomically(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
 }
 
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
@@ -217,52 +219,59 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
                const std::shared_ptr<const Fitter>& fitter) {
   auto options = std::make_shared<CalibrateCommandOptions>();
   CalibrateOptions& run = options->run;
-  CLI::App* command =
-      calibrate.add_subcommand(std::string(fitter->kind()),
-                               fmt::format("fit and evaluate {} models", fitter->kind()));
+  CLI::App* command = calibrate.add_subcommand(
+      std::string(fitter->kind()), fmt::format("fit and evaluate {} models", fitter->kind()));
   command->add_option("tables", run.tables, "tables to fit, in the neutral CSV schema")
       ->type_name("CSV");
   command->add_option("--test", run.test_tables, "evaluate on these tables, which take no part")
       ->type_name("CSV");
-  command->add_option("--hold-out", run.hold_out,
-                      "keep rows back and evaluate on them: " + RuleNames(*fitter))
+  command
+      ->add_option("--hold-out", run.hold_out,
+                   "keep rows back and evaluate on them: " + RuleNames(*fitter))
       ->type_name("RULE");
-  command->add_option("--adapt", run.adapt,
-                      "correct this calibration with the tables' few points, instead of fitting")
+  command
+      ->add_option("--adapt", run.adapt,
+                   "correct this calibration with the tables' few points, instead of fitting")
       ->type_name("YAML");
-  command->add_option("--calibration", run.calibration,
-                      "evaluate this calibration on the --test tables")
+  command
+      ->add_option("--calibration", run.calibration,
+                   "evaluate this calibration on the --test tables")
       ->type_name("YAML");
-  command->add_option("-o,--output", run.output,
-                      fmt::format("write DIR/<platform>/{}.yaml", fitter->file_stem()))
+  command
+      ->add_option("-o,--output", run.output,
+                   fmt::format("write DIR/<platform>/{}.yaml", fitter->file_stem()))
       ->type_name("DIR");
   command->add_option("--platform", run.platform, "use only rows of this platform");
   command->add_option("--as", run.output_platform, "name of the written platform");
   command->add_option("--form", run.fit.form, "form of the model, such as curve or three_region");
-  command->add_option("--interconnect", options->interconnect, "switch or mesh")
-      ->type_name("KIND");
+  command->add_option("--interconnect", options->interconnect, "switch or mesh")->type_name("KIND");
   command->add_option("--seed", run.fit.seed, "of the random starts")->capture_default_str();
   command->add_option("--date", run.date, "date to write into the file")->type_name("YYYY-MM-DD");
   command->add_option("--note", run.note, "words to write into the file");
-  command->add_option("--rows", options->rows_file,
-                      "write measured and predicted times, for scripts/plot_fit.py")
+  command
+      ->add_option("--rows", options->rows_file,
+                   "write measured and predicted times, for scripts/plot_fit.py")
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   if (fitter->row_kind() == BenchmarkKind::kEmbedding) {
-    command->add_option("--trace", options->traces.paths,
-                        "fit the lookups of these traces (files, folders or tars of one job)")
+    command
+        ->add_option("--trace", options->traces.paths,
+                     "fit the lookups of these traces (files, folders or tars of one job)")
         ->type_name("PATH")
         ->allow_extra_args(false);
-    command->add_option("--test-trace", options->test_traces.paths,
-                        "evaluate on the lookups of these traces, which take no part")
+    command
+        ->add_option("--test-trace", options->test_traces.paths,
+                     "evaluate on the lookups of these traces, which take no part")
         ->type_name("PATH")
         ->allow_extra_args(false);
-    command->add_option("--provenance", options->provenance,
-                        "what to write into the file of the traces, such as licence=MIT")
+    command
+        ->add_option("--provenance", options->provenance,
+                     "what to write into the file of the traces, such as licence=MIT")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
-    command->add_option("--table-out", options->table_file,
-                        "write the lookups of --trace as a table in the neutral schema")
+    command
+        ->add_option("--table-out", options->table_file,
+                     "write the lookups of --trace as a table in the neutral schema")
         ->type_name("CSV");
   }
   command->callback([options, fitter, &context] {
@@ -285,7 +294,8 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
       "foretrace calibrate collective three_points.csv --adapt "
       "calibration/a100-sxm4-nvswitch/collectives.yaml -o calibration/ --as our-a100",
       "foretrace calibrate embedding embedding.csv --hold-out every-third",
-      "foretrace calibrate embedding --trace kineto/ --trace execution_traces/ --hold-out odd-ranks",
+      "foretrace calibrate embedding --trace kineto/ --trace execution_traces/ --hold-out "
+      "odd-ranks",
   }));
 }
 

@@ -1,7 +1,7 @@
 // calibrate trace-overheads: T1..T5 of the CPU from captured traces.
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 
@@ -11,8 +11,8 @@
 #include "simulator/cli/output.h"
 #include "simulator/cli/rank_list.h"
 #include "simulator/cli/trace_options.h"
-#include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/calibration_file.h"
+#include "simulator/cost/cpu_overhead/overhead_statistics.h"
 
 namespace foretrace {
 namespace {
@@ -65,9 +65,10 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
 
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
   auto options = std::make_shared<TraceOverheadsOptions>();
-  CLI::App* command = calibrate.add_subcommand(
-      "trace-overheads", "statistics of the CPU overheads T1..T5 from captured traces, for "
-                         "predict --overheads FILE");
+  CLI::App* command =
+      calibrate.add_subcommand("trace-overheads",
+                               "statistics of the CPU overheads T1..T5 from captured traces, for "
+                               "predict --overheads FILE");
   options->traces.Register(*command, true);
   command->add_option("-o,--output", options->output, "file to write")->type_name("YAML");
   command->add_option("--ranks", options->ranks, "only these ranks, e.g. 0-3");

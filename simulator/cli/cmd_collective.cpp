@@ -1,5 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <numeric>
@@ -17,7 +17,7 @@ namespace foretrace {
 namespace {
 
 struct CollectiveOptions {
-  std::string op;  // empty: all_reduce, or every table of --measured but send_recv
+  std::string op;     // empty: all_reduce, or every table of --measured but send_recv
   int32_t ranks = 0;  // 0: all of the platform
   std::string bytes = "1M:1G";
   std::string topology;
@@ -74,8 +74,10 @@ std::string FormatTables(const std::vector<StudyTable>& tables) {
 absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
   const CollectiveOp op = ParseCollectiveOp(text);
   if (op != CollectiveOp::kUnknown) return op;
-  return InvalidInput("'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
-                      "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv", text);
+  return InvalidInput(
+      "'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
+      "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv",
+      text);
 }
 
 // Send/recv runs point to point, with limits of its own: only on request.
@@ -103,8 +105,8 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   const bool fit = options.fit || options.fit_launch;
   std::string out;
   if (fit) {
-    FORETRACE_ASSIGN_OR_RETURN(platform, FitLinks(std::move(platform), network, tables,
-                                                  options.fit_launch));
+    FORETRACE_ASSIGN_OR_RETURN(platform,
+                               FitLinks(std::move(platform), network, tables, options.fit_launch));
     out += fmt::format("launch_us {:.3f}\n", platform.library.launch.us());
     for (const LinkType& link : platform.links) {
       out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
@@ -117,7 +119,8 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
 }
 
 absl::Status Collective(const CollectiveOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(FindShipped("topologies", options.topology, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform,
+                             LoadPlatform(FindShipped("topologies", options.topology, ".yaml")));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network);
@@ -162,7 +165,7 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--topology", o->topology, "platform file, or the name of one in topologies/")
       ->required();
   auto* ranks = command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
-      ->check(CLI::Range(1, 1 << 21));
+                    ->check(CLI::Range(1, 1 << 21));
   auto* bytes = command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
   command->add_option("--algorithm", o->algorithm, "auto, ring, tree, direct, hierarchical, ...");
   command->add_option("--protocol", o->protocol, "auto, raw, ll, ll128, simple");
@@ -170,16 +173,20 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0, 1 << 16));
   auto* tier = command->add_option("--network", o->network, "fitted, fluid (default) or simgrid");
   command->add_flag("--json", o->json, "one JSON document on standard output");
-  command->add_option("--measured", o->measured,
-                      "compare the closed form with a table of measured collectives")
-      ->excludes(ranks)->excludes(bytes)->excludes(tier);
+  command
+      ->add_option("--measured", o->measured,
+                   "compare the closed form with a table of measured collectives")
+      ->excludes(ranks)
+      ->excludes(bytes)
+      ->excludes(tier);
   command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
   command->add_flag("--fit-launch", o->fit_launch,
                     "as --fit, and the start-up cost of the tables' harness");
   command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
   command->footer(Examples({
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
-      "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid --json",
+      "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid "
+      "--json",
       "foretrace collective --measured table.csv --fit --topology topologies/dgx-h100.yaml",
   }));
   command->callback([o, &context] { context.run = [o] { return Collective(*o); }; });

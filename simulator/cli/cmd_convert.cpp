@@ -58,23 +58,25 @@ absl::Status RunConvert(const ConvertOptions& options) {
 void AddConvertCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
-      "convert", "any accepted input to Chakra .et, execution trace and Kineto linked into one; or "
-                 "its operator graph to a workload");
+      "convert",
+      "any accepted input to Chakra .et, execution trace and Kineto linked into one; or "
+      "its operator graph to a workload");
   options->traces.Register(*command, true);
-  command->add_option("-o,--output", options->output, "folder to write to")
-      ->type_name("DIR");
+  command->add_option("-o,--output", options->output, "folder to write to")->type_name("DIR");
   command->add_option("--prefix", options->prefix, "files are PREFIX.RANK.et")
       ->capture_default_str();
-  command->add_option("--workload", options->workload,
-                      "write the operators of one rank's training iteration, with FLOP, bytes, "
-                      "parameters and their backward passes, as a workload for search and generate")
+  command
+      ->add_option("--workload", options->workload,
+                   "write the operators of one rank's training iteration, with FLOP, bytes, "
+                   "parameters and their backward passes, as a workload for search and generate")
       ->type_name("FILE.yaml");
   command->add_option("--rank", options->model.rank, "with --workload: which (default: the first)");
   command->add_option("--iteration", options->model.iteration,
                       "with --workload: which (default: the first that is marked)");
-  command->add_option("--samples", options->model.samples,
-                      "with --workload: what one iteration of a rank trains on; the workload is per "
-                      "sample")
+  command
+      ->add_option("--samples", options->model.samples,
+                   "with --workload: what one iteration of a rank trains on; the workload is per "
+                   "sample")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   command->footer(Examples({

@@ -39,13 +39,13 @@ absl::Status RunGenerate(const GenerateCommandOptions& o) {
   ChakraWriterOptions writer;
   writer.prefix = o.prefix;
   FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, writer));
-  std::string text = fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
-                                 generated.store.node_count(), o.output);
+  std::string text =
+      fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
+                  generated.store.node_count(), o.output);
   for (const std::string& note : job.notes) text += "note: " + note + "\n";
-  text += fmt::format("evaluated without files: {:.3f} us an iteration; {}\n",
-                      generated.iteration.us(),
-                      o.sizes_only ? "predict needs a --platform for the communication"
-                                   : "predict gives the same");
+  text += fmt::format(
+      "evaluated without files: {:.3f} us an iteration; {}\n", generated.iteration.us(),
+      o.sizes_only ? "predict needs a --platform for the communication" : "predict gives the same");
   return Print(text);
 }
 
@@ -61,13 +61,15 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
       ->type_name("FILE|WORDS");
   command->add_option("-o,--output", o->output, "folder to write to")->required()->type_name("DIR");
   command->add_option("--prefix", o->prefix, "files are PREFIX.RANK.et")->capture_default_str();
-  command->add_option("--launch-us", o->launch_us,
-                      "write CPU calls that launch the work, each taking this long")
+  command
+      ->add_option("--launch-us", o->launch_us,
+                   "write CPU calls that launch the work, each taking this long")
       ->check(CLI::Range(0.0, 1e6));
   command->add_flag("--sizes-only", o->sizes_only,
                     "communication without durations, for a network model to give");
   command->footer(Examples({
-      "foretrace generate traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp2 "
+      "foretrace generate traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp2 "
+      "dp2 "
       "mb1 gb16' -o traces/",
       "foretrace generate gpt.yaml --platform dgx-a100 --mapping best.yaml -o traces/ --sizes-only "
       "&& foretrace predict traces/ --platform dgx-a100 --network fluid",

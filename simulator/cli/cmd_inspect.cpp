@@ -45,7 +45,8 @@ absl::Status RunInspect(const InspectOptions& options) {
 void AddInspectCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
+      "inspect",
+      "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
   options->traces.Register(*command, true);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   command->footer(Examples({

@@ -77,9 +77,9 @@ absl::Status RunPredict(const PredictOptions& options) {
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
-  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                             Predict(store, setup.compile(), setup.network(), observers,
-                                     ProgramUse::kFree));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const Prediction prediction,
+      Predict(store, setup.compile(), setup.network(), observers, ProgramUse::kFree));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
   const auto windows = Windows(prediction);
   ReportOptions report_options;
@@ -95,8 +95,7 @@ absl::Status RunPredict(const PredictOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
   if (!options.timeline.empty()) {
-    FORETRACE_RETURN_IF_ERROR(
-        WriteTimelineFile(options, table, prediction, windows, report.notes));
+    FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
   }
   if (options.json) return Print(ReportJson(report, store) + "\n");
   TextReportOptions text;
@@ -114,9 +113,10 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   options->traces.Register(*command, true);
   options->simulation.Register(*command);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
-  command->add_option("--timeline", options->timeline,
-                      "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
-                      ".json.gz)")
+  command
+      ->add_option("--timeline", options->timeline,
+                   "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
+                   ".json.gz)")
       ->type_name("FILE");
   command->add_option("--iteration", options->iteration,
                       "the iteration to report (default: the one of median time)");
@@ -126,7 +126,8 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "foretrace predict traces/samples/dlrm_8rank",
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
       "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
-      "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform dgx1-v100",
+      "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform "
+      "dgx1-v100",
       "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",
       "foretrace predict run1/ --semantics algorithm1",
   }));

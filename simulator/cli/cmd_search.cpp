@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <signal.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -133,8 +133,8 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
                                SearchJournal::Open(o.journal, question, processes));
     journal.emplace(std::move(opened));
     if (journal->size() > 0) {
-      report.notes.push_back(fmt::format("{}: {} evaluations known from before", o.journal,
-                                         journal->size()));
+      report.notes.push_back(
+          fmt::format("{}: {} evaluations known from before", o.journal, journal->size()));
     }
     evaluate = journal->Wrap(std::move(evaluate));
   }
@@ -183,7 +183,8 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
       continue;
     }
     ++report.evaluated;
-    if (!found->note.empty()) report.notes.push_back(fmt::format("{}: {}", searcher.name, found->note));
+    if (!found->note.empty())
+      report.notes.push_back(fmt::format("{}: {}", searcher.name, found->note));
     report.rows.push_back(RowOf(job, *problem, std::string(searcher.name), *found));
   }
   std::stable_sort(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
@@ -206,8 +207,9 @@ absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture
     writer.Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
     for (const PictureBox& box : picture.lanes[s].boxes) {
       const bool forward = box.kind == PassKind::kForward;
-      const char* what = forward ? "forward"
-                         : box.kind == PassKind::kBackwardWeight ? "weight gradient" : "backward";
+      const char* what = forward                                 ? "forward"
+                         : box.kind == PassKind::kBackwardWeight ? "weight gradient"
+                                                                 : "backward";
       writer.Slice(track, JsonText(fmt::format("{} {}", what, box.microbatch)),
                    forward ? "forward" : "backward", box.start, box.end,
                    fmt::format("{{\"microbatch\":{},\"chunk\":{}}}", box.microbatch, box.chunk));
@@ -251,19 +253,22 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
   const bool parallel = Wanted(o, job, "exhaustive", true) || Wanted(o, job, "local", true);
   if (parallel && !HasParallelMappings(job)) {
     if (!std::count(o.searchers.begin(), o.searchers.end(), "all")) {
-      return Infeasible("workload '{}' is not a transformer of equal layers; its searchers are "
-                        "graphpipe, sequential, pipedream, piper and phaze", job.model.workload.name);
+      return Infeasible(
+          "workload '{}' is not a transformer of equal layers; its searchers are "
+          "graphpipe, sequential, pipedream, piper and phaze",
+          job.model.workload.name);
     }
   } else if (parallel) {
     FORETRACE_RETURN_IF_ERROR(SearchParallel(o, job, processes, progress, report));
   }
   if (!report.interrupted) FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, job, progress, report));
-  const auto graphs = std::count_if(report.rows.begin(), report.rows.end(), [](const SearchRow& row) {
-    return std::holds_alternative<StageMapping>(row.mapping);
-  });
+  const auto graphs = std::count_if(
+      report.rows.begin(), report.rows.end(),
+      [](const SearchRow& row) { return std::holds_alternative<StageMapping>(row.mapping); });
   if (graphs > 0 && graphs < static_cast<int64_t>(report.rows.size())) {
     report.notes.push_back(
-        "the two kinds of mapping are timed apart: stage graphs by the peak rates that operators attain, "
+        "the two kinds of mapping are timed apart: stage graphs by the peak rates that operators "
+        "attain, "
         "the others by measured kernels where there are any");
   }
   if (report.rows.empty() && !report.interrupted) {
@@ -290,8 +295,7 @@ absl::Status RunSearch(const SearchCommandOptions& o) {
     signal(SIGINT, SIG_DFL);
     FORETRACE_RETURN_IF_ERROR(status);
   }
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (processes->rank() != 0) return absl::OkStatus();
   std::string text;
   if (!report.rows.empty()) {
@@ -311,7 +315,8 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
   command.add_option("--max-micro-batch", o.space.max_micro_batch, "largest micro-batch")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--max-chunks", o.space.max_chunks, "most model chunks a stage (interleaving)")
+  command
+      .add_option("--max-chunks", o.space.max_chunks, "most model chunks a stage (interleaving)")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command.add_option("--max-context", o.space.max_context, "largest context parallelism")
@@ -335,9 +340,10 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "search", "parallel mappings of a model, ranked by simulated iteration time");
   o->job.Register(*command);
-  command->add_option("--searcher", o->searchers,
-                      "exhaustive, local (transformers; the default), graphpipe, sequential, "
-                      "pipedream, piper, phaze (stage graphs; the default for other models), all")
+  command
+      ->add_option("--searcher", o->searchers,
+                   "exhaustive, local (transformers; the default), graphpipe, sequential, "
+                   "pipedream, piper, phaze (stage graphs; the default for other models), all")
       ->delimiter(',')
       ->check(CLI::IsMember({"exhaustive", "local", "graphpipe", "sequential", "pipedream", "piper",
                              "phaze", "all"}));
@@ -345,14 +351,18 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
   command->add_option("--seed", o->seed, "of the local search");
   command->add_option("--top", o->top, "mappings to show")->capture_default_str();
-  command->add_option("--jobs", o->jobs, "threads (default: one per processor); the answer is the same")
+  command
+      ->add_option("--jobs", o->jobs,
+                   "threads (default: one per processor); the answer is the same")
       ->check(CLI::Range(0, 1024));
-  command->add_option("--compare", o->compare,
-                      "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
+  command
+      ->add_option("--compare", o->compare,
+                   "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
       ->expected(2)
       ->type_name("A B");
-  command->add_option("--journal", o->journal,
-                      "keep evaluations here; after Ctrl-C the same command goes on")
+  command
+      ->add_option("--journal", o->journal,
+                   "keep evaluations here; after Ctrl-C the same command goes on")
       ->type_name("FILE");
   command->add_option("-o,--mapping-out", o->mapping_out, "write the best mapping, for generate")
       ->type_name("FILE.yaml");
@@ -364,12 +374,14 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       ->type_name("FILE");
   command->add_flag("--json", o->json, "one JSON document instead of tables");
   command->footer(Examples({
-      "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch 1536",
+      "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "
+      "1536",
       "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
       "128 --picture",
       "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "
       "'tp4 pp4 dp1 mb1'",
-      "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal run.log",
+      "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal "
+      "run.log",
   }));
   command->callback([o, &context] { context.run = [o] { return RunSearch(*o); }; });
 }

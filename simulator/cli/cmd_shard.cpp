@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <unistd.h>
 
@@ -31,8 +31,8 @@ struct ShardOptions {
   std::string output;
   std::string svg;
   std::vector<std::string> captures;  // template; empty: the task's
-  std::string traces;        // folder to write
-  std::string traces_of;     // plan; empty: the best
+  std::string traces;                 // folder to write
+  std::string traces_of;              // plan; empty: the best
   uint64_t seed = 1;
   int64_t budget = 0;  // 0: by the size of the task
   int jobs = 1;
@@ -84,7 +84,8 @@ class SearchProgress {
     if (!terminal_) return;
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
-    if (now - begin_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(200)) return;
+    if (now - begin_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(200))
+      return;
     last_ = now;
     shown_ = true;
     fmt::print(stderr, "\r{}: {}/{} plans simulated\033[K", sharder, done, budget);
@@ -127,18 +128,18 @@ absl::Status RunShard(const ShardOptions& options) {
     FORETRACE_ASSIGN_OR_RETURN(TraceStore store, traces.Load());
     loaded.models.capture = std::make_shared<const TraceStore>(std::move(store));
     if (!options.traces.empty()) {
-      return InvalidInput("--write-traces writes a simulated iteration; with a template there is none");
+      return InvalidInput(
+          "--write-traces writes a simulated iteration; with a template there is none");
     }
   }
-  FORETRACE_ASSIGN_OR_RETURN(const auto evaluator,
-                             SimulatedEvaluator::Create(task, loaded.models));
+  FORETRACE_ASSIGN_OR_RETURN(const auto evaluator, SimulatedEvaluator::Create(task, loaded.models));
   if (evaluator->capture() != nullptr) {
     // Dense kernels and CPU overheads are the capture's.
     std::erase_if(loaded.notes, [](const std::string& note) {
       return note.starts_with("CPU overheads") || note.starts_with("dense kernels");
     });
-    loaded.notes.push_back(fmt::format("template {}: {}", task.capture,
-                                       evaluator->capture()->Describe()));
+    loaded.notes.push_back(
+        fmt::format("template {}: {}", task.capture, evaluator->capture()->Describe()));
   }
   std::vector<ShardingPlan> given;
   for (const std::string& file : options.plans) {
@@ -150,8 +151,8 @@ absl::Status RunShard(const ShardOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));
   const RankedPlan& best = ranking.plans.front();
   if (!options.output.empty()) {
-    FORETRACE_RETURN_IF_ERROR(WriteFile(
-        options.output, PlanJson(task, best.plan, evaluator->ranks_per_node())));
+    FORETRACE_RETURN_IF_ERROR(
+        WriteFile(options.output, PlanJson(task, best.plan, evaluator->ranks_per_node())));
   }
   if (!options.traces.empty()) {
     const RankedPlan* plan = &best;
@@ -165,8 +166,10 @@ absl::Status RunShard(const ShardOptions& options) {
   if (options.json) return Print(RankingJson(task, ranking, loaded.notes));
   std::string text = FormatRanking(task, ranking, loaded.notes, OutputStyle());
   if (!options.compare.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* a, FindPlan(ranking, options.compare[0], "--compare"));
-    FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* b, FindPlan(ranking, options.compare[1], "--compare"));
+    FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* a,
+                               FindPlan(ranking, options.compare[0], "--compare"));
+    FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* b,
+                               FindPlan(ranking, options.compare[1], "--compare"));
     text += fmt::format("\n{} against {}\n", options.compare[0], options.compare[1]);
     text += FormatComparison(task, *a, *b, OutputStyle());
   }
@@ -180,9 +183,10 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "shard", "embedding tables on GPUs: sharding plans ranked by simulated iteration time");
   command->add_option("task", o->task, "task file (docs/sharding.md)")->required();
-  command->add_option("--sharders", o->sharders,
-                      "only these: naive, random, size_greedy, lookup_greedy, norm_lookup_greedy, "
-                      "size_lookup_greedy, lpt, ilp, search")
+  command
+      ->add_option("--sharders", o->sharders,
+                   "only these: naive, random, size_greedy, lookup_greedy, norm_lookup_greedy, "
+                   "size_lookup_greedy, lpt, ilp, search")
       ->delimiter(',');
   command->add_option("--plan", o->plans, "a plan to rank beside them, as --output writes it")
       ->type_name("FILE");
@@ -192,23 +196,27 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--output", o->output, "write the best plan as JSON in torchrec's terms")
       ->type_name("FILE");
   command->add_option("--svg", o->svg, "draw the load of the best plan's ranks")->type_name("FILE");
-  command->add_option("--template", o->captures,
-                      "a captured job (folder or tar of ranks) whose lookups and all-to-alls take the "
-                      "plan's durations, everything else as recorded; table_wise and column_wise alone; "
-                      "may be repeated for files of one job")
+  command
+      ->add_option(
+          "--template", o->captures,
+          "a captured job (folder or tar of ranks) whose lookups and all-to-alls take the "
+          "plan's durations, everything else as recorded; table_wise and column_wise alone; "
+          "may be repeated for files of one job")
       ->type_name("TRACES")
       ->allow_extra_args(false);
-  command->add_option("--write-traces", o->traces,
-                      "write the best plan's simulated iteration as Chakra traces, one per rank; "
-                      "predict gives the same time for them")
+  command
+      ->add_option("--write-traces", o->traces,
+                   "write the best plan's simulated iteration as Chakra traces, one per rank; "
+                   "predict gives the same time for them")
       ->type_name("DIR");
   command->add_option("--traces-of", o->traces_of, "the plan to write, instead of the best")
       ->type_name("PLAN")
       ->needs("--write-traces");
   command->add_option("--seed", o->seed, "of random choices; the same seed gives the same plans")
       ->capture_default_str();
-  command->add_option("--budget", o->budget,
-                      "simulated plans that the search may ask for (default: by the task's size)")
+  command
+      ->add_option("--budget", o->budget,
+                   "simulated plans that the search may ask for (default: by the task's size)")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000'000}));
   command->add_option("--jobs", o->jobs, "sharders at work at once; the plans are the same for any")
       ->check(CLI::Range(1, 1024))
@@ -218,7 +226,8 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
       "foretrace shard traces/samples/dlrm_sharding.yaml",
       "foretrace shard task.yaml --sharders lookup_greedy,search --compare lookup_greedy search",
       "foretrace shard task.yaml --output plan.json --svg load.svg",
-      "foretrace shard task.yaml --sharders search --write-traces traces/ && foretrace predict traces/",
+      "foretrace shard task.yaml --sharders search --write-traces traces/ && foretrace predict "
+      "traces/",
   }));
   command->callback([o, &context] { context.run = [o] { return RunShard(*o); }; });
 }

@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -63,18 +63,28 @@ struct StudyOptions {
 
 std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
   using Align = TextTable::Align;
-  std::vector<TextTable::Column> columns = {
-      {"platform", Align::kLeft, true}, {"task", Align::kLeft}, {"fastest (P)", Align::kLeft},
-      {"P ms"}, {"AP ms"}, {"fastest (A)", Align::kLeft}, {"A ms"}, {"error %"},
-      {"meets", Align::kLeft}};
+  std::vector<TextTable::Column> columns = {{"platform", Align::kLeft, true},
+                                            {"task", Align::kLeft},
+                                            {"fastest (P)", Align::kLeft},
+                                            {"P ms"},
+                                            {"AP ms"},
+                                            {"fastest (A)", Align::kLeft},
+                                            {"A ms"},
+                                            {"error %"},
+                                            {"meets", Align::kLeft}};
   if (searched) columns.insert(columns.end(), {{"searched ms"}, {"gain %"}});
   TextTable table(columns);
   size_t met = 0, exact = 0;
   double gain = 0, most = 0;
   for (const StudyRow& r : rows) {
     const auto ms = [](SimTime t) { return fmt::format("{:.3f}", t.us() * 1e-3); };
-    std::vector<std::string> cells = {r.platform, r.task, r.predicted_fastest, ms(r.predicted),
-                                      ms(r.actual_of_predicted), r.actual_fastest, ms(r.actual),
+    std::vector<std::string> cells = {r.platform,
+                                      r.task,
+                                      r.predicted_fastest,
+                                      ms(r.predicted),
+                                      ms(r.actual_of_predicted),
+                                      r.actual_fastest,
+                                      ms(r.actual),
                                       fmt::format("{:.2f}", 100 * r.error()),
                                       r.meets() ? "yes" : "no"};
     if (searched) {
@@ -91,12 +101,15 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
   style.width = std::max<size_t>(style.width, 130);
   std::string out = table.Format(style);
   const auto n = static_cast<double>(rows.size());
-  out += fmt::format("criterion met in {} of {} ({:.0f} %), the fastest chosen in {}, largest error "
-                     "{:.2f} %\n", met, rows.size(), 100 * static_cast<double>(met) / n, exact,
-                     100 * most);
+  out += fmt::format(
+      "criterion met in {} of {} ({:.0f} %), the fastest chosen in {}, largest error "
+      "{:.2f} %\n",
+      met, rows.size(), 100 * static_cast<double>(met) / n, exact, 100 * most);
   if (searched) {
-    out += fmt::format("searching on simulated time: {:.2f} % faster than the best of the six on "
-                       "average\n", 100 * gain / n);
+    out += fmt::format(
+        "searching on simulated time: {:.2f} % faster than the best of the six on "
+        "average\n",
+        100 * gain / n);
   }
   return out;
 }
@@ -106,9 +119,8 @@ absl::Status Study(const StudyOptions& options) {
   for (const std::string& file : options.tasks) {
     FORETRACE_ASSIGN_OR_RETURN(const ShardingTask task, LoadShardingTask(file));
     FORETRACE_ASSIGN_OR_RETURN(const LoadedShardingModels loaded, LoadShardingModels(task));
-    FORETRACE_ASSIGN_OR_RETURN(
-        StudyRow row, StudyTask(task, loaded.models, options.seed,
-                                options.search ? DefaultBudget(task) : 0));
+    FORETRACE_ASSIGN_OR_RETURN(StudyRow row, StudyTask(task, loaded.models, options.seed,
+                                                       options.search ? DefaultBudget(task) : 0));
     rows.push_back(std::move(row));
     if (isatty(STDERR_FILENO)) {
       fmt::print(stderr, "\r{}/{} tasks{}", rows.size(), options.tasks.size(),
@@ -124,8 +136,9 @@ void AddShardTasksCommand(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<GenerateOptions>();
   CLI::App* command = app.add_subcommand(
       "shard-tasks", "random sharding tasks by the multi-GPU paper's rules, for shard-study");
-  command->add_option("statistics", o->statistics,
-                      "locality_stats.txt of dlrm_datasets, one for each part")
+  command
+      ->add_option("statistics", o->statistics,
+                   "locality_stats.txt of dlrm_datasets, one for each part")
       ->required();
   command->add_option("--output,-o", o->folder, "folder for the task files")->required();
   command->add_option("--platform", o->tasks.platform, "platform of the tasks")->required();
@@ -148,8 +161,7 @@ void AddShardTasksCommand(CLI::App& app, CommandContext& context) {
 void AddShardStudyCommand(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<StudyOptions>();
   CLI::App* command = app.add_subcommand(
-      "shard-study",
-      "does the multi-GPU paper's model choose the fastest sharder? (its table IV)");
+      "shard-study", "does the multi-GPU paper's model choose the fastest sharder? (its table IV)");
   command->add_option("tasks", o->tasks, "task files")->required();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_flag("--search", o->search, "also search on simulated time");

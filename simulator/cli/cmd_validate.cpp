@@ -43,8 +43,9 @@ absl::Status RunValidate(const ValidateOptions& options) {
     mappings.platform = options.inline_case.simulation.platform;
     const auto& calibrations = options.inline_case.simulation.durations.calibrations;
     if (calibrations.size() > 1) {
-      return InvalidInput("--mappings takes one --calibration: a file of what training attains on the "
-                          "device, \"none\", or \"auto\"");
+      return InvalidInput(
+          "--mappings takes one --calibration: a file of what training attains on the "
+          "device, \"none\", or \"auto\"");
     }
     if (!calibrations.empty()) mappings.calibration = calibrations.front();
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
@@ -82,35 +83,42 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--overheads-from-ranks", options->from_ranks,
                       "hold out: CPU overheads of the other ranks are means over these, e.g. 0-3; "
                       "only the other ranks are judged");
-  command->add_option("--overheads-from-steps", options->from_steps,
-                      "hold out: CPU overheads of even steps replace those of odd steps (even), or "
-                      "the other way round (odd); only the steps replaced are judged")
+  command
+      ->add_option("--overheads-from-steps", options->from_steps,
+                   "hold out: CPU overheads of even steps replace those of odd steps (even), or "
+                   "the other way round (odd); only the steps replaced are judged")
       ->check(CLI::IsMember({"even", "odd"}));
   command->add_flag("--ablation", options->ablation,
                     "also predict with one ingredient left out at a time");
-  command->add_option("--rows", options->rows_file,
-                      "with --durations model: write recorded and modelled time of every call")
+  command
+      ->add_option("--rows", options->rows_file,
+                   "with --durations model: write recorded and modelled time of every call")
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   MappingValidationOptions& mappings = options->mappings;
-  command->add_option("--mappings", mappings.rows,
-                      "measured iterations of parallel mappings instead of traces, on --platform; "
-                      "--calibration is then what training attains on the device: a file, none or "
-                      "auto (docs/search.md)")
+  command
+      ->add_option("--mappings", mappings.rows,
+                   "measured iterations of parallel mappings instead of traces, on --platform; "
+                   "--calibration is then what training attains on the device: a file, none or "
+                   "auto (docs/search.md)")
       ->type_name("ROWS.csv");
-  command->add_option("--kernels", mappings.kernels,
-                      "with --mappings: measured products and all-reduces of the device (search "
-                      "--help)")
+  command
+      ->add_option("--kernels", mappings.kernels,
+                   "with --mappings: measured products and all-reduces of the device (search "
+                   "--help)")
       ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();
   command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
       ->type_name("WORKLOAD.yaml");
-  command->add_option("--fit", mappings.fit, "with --mappings: first fit the parameters to these rows; may be repeated")
+  command
+      ->add_option("--fit", mappings.fit,
+                   "with --mappings: first fit the parameters to these rows; may be repeated")
       ->type_name("ROWS.csv");
   command->add_flag("--hold-out-half", mappings.hold_out_half,
                     "with --mappings: predict each half with parameters fitted to the other");
-  command->add_option("--recompute", mappings.recompute,
-                      "with --mappings: none, selective or full, where rows do not say")
+  command
+      ->add_option("--recompute", mappings.recompute,
+                   "with --mappings: none, selective or full, where rows do not say")
       ->check(CLI::IsMember({"none", "selective", "full"}))
       ->capture_default_str();
   command->footer(Examples({

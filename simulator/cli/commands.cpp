@@ -4,17 +4,9 @@ namespace foretrace {
 
 std::vector<AddCommand> AllCommands() {
   return {
-      AddInspectCommand,
-      AddConvertCommand,
-      AddCalibrateCommand,
-      AddPredictCommand,
-      AddValidateCommand,
-      AddCollectiveCommand,
-      AddShardCommand,
-      AddShardTasksCommand,
-      AddShardStudyCommand,
-      AddSearchCommand,
-      AddGenerateCommand,
+      AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand, AddPredictCommand,
+      AddValidateCommand,   AddCollectiveCommand, AddShardCommand,     AddShardTasksCommand,
+      AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
   };
 }
 

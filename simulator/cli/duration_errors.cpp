@@ -29,8 +29,10 @@ std::string ShapeOf(const RankTrace& rank, NodeIndex call) {
   std::string text;
   bool outputs = false;
   for (const Tensor& tensor : rank.tensors(call)) {
-    if (text.empty()) text = tensor.is_output ? "out" : "in";
-    else if (tensor.is_output && !outputs) text += " out";
+    if (text.empty())
+      text = tensor.is_output ? "out" : "in";
+    else if (tensor.is_output && !outputs)
+      text += " out";
     outputs |= tensor.is_output;
     text += fmt::format(" {}", fmt::join(rank.dims(tensor), "x"));
   }
@@ -74,12 +76,12 @@ void AddTransfers(const TraceStore& store, const Prediction& recorded, const Pre
     if (meeting.fixed || !replayed.fixed) continue;
     DurationPair pair;
     for (const auto& member : replayed.members) {
-      pair.recorded = std::max(
-          pair.recorded, recorded.job.program.ranks[member.rank].items[member.item].duration);
+      pair.recorded = std::max(pair.recorded,
+                               recorded.job.program.ranks[member.rank].items[member.item].duration);
     }
     const auto& one = meeting.members.front();
-    pair.modelled = modelled.schedule.ranks[one.rank].end[one.item] -
-                    modelled.schedule.meeting_active[m];
+    pair.modelled =
+        modelled.schedule.ranks[one.rank].end[one.item] - modelled.schedule.meeting_active[m];
     const NodeIndex node = program.ranks[one.rank].items[one.item].node;
     const RankTrace& rank = store.ranks()[one.rank];
     pair.operator_class = rank.kind(node) == NodeKind::kCollective
@@ -132,9 +134,8 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
     row.extrapolated = c.beyond;
     rows.push_back(std::move(row));
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.share > b.share;
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.share > b.share; });
   return rows;
 }
 
@@ -143,9 +144,9 @@ absl::Status WriteDurationRows(const std::vector<DurationPair>& pairs, const std
       "case,rank,operator,call,shape,kernel,kernels,recorded_us,modelled_us,beyond\n";
   for (const DurationPair& pair : pairs) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", CsvQuoted(pair.case_name), pair.rank,
-                        CsvQuoted(pair.operator_class), CsvQuoted(pair.call),
-                        CsvQuoted(pair.shape), CsvQuoted(pair.kernel), pair.kernels,
-                        pair.recorded.us(), pair.modelled.us(), pair.beyond ? 1 : 0);
+                        CsvQuoted(pair.operator_class), CsvQuoted(pair.call), CsvQuoted(pair.shape),
+                        CsvQuoted(pair.kernel), pair.kernels, pair.recorded.us(),
+                        pair.modelled.us(), pair.beyond ? 1 : 0);
   }
   return WriteFileAtomically(path, text);
 }

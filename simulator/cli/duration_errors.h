@@ -34,10 +34,10 @@ struct DurationErrorRow {
   int64_t extrapolated = 0;    // calls that are `beyond`
 };
 
-// `recorded` and `modelled` are predictions of one store that differ in durations alone. The kernels
-// of one call are added up before they are compared: how a library splits an operator is not
-// predicted. Collectives count from the arrival of the last member, where every member is there.
-// Work that keeps its recorded duration is left out.
+// `recorded` and `modelled` are predictions of one store that differ in durations alone. The
+// kernels of one call are added up before they are compared: how a library splits an operator is
+// not predicted. Collectives count from the arrival of the last member, where every member is
+// there. Work that keeps its recorded duration is left out.
 std::vector<DurationPair> CompareDurations(const TraceStore& store, const Prediction& recorded,
                                            const Prediction& modelled,
                                            const KernelCostModel& kernels);

@@ -42,10 +42,10 @@ std::shared_ptr<const KernelModels> OnRecordedBoard(std::shared_ptr<const Kernel
       !IsSameChip(*recorded, calibrated)) {
     return kernels;
   }
-  notes.push_back(fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
-                              "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
-                              calibrated.name, recorded->name, recorded->dram_gbps,
-                              calibrated.dram_gbps));
+  notes.push_back(
+      fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
+                  "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
+                  calibrated.name, recorded->name, recorded->dram_gbps, calibrated.dram_gbps));
   const std::span<const KernelModel> models = kernels->models();
   return std::make_shared<const KernelModels>(
       *recorded, std::vector<KernelModel>(models.begin(), models.end()));
@@ -61,13 +61,16 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationS
   const Device device = DeviceOf(calibration, platform, store);
   const std::optional<GpuPeaks> peaks = FindGpuPeaks(device.name);
   if (!peaks.has_value()) {
-    return InvalidInput("durations are to be modelled, but for which device is not known ({} of the "
-                        "{}); name one with --calibration (calibration/) or --platform "
-                        "(topologies/)",
-                        device.name.empty() ? "no name" : "\"" + device.name + "\"", device.from);
+    return InvalidInput(
+        "durations are to be modelled, but for which device is not known ({} of the "
+        "{}); name one with --calibration (calibration/) or --platform "
+        "(topologies/)",
+        device.name.empty() ? "no name" : "\"" + device.name + "\"", device.from);
   }
-  notes.push_back(fmt::format("kernels: no calibration; analytic roofline of {} at typical "
-                              "efficiencies", peaks->name));
+  notes.push_back(
+      fmt::format("kernels: no calibration; analytic roofline of {} at typical "
+                  "efficiencies",
+                  peaks->name));
   return std::make_shared<const KernelModels>(*peaks, std::vector<KernelModel>());
 }
 
@@ -97,15 +100,17 @@ bool ModelsWork(const DurationPlan& plan, const TraceStore& store) {
 }  // namespace
 
 void DurationOptions::Register(CLI::App& command) {
-  command.add_option("--durations", durations,
-                     "device work as recorded (default), from models (model), or from models for "
-                     "what a selector of --what-if matches (model-for=name=gemm; may be repeated)")
+  command
+      .add_option("--durations", durations,
+                  "device work as recorded (default), from models (model), or from models for "
+                  "what a selector of --what-if matches (model-for=name=gemm; may be repeated)")
       ->type_name("recorded|model|model-for=SELECTOR")
       ->allow_extra_args(false);
-  command.add_option("--calibration", calibrations,
-                     "folder of calibration files, or the name of one in calibration/; without it, "
-                     "models are analytic; may be repeated: kernels, collectives and copies each "
-                     "come from the first that has them")
+  command
+      .add_option("--calibration", calibrations,
+                  "folder of calibration files, or the name of one in calibration/; without it, "
+                  "models are analytic; may be repeated: kernels, collectives and copies each "
+                  "come from the first that has them")
       ->type_name("DIR|NAME")
       ->allow_extra_args(false);
 }
@@ -133,8 +138,9 @@ absl::StatusOr<DurationPlan> DurationPlan::Parse(const std::vector<std::string>&
     }
   }
   if (recorded && plan.models_something()) {
-    return InvalidInput("--durations: recorded and model exclude each other; model-for=SELECTOR "
-                        "models a part");
+    return InvalidInput(
+        "--durations: recorded and model exclude each other; model-for=SELECTOR "
+        "models a part");
   }
   return plan;
 }
@@ -195,8 +201,8 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
                              KernelsOf(calibration, platform, store, models->notes));
   NoteOtherDevice(kernels->device(), store, models->notes);
   if (!ModelsWork(plan, store)) models->notes.clear();
-  models->chain.Append(std::make_unique<RecordedCostModel>(
-      [&plan, &store](const RankTrace& rank, NodeIndex node) {
+  models->chain.Append(
+      std::make_unique<RecordedCostModel>([&plan, &store](const RankTrace& rank, NodeIndex node) {
         return plan.Models(store, rank, node, "");
       }));
   auto by_operator = std::make_unique<KernelCostModel>(

@@ -53,9 +53,9 @@ void InspectCommunicators(const TraceStore& store, Inspection& out) {
   }
   for (size_t c = 0; c < map->communicators.size(); ++c) {
     const MatchedCommunicator& communicator = map->communicators[c];
-    InspectedCommunicator i{communicator.name,     communicator.ranks,
-                            communicator.missing_members, communicator.declared,
-                            communicator.meetings, Bytes()};
+    InspectedCommunicator i{
+        communicator.name,     communicator.ranks,    communicator.missing_members,
+        communicator.declared, communicator.meetings, Bytes()};
     for (const auto& [rank, sum] : bytes[c]) i.bytes = std::max(i.bytes, Bytes(sum));
     out.communicators.push_back(std::move(i));
   }
@@ -69,10 +69,9 @@ void FindMissing(const TraceStore& store, Inspection& out) {
     if (!present.contains(r)) absent.push_back(r);
   }
   if (!absent.empty()) {
-    out.missing.push_back(fmt::format("traces of {} of {} ranks ({}{})",
-                                      static_cast<size_t>(store.world_size()) - present.size(),
-                                      store.world_size(), fmt::join(absent, ","),
-                                      absent.size() == 16 ? ",..." : ""));
+    out.missing.push_back(fmt::format(
+        "traces of {} of {} ranks ({}{})", static_cast<size_t>(store.world_size()) - present.size(),
+        store.world_size(), fmt::join(absent, ","), absent.size() == 16 ? ",..." : ""));
   }
   if (!store.ranks().front().info().has_times) {
     out.missing.push_back("times: a symbolic trace, to be run on a platform (--platform)");

@@ -17,9 +17,9 @@ struct InspectedRank {
   std::string producer;
   std::string device;
   uint64_t nodes = 0;
-  uint64_t kernels = 0;       // kKernel
-  uint64_t copies = 0;        // kMemcpy and kMemset
-  uint64_t communication = 0; // collectives, sends and receives
+  uint64_t kernels = 0;        // kKernel
+  uint64_t copies = 0;         // kMemcpy and kMemset
+  uint64_t communication = 0;  // collectives, sends and receives
   uint64_t threads = 0;
   uint64_t streams = 0;
   uint64_t iterations = 0;

@@ -16,8 +16,16 @@ std::string Ranks(const std::vector<int32_t>& ranks) {
 }
 
 std::string RankTable(const Inspection& inspection, const TextStyle& style) {
-  TextTable table({{"rank"}, {"nodes"}, {"kernels"}, {"copies"}, {"comm"}, {"threads"}, {"streams"},
-                   {"steps"}, {"span ms"}, {"device", Align::kLeft, true},
+  TextTable table({{"rank"},
+                   {"nodes"},
+                   {"kernels"},
+                   {"copies"},
+                   {"comm"},
+                   {"threads"},
+                   {"streams"},
+                   {"steps"},
+                   {"span ms"},
+                   {"device", Align::kLeft, true},
                    {"format", Align::kLeft, true}});
   for (const InspectedRank& r : inspection.ranks) {
     table.AddRow({fmt::format("{}", r.rank), fmt::format("{}", r.nodes),
@@ -30,8 +38,12 @@ std::string RankTable(const Inspection& inspection, const TextStyle& style) {
 }
 
 std::string CommunicatorTable(const Inspection& inspection, const TextStyle& style) {
-  TextTable table({{"communicator", Align::kLeft, true}, {"ranks", Align::kLeft, true},
-                   {"missing"}, {"operations"}, {"bytes"}, {"known from", Align::kLeft}});
+  TextTable table({{"communicator", Align::kLeft, true},
+                   {"ranks", Align::kLeft, true},
+                   {"missing"},
+                   {"operations"},
+                   {"bytes"},
+                   {"known from", Align::kLeft}});
   for (const InspectedCommunicator& c : inspection.communicators) {
     table.AddRow({c.name, Ranks(c.ranks), fmt::format("{}", c.missing_members),
                   fmt::format("{}", c.operations), fmt::format("{}", c.bytes.count()),

@@ -30,10 +30,14 @@ std::string Complaint(const CLI::App& app, int argc, char** argv, const CLI::Par
 // 0 success, 1 a defect in foretrace, 2 bad input, 3 a request that cannot be met.
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return 0;
-    case absl::StatusCode::kFailedPrecondition: return 3;
-    case absl::StatusCode::kInternal: return 1;
-    default: return 2;
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kFailedPrecondition:
+      return 3;
+    case absl::StatusCode::kInternal:
+      return 1;
+    default:
+      return 2;
   }
 }
 

@@ -30,7 +30,8 @@ StageMapping MappingOf(const std::vector<std::string>& names, const GraphPipePro
   mapping.sequential = result.sequential;
   for (const GraphPipeStage& stage : result.plan.stages) {
     StagePlacement placement;
-    for (const int32_t op : stage.ops) placement.operators.push_back(names[static_cast<size_t>(op)]);
+    for (const int32_t op : stage.ops)
+      placement.operators.push_back(names[static_cast<size_t>(op)]);
     placement.devices = stage.devices;
     placement.config = stage.config;
     mapping.stages.push_back(std::move(placement));
@@ -50,8 +51,8 @@ double GradientBytes(const GraphPipeProblem& problem, const GraphPipeStage& stag
   return bytes;
 }
 
-absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(const EvaluatedGraph& graph,
-                                                                    const GenerateOptions& options) {
+absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
+    const EvaluatedGraph& graph, const GenerateOptions& options) {
   const GraphPipePlan& plan = graph.result.plan;
   const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
   std::vector<GeneratedStage> stages;
@@ -176,8 +177,10 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
     for (const std::string& name : placement.operators) {
       const auto it = index.find(name);
       if (it == index.end()) {
-        return Infeasible("C1: the mapping names operator '{}', which workload '{}' lacks; an "
-                          "operator of it is '{}'", name, job.model.workload.name, names.front());
+        return Infeasible(
+            "C1: the mapping names operator '{}', which workload '{}' lacks; an "
+            "operator of it is '{}'",
+            name, job.model.workload.name, names.front());
       }
       stage.ops.push_back(it->second);
     }
@@ -200,8 +203,9 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
   }
   const auto& parallel = std::get<ParallelMapping>(mapping);
   if (!job.model.transformer) {
-    return Infeasible("mapping {}: workload '{}' is not a transformer; its mappings are stage graphs",
-                      ToString(parallel), job.model.workload.name);
+    return Infeasible(
+        "mapping {}: workload '{}' is not a transformer; its mappings are stage graphs",
+        ToString(parallel), job.model.workload.name);
   }
   FORETRACE_RETURN_IF_ERROR(CheckMapping(*job.model.transformer, parallel, job.devices));
   const IterationEvaluator evaluator(*job.model.transformer, job.cluster, job.capacity);
@@ -247,8 +251,8 @@ absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFi
     iteration = row.evaluation.iteration;
     FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes,
                                TimePasses(*job.model.transformer, parallel, job.cluster));
-    FORETRACE_ASSIGN_OR_RETURN(
-        traces, GenerateTraces(*job.model.transformer, parallel, passes, options));
+    FORETRACE_ASSIGN_OR_RETURN(traces,
+                               GenerateTraces(*job.model.transformer, parallel, passes, options));
   }
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
   for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));

@@ -34,7 +34,8 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
 
 // Errors: infeasible mappings, operators that the workload lacks or that are left out.
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping);
-absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job, const MappingFile& mapping);
+absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
+                                                 const MappingFile& mapping);
 
 struct GeneratedJob {
   TraceStore store;

@@ -31,7 +31,8 @@ absl::StatusOr<ClusterParameters> Fit(const Rows& rows, ClusterParameters start,
                                       const std::string& what, std::vector<std::string>& notes) {
   // A parameter that starts at zero would stay there.
   if (start.launch_floor == SimTime()) start.launch_floor = SimTime::FromUs(1000);
-  FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted, FitCluster(rows, start, Fitted(start)));
+  FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted,
+                             FitCluster(rows, start, Fitted(start)));
   std::vector<std::string_view> names;
   for (const ClusterParameter p : Fitted(start)) names.push_back(Name(p));
   notes.push_back(fmt::format("fitted to {}: {}", what, fmt::join(names, ", ")));
@@ -44,15 +45,16 @@ std::string ModelOf(const MeasuredMapping& row) {
                      row.model.sequence, row.mapping.devices(), row.mapping.global_batch);
 }
 
-absl::Status Predict(const Rows& rows, const ClusterParameters& cluster, MappingValidation& result) {
+absl::Status Predict(const Rows& rows, const ClusterParameters& cluster,
+                     MappingValidation& result) {
   for (const MeasuredMapping& row : rows) {
     const auto estimate = EstimateIteration(row.model, row.mapping, cluster);
     if (!estimate.ok()) {
       return InvalidInput("{}: {}", row.name, std::string(estimate.status().message()));
     }
     const double error = estimate->time.seconds() / row.measured.seconds() - 1;
-    result.rows.push_back({row.name, ModelOf(row), ToString(row.mapping), row.measured,
-                           estimate->time, error});
+    result.rows.push_back(
+        {row.name, ModelOf(row), ToString(row.mapping), row.measured, estimate->time, error});
   }
   return absl::OkStatus();
 }
@@ -156,10 +158,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     Rows half[2];
     for (size_t i = 0; i < rows.size(); ++i) half[i % 2].push_back(rows[i]);
     for (const int side : {0, 1}) {
-      FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters fitted,
-                                 Fit(half[1 - side], start,
-                                     side == 0 ? "every second row" : "the rows between them",
-                                     result.notes));
+      FORETRACE_ASSIGN_OR_RETURN(
+          const ClusterParameters fitted,
+          Fit(half[1 - side], start, side == 0 ? "every second row" : "the rows between them",
+              result.notes));
       FORETRACE_RETURN_IF_ERROR(Predict(half[side], fitted, result));
     }
     result.notes.push_back("every row is predicted with parameters fitted without it");
@@ -177,16 +179,20 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     result.notes = notes;
     FORETRACE_RETURN_IF_ERROR(Predict(rows, start, result));
   }
-  result.notes.push_back(fmt::format(
-      "vocabulary {}; recomputation {} where the table does not say", o.vocabulary, o.recompute));
+  result.notes.push_back(fmt::format("vocabulary {}; recomputation {} where the table does not say",
+                                     o.vocabulary, o.recompute));
   SummarizeRows(result);
   return result;
 }
 
 std::string MappingValidationText(const MappingValidation& result, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"row", Align::kLeft, true}, {"model", Align::kLeft, true},
-                   {"mapping", Align::kLeft}, {"measured ms"}, {"predicted ms"}, {"error %"}});
+  TextTable table({{"row", Align::kLeft, true},
+                   {"model", Align::kLeft, true},
+                   {"mapping", Align::kLeft},
+                   {"measured ms"},
+                   {"predicted ms"},
+                   {"error %"}});
   for (const ValidatedMapping& row : result.rows) {
     table.AddRow({row.name, row.model, row.mapping, fmt::format("{:.1f}", row.measured.us() * 1e-3),
                   fmt::format("{:.1f}", row.predicted.us() * 1e-3),
@@ -199,8 +205,8 @@ std::string MappingValidationText(const MappingValidation& result, const TextSty
       "deviation {:.2f} %, max {:.2f} %\n",
       s.count, s.mape_percent, result.median_percent, s.gmae_percent, s.std_percent, s.max_percent);
   if (!result.rankings.empty()) {
-    TextTable ranks({{"ranking within a model", Align::kLeft, true}, {"rows"}, {"Spearman"},
-                     {"regret %"}});
+    TextTable ranks(
+        {{"ranking within a model", Align::kLeft, true}, {"rows"}, {"Spearman"}, {"regret %"}});
     double spearman = 0, regret = 0;
     for (const MappingRanking& r : result.rankings) {
       ranks.AddRow({r.model, fmt::format("{}", r.rows), fmt::format("{:.3f}", r.spearman),
@@ -208,10 +214,12 @@ std::string MappingValidationText(const MappingValidation& result, const TextSty
       spearman += r.spearman / static_cast<double>(result.rankings.size());
       regret += r.regret / static_cast<double>(result.rankings.size());
     }
-    ranks.AddRow({"mean", "", fmt::format("{:.3f}", spearman), fmt::format("{:.2f}", 100 * regret)});
+    ranks.AddRow(
+        {"mean", "", fmt::format("{:.3f}", spearman), fmt::format("{:.2f}", 100 * regret)});
     text += "\n" + ranks.Format(style);
-    text += "regret: how much longer than the fastest the mapping predicted fastest takes; ties at "
-            "random\n";
+    text +=
+        "regret: how much longer than the fastest the mapping predicted fastest takes; ties at "
+        "random\n";
   }
   for (const std::string& note : result.notes) text += "note: " + note + "\n";
   return text;

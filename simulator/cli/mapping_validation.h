@@ -35,8 +35,8 @@ struct ValidatedMapping {
 struct MappingRanking {
   std::string model;
   size_t rows = 0;
-  double spearman = 0;      // of times; equal predictions share their ranks
-  double regret = 0;        // of the fastest by prediction, the mean over ties, as a share
+  double spearman = 0;  // of times; equal predictions share their ranks
+  double regret = 0;    // of the fastest by prediction, the mean over ties, as a share
 };
 
 struct MappingValidation {

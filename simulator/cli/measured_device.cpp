@@ -58,7 +58,8 @@ class CalibratedDevice : public DeviceMeasurements {
       work.m = m;
       work.n = n;
       work.k = k;
-      work.flop = Flop(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+      work.flop =
+          Flop(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
       work.read = Bytes(2 * (m * k + k * n));
       work.written = Bytes(2 * m * n);
       const KernelModel* model = set_.kernels->Find(KeyOf(work, Precision::kHalf));
@@ -78,7 +79,8 @@ class CalibratedDevice : public DeviceMeasurements {
   }
 
   std::string Source() const override {
-    return fmt::format("{} of {}", set_.collectives == nullptr ? "products" : "products and all-reduces",
+    return fmt::format("{} of {}",
+                       set_.collectives == nullptr ? "products" : "products and all-reduces",
                        fs::path(set_.folder).lexically_normal().string());
   }
 
@@ -130,8 +132,10 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
     return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
   }
   if (!peaks || set.kernels->device().name != peaks->name) {
-    return InvalidInput("--kernels {}: measured on {}, but the platform has {}; give another folder "
-                        "or none", folder, set.kernels->device().name, node.device.name);
+    return InvalidInput(
+        "--kernels {}: measured on {}, but the platform has {}; give another folder "
+        "or none",
+        folder, set.kernels->device().name, node.device.name);
   }
   const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);

@@ -1,5 +1,6 @@
 #pragma once
-// The calibrated kernels and collectives of a platform's device, as the iteration model asks for them.
+// The calibrated kernels and collectives of a platform's device, as the iteration model asks for
+// them.
 
 #include <memory>
 #include <string>

@@ -50,8 +50,10 @@ absl::Status ParseParts(const std::string& context, std::string_view text, NodeS
     }
     if (key == "rank" && ParseRanges(value, selector.ranks)) continue;
     if (key == "kind" && (selector.kind = ParseKind(value)).has_value()) continue;
-    return InvalidInput("{}: cannot read \"{}\"; expected name=REGEX, kind=KIND, rank=0-3 or "
-                        "comm=REGEX", context, part);
+    return InvalidInput(
+        "{}: cannot read \"{}\"; expected name=REGEX, kind=KIND, rank=0-3 or "
+        "comm=REGEX",
+        context, part);
   }
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) 
   for (const PredictedRank& rank : prediction.ranks) {
     windows.emplace_back();
     for (const PredictedIteration& it : rank.iterations) {
-      windows.back().push_back({it.number, it.predicted_start, it.predicted_end, it.recorded_start,
-                                it.recorded_end});
+      windows.back().push_back(
+          {it.number, it.predicted_start, it.predicted_end, it.recorded_start, it.recorded_end});
     }
   }
   return windows;
@@ -62,20 +62,23 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     unlaunched += report.unlaunched_device_nodes;
   }
   if (unexplained > 0) {
-    notes.push_back(fmt::format("{} blocking calls waited for something that the traces do not "
-                                "show; that waiting is left out where an op around the call bounds it, "
-                                "and counts as CPU overhead elsewhere",
-                                unexplained));
+    notes.push_back(
+        fmt::format("{} blocking calls waited for something that the traces do not "
+                    "show; that waiting is left out where an op around the call bounds it, "
+                    "and counts as CPU overhead elsewhere",
+                    unexplained));
   }
   if (unlaunched > 0 && !job.symbolic) {
-    notes.push_back(fmt::format("{} pieces of device work have no launch in the traces (in flight "
-                                "when recording began); they keep their recorded start gaps",
-                                unlaunched));
+    notes.push_back(
+        fmt::format("{} pieces of device work have no launch in the traces (in flight "
+                    "when recording began); they keep their recorded start gaps",
+                    unlaunched));
   }
   if (job.communicators.outside_window > 0) {
-    notes.push_back(fmt::format("{} communication operations at the edges of the recording have "
-                                "no partner in it",
-                                job.communicators.outside_window));
+    notes.push_back(
+        fmt::format("{} communication operations at the edges of the recording have "
+                    "no partner in it",
+                    job.communicators.outside_window));
   }
   if (!job.missing.empty()) {
     notes.push_back(fmt::format("{} nodes have no duration from any model and count as zero: {}",

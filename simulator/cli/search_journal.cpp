@@ -66,14 +66,16 @@ absl::Status SearchJournal::Read(const std::string& text, const std::string& hea
   std::string line;
   if (!std::getline(in, line)) return absl::OkStatus();
   if (line != header) {
-    return InvalidInput("{}: the journal of another search (workload, platform, calibration, devices, "
-                        "batch or memory differ); give another --journal", file_);
+    return InvalidInput(
+        "{}: the journal of another search (workload, platform, calibration, devices, "
+        "batch or memory differ); give another --journal",
+        file_);
   }
   for (int number = 2; std::getline(in, line); ++number) {
     const size_t bar = line.find(" | ");
     std::optional<Evaluation> evaluation;
-    const bool whole = !in.eof() && bar != std::string::npos &&
-                       Decode(line.substr(bar + 3), evaluation);
+    const bool whole =
+        !in.eof() && bar != std::string::npos && Decode(line.substr(bar + 3), evaluation);
     if (!whole) {
       // A search that was killed may leave half a line behind, at the end alone.
       if (in.eof() || in.peek() == EOF) return absl::OkStatus();

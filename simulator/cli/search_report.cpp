@@ -18,17 +18,29 @@ double Gap(const SearchRow& row) {
 
 std::vector<TextTable::Column> Columns() {
   using Align = TextTable::Align;
-  return {{"", Align::kRight},    {"mapping", Align::kLeft},
-          {"searcher", Align::kLeft}, {"ms"}, {"samples/s"}, {"MFU %"}, {"GiB"}, {"bubble %"},
-          {"exposed %"}, {"own %"}};
+  return {{"", Align::kRight},
+          {"mapping", Align::kLeft},
+          {"searcher", Align::kLeft},
+          {"ms"},
+          {"samples/s"},
+          {"MFU %"},
+          {"GiB"},
+          {"bubble %"},
+          {"exposed %"},
+          {"own %"}};
 }
 
 std::vector<std::string> Cells(const SearchRow& row, size_t number) {
   const Evaluation& e = row.evaluation;
-  return {fmt::format("{}", number), row.text, row.searcher,
-          fmt::format("{:.3f}", e.iteration.us() * 1e-3), fmt::format("{:.2f}", row.throughput),
-          fmt::format("{:.1f}", 100 * e.model_flop_utilisation), fmt::format("{:.1f}", Gib(e.memory)),
-          fmt::format("{:.1f}", 100 * e.bubble), fmt::format("{:.1f}", 100 * e.exposed_communication),
+  return {fmt::format("{}", number),
+          row.text,
+          row.searcher,
+          fmt::format("{:.3f}", e.iteration.us() * 1e-3),
+          fmt::format("{:.2f}", row.throughput),
+          fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
+          fmt::format("{:.1f}", Gib(e.memory)),
+          fmt::format("{:.1f}", 100 * e.bubble),
+          fmt::format("{:.1f}", 100 * e.exposed_communication),
           row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
 }
 
@@ -79,12 +91,14 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
     table.AddRow(Cells(report.rows[i], i + 1));
   }
   text += table.Format(style);
-  text += "exposed: a device only communicates; own: the searcher's own estimate against "
-          "the simulated time\n";
+  text +=
+      "exposed: a device only communicates; own: the searcher's own estimate against "
+      "the simulated time\n";
   if (report.pareto.size() > 1) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";
     TextTable front(Columns());
-    for (size_t i = 0; i < report.pareto.size() && i < top; ++i) front.AddRow(Cells(report.pareto[i], i + 1));
+    for (size_t i = 0; i < report.pareto.size() && i < top; ++i)
+      front.AddRow(Cells(report.pareto[i], i + 1));
     text += front.Format(style);
   }
   for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
@@ -122,7 +136,8 @@ std::string SearchJson(const SearchReport& report) {
   json.Double(report.seconds > 0 ? static_cast<double>(report.evaluated) / report.seconds : 0);
   json.Key("interrupted");
   json.Bool(report.interrupted);
-  for (const auto& [key, rows] : {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
+  for (const auto& [key, rows] :
+       {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
     json.Key(key);
     json.StartArray();
     for (const SearchRow& row : *rows) WriteRow(json, row);
@@ -143,8 +158,9 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
   using Align = TextTable::Align;
   TextTable table({{"", Align::kLeft}, {"A"}, {"B"}, {"B - A"}});
   const auto row = [&](const char* what, double x, double y, const char* format) {
-    table.AddRow({what, fmt::format(fmt::runtime(format), x), fmt::format(fmt::runtime(format), y),
-                  fmt::format("{}{}", y >= x ? "+" : "", fmt::format(fmt::runtime(format), y - x))});
+    table.AddRow(
+        {what, fmt::format(fmt::runtime(format), x), fmt::format(fmt::runtime(format), y),
+         fmt::format("{}{}", y >= x ? "+" : "", fmt::format(fmt::runtime(format), y - x))});
   };
   const Evaluation &x = a.evaluation, &y = b.evaluation;
   row("iteration ms", x.iteration.us() * 1e-3, y.iteration.us() * 1e-3, "{:.3f}");

@@ -26,9 +26,9 @@ struct SearchReport {
   std::string workload;
   int64_t devices = 0;
   int32_t global_batch = 0;
-  std::vector<SearchRow> rows;       // best first
-  std::vector<SearchRow> pareto;     // time against memory, fastest first
-  std::vector<std::string> failures; // searchers without a plan, and why
+  std::vector<SearchRow> rows;        // best first
+  std::vector<SearchRow> pareto;      // time against memory, fastest first
+  std::vector<std::string> failures;  // searchers without a plan, and why
   std::vector<std::string> notes;
   int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
   double seconds = 0;

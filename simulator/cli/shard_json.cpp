@@ -10,7 +10,8 @@ namespace {
 
 class RankingWriter {
  public:
-  RankingWriter(const ShardingTask& task, const Ranking& ranking) : task_(task), ranking_(ranking) {}
+  RankingWriter(const ShardingTask& task, const Ranking& ranking)
+      : task_(task), ranking_(ranking) {}
 
   std::string Write(const std::vector<std::string>& notes) {
     w_.StartObject();

@@ -22,9 +22,10 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   const std::string& device = models.platform.node.device.name;
   const std::optional<GpuPeaks> peaks = FindGpuPeaks(device);
   if (!peaks) {
-    return InvalidInput("{}: platform '{}' has devices '{}', whose caches and multiprocessors are not "
-                        "known; choose a platform with V100, GV100, A100 or H100 GPUs",
-                        task.file, task.platform, device);
+    return InvalidInput(
+        "{}: platform '{}' has devices '{}', whose caches and multiprocessors are not "
+        "known; choose a platform with V100, GV100, A100 or H100 GPUs",
+        task.file, task.platform, device);
   }
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
   bool kernels_calibrated = false, lookups_calibrated = false;
@@ -32,8 +33,8 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
     const std::string folder = FindShipped("calibration", task.calibration, "");
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) {
-      return InvalidInput("{}: calibration '{}' is no folder and no name in calibration/", task.file,
-                          task.calibration);
+      return InvalidInput("{}: calibration '{}' is no folder and no name in calibration/",
+                          task.file, task.calibration);
     }
     if (const std::string file = folder + "/kernels.yaml"; std::filesystem::exists(file)) {
       FORETRACE_ASSIGN_OR_RETURN(LoadedKernels kernels, LoadKernelModels(file));

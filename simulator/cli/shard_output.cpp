@@ -38,9 +38,8 @@ std::string Bar(double share, size_t width) {
 std::string Mix(const ShardingPlan& plan) {
   std::vector<std::string> parts;
   for (int k = 0; k < static_cast<int>(PlacementKind::kCount); ++k) {
-    const auto count = std::count_if(plan.tables.begin(), plan.tables.end(), [&](const auto& p) {
-      return static_cast<int>(p.kind) == k;
-    });
+    const auto count = std::count_if(plan.tables.begin(), plan.tables.end(),
+                                     [&](const auto& p) { return static_cast<int>(p.kind) == k; });
     static constexpr std::array<std::string_view, 5> kShort = {"T", "C", "R", "TR", "DP"};
     if (count > 0) parts.push_back(fmt::format("{}{}", kShort[static_cast<size_t>(k)], count));
   }
@@ -49,9 +48,17 @@ std::string Mix(const ShardingPlan& plan) {
 
 std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"sharder", Align::kLeft, true}, {"iteration us"}, {"to best %"}, {"lookup max us"},
-                   {"imbalance"}, {"all-to-all MB"}, {"exposed %"}, {"waiting %"}, {"GPU GB"},
-                   {"tables", Align::kLeft}, {"fits", Align::kLeft}});
+  TextTable table({{"sharder", Align::kLeft, true},
+                   {"iteration us"},
+                   {"to best %"},
+                   {"lookup max us"},
+                   {"imbalance"},
+                   {"all-to-all MB"},
+                   {"exposed %"},
+                   {"waiting %"},
+                   {"GPU GB"},
+                   {"tables", Align::kLeft},
+                   {"fits", Align::kLeft}});
   const double best = ranking.plans.front().evaluation.iteration.us();
   for (const RankedPlan& p : ranking.plans) {
     const PlanEvaluation& e = p.evaluation;
@@ -71,8 +78,16 @@ std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
 
 std::string RanksTable(const ShardingTask& task, const RankedPlan& plan, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"rank"}, {"shards"}, {"lookups"}, {"lookup us"}, {"sent MB"}, {"GPU GB"},
-                   {"computing %"}, {"exposed %"}, {"waiting %"}, {"idle %"},
+  TextTable table({{"rank"},
+                   {"shards"},
+                   {"lookups"},
+                   {"lookup us"},
+                   {"sent MB"},
+                   {"GPU GB"},
+                   {"computing %"},
+                   {"exposed %"},
+                   {"waiting %"},
+                   {"idle %"},
                    {"lookup time", Align::kLeft}});
   const PlanEvaluation& e = plan.evaluation;
   const auto by_rank = ShardsByRank(task, plan.plan);
@@ -80,15 +95,16 @@ std::string RanksTable(const ShardingTask& task, const RankedPlan& plan, const T
   for (size_t r = 0; r < std::min(kMostRankRows, e.ranks.size()); ++r) {
     const RankLoad& load = e.ranks[r];
     const double lookup = LookupTime(load).us();
-    table.AddRow({fmt::format("{}", r), fmt::format("{}", by_rank[r].size()),
-                  fmt::format("{:.0f}", load.lookups), fmt::format("{:.1f}", lookup),
-                  fmt::format("{:.2f}", Megabytes(load.sent)),
-                  fmt::format("{:.2f}", static_cast<double>(plan.memory.ranks[r].total().count()) * 1e-9),
-                  fmt::format("{:.1f}", Share(load.computing, e.iteration)),
-                  fmt::format("{:.1f}", Share(load.exposed_transfer, e.iteration)),
-                  fmt::format("{:.1f}", Share(load.waiting, e.iteration)),
-                  fmt::format("{:.1f}", Share(load.idle, e.iteration)),
-                  Bar(longest > 0 ? lookup / longest : 0, 20)});
+    table.AddRow(
+        {fmt::format("{}", r), fmt::format("{}", by_rank[r].size()),
+         fmt::format("{:.0f}", load.lookups), fmt::format("{:.1f}", lookup),
+         fmt::format("{:.2f}", Megabytes(load.sent)),
+         fmt::format("{:.2f}", static_cast<double>(plan.memory.ranks[r].total().count()) * 1e-9),
+         fmt::format("{:.1f}", Share(load.computing, e.iteration)),
+         fmt::format("{:.1f}", Share(load.exposed_transfer, e.iteration)),
+         fmt::format("{:.1f}", Share(load.waiting, e.iteration)),
+         fmt::format("{:.1f}", Share(load.idle, e.iteration)),
+         Bar(longest > 0 ? lookup / longest : 0, 20)});
   }
   std::string text = table.Format(style);
   if (e.ranks.size() > kMostRankRows) {
@@ -132,17 +148,18 @@ std::string RanksText(const TablePlacement& p) {
 std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
                           const std::vector<std::string>& notes, const TextStyle& style) {
   const RankedPlan& best = ranking.plans.front();
-  std::string out = fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n",
-                                task.name, task.tables.size(), task.gpus, task.platform, task.batch,
-                                ranking.evaluated);
+  std::string out =
+      fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n", task.name,
+                  task.tables.size(), task.gpus, task.platform, task.batch, ranking.evaluated);
   out += fmt::format("Best: {}, {:.1f} us an iteration\n", best.plan.sharder,
                      best.evaluation.iteration.us());
   out += SourcesLine(best.evaluation,
                      task.capture.empty() ? "CPU overheads as the task states them" : "recorded");
   for (const std::string& note : notes) out += fmt::format("Note: {}\n", note);
   for (const std::string& skipped : ranking.skipped) out += fmt::format("Skipped: {}\n", skipped);
-  out += "\nPlans (the shares are of the rank with the longest lookups; tables: T table-wise, C "
-         "column-wise,\nR row-wise, TR table-row-wise, DP data-parallel)\n";
+  out +=
+      "\nPlans (the shares are of the rank with the longest lookups; tables: T table-wise, C "
+      "column-wise,\nR row-wise, TR table-row-wise, DP data-parallel)\n";
   out += PlansTable(ranking, style);
   out += fmt::format("\nRanks of {}\n", best.plan.sharder);
   out += RanksTable(task, best, style);
@@ -169,8 +186,11 @@ std::string FormatComparison(const ShardingTask& task, const RankedPlan& a, cons
   row("fullest GPU GB", static_cast<double>(a.memory.largest.count()) * 1e-9,
       static_cast<double>(b.memory.largest.count()) * 1e-9);
   std::string out = summary.Format(style);
-  TextTable tables({{"table", Align::kLeft, true}, {"lookups"}, {"MB"},
-                    {a.plan.sharder, Align::kLeft}, {b.plan.sharder, Align::kLeft}});
+  TextTable tables({{"table", Align::kLeft, true},
+                    {"lookups"},
+                    {"MB"},
+                    {a.plan.sharder, Align::kLeft},
+                    {b.plan.sharder, Align::kLeft}});
   size_t changed = 0;
   for (size_t t = 0; t < task.tables.size(); ++t) {
     if (a.plan.tables[t] == b.plan.tables[t]) continue;

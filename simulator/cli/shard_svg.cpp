@@ -10,10 +10,14 @@ constexpr double kLeft = 60, kWidth = 720, kRow = 18, kTop = 70;
 std::string Escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
   }
   return out;
 }
@@ -48,9 +52,10 @@ std::string LoadSvg(const ShardingTask& task, const RankedPlan& plan) {
       kLeft + kWidth + 20, height, Escape(task.name), Escape(plan.plan.sharder), e.iteration.us());
   double x = 10;
   for (const Piece& piece : PiecesOf(e.ranks.front())) {
-    out += fmt::format("<rect x=\"{:.0f}\" y=\"34\" width=\"10\" height=\"10\" fill=\"{}\"/>"
-                       "<text x=\"{:.0f}\" y=\"43\">{}</text>\n",
-                       x, piece.colour, x + 14, piece.label);
+    out += fmt::format(
+        "<rect x=\"{:.0f}\" y=\"34\" width=\"10\" height=\"10\" fill=\"{}\"/>"
+        "<text x=\"{:.0f}\" y=\"43\">{}</text>\n",
+        x, piece.colour, x + 14, piece.label);
     x += 24 + 6.5 * static_cast<double>(piece.label.size());
   }
   const double scale = e.iteration > SimTime() ? kWidth / e.iteration.us() : 0;
@@ -61,9 +66,10 @@ std::string LoadSvg(const ShardingTask& task, const RankedPlan& plan) {
     for (const Piece& piece : PiecesOf(e.ranks[r])) {
       const double width = piece.time.us() * scale;
       if (width <= 0) continue;
-      out += fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" "
-                         "fill=\"{}\"><title>{} {:.1f} us</title></rect>\n",
-                         at, y, width, kRow - 4, piece.colour, piece.label, piece.time.us());
+      out += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" "
+          "fill=\"{}\"><title>{} {:.1f} us</title></rect>\n",
+          at, y, width, kRow - 4, piece.colour, piece.label, piece.time.us());
       at += width;
     }
   }

@@ -40,9 +40,8 @@ std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& p
       e.partial = it.partial;
       if (e.measured > SimTime()) e.error = e.predicted.us() / e.measured.us() - 1.0;
       if (e.predicted > SimTime()) {
-        e.blocked_share =
-            BlockedWithin(program, times, it.predicted_start, it.predicted_end).us() /
-            e.predicted.us();
+        e.blocked_share = BlockedWithin(program, times, it.predicted_start, it.predicted_end).us() /
+                          e.predicted.us();
       }
       std::vector<double> distances;
       for (uint32_t i = 0; i < program.items.size(); ++i) {

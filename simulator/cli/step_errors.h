@@ -20,8 +20,8 @@ struct StepError {
   double kernel_start_median_us = 0;
   double kernel_start_p90_us = 0;
   std::vector<double> kernel_start_us;  // of every device node in the step
-  bool partial = false;   // work was in flight when the recording began
-  bool followed = false;  // the rank has more steps
+  bool partial = false;                 // work was in flight when the recording began
+  bool followed = false;                // the rank has more steps
 };
 
 std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& prediction);

@@ -1,7 +1,7 @@
 #include "simulator/cli/trace_options.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -24,7 +24,8 @@ namespace foretrace {
 
 void TraceOptions::Register(CLI::App& command, bool positional) {
   const char* help =
-      "trace files, folders or tars of ranks (Chakra .et, PyTorch execution trace, Kineto; plain or "
+      "trace files, folders or tars of ranks (Chakra .et, PyTorch execution trace, Kineto; plain "
+      "or "
       "compressed)";
   if (positional) {
     command.add_option("traces", paths, help)->required();
@@ -32,8 +33,9 @@ void TraceOptions::Register(CLI::App& command, bool positional) {
     command.add_option("--trace", paths, help)->type_name("PATH");
   }
   command.add_flag("--strict", strict, "refuse input that needs repairs, and ops without a model");
-  command.add_option("--process-groups", process_groups,
-                     "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
+  command
+      .add_option("--process-groups", process_groups,
+                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
       ->type_name("FILE");
   command.add_option("--jobs", jobs, "files imported at once (default: one per processor)");
 }
@@ -42,23 +44,27 @@ absl::StatusOr<TraceStore> TraceOptions::Load() const {
   ImportOptions options;
   options.strict = strict;
   options.process_groups_file = process_groups;
-  options.jobs = jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.jobs =
+      jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (isatty(STDERR_FILENO)) {
     options.progress = [](int done, int total) {
-      if (total > 1) fmt::print(stderr, "\rreading traces: {}/{}{}", done, total,
-                                done == total ? "\r\033[K" : "");
+      if (total > 1)
+        fmt::print(stderr, "\rreading traces: {}/{}{}", done, total,
+                   done == total ? "\r\033[K" : "");
     };
   }
   return ImportTraces(paths, options);
 }
 
 void SimulationOptions::Register(CLI::App& command) {
-  command.add_option("--semantics", semantics,
-                     "full, or algorithm1 (the multi-GPU paper's Algorithm 1)")
+  command
+      .add_option("--semantics", semantics,
+                  "full, or algorithm1 (the multi-GPU paper's Algorithm 1)")
       ->check(CLI::IsMember({"full", "algorithm1"}))
       ->capture_default_str();
-  command.add_option("--without", without,
-                     "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention")
+  command
+      .add_option("--without", without,
+                  "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention")
       ->delimiter(',')
       ->check(CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking", "contention"}));
   command.add_flag("--aligned-start", aligned_start,
@@ -66,22 +72,26 @@ void SimulationOptions::Register(CLI::App& command) {
   command.add_flag("--allow-missing-ranks", allow_missing_ranks,
                    "simulate the ranks that are there; collectives with absent members keep their "
                    "recorded durations");
-  command.add_option("--overheads", overheads,
-                     "CPU overheads T1..T5: recorded, or a file of statistics (calibrate overheads)")
+  command
+      .add_option("--overheads", overheads,
+                  "CPU overheads T1..T5: recorded, or a file of statistics (calibrate overheads)")
       ->type_name("recorded|FILE")
       ->capture_default_str();
-  command.add_option("--what-if", what_if,
-                     "change durations: SELECTOR:ACTION, e.g. kind=collective:x0.5, "
-                     "name=gemm,rank=0-3:+20us, rank=2:delay=1ms (docs/semantics.md)")
+  command
+      .add_option("--what-if", what_if,
+                  "change durations: SELECTOR:ACTION, e.g. kind=collective:x0.5, "
+                  "name=gemm,rank=0-3:+20us, rank=2:delay=1ms (docs/semantics.md)")
       ->type_name("EDIT");
-  command.add_option("--platform", platform,
-                     "platform file, or the name of one in topologies/; needed by traces without "
-                     "durations and by --network")
+  command
+      .add_option("--platform", platform,
+                  "platform file, or the name of one in topologies/; needed by traces without "
+                  "durations and by --network")
       ->type_name("FILE|NAME");
-  command.add_option("--network", network,
-                     "communication as recorded, or from a network model: fitted (measured curves of "
-                     "the calibration, else closed forms), fluid or simgrid (with contention); "
-                     "default: recorded, and fitted for what --durations models")
+  command
+      .add_option("--network", network,
+                  "communication as recorded, or from a network model: fitted (measured curves of "
+                  "the calibration, else closed forms), fluid or simgrid (with contention); "
+                  "default: recorded, and fitted for what --durations models")
       ->check(CLI::IsMember({"recorded", "fitted", "fluid", "simgrid"}));
   durations.Register(command);
 }
@@ -131,8 +141,8 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
   topology_ = std::make_unique<Topology>(std::move(topology));
   if (topology_->rank_count() < store.world_size()) {
-    return InvalidInput("platform {} places {} ranks, but the job has {}",
-                        topology_->spec().name, topology_->rank_count(), store.world_size());
+    return InvalidInput("platform {} places {} ranks, but the job has {}", topology_->spec().name,
+                        topology_->rank_count(), store.world_size());
   }
   return absl::OkStatus();
 }
@@ -145,8 +155,10 @@ absl::Status SimulationSetup::AddDurations(const TraceStore& store) {
   if (!LacksDurations(store)) return absl::OkStatus();
   FORETRACE_CHECK(device != nullptr);
   if (device->memory_bandwidth <= 0 || device->peak_flops_fp16 + device->peak_flops_fp32 <= 0) {
-    return InvalidInput("platform {}: node.device states no peak rate or memory bandwidth, which "
-                        "traces without durations need", topology_->spec().name);
+    return InvalidInput(
+        "platform {}: node.device states no peak rate or memory bandwidth, which "
+        "traces without durations need",
+        topology_->spec().name);
   }
   models_->chain.Append(std::make_unique<RooflineCostModel>(*device));
   notes_.push_back(fmt::format("durations: analytic roofline of {} (a lower bound)",
@@ -180,7 +192,8 @@ absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
   }
   notes_.push_back(fmt::format(
       "communication: {} network on platform {}{}", network_->name(), topology_->spec().name,
-      measured ? ", measured curves of " + calibration_->collectives->header().platform : std::string()));
+      measured ? ", measured curves of " + calibration_->collectives->header().platform
+               : std::string()));
   return absl::OkStatus();
 }
 
@@ -201,8 +214,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));
   FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibrations(options.durations.calibrations));
   CompileOptions& compile = setup.compile_;
-  compile.semantics =
-      options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
+  compile.semantics = options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
   for (const std::string& ingredient : options.without) {
     if (ingredient == "rank-sync") compile.rank_sync = false;
     if (ingredient == "stream-sync") compile.stream_sync = false;

@@ -42,9 +42,9 @@ class Calls {
   const TraceStore& store_;
   const RankTrace& rank_;
   std::vector<NodeIndex> nodes_;
-  std::vector<Pass> pass_;        // by node
-  std::vector<uint8_t> chosen_;   // by node
-  std::vector<uint32_t> index_;   // by node: into operators_
+  std::vector<Pass> pass_;       // by node
+  std::vector<uint8_t> chosen_;  // by node
+  std::vector<uint32_t> index_;  // by node: into operators_
   std::vector<TracedOperator> operators_;
 };
 

@@ -25,7 +25,7 @@ struct Call {
   int64_t forward_bytes = 0, backward_bytes = 0;
   int64_t result_elements = 0, result_bytes = 0;
   int64_t parameters = 0, parameter_bytes = 0;
-  bool matched = false;  // has a backward pass
+  bool matched = false;            // has a backward pass
   std::vector<std::string> names;  // its own and those of the calls around it, as base names
 };
 
@@ -35,7 +35,7 @@ struct Gradient {
   std::string base;
   double flop = 0;
   int64_t bytes = 0;
-  int64_t elements = 0;   // of its first argument; 0 unknown
+  int64_t elements = 0;  // of its first argument; 0 unknown
   int32_t call = traced::kNoCall;
 };
 
@@ -47,9 +47,10 @@ class ModelReader {
   absl::Status Read() {
     ReadForward();
     if (forward_.empty()) {
-      return InvalidInput("{}: no call has a known operator with shapes; record shapes "
-                          "(record_shapes=True), or give the execution trace too",
-                          rank_.info().source);
+      return InvalidInput(
+          "{}: no call has a known operator with shapes; record shapes "
+          "(record_shapes=True), or give the execution trace too",
+          rank_.info().source);
     }
     ReadBackward();
     Match();
@@ -75,7 +76,7 @@ class ModelReader {
   Calls calls_;
   std::vector<Call> forward_;
   std::map<std::pair<int32_t, int32_t>, int64_t> edges_;  // to bytes
-  bool identified_ = false;  // tensors have identities
+  bool identified_ = false;                               // tensors have identities
   std::vector<Gradient> backward_;
   absl::flat_hash_map<uint32_t, size_t> backward_index_;  // by autograd node
   // The gradient that last wrote a storage.
@@ -163,12 +164,13 @@ void ModelReader::ReadBackward() {
   }
 }
 
-// Of the gradient that the autograd node around a call is given; where it has no tensors, of what its
-// first call begins with, which most often is the gradient.
+// Of the gradient that the autograd node around a call is given; where it has no tensors, of what
+// its first call begins with, which most often is the gradient.
 int64_t ModelReader::GradientElements(NodeIndex first_call, const std::string& base) const {
   for (NodeIndex p = rank_.parent(first_call); p.valid(); p = rank_.parent(p)) {
     const auto tensors = rank_.tensors(p);
-    if (traced::BaseName(calls_.name(p)) == base && !tensors.empty() && !tensors.front().is_output) {
+    if (traced::BaseName(calls_.name(p)) == base && !tensors.empty() &&
+        !tensors.front().is_output) {
       return traced::Elements(rank_, tensors.front());
     }
   }
@@ -191,8 +193,8 @@ void ModelReader::Match() {
     if (it != by_name.end()) {
       const auto fits = [&](size_t f) {
         const Call& call = forward_[f];
-        return !call.matched && (g.elements == 0 || call.result_elements == 0 ||
-                                 g.elements == call.result_elements);
+        return !call.matched &&
+               (g.elements == 0 || call.result_elements == 0 || g.elements == call.result_elements);
       };
       const auto found = std::find_if(it->second.rbegin(), it->second.rend(), fits);
       if (found != it->second.rend()) g.call = static_cast<int32_t>(*found);
@@ -227,7 +229,8 @@ int32_t ModelReader::LastLookup() const {
   return traced::kNoCall;
 }
 
-// The engine names such a node twice, one call around the other; the first with the gradient counts.
+// The engine names such a node twice, one call around the other; the first with the gradient
+// counts.
 bool ModelReader::AccumulatesFirst(NodeIndex n) const {
   if (traced::BaseName(calls_.name(n)) != traced::kAccumulateGrad || rank_.tensors(n).empty()) {
     return false;
@@ -288,9 +291,8 @@ std::vector<bool> ModelReader::Needed() const {
 DType ModelReader::MainType() const {
   std::map<DType, double> flop;
   for (const Call& call : forward_) flop[calls_.operation(call.node).op.dtype] += call.forward_flop;
-  const auto most = std::max_element(flop.begin(), flop.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  const auto most = std::max_element(
+      flop.begin(), flop.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most->first == DType::kUnknown ? DType::kFloat32 : most->first;
 }
 
@@ -321,34 +323,39 @@ TracedModel ModelReader::Build(int64_t samples) const {
   for (const auto& [ends, bytes] : edges_) {
     const int32_t from = index[static_cast<size_t>(ends.first)];
     const int32_t to = index[static_cast<size_t>(ends.second)];
-    if (from != traced::kNoCall && to != traced::kNoCall) w.edges.push_back({from, to, share(bytes)});
+    if (from != traced::kNoCall && to != traced::kNoCall)
+      w.edges.push_back({from, to, share(bytes)});
   }
   w.dtype = MainType();
   out.backward_calls = static_cast<int64_t>(backward_.size());
   out.unmatched_calls = unmatched_;
   out.parameter_tensors = parameter_tensors_;
-  if (const auto assumed = std::count_if(
-          forward_.begin(), forward_.end(),
-          [&](const Call& call) { return calls_.operation(call.node).assumed; });
+  if (const auto assumed =
+          std::count_if(forward_.begin(), forward_.end(),
+                        [&](const Call& call) { return calls_.operation(call.node).assumed; });
       assumed > 0) {
-    out.notes.push_back(fmt::format("{} calls do not record the size of their results, for which "
-                                    "usual values are taken; give the execution trace too", assumed));
+    out.notes.push_back(
+        fmt::format("{} calls do not record the size of their results, for which "
+                    "usual values are taken; give the execution trace too",
+                    assumed));
   }
   if (!identified_) {
-    out.notes.emplace_back("tensors have no identities in this trace: operators form a line; give the "
-                        "execution trace too");
+    out.notes.emplace_back(
+        "tensors have no identities in this trace: operators form a line; give the "
+        "execution trace too");
   }
   if (backward_.empty()) out.notes.emplace_back("no backward pass was recorded");
   if (unplaced_parameters_ > 0) {
-    out.notes.push_back(fmt::format("{} parameters belong to no operator of the graph",
-                                    unplaced_parameters_));
+    out.notes.push_back(
+        fmt::format("{} parameters belong to no operator of the graph", unplaced_parameters_));
   }
   return out;
 }
 
 }  // namespace
 
-absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store, const TracedModelOptions& options) {
+absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store,
+                                         const TracedModelOptions& options) {
   const RankTrace* rank = nullptr;
   for (const RankTrace& r : store.ranks()) {
     if (!options.rank || r.info().rank == *options.rank) {

@@ -21,22 +21,24 @@ struct TracedModelOptions {
 
 struct TracedModel {
   Workload workload;
-  int64_t backward_calls = 0;  // autograd nodes that did device work
+  int64_t backward_calls = 0;   // autograd nodes that did device work
   int64_t unmatched_calls = 0;  // of these, those whose forward operator is not in the graph
   int64_t parameter_tensors = 0;
   std::vector<std::string> notes;
 };
 
 // Operators are the innermost framework calls of the forward pass whose work is known from their
-// shapes (trace_operator.h). Edges follow tensors by their storages, through views and through calls
-// without known work; where the trace does not identify tensors, the operators form a line. An
-// autograd node belongs to the last forward call of its name that has none yet and whose result has
-// as many elements as the node's gradient; work of nodes without one is added to the backward call
-// before. Parameters are what gradients are accumulated for, or the rows of a lookup whose update is
-// fused; they belong to the operator whose backward pass made the gradient. Forward calls that no
-// backward pass depends on (optimizers, metrics) are left out; activations kept are results.
-// Errors: no such rank or iteration; no call with a known operator (recorded without shapes).
-absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store, const TracedModelOptions& options);
+// shapes (trace_operator.h). Edges follow tensors by their storages, through views and through
+// calls without known work; where the trace does not identify tensors, the operators form a line.
+// An autograd node belongs to the last forward call of its name that has none yet and whose result
+// has as many elements as the node's gradient; work of nodes without one is added to the backward
+// call before. Parameters are what gradients are accumulated for, or the rows of a lookup whose
+// update is fused; they belong to the operator whose backward pass made the gradient. Forward calls
+// that no backward pass depends on (optimizers, metrics) are left out; activations kept are
+// results. Errors: no such rank or iteration; no call with a known operator (recorded without
+// shapes).
+absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store,
+                                         const TracedModelOptions& options);
 
 // As a workload file.
 std::string WorkloadYaml(const TracedModel& model);

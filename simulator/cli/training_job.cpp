@@ -1,7 +1,7 @@
 #include "simulator/cli/training_job.h"
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -42,9 +42,8 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
   if (n > 1) {
     FORETRACE_ASSIGN_OR_RETURN(const SimTime large, AllReduceTime(network, n, kLargeMessage));
     FORETRACE_ASSIGN_OR_RETURN(const SimTime small, AllReduceTime(network, n, kSmallMessage));
-    cluster.intra_node = Bandwidth::BytesPerSecond(2.0 * (n - 1) / n *
-                                                   static_cast<double>(kLargeMessage) /
-                                                   (large - small).seconds());
+    cluster.intra_node = Bandwidth::BytesPerSecond(
+        2.0 * (n - 1) / n * static_cast<double>(kLargeMessage) / (large - small).seconds());
     cluster.collective_latency = small;
   }
   if (spec.nodes == 1) {
@@ -75,20 +74,21 @@ absl::StatusOr<std::string> FindCalibration(const std::string& device) {
 }  // namespace
 
 void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
-  CLI::Option* option =
-      command.add_option("--platform,--topology", platform,
-                         "platform file, or the name of one in topologies/");
+  CLI::Option* option = command.add_option("--platform,--topology", platform,
+                                           "platform file, or the name of one in topologies/");
   option->type_name("FILE|NAME");
   if (required) option->required();
-  command.add_option("--calibration", calibration,
-                     "what training attains on the device: a file, none, or auto (the one in "
-                     "calibration/*/training.yaml that names the device)")
+  command
+      .add_option("--calibration", calibration,
+                  "what training attains on the device: a file, none, or auto (the one in "
+                  "calibration/*/training.yaml that names the device)")
       ->type_name("FILE|auto|none")
       ->capture_default_str();
-  command.add_option("--kernels", kernels,
-                     "measured products and all-reduces of the device: a folder of calibration files "
-                     "or the name of one in calibration/, none, or auto (the one whose kernels are of "
-                     "the platform's device)")
+  command
+      .add_option("--kernels", kernels,
+                  "measured products and all-reduces of the device: a folder of calibration files "
+                  "or the name of one in calibration/, none, or auto (the one whose kernels are of "
+                  "the platform's device)")
       ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();
 }
@@ -104,8 +104,9 @@ void TrainingJobOptions::Register(CLI::App& command) {
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--memory-gib", memory_gib, "memory of a device (default: the platform's)")
       ->check(CLI::Range(0.001, 1e6));
-  command.add_option("--memory-margin", memory_margin,
-                     "share of it that is left for fragmentation and buffers")
+  command
+      .add_option("--memory-margin", memory_margin,
+                  "share of it that is left for fragmentation and buffers")
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
 }
@@ -121,8 +122,10 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   const bool single = ElementSize(dtype) >= 4;
   const double peak = single ? device->peak_flops_fp32 : device->peak_flops_fp16;
   if (peak <= 0 || device->memory_bandwidth <= 0) {
-    return InvalidInput("platform {}: node.device states no {} rate or no memory bandwidth, which "
-                        "the cost of a layer needs", spec.name, single ? "fp32_TFLOPS" : "fp16_TFLOPS");
+    return InvalidInput(
+        "platform {}: node.device states no {} rate or no memory bandwidth, which "
+        "the cost of a layer needs",
+        spec.name, single ? "fp32_TFLOPS" : "fp16_TFLOPS");
   }
   cluster.peak = FlopRate::PerSecond(peak);
   cluster.peak_memory = Bandwidth::BytesPerSecond(device->memory_bandwidth);
@@ -136,10 +139,11 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
     FORETRACE_ASSIGN_OR_RETURN(file, FindCalibration(device->name));
   }
   if (file.empty() || file == "none") {
-    notes.push_back(fmt::format("no training calibration for {}: {}", device->name,
-                                cluster.measured != nullptr
-                                    ? "memory efficiency is that of large copies on an A100"
-                                    : "efficiencies are those of large products and copies on an A100"));
+    notes.push_back(
+        fmt::format("no training calibration for {}: {}", device->name,
+                    cluster.measured != nullptr
+                        ? "memory efficiency is that of large copies on an A100"
+                        : "efficiencies are those of large products and copies on an A100"));
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
     Apply(c, cluster);
@@ -156,17 +160,21 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(options.workload));
   DeviceSpec device;
   int64_t on_platform = 0;
-  FORETRACE_ASSIGN_OR_RETURN(
-      job.cluster, ClusterOf({options.platform, options.calibration, options.kernels},
-                             job.model.workload.dtype, &device, &on_platform, job.notes));
+  FORETRACE_ASSIGN_OR_RETURN(job.cluster,
+                             ClusterOf({options.platform, options.calibration, options.kernels},
+                                       job.model.workload.dtype, &device, &on_platform, job.notes));
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
   if (job.devices > on_platform) {
     if (on_platform <= job.cluster.devices_per_node) {
-      return Infeasible("--gpus {}: platform {} is one node of {} devices; name a platform with a "
-                        "network between nodes", job.devices, options.platform, on_platform);
+      return Infeasible(
+          "--gpus {}: platform {} is one node of {} devices; name a platform with a "
+          "network between nodes",
+          job.devices, options.platform, on_platform);
     }
-    job.notes.push_back(fmt::format("{} devices: the platform has {}; more nodes like its own are "
-                                    "assumed", job.devices, on_platform));
+    job.notes.push_back(
+        fmt::format("{} devices: the platform has {}; more nodes like its own are "
+                    "assumed",
+                    job.devices, on_platform));
   }
   const double memory =
       options.memory_gib > 0 ? options.memory_gib * (1 << 30) : device.memory_bytes;

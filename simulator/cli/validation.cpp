@@ -27,7 +27,8 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
   HoldOut out;
   OverheadFilter source;
   if (!c.overheads_from_ranks.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(c.overheads_from_ranks));
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks,
+                               ParseRankList(c.overheads_from_ranks));
     source = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
     out.judged = [ranks](int32_t rank, int64_t) { return !ranks.contains(rank); };
   } else if (!c.overheads_from_steps.empty()) {
@@ -119,8 +120,8 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
   return absl::OkStatus();
 }
 
-// Profiles tend to end with the mark of a step that was hardly begun: the last of its rank, in which
-// a device starts nothing although it did in the step before.
+// Profiles tend to end with the mark of a step that was hardly begun: the last of its rank, in
+// which a device starts nothing although it did in the step before.
 bool HardlyBegun(const std::vector<StepError>& errors, size_t i) {
   const bool last = i + 1 == errors.size() || errors[i + 1].rank_index != errors[i].rank_index;
   const bool follows = i > 0 && errors[i - 1].rank_index == errors[i].rank_index;
@@ -203,8 +204,10 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
     return absl::OkStatus();
   }
   if (prediction.job.symbolic) {
-    return InvalidInput("{}: the trace has no recorded times to validate against; give measured_us "
-                        "in a file of cases", store.ranks().front().info().source);
+    return InvalidInput(
+        "{}: the trace has no recorded times to validate against; give measured_us "
+        "in a file of cases",
+        store.ranks().front().info().source);
   }
   const size_t first = result.steps.size();
   const std::vector<StepError> errors = CompareSteps(store, prediction);
@@ -216,8 +219,8 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
     result.steps.push_back({c.name, rank, e, judged && whole, std::nullopt});
   }
   if (setup.kernels() != nullptr) {
-    FORETRACE_RETURN_IF_ERROR(AddReplay(c, store, setup, prediction,
-                                        std::span(result.steps).subspan(first), result));
+    FORETRACE_RETURN_IF_ERROR(
+        AddReplay(c, store, setup, prediction, std::span(result.steps).subspan(first), result));
   }
   if (ablation) return AddAblation(c, store, setup, hold_out, prediction, result);
   return absl::OkStatus();

@@ -44,8 +44,8 @@ struct AblationRow {
 struct ValidationResult {
   std::vector<ValidatedStep> steps;
   std::vector<AblationRow> ablation;
-  std::vector<DurationErrorRow> durations;  // with modelled durations
-  std::vector<DurationPair> duration_pairs; // what these sum up
+  std::vector<DurationErrorRow> durations;   // with modelled durations
+  std::vector<DurationPair> duration_pairs;  // what these sum up
   std::vector<std::string> notes;
   std::vector<std::string> skipped;
   ErrorSummary summary;

@@ -28,16 +28,27 @@ std::string Resolve(const std::string& path, const std::filesystem::path& base) 
 
 absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Node& node,
                                         const std::filesystem::path& base) {
-  static const std::set<std::string> kKeys = {
-      "name", "traces", "allow_missing_ranks", "measured_us", "overheads_from_ranks",
-      "overheads_from_steps", "overheads", "process_groups", "platform", "network", "aligned_start",
-      "durations", "calibration"};
+  static const std::set<std::string> kKeys = {"name",
+                                              "traces",
+                                              "allow_missing_ranks",
+                                              "measured_us",
+                                              "overheads_from_ranks",
+                                              "overheads_from_steps",
+                                              "overheads",
+                                              "process_groups",
+                                              "platform",
+                                              "network",
+                                              "aligned_start",
+                                              "durations",
+                                              "calibration"};
   ValidationCase c;
-  if (!node.IsMap()) return InvalidInput("{}: line {}: expected a case", file, node.Mark().line + 1);
+  if (!node.IsMap())
+    return InvalidInput("{}: line {}: expected a case", file, node.Mark().line + 1);
   for (const auto& entry : node) {
     const auto key = entry.first.as<std::string>();
     if (!kKeys.contains(key)) {
-      return InvalidInput("{}: line {}: unknown key \"{}\"", file, entry.first.Mark().line + 1, key);
+      return InvalidInput("{}: line {}: unknown key \"{}\"", file, entry.first.Mark().line + 1,
+                          key);
     }
   }
   if (!node["name"] || !node["traces"]) {

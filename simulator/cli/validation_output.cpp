@@ -2,26 +2,30 @@
 
 #include <algorithm>
 
-#include "simulator/report/report_json.h"
 #include "simulator/base/error.h"
 #include "simulator/cli/validation.h"
+#include "simulator/report/report_json.h"
 
 namespace foretrace {
 namespace {
 
 std::string StepTable(const ValidationResult& result, const TextStyle& style) {
   using Align = TextTable::Align;
-  const bool replayed = std::any_of(result.steps.begin(), result.steps.end(), [](const auto& s) {
-    return s.replay_error.has_value();
-  });
-  std::vector<TextTable::Column> columns = {{"case", Align::kLeft, true}, {"step"}, {"rank"},
-                                            {"measured us"}, {"predicted us"}, {"error %"}};
+  const bool replayed = std::any_of(result.steps.begin(), result.steps.end(),
+                                    [](const auto& s) { return s.replay_error.has_value(); });
+  std::vector<TextTable::Column> columns = {{"case", Align::kLeft, true},
+                                            {"step"},
+                                            {"rank"},
+                                            {"measured us"},
+                                            {"predicted us"},
+                                            {"error %"}};
   if (replayed) columns.push_back({"replay %"});
   for (const char* heading : {"blocked %", "start err us", "p90"}) columns.push_back({heading});
   columns.push_back({"", Align::kLeft});
   TextTable table(columns);
   for (const ValidatedStep& s : result.steps) {
-    std::vector<std::string> row = {s.case_name, fmt::format("{}", s.error.step),
+    std::vector<std::string> row = {s.case_name,
+                                    fmt::format("{}", s.error.step),
                                     fmt::format("{}", s.rank),
                                     fmt::format("{:.1f}", s.error.measured.us()),
                                     fmt::format("{:.1f}", s.error.predicted.us()),
@@ -40,8 +44,11 @@ std::string StepTable(const ValidationResult& result, const TextStyle& style) {
 
 std::string AblationTable(const ValidationResult& result, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"case", Align::kLeft, true}, {"variant", Align::kLeft}, {"steps"},
-                   {"mean error %"}, {"max %"}});
+  TextTable table({{"case", Align::kLeft, true},
+                   {"variant", Align::kLeft},
+                   {"steps"},
+                   {"mean error %"},
+                   {"max %"}});
   for (const AblationRow& row : result.ablation) {
     table.AddRow({row.case_name, row.variant, fmt::format("{}", row.steps),
                   fmt::format("{:.2f}", row.mape_percent), fmt::format("{:.2f}", row.max_percent)});
@@ -51,19 +58,25 @@ std::string AblationTable(const ValidationResult& result, const TextStyle& style
 
 std::string DurationTable(const ValidationResult& result, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"case", Align::kLeft, true}, {"operator", Align::kLeft}, {"calls"}, {"time %"},
-                   {"GMAE %"}, {"MAPE %"}, {"bias %"}, {"beyond %"}});
+  TextTable table({{"case", Align::kLeft, true},
+                   {"operator", Align::kLeft},
+                   {"calls"},
+                   {"time %"},
+                   {"GMAE %"},
+                   {"MAPE %"},
+                   {"bias %"},
+                   {"beyond %"}});
   for (const DurationErrorRow& row : result.durations) {
     const auto count = static_cast<double>(std::max<size_t>(row.errors.count, 1));
-    table.AddRow({row.case_name, row.operator_class, fmt::format("{}", row.errors.count),
-                  fmt::format("{:.1f}", 100 * row.share),
-                  fmt::format("{:.1f}", row.errors.gmae_percent),
-                  fmt::format("{:.1f}", row.errors.mape_percent),
-                  fmt::format("{:+.1f}", row.bias_percent),
-                  fmt::format("{:.0f}", 100 * static_cast<double>(row.extrapolated) / count)});
+    table.AddRow(
+        {row.case_name, row.operator_class, fmt::format("{}", row.errors.count),
+         fmt::format("{:.1f}", 100 * row.share), fmt::format("{:.1f}", row.errors.gmae_percent),
+         fmt::format("{:.1f}", row.errors.mape_percent), fmt::format("{:+.1f}", row.bias_percent),
+         fmt::format("{:.0f}", 100 * static_cast<double>(row.extrapolated) / count)});
   }
   return "Durations of device work by operator, modelled against recorded (beyond: analytic, or "
-         "outside a calibrated range)\n" + table.Format(style);
+         "outside a calibrated range)\n" +
+         table.Format(style);
 }
 
 void String(JsonWriter& json, std::string_view text) {
@@ -114,13 +127,12 @@ void WriteDurations(const DurationErrorRow& row, JsonWriter& json) {
   json.Uint64(row.errors.count);
   json.Key("extrapolated_count");
   json.Int64(row.extrapolated);
-  const std::pair<const char*, double> figures[] = {
-      {"share", row.share},
-      {"gmae_percent", row.errors.gmae_percent},
-      {"mape_percent", row.errors.mape_percent},
-      {"std_percent", row.errors.std_percent},
-      {"max_percent", row.errors.max_percent},
-      {"bias_percent", row.bias_percent}};
+  const std::pair<const char*, double> figures[] = {{"share", row.share},
+                                                    {"gmae_percent", row.errors.gmae_percent},
+                                                    {"mape_percent", row.errors.mape_percent},
+                                                    {"std_percent", row.errors.std_percent},
+                                                    {"max_percent", row.errors.max_percent},
+                                                    {"bias_percent", row.bias_percent}};
   for (const auto& [key, value] : figures) {
     json.Key(key);
     json.Double(value);
@@ -138,10 +150,11 @@ std::string ValidationText(const ValidationResult& result, const TextStyle& styl
   const ErrorSummary& s = result.summary;
   text += fmt::format(
       "{} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard deviation "
-      "{:.2f} %, max {:.2f} %\n", s.count, s.mape_percent, s.gmae_percent, s.std_percent,
-      s.max_percent);
-  text += fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
-                      result.kernel_start_median_us, result.kernel_start_p90_us);
+      "{:.2f} %, max {:.2f} %\n",
+      s.count, s.mape_percent, s.gmae_percent, s.std_percent, s.max_percent);
+  text +=
+      fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
+                  result.kernel_start_median_us, result.kernel_start_p90_us);
   text += "A step error says little where the blocked share is near zero: the CPU is replayed.\n";
   for (const std::string& note : result.notes) text += "note: " + note + "\n";
   for (const std::string& skipped : result.skipped) text += "skipped: " + skipped + "\n";
@@ -161,8 +174,10 @@ std::string ValidationJson(const ValidationResult& result) {
   json.Key("count");
   json.Uint64(result.summary.count);
   const std::pair<const char*, double> figures[] = {
-      {"gmae_percent", result.summary.gmae_percent}, {"mape_percent", result.summary.mape_percent},
-      {"std_percent", result.summary.std_percent},   {"min_percent", result.summary.min_percent},
+      {"gmae_percent", result.summary.gmae_percent},
+      {"mape_percent", result.summary.mape_percent},
+      {"std_percent", result.summary.std_percent},
+      {"min_percent", result.summary.min_percent},
       {"max_percent", result.summary.max_percent},
       {"kernel_start_median_us", result.kernel_start_median_us},
       {"kernel_start_p90_us", result.kernel_start_p90_us}};
@@ -192,7 +207,8 @@ std::string ValidationJson(const ValidationResult& result) {
   json.StartArray();
   for (const DurationErrorRow& row : result.durations) WriteDurations(row, json);
   json.EndArray();
-  for (const auto& [key, list] : {std::pair{"notes", &result.notes}, {"skipped", &result.skipped}}) {
+  for (const auto& [key, list] :
+       {std::pair{"notes", &result.notes}, {"skipped", &result.skipped}}) {
     json.Key(key);
     json.StartArray();
     for (const std::string& text : *list) String(json, text);

@@ -33,9 +33,14 @@ class WhatIf : public DurationEdit {
         case Edit::Action::kScale:
           change = {change.factor * e.factor, change.added.ScaledBy(e.factor)};
           break;
-        case Edit::Action::kReplace: change = {0, e.time}; break;
-        case Edit::Action::kAdd: change.added += e.time; break;
-        case Edit::Action::kDelay: break;
+        case Edit::Action::kReplace:
+          change = {0, e.time};
+          break;
+        case Edit::Action::kAdd:
+          change.added += e.time;
+          break;
+        case Edit::Action::kDelay:
+          break;
       }
     }
     return change;
@@ -88,8 +93,10 @@ absl::Status ParseAction(const std::string& text, std::string_view action, Edit&
     ok = ParseTime(action.substr(6), edit.time);
   }
   if (ok) return absl::OkStatus();
-  return InvalidInput("--what-if {}: cannot read the action \"{}\"; expected x0.5, =12us, +3us or "
-                      "delay=1ms", text, action);
+  return InvalidInput(
+      "--what-if {}: cannot read the action \"{}\"; expected x0.5, =12us, +3us or "
+      "delay=1ms",
+      text, action);
 }
 
 // Communicators have no names before the job is compiled: any will do here.
@@ -102,8 +109,8 @@ bool SelectsSomething(const Edit& edit, const TraceStore& store) {
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex node(i);
       const NodeKind kind = rank.kind(node);
-      const bool fits = edit.selector.communicator.has_value() ? IsCommunicationKind(kind)
-                                                               : IsDeviceKind(kind);
+      const bool fits =
+          edit.selector.communicator.has_value() ? IsCommunicationKind(kind) : IsDeviceKind(kind);
       if (fits && anywhere.Selects(store, rank, node, "")) return true;
     }
   }
@@ -127,8 +134,10 @@ absl::StatusOr<std::unique_ptr<DurationEdit>> ParseWhatIf(const std::vector<std:
         edit.selector, ParseSelector("--what-if " + text, std::string_view(text).substr(0, colon)));
     FORETRACE_RETURN_IF_ERROR(ParseAction(text, std::string_view(text).substr(colon + 1), edit));
     if (!SelectsSomething(edit, store)) {
-      return InvalidInput("--what-if {}: selects nothing in these traces; `foretrace inspect` lists "
-                          "their ranks, kernels and communicators", text);
+      return InvalidInput(
+          "--what-if {}: selects nothing in these traces; `foretrace inspect` lists "
+          "their ranks, kernels and communicators",
+          text);
     }
     edits.push_back(std::move(edit));
   }

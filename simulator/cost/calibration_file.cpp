@@ -46,9 +46,10 @@ absl::StatusOr<CalibrationHeader> ParseHeaderOrThrow(const YAML::Node& root,
   }
   const std::string version = Text(root, "foretrace_calibration");
   if (version != fmt::format("{}", kCalibrationVersion)) {
-    return InvalidInput("{}: calibration format version {}, this build reads version {}; run "
-                        "`foretrace calibrate` again on its tables", path, version,
-                        kCalibrationVersion);
+    return InvalidInput(
+        "{}: calibration format version {}, this build reads version {}; run "
+        "`foretrace calibrate` again on its tables",
+        path, version, kCalibrationVersion);
   }
   CalibrationHeader header;
   header.kind = Text(root, "kind");

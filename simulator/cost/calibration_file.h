@@ -32,9 +32,9 @@ struct CalibrationHeader {
   std::string kind;      // "collective", "kernel", "overheads", "embedding", "memory"
   std::string platform;  // "a100-sxm4-nvswitch"
   Interconnect interconnect = Interconnect::kUnknown;
-  std::string date;      // of the calibration, YYYY-MM-DD; "undated" when nobody gave it
-  std::string command;   // that made the file
-  std::string note;      // what the numbers rest on, in words; may be empty
+  std::string date;     // of the calibration, YYYY-MM-DD; "undated" when nobody gave it
+  std::string command;  // that made the file
+  std::string note;     // what the numbers rest on, in words; may be empty
   // Provenance of each table: source, commit, licence, path, ...
   std::vector<std::map<std::string, std::string, std::less<>>> sources;
   std::optional<ErrorSummary> in_sample;

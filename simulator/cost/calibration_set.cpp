@@ -16,8 +16,10 @@ absl::Status NotePlatform(const CalibrationHeader& header, const std::string& pa
                           CalibrationSet& set) {
   if (set.platform.empty()) set.platform = header.platform;
   if (set.platform == header.platform) return absl::OkStatus();
-  return InvalidInput("{}: is of platform {}, but other files of the folder are of {}; keep one "
-                      "platform to a folder", path, header.platform, set.platform);
+  return InvalidInput(
+      "{}: is of platform {}, but other files of the folder are of {}; keep one "
+      "platform to a folder",
+      path, header.platform, set.platform);
 }
 
 }  // namespace
@@ -45,8 +47,8 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
   if (const std::string path = path_of("memory.yaml"); there(path)) {
     FORETRACE_ASSIGN_OR_RETURN(auto loaded, MemoryFitter().Load(path));
     FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.first, path, set));
-    set.memory = std::shared_ptr<const FittedMemory>(
-        static_cast<FittedMemory*>(loaded.second.release()));
+    set.memory =
+        std::shared_ptr<const FittedMemory>(static_cast<FittedMemory*>(loaded.second.release()));
   }
   if (const std::string path = path_of("embedding.yaml"); there(path)) {
     FORETRACE_ASSIGN_OR_RETURN(LoadedEmbedding loaded, LoadEmbeddingModels(path));

@@ -24,10 +24,9 @@ struct CalibrationSet {
   std::shared_ptr<const EmbeddingModels> embedding;
 };
 
-// Reads kernels.yaml, collectives.yaml, memory.yaml and embedding.yaml of the folder, as far as they
-// are there.
-// Errors: none is; a file that cannot be read or is not what its name says; files of different
-// platforms.
+// Reads kernels.yaml, collectives.yaml, memory.yaml and embedding.yaml of the folder, as far as
+// they are there. Errors: none is; a file that cannot be read or is not what its name says; files
+// of different platforms.
 absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder);
 
 }  // namespace foretrace

@@ -118,14 +118,18 @@ absl::Status CheckCollective(const BenchmarkRow& row) {
   const double gbps = static_cast<double>(bytes) / row.time_us * 1e-3;
   constexpr double kImplausiblyFast = 2e4;
   if (gbps > kImplausiblyFast) {
-    return InvalidInput("{} bytes in {} us is {:.0f} GB/s: are the times in milliseconds or seconds? "
-                        "time_us takes microseconds", bytes, row.time_us, gbps);
+    return InvalidInput(
+        "{} bytes in {} us is {:.0f} GB/s: are the times in milliseconds or seconds? "
+        "time_us takes microseconds",
+        bytes, row.time_us, gbps);
   }
   constexpr double kImplausiblySlow = 0.01;
   constexpr int64_t kLarge = 16 << 20;
   if (gbps < kImplausiblySlow && bytes >= kLarge) {
-    return InvalidInput("{} bytes in {} us is {:.2g} GB/s: are the times in nanoseconds? time_us "
-                        "takes microseconds", bytes, row.time_us, gbps);
+    return InvalidInput(
+        "{} bytes in {} us is {:.2g} GB/s: are the times in nanoseconds? time_us "
+        "takes microseconds",
+        bytes, row.time_us, gbps);
   }
   return absl::OkStatus();
 }

@@ -16,9 +16,9 @@
 namespace foretrace {
 namespace {
 
-constexpr std::array<std::string_view, 11> kColumns = {
-    "kind", "op", "phase", "platform", "dtype", "shape",
-    "time_us", "std_us", "repeats", "library", "source"};
+constexpr std::array<std::string_view, 11> kColumns = {"kind",    "op",      "phase",   "platform",
+                                                       "dtype",   "shape",   "time_us", "std_us",
+                                                       "repeats", "library", "source"};
 constexpr std::string_view kHeader =
     "kind,op,phase,platform,dtype,shape,time_us,std_us,repeats,library,source";
 
@@ -110,7 +110,8 @@ absl::Status ParseTimes(const std::vector<std::string>& fields, BenchmarkRow& ro
   if (!std_us || !(*std_us >= 0) || !std::isfinite(*std_us)) {
     return InvalidInput("std_us is '{}', not a number of at least 0", fields[7]);
   }
-  const auto repeats = fields[8].empty() ? std::optional<int64_t>(1) : ParseNumber<int64_t>(fields[8]);
+  const auto repeats =
+      fields[8].empty() ? std::optional<int64_t>(1) : ParseNumber<int64_t>(fields[8]);
   if (!repeats || *repeats < 1) {
     return InvalidInput("repeats is '{}', not an integer of at least 1", fields[8]);
   }
@@ -122,11 +123,10 @@ absl::Status ParseTimes(const std::vector<std::string>& fields, BenchmarkRow& ro
 
 // Platforms name folders.
 bool IsPlatformName(std::string_view name) {
-  return !name.empty() && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '_' || c == '-';
-         });
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 absl::Status ParseRow(const std::vector<std::string>& fields, BenchmarkRow& row) {
@@ -239,12 +239,14 @@ absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::str
     if (absl::Status status = ParseRow(fields, row); !status.ok()) {
       return InvalidInput("{}:{}: {}", path, number, std::string(status.message()));
     }
-    const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", fields[0], fields[1],
-                                        fields[2], fields[3], fields[4], fields[5], fields[9],
-                                        fields[10]);
+    const std::string key =
+        fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", fields[0], fields[1], fields[2], fields[3],
+                    fields[4], fields[5], fields[9], fields[10]);
     if (const auto [it, inserted] = first_line.try_emplace(key, number); !inserted) {
-      return InvalidInput("{}:{}: duplicate of line {}; merge repeats into one row (median time, "
-                          "std_us, repeats)", path, number, it->second);
+      return InvalidInput(
+          "{}:{}: duplicate of line {}; merge repeats into one row (median time, "
+          "std_us, repeats)",
+          path, number, it->second);
     }
     table.rows.push_back(std::move(row));
   }

@@ -14,9 +14,7 @@
 
 namespace foretrace {
 
-enum class BenchmarkKind : uint8_t {
-  kKernel, kCollective, kEmbedding, kOverhead, kMemory, kCount
-};
+enum class BenchmarkKind : uint8_t { kKernel, kCollective, kEmbedding, kOverhead, kMemory, kCount };
 std::string_view Name(BenchmarkKind kind);
 
 enum class Phase : uint8_t { kNone, kForward, kBackward, kOptimizer, kCount };
@@ -44,12 +42,12 @@ struct BenchmarkRow {
   std::string platform;  // "a100-sxm4-nvswitch", ...
   std::string dtype;
   ShapeKeys shape;
-  double time_us = 0;    // > 0
-  double std_us = 0;     // spread of the repeats; 0 unknown
+  double time_us = 0;  // > 0
+  double std_us = 0;   // spread of the repeats; 0 unknown
   int64_t repeats = 1;
-  std::string library;   // with version where known: "nccl 2.29.2"
-  std::string source;    // short name of the measurement's origin: "vtrain"
-  int64_t line = 0;      // in its file, for messages
+  std::string library;  // with version where known: "nccl 2.29.2"
+  std::string source;   // short name of the measurement's origin: "vtrain"
+  int64_t line = 0;     // in its file, for messages
 };
 
 struct BenchmarkTable {

@@ -27,7 +27,8 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
       if (!present.contains(r)) absent.push_back(r);
     }
     return InvalidInput(
-        "{}: {} of communicator \"{}\" has members without a trace (missing ranks: {}{}); add their "
+        "{}: {} of communicator \"{}\" has members without a trace (missing ranks: {}{}); add "
+        "their "
         "traces, or simulate what is there with --allow-missing-ranks",
         rank.info().source, DescribeNode(store, rank, meeting.members.front().node),
         communicator.name, fmt::join(absent, ","),
@@ -74,9 +75,8 @@ absl::Status AddMeetings(const TraceStore& store, const CompileOptions& options,
     const bool incomplete = meeting.missing_members > 0;
     // A trace may give durations without times (converted ones do); they stand as they are.
     const bool durations =
-        std::all_of(meeting.members.begin(), meeting.members.end(), [&](const auto& m) {
-          return store.ranks()[m.rank].has_duration(m.node);
-        });
+        std::all_of(meeting.members.begin(), meeting.members.end(),
+                    [&](const auto& m) { return store.ranks()[m.rank].has_duration(m.node); });
     const auto& one = meeting.members.front();
     const bool modelled =
         options.model_communication && !incomplete &&
@@ -161,7 +161,8 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
     rank.report.clock_offset = clock_offset[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
-      if (!options.aligned_start && options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;
+      if (!options.aligned_start && options.semantics == Semantics::kFull)
+        rank.program.start = rank.report.start_skew;
     }
     if (options.edit != nullptr) rank.program.start += options.edit->StartDelay(trace.info().rank);
     for (const NodeIndex n : rank.missing) job.missing.push_back({r, n});

@@ -1,5 +1,6 @@
-// The multi-GPU paper's Algorithm 1 as a preset: two streams a rank (computation and communication),
-// no blocking calls, and its own rules of synchronisation. Line numbers are those of the paper.
+// The multi-GPU paper's Algorithm 1 as a preset: two streams a rank (computation and
+// communication), no blocking calls, and its own rules of synchronisation. Line numbers are those
+// of the paper.
 
 #include <algorithm>
 
@@ -10,7 +11,6 @@ namespace {
 
 // Line 21: a kernel starts at least 1 us after the previous one of its stream.
 constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
-
 
 }  // namespace
 
@@ -81,7 +81,8 @@ void RankCompiler::CompileAlgorithm1() {
       last_communication = NodeIndex();
     }
     if (joined && tail[1 - stream] != kNoItem) {
-      waits_.push_back({item, {tail[1 - stream], LagTable::kZero, false, false, WaitCause::kDependency}});
+      waits_.push_back(
+          {item, {tail[1 - stream], LagTable::kZero, false, false, WaitCause::kDependency}});
     }
     // The other stream keeps the joined time until it has work of its own.
     if (joined && stream == 0) joined = false;
@@ -107,7 +108,8 @@ void RankCompiler::StartStepsTogether() {
         last = i;
       }
       if (last == kNoItem) continue;
-      waits_.push_back({it.begin_item, {last, LagTable::kZero, false, false, WaitCause::kDependency}});
+      waits_.push_back(
+          {it.begin_item, {last, LagTable::kZero, false, false, WaitCause::kDependency}});
     }
   }
 }

@@ -32,7 +32,10 @@ RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank) {
 
 RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
                            RankAnalysis& analysis, const Latencies& latencies)
-    : store_(store), rank_(store.ranks()[rank]), options_(options), analysis_(analysis),
+    : store_(store),
+      rank_(store.ranks()[rank]),
+      options_(options),
+      analysis_(analysis),
       index_(analysis.index.has_value() ? &*analysis.index : nullptr) {
   out_.report.latencies = latencies;
 }
@@ -77,8 +80,8 @@ void RankCompiler::CompileRecorded() {
         BuildCpuTimeline(rank_, marks_only, *index_, sync, options_.sync_costs, true));
   }
   for (size_t t = 0; t < order.timelines.size(); ++t) {
-    timelines.push_back(BuildCpuTimeline(rank_, order.timelines[t], *index_, sync,
-                                         options_.sync_costs, t == 0));
+    timelines.push_back(
+        BuildCpuTimeline(rank_, order.timelines[t], *index_, sync, options_.sync_costs, t == 0));
   }
   out_.report.sync = std::move(sync);
   size_t items = 0;
@@ -118,9 +121,9 @@ void RankCompiler::AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint&
   if (point.blocking) {
     item.duration = options_.cpu ? options_.sync_costs.call : SimTime();
   } else if (options_.cpu && !point.is_mark) {
-    item.duration = ModelsOverheads(point)
-                        ? options_.overheads->Mean(OverheadKind::kT4, store_.name(rank_, point.node))
-                        : point.duration;
+    item.duration = ModelsOverheads(point) ? options_.overheads->Mean(
+                                                 OverheadKind::kT4, store_.name(rank_, point.node))
+                                           : point.duration;
   }
   const auto index = static_cast<uint32_t>(program.items.size());
   if (!point.is_mark) out_.item_of[point.node.value] = index;
@@ -138,8 +141,7 @@ void RankCompiler::AddTimeline(const CpuTimelinePoints& timeline, bool main) {
     AddCpuItem(timeline, point);
     if (index == lane.begin) {
       // The lane begins with the rank; its first call comes as late as recorded.
-      program.items.back().lead =
-          options_.cpu ? point.recorded_start - recorded_begin_ : SimTime();
+      program.items.back().lead = options_.cpu ? point.recorded_start - recorded_begin_ : SimTime();
     }
     if (main) {
       const SimTime end = point.is_mark ? point.recorded_start : rank_.end(point.node);
@@ -194,8 +196,8 @@ uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime prev
     if (rank_.start(node) < recorded_begin_ + SimTime::FromNs(100'000)) {
       out_.report.in_flight_at_start = true;
     }
-    item.lead = std::max(SimTime(), rank_.start(node) - std::max(previous_recorded_end,
-                                                                 recorded_begin_));
+    item.lead =
+        std::max(SimTime(), rank_.start(node) - std::max(previous_recorded_end, recorded_begin_));
   }
   if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
   SetOccupancy(node, item);
@@ -217,9 +219,8 @@ void RankCompiler::SetOccupancy(NodeIndex node, Item& item) {
 
 void RankCompiler::AddStreams() {
   RankProgram& program = out_.program;
-  const LaneLists streams(rank_, [this](NodeIndex n) {
-    return IsDeviceKind(rank_.kind(n)) && rank_.has_duration(n);
-  });
+  const LaneLists streams(
+      rank_, [this](NodeIndex n) { return IsDeviceKind(rank_.kind(n)) && rank_.has_duration(n); });
   for (uint32_t s = 0; s < rank_.lanes().size(); ++s) {
     if (streams.of(LaneIndex(s)).empty()) continue;
     LaneProgram lane;

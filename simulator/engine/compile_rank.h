@@ -68,7 +68,8 @@ class RankCompiler {
 SimTime RecordedBegin(const RankTrace& rank);
 
 // What the members of a meeting move. Errors: communication without a size or an operation.
-absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCommunicator& communicator,
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
+                                        const MatchedCommunicator& communicator,
                                         const Meeting& meeting);
 
 // "rank 3 node 17 (all_reduce)"

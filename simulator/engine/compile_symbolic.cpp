@@ -12,8 +12,8 @@ namespace foretrace {
 
 void RankCompiler::CompileSymbolic() {
   RankProgram& program = out_.program;
-  const LaneLists lanes(
-      rank_, [this](NodeIndex n) { return rank_.kind(n) != NodeKind::kAnnotation; });
+  const LaneLists lanes(rank_,
+                        [this](NodeIndex n) { return rank_.kind(n) != NodeKind::kAnnotation; });
   program.items.reserve(lanes.size());
   for (uint32_t l = 0; l < rank_.lanes().size(); ++l) {
     const std::span<const NodeIndex> nodes = lanes.of(LaneIndex(l));
@@ -54,12 +54,14 @@ void RankCompiler::CompileSymbolic() {
     for (const Dependency& d : rank_.dependencies(NodeIndex(i))) {
       const uint32_t producer = out_.item_of[d.producer.value];
       if (producer == kNoItem) continue;
-      waits_.push_back({consumer, {producer, LagTable::kZero, false, false, WaitCause::kDependency}});
+      waits_.push_back(
+          {consumer, {producer, LagTable::kZero, false, false, WaitCause::kDependency}});
     }
   }
 }
 
-absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCommunicator& communicator,
+absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
+                                        const MatchedCommunicator& communicator,
                                         const Meeting& meeting) {
   const auto& first = meeting.members.front();
   const RankTrace& rank = store.ranks()[first.rank];
@@ -69,9 +71,10 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCo
   spec.op = rank.kind(first.node) == NodeKind::kCollective ? rank.collective_op(first.node)
                                                            : CollectiveOp::kSendRecv;
   if (spec.op == CollectiveOp::kUnknown) {
-    return InvalidInput("{}: {}: the collective's operation is not recorded, so its time cannot be "
-                        "modelled; replay recorded durations (--durations recorded)",
-                        rank.info().source, DescribeNode(store, rank, first.node));
+    return InvalidInput(
+        "{}: {}: the collective's operation is not recorded, so its time cannot be "
+        "modelled; replay recorded durations (--durations recorded)",
+        rank.info().source, DescribeNode(store, rank, first.node));
   }
   Bytes bytes;
   for (const auto& m : meeting.members) {
@@ -81,9 +84,10 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store, const MatchedCo
     spec.dtype = attr->dtype;
   }
   if (bytes.count() == 0 && spec.op != CollectiveOp::kBarrier) {
-    return InvalidInput("{}: {}: the message size is not recorded, so its time cannot be modelled; "
-                        "replay recorded durations (--durations recorded)",
-                        rank.info().source, DescribeNode(store, rank, first.node));
+    return InvalidInput(
+        "{}: {}: the message size is not recorded, so its time cannot be modelled; "
+        "replay recorded durations (--durations recorded)",
+        rank.info().source, DescribeNode(store, rank, first.node));
   }
   spec.bytes = bytes;
   if (spec.op == CollectiveOp::kAllToAll && meeting.members.size() == spec.members.size()) {

@@ -22,8 +22,9 @@ constexpr uint32_t kKnown = ItemState::kKnown;
 struct Happening {
   enum class Kind : uint32_t { kMeeting, kReady, kLaneTakes };
   SimTime time;
-  SimTime since;       // kReady: when it first became ready; others: before or after all of these
-  uint64_t place = 0;  // from the top: kind, rank, item (kLaneTakes: the lane; kMeeting: the meeting)
+  SimTime since;  // kReady: when it first became ready; others: before or after all of these
+  uint64_t place =
+      0;  // from the top: kind, rank, item (kLaneTakes: the lane; kMeeting: the meeting)
 
   static constexpr uint32_t kRankBits = 30;
   static constexpr uint32_t kItemBits = 32;
@@ -137,8 +138,7 @@ class DataflowRun {
       for (const auto& member : program_.meetings[meeting].members) {
         if (program_.ranks[member.rank].items[member.item].eager) continue;
         FORETRACE_ASSIGN_OR_RETURN(
-            complete,
-            rendezvous_.Arrive(meeting, ranks_[member.rank].items[member.item].start));
+            complete, rendezvous_.Arrive(meeting, ranks_[member.rank].items[member.item].start));
       }
       if (complete) Complete(meeting);
     }
@@ -147,9 +147,14 @@ class DataflowRun {
 
   void Happen(const Happening& event) {
     switch (event.kind()) {
-      case Happening::Kind::kMeeting: gathered_.push_back(event.item()); return;
-      case Happening::Kind::kReady: Compete(event); return;
-      case Happening::Kind::kLaneTakes: break;
+      case Happening::Kind::kMeeting:
+        gathered_.push_back(event.item());
+        return;
+      case Happening::Kind::kReady:
+        Compete(event);
+        return;
+      case Happening::Kind::kLaneTakes:
+        break;
     }
     LaneState& lane = ranks_[event.rank()].lanes[event.item()];
     std::pop_heap(lane.waiting.begin(), lane.waiting.end(), std::greater<>());
@@ -212,7 +217,8 @@ class DataflowRun {
   }
 
   void TakeAt(SimTime time, uint32_t r, uint32_t lane) {
-    queue_.Push(Happening::Make(Happening::Kind::kLaneTakes, std::max(time, queue_.now()), r, lane));
+    queue_.Push(
+        Happening::Make(Happening::Kind::kLaneTakes, std::max(time, queue_.now()), r, lane));
   }
 
   // The item's start is known.
@@ -309,9 +315,9 @@ class DataflowRun {
   Rendezvous rendezvous_;
   std::vector<DataflowRank> ranks_;
   EventQueue<Happening> queue_;
-  std::vector<Step> steps_;          // known, to be told to those who wait
-  std::vector<uint32_t> gathered_;   // meetings whose members are all there, at or before now
-  std::vector<uint32_t> missing_;    // by meeting: members whose arrival is not known
+  std::vector<Step> steps_;         // known, to be told to those who wait
+  std::vector<uint32_t> gathered_;  // meetings whose members are all there, at or before now
+  std::vector<uint32_t> missing_;   // by meeting: members whose arrival is not known
   size_t ended_ = 0;
 };
 
@@ -321,8 +327,7 @@ absl::Status DataflowRun::Deadlock(const TraceStore& store) {
     for (const auto& member : program_.meetings[m].members) {
       const ItemState& item = ranks_[member.rank].items[member.item];
       if (!item.meets || item.before_start != kKnown) continue;
-      FORETRACE_RETURN_IF_ERROR(
-          rendezvous_.Arrive(static_cast<uint32_t>(m), item.start).status());
+      FORETRACE_RETURN_IF_ERROR(rendezvous_.Arrive(static_cast<uint32_t>(m), item.start).status());
     }
   }
   for (DataflowRank& rank : ranks_) {

@@ -12,7 +12,8 @@ template <typename Edge>
 void ForEachEdge(const RankProgram& rank, const Edge& edge) {
   for (uint32_t i = 0; i < rank.items.size(); ++i) {
     const Item& item = rank.items[i];
-    if (item.issuer != kNoItem) edge(item.issuer, Consumer{i, LagTable::kZero, true, false}, item.issue_lag);
+    if (item.issuer != kNoItem)
+      edge(item.issuer, Consumer{i, LagTable::kZero, true, false}, item.issue_lag);
     const uint32_t waits_end = rank.waits_end(i);
     for (uint32_t w = item.waits_begin; w < waits_end; ++w) {
       const ItemWait& wait = rank.waits[w];
@@ -55,8 +56,8 @@ DataflowRank::DataflowRank(const RankProgram& program)
     const LaneProgram& lane = program.lanes[item.lane];
     ItemState& state = items[i];
     state.lane = static_cast<uint16_t>(item.lane);
-    state.competes = IsExclusive(lane) ||
-                     (program.contention && (item.needs_room || item.placement_share > 0));
+    state.competes =
+        IsExclusive(lane) || (program.contention && (item.needs_room || item.placement_share > 0));
     state.meets = item.kind == ItemKind::kComm && !item.eager;
     state.fixed_length = !state.meets && state.before_end == 0;
     if (state.fixed_length) state.end = item.duration;

@@ -44,9 +44,9 @@ struct ItemState {
 };
 static_assert(sizeof(ItemState) == 32);
 
-// A lane whose items exclude each other and run when ready; of those that wait, the first in program
-// order. A rank issues its work in that order, so that an early microbatch is not held up by later
-// ones that happened to be ready before it.
+// A lane whose items exclude each other and run when ready; of those that wait, the first in
+// program order. A rank issues its work in that order, so that an early microbatch is not held up
+// by later ones that happened to be ready before it.
 struct LaneState {
   bool running = false;  // and the end is not known yet
   SimTime free_at = SimTime::Min();
@@ -60,7 +60,7 @@ struct DataflowRank {
   // The starts and ends as they are; frees the items.
   RankSchedule TakeSchedule();
 
-  std::vector<ItemState> items;  // and one more, where the consumers end
+  std::vector<ItemState> items;     // and one more, where the consumers end
   std::vector<Consumer> consumers;  // the next of a lane in order is left out
   LagTable lags;
   std::vector<LaneState> lanes;

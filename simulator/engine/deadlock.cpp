@@ -39,8 +39,8 @@ std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
   }
   for (uint32_t w = item.waits_begin; w < rank.waits_end(index); ++w) {
     const ItemWait& wait = rank.waits[w];
-    const SimTime at = wait.on_start ? schedule.ranks[r].start[wait.item]
-                                     : schedule.ranks[r].end[wait.item];
+    const SimTime at =
+        wait.on_start ? schedule.ranks[r].start[wait.item] : schedule.ranks[r].end[wait.item];
     if (at == kUnknown) return NodeText(store, r, rank.items[wait.item].node);
   }
   return "the item before it";

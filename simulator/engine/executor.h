@@ -1,6 +1,6 @@
 #pragma once
-// Runs a Program. Two executors with the same answers: `RunStraight` advances each lane as far as it
-// can without a global queue, which needs program order on every lane; `RunDataflow` processes
+// Runs a Program. Two executors with the same answers: `RunStraight` advances each lane as far as
+// it can without a global queue, which needs program order on every lane; `RunDataflow` processes
 // events in order of time and also handles lanes that run what is ready first.
 
 #include "absl/status/statusor.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Tells observers what happened and why. Runs after the simulation, over its schedule, so that a run
-// without observers costs nothing and no observer can change timing.
+// Tells observers what happened and why. Runs after the simulation, over its schedule, so that a
+// run without observers costs nothing and no observer can change timing.
 
 #include <cstdint>
 #include <functional>

@@ -26,8 +26,8 @@ enum class ItemKind : uint8_t {
 
 inline constexpr uint32_t kNoItem = 0xffffffff;
 
-// The lags of one rank, of which there are few: latencies of the platform. Each is kept once where it
-// recurs soon.
+// The lags of one rank, of which there are few: latencies of the platform. Each is kept once where
+// it recurs soon.
 class LagTable {
  public:
   static constexpr uint32_t kBits = 26;  // of an index
@@ -75,7 +75,7 @@ struct Item {
   // Device work: the latency from when the CPU item `issuer` issues it.
   SimTime issue_lag;
   uint32_t issuer = kNoItem;
-  uint32_t waits_begin = 0;  // in RankProgram::waits, up to the next item's
+  uint32_t waits_begin = 0;    // in RankProgram::waits, up to the next item's
   uint32_t meeting = kNoItem;  // kComm
   NodeIndex node;
   uint32_t lane = 0;  // index into RankProgram::lanes
@@ -92,8 +92,8 @@ struct Item {
 static_assert(sizeof(Item) == 48);
 
 struct LaneProgram {
-  LaneIndex lane;       // a thread of the timeline, or the stream
-  uint32_t begin = 0;   // items of this lane: [begin, end)
+  LaneIndex lane;      // a thread of the timeline, or the stream
+  uint32_t begin = 0;  // items of this lane: [begin, end)
   uint32_t end = 0;
   bool cpu = false;
   // Items run when ready, the earliest first, rather than in program order; for traces that record
@@ -150,8 +150,8 @@ struct MeetingProgram {
   // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
   uint32_t communicator = kNoItem;
   TransferSpec transfer;
-  // Of what the network model says (durations of fixed meetings are changed already): the slowest of
-  // the changes that members ask for.
+  // Of what the network model says (durations of fixed meetings are changed already): the slowest
+  // of the changes that members ask for.
   DurationChange change;
 };
 

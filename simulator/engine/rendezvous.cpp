@@ -72,11 +72,11 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
     return true;
   }
   source_[meeting] = EstimateSource::kAnalytic;
-  FORETRACE_ASSIGN_OR_RETURN(const TransferHandle handle,
-                             network_->Start(m.change.factor == 1
-                                                 ? m.transfer
-                                                 : WithBytesScaled(m.transfer, m.change.factor),
-                                             active_[meeting]));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const TransferHandle handle,
+      network_->Start(
+          m.change.factor == 1 ? m.transfer : WithBytesScaled(m.transfer, m.change.factor),
+          active_[meeting]));
   if (meeting_of_transfer_.size() <= handle) meeting_of_transfer_.resize(handle + 1, kNoItem);
   meeting_of_transfer_[handle] = meeting;
   return false;

@@ -18,8 +18,9 @@ class Rendezvous {
   // A member arrives. Returns true when the meeting's ends are known now: with the last arrival of
   // a fixed meeting, or of one that a network without contention decides.
   absl::StatusOr<bool> Arrive(uint32_t meeting, SimTime time);
-  // The meeting whose transfer ends next, at or before `limit`, in a network with contention; empty:
-  // there is none. Call only when no arrival at or before the limit can be discovered any more.
+  // The meeting whose transfer ends next, at or before `limit`, in a network with contention;
+  // empty: there is none. Call only when no arrival at or before the limit can be discovered any
+  // more.
   absl::StatusOr<std::vector<uint32_t>> AdvanceNetwork(SimTime limit);
   SimTime finished(uint32_t meeting) const { return finished_[meeting]; }
 

@@ -22,7 +22,7 @@ struct PredictedIteration {
 
 struct PredictedRank {
   std::vector<PredictedIteration> iterations;  // at least one
-  SimTime blocked;  // CPU time in blocking calls, all iterations
+  SimTime blocked;                             // CPU time in blocking calls, all iterations
   SimTime kernel_time_of_busiest_stream;
 };
 

@@ -129,8 +129,7 @@ class RankRunner {
         schedule_.start[index] = start;
         if (item.kind == ItemKind::kComm && !item.eager) {
           if (waiter_[index] != kNoLane) WakeOnStart(index);
-          FORETRACE_ASSIGN_OR_RETURN(const bool complete,
-                                     rendezvous_.Arrive(item.meeting, start));
+          FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(item.meeting, start));
           if (complete) completed_.push_back(item.meeting);
         }
       }
@@ -152,7 +151,8 @@ class RankRunner {
               return absl::OkStatus();
             }
             [[fallthrough]];
-          default: end = schedule_.start[index] + item.duration;
+          default:
+            end = schedule_.start[index] + item.duration;
         }
       }
       if (waiter_[index] != kNoLane) Wake(index);

@@ -159,13 +159,14 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
     const Document& document = documents[i];
     std::optional<int32_t> rank = RankOf(document);
     if (!rank) {
-      const auto same_role = std::count_if(
-          documents.begin(), documents.end(),
-          [&](const Document& d) { return d.file.role == document.file.role; });
+      const auto same_role =
+          std::count_if(documents.begin(), documents.end(),
+                        [&](const Document& d) { return d.file.role == document.file.role; });
       if (same_role > 1) {
-        return InvalidInput("{}: cannot tell its rank: the file does not say and its name has no "
-                            "number; name it like rank3.json",
-                            document.name);
+        return InvalidInput(
+            "{}: cannot tell its rank: the file does not say and its name has no "
+            "number; name it like rank3.json",
+            document.name);
       }
       rank = 0;
     }
@@ -173,11 +174,10 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
     std::optional<size_t>& slot = document.file.role == TraceRole::kProfile ? files.profile
                                   : document.file.role == TraceRole::kGraph ? files.graph
                                                                             : files.complete;
-    const std::optional<size_t> other =
-        slot ? slot
-        : document.file.role == TraceRole::kComplete
-            ? (files.profile ? files.profile : files.graph)
-            : files.complete;
+    const std::optional<size_t> other = slot ? slot
+                                        : document.file.role == TraceRole::kComplete
+                                            ? (files.profile ? files.profile : files.graph)
+                                            : files.complete;
     if (other) {
       const std::string_view folder = FolderOf(documents[*other].name);
       return InvalidInput("two {} for rank {}: {} and {}; {}",
@@ -194,15 +194,14 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
 
 absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& documents, int32_t rank,
                                                    const RankFiles& files) {
-  const size_t main = files.complete ? *files.complete
+  const size_t main = files.complete  ? *files.complete
                       : files.profile ? *files.profile
                                       : *files.graph;
   if (documents[main].built) return *std::move(documents[main].built);
   ImportedFile& file = documents[main].file;
   file.builder->info().rank = rank;
   if (files.profile && files.graph) {
-    FORETRACE_RETURN_IF_ERROR(
-        LinkGraphIntoProfile(std::move(documents[*files.graph].file), file));
+    FORETRACE_RETURN_IF_ERROR(LinkGraphIntoProfile(std::move(documents[*files.graph].file), file));
   }
   absl::StatusOr<RankTraceBuilder::Result> result = file.builder->Build(file.build_options);
   file.builder.reset();
@@ -279,8 +278,7 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
     FORETRACE_ASSIGN_OR_RETURN(user_groups, LoadProcessGroups(options.process_groups_file));
   }
   ImportOptions file_options = options;
-  FORETRACE_ASSIGN_OR_RETURN(file_options.keep_link_keys,
-                             MayHoldGraphs(importers, files, options));
+  FORETRACE_ASSIGN_OR_RETURN(file_options.keep_link_keys, MayHoldGraphs(importers, files, options));
 
   std::vector<InputContent> per_file(files.size());
   std::mutex progress_mutex;

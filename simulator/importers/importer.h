@@ -40,10 +40,10 @@ enum class TraceRole : uint8_t {
 
 // By which an operator of an execution trace is found in a profile of the same run.
 struct LinkKey {
-  NodeIndex node;               // as returned by the builder
-  int64_t record_function = -1; // "rf_id", "Record function id"; -1 unknown
-  int64_t external_id = -1;     // "External id"; -1 unknown
-  int64_t thread = 0;           // thread as numbered by the file
+  NodeIndex node;                // as returned by the builder
+  int64_t record_function = -1;  // "rf_id", "Record function id"; -1 unknown
+  int64_t external_id = -1;      // "External id"; -1 unknown
+  int64_t thread = 0;            // thread as numbered by the file
 };
 
 // One file, read but not yet built: the linker may still add to it.

@@ -35,7 +35,8 @@ absl::Status ListFolder(const std::string& path, int levels, std::vector<InputPa
 // "traces.tar:run1": a file, and what is meant of its members.
 std::optional<InputPath> SplitTarPath(const std::string& path) {
   std::error_code error;
-  for (size_t colon = path.find(':'); colon != std::string::npos; colon = path.find(':', colon + 1)) {
+  for (size_t colon = path.find(':'); colon != std::string::npos;
+       colon = path.find(':', colon + 1)) {
     std::string file = path.substr(0, colon);
     if (colon + 1 < path.size() && fs::is_regular_file(file, error)) {
       return InputPath{std::move(file), true, path.substr(colon + 1)};

@@ -18,7 +18,8 @@ constexpr size_t kMaxFileBytes = 16 << 20;
 // Members of one object; the first that is missing or of another type is remembered.
 class Members {
  public:
-  Members(const rapidjson::Value& value, std::string where) : value_(value), where_(std::move(where)) {
+  Members(const rapidjson::Value& value, std::string where)
+      : value_(value), where_(std::move(where)) {
     if (!value.IsObject()) status_ = InvalidInput("{}: is no object", where_);
   }
   int64_t Int(const char* key) {

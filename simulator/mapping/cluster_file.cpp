@@ -67,18 +67,19 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
 }
 
 std::string Describe(const ClusterParameters& p) {
-  const std::string measured =
-      p.measured == nullptr
-          ? ""
-          : fmt::format("measured {}, slowed down {:.3f} times, ", p.measured->Source(),
-                        p.product_slowdown);
+  const std::string measured = p.measured == nullptr
+                                   ? ""
+                                   : fmt::format("measured {}, slowed down {:.3f} times, ",
+                                                 p.measured->Source(), p.product_slowdown);
   return measured + fmt::format(
-      "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory efficiency {:.3f}, "
-      "within a node {:.0f} GB/s, adapter {:.1f} GB/s a device, collective latency {:.1f} us, launch "
-      "floor {:.2f} ms a layer, {} devices a node",
-      p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(), p.memory_efficiency,
-      p.intra_node.gbps(), p.adapter.gbps(), p.collective_latency.us(), p.launch_floor.us() * 1e-3,
-      p.devices_per_node);
+                        "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory "
+                        "efficiency {:.3f}, "
+                        "within a node {:.0f} GB/s, adapter {:.1f} GB/s a device, collective "
+                        "latency {:.1f} us, launch "
+                        "floor {:.2f} ms a layer, {} devices a node",
+                        p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(),
+                        p.memory_efficiency, p.intra_node.gbps(), p.adapter.gbps(),
+                        p.collective_latency.us(), p.launch_floor.us() * 1e-3, p.devices_per_node);
 }
 
 }  // namespace foretrace

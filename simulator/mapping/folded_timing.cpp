@@ -19,7 +19,8 @@ std::optional<SimTime> PeriodOf(const PipelineTiming& timing, const SchedulePeri
   const auto stages = timing.pass_start.size();
   int64_t whole = INT64_MAX;
   for (size_t s = 0; s < stages; ++s) {
-    const int64_t steady = microbatches * period.passes / period.microbatches - 2 * period.warmup[s];
+    const int64_t steady =
+        microbatches * period.passes / period.microbatches - 2 * period.warmup[s];
     whole = std::min(whole, steady / period.passes);
   }
   if (whole < kWindow + 1) return std::nullopt;

@@ -43,9 +43,10 @@ SimTime OverlappedReductionEnd(const ParallelMapping& m, const PassTimes& passes
       at += passes.head_backward;
     }
     for (int64_t layer = 1; layer <= layers; ++layer, ++part) {
-      const SimTime done = at + (kind == PassKind::kBackward
-                                     ? PassDuration(passes.layer_backward, layer, passes.weight_gather)
-                                     : SimTime::FromPs(passes.layer_weight.ps() * layer));
+      const SimTime done =
+          at + (kind == PassKind::kBackward
+                    ? PassDuration(passes.layer_backward, layer, passes.weight_gather)
+                    : SimTime::FromPs(passes.layer_weight.ps() * layer));
       end = std::max(end, done) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
     }
@@ -65,8 +66,8 @@ SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index) {
   return SimTime::FromPs(index + 1 < layers ? part : reduction.ps() - part * (layers - 1));
 }
 
-absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
-                                         const ParallelMapping& m, const PassTimes& passes) {
+absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const ParallelMapping& m,
+                                         const PassTimes& passes) {
   TimedPipeline pipeline;
   pipeline.mini_batch = m.microbatches();  // in micro-batches
   const auto layers = model.layers / (int64_t{m.pipeline} * m.chunks);
@@ -122,8 +123,8 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
     SimTime end = folded.timing.stage_end[s] + after;
     if (mapping.overlap_gradients && after > SimTime()) {
       end = std::max(folded.timing.stage_end[s],
-                     OverlappedReductionEnd(simulated, out.passes, layers, folded.pipeline.stages[s],
-                                            folded.timing.pass_start[s],
+                     OverlappedReductionEnd(simulated, out.passes, layers,
+                                            folded.pipeline.stages[s], folded.timing.pass_start[s],
                                             s + 1 == folded.pipeline.stages.size()));
     }
     reduced = std::max(reduced, end + folded.shift);
@@ -133,11 +134,10 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
   const double exchanges = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
                            static_cast<double>(layers * mapping.chunks) * mapping.microbatches();
-  out.exposed_communication =
-      (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
-  out.model_flop_utilisation = ModelFlopOf(model).count() * mapping.global_batch /
-                               (out.time.seconds() * cluster.peak.per_second() *
-                                static_cast<double>(mapping.devices()));
+  out.exposed_communication = (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
+  out.model_flop_utilisation =
+      ModelFlopOf(model).count() * mapping.global_batch /
+      (out.time.seconds() * cluster.peak.per_second() * static_cast<double>(mapping.devices()));
   return out;
 }
 

@@ -18,7 +18,7 @@ namespace foretrace {
 // one 200 Gb/s adapter each; peaks from data sheets.
 struct ClusterParameters {
   FlopRate peak = FlopRate::Teraflops(312);
-  double matrix_efficiency = 0.73;           // of the peak, for large products
+  double matrix_efficiency = 0.73;  // of the peak, for large products
   // A product with smallest dimension m attains m / (m + this) of that. Fits to measured iterations
   // find 0: their products are all large.
   double matrix_half_size = 0;

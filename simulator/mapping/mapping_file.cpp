@@ -63,8 +63,8 @@ std::string MappingYaml(const MappingFile& mapping) {
     return fmt::format("parallel: {} gb{}\n", ToString(*parallel), parallel->global_batch);
   }
   const auto& graph = std::get<StageMapping>(mapping);
-  std::string text = fmt::format("mini_batch: {}\nsequential: {}\nstages:\n", graph.mini_batch,
-                                 graph.sequential);
+  std::string text =
+      fmt::format("mini_batch: {}\nsequential: {}\nstages:\n", graph.mini_batch, graph.sequential);
   for (const StagePlacement& stage : graph.stages) {
     text += "  - operators: [";
     for (size_t i = 0; i < stage.operators.size(); ++i) {

@@ -12,8 +12,8 @@
 
 namespace foretrace {
 
-// A stage graph: which operators of the workload run where. Dependencies between stages are those of
-// their operators; C1 to C5 of GraphPipe are checked where it is evaluated.
+// A stage graph: which operators of the workload run where. Dependencies between stages are those
+// of their operators; C1 to C5 of GraphPipe are checked where it is evaluated.
 struct StagePlacement {
   std::vector<std::string> operators;
   int32_t devices = 1;  // share each micro-batch of `config.micro_batch` samples

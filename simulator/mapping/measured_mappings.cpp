@@ -27,11 +27,31 @@ std::vector<std::string_view> SplitCsv(std::string_view line) {
 }
 
 // In the order of the columns below.
-enum Column { kGpus, kBatch, kMicro, kHidden, kHeads, kLayers, kSequence, kTensor, kData, kPipeline, kTime, kColumns };
-constexpr std::array<std::string_view, kColumns> kNames = {
-    "# GPUs",          "global batch",       "micro batch",        "hidden size",
-    "attention heads", "# layers",           "sequence length",    "tensor parallelism",
-    "data parallelism", "pipeline parallelism", "iteration time (ms)"};
+enum Column {
+  kGpus,
+  kBatch,
+  kMicro,
+  kHidden,
+  kHeads,
+  kLayers,
+  kSequence,
+  kTensor,
+  kData,
+  kPipeline,
+  kTime,
+  kColumns
+};
+constexpr std::array<std::string_view, kColumns> kNames = {"# GPUs",
+                                                           "global batch",
+                                                           "micro batch",
+                                                           "hidden size",
+                                                           "attention heads",
+                                                           "# layers",
+                                                           "sequence length",
+                                                           "tensor parallelism",
+                                                           "data parallelism",
+                                                           "pipeline parallelism",
+                                                           "iteration time (ms)"};
 
 double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
   switch (which) {
@@ -89,8 +109,8 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
 
 std::string_view Name(ClusterParameter parameter) {
   static constexpr std::array<std::string_view, 7> kParameterNames = {
-      "matrix_efficiency", "matrix_half_size", "memory_efficiency", "intra_node", "adapter",
-      "launch_floor", "product_slowdown"};
+      "matrix_efficiency", "matrix_half_size", "memory_efficiency", "intra_node",
+      "adapter",           "launch_floor",     "product_slowdown"};
   return EnumName(kParameterNames, parameter);
 }
 

@@ -42,8 +42,8 @@ double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recomput
   const double split = m.sequence_parallel ? m.tensor : 1;
   if (recompute == Recompute::kFull) return tokens * h * e / split;
   // As the operators of the layer graph have it: inputs of the norms and products, and masks.
-  const double whole = 2 * h * e + h * e + Mask(c) * h + (c.experts > 0 ? h * e : 0) +
-                       active * h * e + Mask(c) * h;
+  const double whole =
+      2 * h * e + h * e + Mask(c) * h + (c.experts > 0 ? h * e : 0) + active * h * e + Mask(c) * h;
   const double up = (Gated(c) ? 2 : 1) * FeedForward(c);
   const double divided =
       (2 * Width(c) + 2 * KeyValueWidth(c)) * e + active * (up + FeedForward(c)) * e;
@@ -57,7 +57,8 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   const double layers = Num(c.layers) / m.pipeline;
   const LayerParameters layer = LayerParametersOf(c);
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
-  // A tied output layer has no weights of its own on a single stage, a copy of the embedding's else.
+  // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
+  // else.
   const int tables = (first ? 1 : 0) + (last && (Gated(c) || !first) ? 1 : 0);
   const double dense_ffn = c.experts > 0 ? 0 : layer.ffn;
   const double dense = layers * ((layer.attention + dense_ffn) / t + layer.replicated) +
@@ -72,8 +73,9 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   use.gradients = Rounded(e * divided(2));
   use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1));
   if (m.zero >= 3) {
-    use.gathered = Rounded(2 * e * ((layer.attention + dense_ffn) / t + layer.replicated +
-                                    expert / std::max(layers, 1.0)));
+    use.gathered = Rounded(
+        2 * e *
+        ((layer.attention + dense_ffn) / t + layer.replicated + expert / std::max(layers, 1.0)));
   }
   const double chunk_layers = layers / m.chunks;
   use.activations =
@@ -86,8 +88,8 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   if (last) {
     const double count = Num(ChunksInFlight(m, stage)) / m.chunks;
     const double held = m.schedule == ScheduleKind::kGPipe ? count : std::min(count, 1.0 * m.k);
-    use.logits = Rounded(4.0 * held * Num(c.sequence) * Num(c.vocabulary) * m.micro_batch /
-                         m.context / t);
+    use.logits =
+        Rounded(4.0 * held * Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / t);
   }
   return use;
 }
@@ -140,7 +142,8 @@ absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& 
   constexpr double kGiB = 1 << 30;
   const auto gib = [&](Bytes b) { return static_cast<double>(b.count()) / kGiB; };
   return Infeasible(
-      "mapping {} needs {:.1f} GiB a device, {:.1f} more than the {:.1f} there are (weights {:.1f}, "
+      "mapping {} needs {:.1f} GiB a device, {:.1f} more than the {:.1f} there are (weights "
+      "{:.1f}, "
       "gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, other {:.1f}); {}",
       ToString(m), gib(use.total()), gib(use.total() - capacity), gib(capacity), gib(use.weights),
       gib(use.gradients), gib(use.optimizer), gib(use.activations),

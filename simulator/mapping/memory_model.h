@@ -12,10 +12,10 @@ namespace foretrace {
 
 // Elements of one layer's weights, before any division.
 struct LayerParameters {
-  double attention = 0;  // divided by tensor parallelism
-  double ffn = 0;        // one expert's, or the dense feed-forward part; divided likewise
-  double copies = 1;     // experts
-  double replicated = 0; // norms, biases, router
+  double attention = 0;   // divided by tensor parallelism
+  double ffn = 0;         // one expert's, or the dense feed-forward part; divided likewise
+  double copies = 1;      // experts
+  double replicated = 0;  // norms, biases, router
 };
 LayerParameters LayerParametersOf(const TransformerConfig& model);
 
@@ -34,8 +34,8 @@ struct MemoryUse {
 };
 
 // Mixed precision: weights and gradients of the model's type; 12 bytes of optimizer state a
-// parameter (32-bit weight and two moments), 8 where the model itself has 32 bits. Activations after
-// Korthikanti et al. (2022), sections 4 and 5; in flight as the schedule has it.
+// parameter (32-bit weight and two moments), 8 where the model itself has 32 bits. Activations
+// after Korthikanti et al. (2022), sections 4 and 5; in flight as the schedule has it.
 MemoryUse StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                         int32_t stage);
 

@@ -25,8 +25,9 @@ struct StageMemory {
   MemoryUse peak;
 };
 
-// One a stage. A pass takes the memory of its activations when it starts; its backward pass frees it
-// when it ends, after the weights' gradient where that is split off. At most MemoryOf at any time.
+// One a stage. A pass takes the memory of its activations when it starts; its backward pass frees
+// it when it ends, after the weights' gradient where that is split off. At most MemoryOf at any
+// time.
 absl::StatusOr<std::vector<StageMemory>> MemoryOverTime(const TransformerConfig& model,
                                                         const ParallelMapping& mapping,
                                                         const PassTimes& passes);

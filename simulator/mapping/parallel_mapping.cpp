@@ -17,9 +17,9 @@ constexpr int32_t kMaxDegree = 1 << 20;
 
 absl::Status CheckDegrees(const ParallelMapping& m) {
   const std::pair<const char*, int32_t> degrees[] = {
-      {"tp", m.tensor},      {"cp", m.context},       {"pp", m.pipeline}, {"dp", m.data},
-      {"ep", m.expert},      {"mb", m.micro_batch},   {"v", m.chunks},    {"k", m.k},
-      {"gb", m.global_batch}};
+      {"tp", m.tensor}, {"cp", m.context}, {"pp", m.pipeline},
+      {"dp", m.data},   {"ep", m.expert},  {"mb", m.micro_batch},
+      {"v", m.chunks},  {"k", m.k},        {"gb", m.global_batch}};
   for (const auto& [what, value] : degrees) {
     if (value < 1 || value > kMaxDegree) {
       return InvalidInput("mapping {}: {} must be between 1 and {}, not {}", ToString(m), what,
@@ -62,16 +62,18 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
   }
   // Causal attention is balanced by giving each device one part from the front, one from the back.
   if (m.context > 1 && model.sequence % (2 * int64_t{m.context}) != 0) {
-    return Infeasible("mapping {}: twice the context parallelism {} does not divide the sequence of {}",
-                      ToString(m), m.context, model.sequence);
+    return Infeasible(
+        "mapping {}: twice the context parallelism {} does not divide the sequence of {}",
+        ToString(m), m.context, model.sequence);
   }
   if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);
   }
   if (m.replicas() % m.expert != 0) {
-    return Infeasible("C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp)",
-                      ToString(m), m.expert, m.replicas());
+    return Infeasible(
+        "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp)",
+        ToString(m), m.expert, m.replicas());
   }
   return absl::OkStatus();
 }
@@ -102,7 +104,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
   ParallelMapping m;
   m.global_batch = global_batch;
   const std::pair<std::string_view, int32_t*> numbers[] = {
-      {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline}, {"dp", &m.data},
+      {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline},     {"dp", &m.data},
       {"ep", &m.expert}, {"mb", &m.micro_batch}, {"gb", &m.global_batch}, {"v", &m.chunks},
       {"k", &m.k},       {"zero", &m.zero}};
   const auto read = [&](std::string_view word) {

@@ -16,15 +16,15 @@ std::string_view Name(Recompute recompute);
 
 struct ParallelMapping {
   int32_t tensor = 1;
-  int32_t context = 1;        // parts of a sequence; keys and values are gathered
+  int32_t context = 1;  // parts of a sequence; keys and values are gathered
   int32_t pipeline = 1;
-  int32_t data = 1;           // replicas
-  int32_t expert = 1;         // groups of replicas that divide the experts; divides data * context
-  int32_t micro_batch = 1;    // samples of one replica
-  int32_t global_batch = 1;   // samples of all replicas
-  int32_t chunks = 1;         // model chunks a stage; more than one: interleaved 1F1B
+  int32_t data = 1;          // replicas
+  int32_t expert = 1;        // groups of replicas that divide the experts; divides data * context
+  int32_t micro_batch = 1;   // samples of one replica
+  int32_t global_batch = 1;  // samples of all replicas
+  int32_t chunks = 1;        // model chunks a stage; more than one: interleaved 1F1B
   ScheduleKind schedule = ScheduleKind::k1F1B;  // with chunks > 1 k1F1B, which then interleaves
-  int32_t k = 1;              // of kKFKB
+  int32_t k = 1;                                // of kKFKB
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;  // needs tensor > 1
   // What is divided over the replicas (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
@@ -43,8 +43,8 @@ struct ParallelMapping {
 // global batch is not part of it.
 std::string ToString(const ParallelMapping& mapping);
 
-// Reads what ToString writes, words in any order; missing ones keep their defaults. "gb512" gives the
-// global batch, else `global_batch` is taken. `source` names the text in messages.
+// Reads what ToString writes, words in any order; missing ones keep their defaults. "gb512" gives
+// the global batch, else `global_batch` is taken. `source` names the text in messages.
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
                                              const std::string& source);
 

@@ -16,8 +16,8 @@ namespace {
 // dropout, written, read by the second product; backward as in the layer graph.
 constexpr double kMatrixPassesForward = 6;
 constexpr double kMatrixPassesBackward = 10;
-// Elementwise traffic of a layer in units of the hidden activation: norms, residuals and dropout are
-// replicated without sequence parallelism; the activation function and biases are divided.
+// Elementwise traffic of a layer in units of the hidden activation: norms, residuals and dropout
+// are replicated without sequence parallelism; the activation function and biases are divided.
 constexpr double kReplicatedPasses = 10;
 constexpr double kDividedPasses = 12;
 constexpr double kBackwardElementwise = 1.5;
@@ -120,8 +120,9 @@ class Coster {
       // reduced and scattered.
       const double own = tokens_ * 2 * kv_ / t_ * e_;
       times.context.bytes = Bytes(static_cast<int64_t>(own * m_.context));
-      times.context.time = SimTime::FromSeconds(
-          own * (m_.context - 1) / Between(m_.tensor * m_.context) + p_.collective_latency.seconds());
+      times.context.time =
+          SimTime::FromSeconds(own * (m_.context - 1) / Between(m_.tensor * m_.context) +
+                               p_.collective_latency.seconds());
       times.context.forward = 1;
       times.context.backward = full ? 3 : 2;
     }
@@ -152,9 +153,9 @@ class Coster {
     const LayerParameters layer = LayerParametersOf(c_);
     const double layers = Num(c_.layers) / m_.pipeline;
     const double dense =
-        (layers * (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) + Num(c_.vocabulary) * h_) / t_;
-    const double expert =
-        c_.experts > 0 ? layers * layer.ffn * layer.copies / m_.expert / t_ : 0;
+        (layers * (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) + Num(c_.vocabulary) * h_) /
+        t_;
+    const double expert = c_.experts > 0 ? layers * layer.ffn * layer.copies / m_.expert / t_ : 0;
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * e_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * e_));
     // Whole all-reduces; with divided gradients only the new weights are gathered at the end, with
@@ -167,8 +168,8 @@ class Coster {
       times.expert_reduction = SimTime::FromSeconds(share * RingShare(m_.replicas() / m_.expert) *
                                                     (expert * e_) / ReplicaBandwidth());
     }
-    const double divided = m_.zero >= 1 ? dense / m_.replicas() + expert * m_.expert / m_.replicas()
-                                        : dense + expert;
+    const double divided =
+        m_.zero >= 1 ? dense / m_.replicas() + expert * m_.expert / m_.replicas() : dense + expert;
     times.optimizer = SimTime::FromSeconds(divided * kOptimizerBytes / Memory());
   }
 
@@ -180,16 +181,15 @@ class Coster {
   }
   double NodeAllReduce(int32_t ranks, double bytes) const {
     if (p_.measured != nullptr) {
-      const auto seconds =
-          p_.measured->AllReduceSeconds(ranks, Bytes(static_cast<int64_t>(bytes)));
+      const auto seconds = p_.measured->AllReduceSeconds(ranks, Bytes(static_cast<int64_t>(bytes)));
       if (seconds) return *seconds;
     }
     return RingShare(ranks) * bytes / p_.intra_node.bytes_per_second() +
            p_.collective_latency.seconds();
   }
-  // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node there are as many rings
-  // as adapters, each of which enters the node by one adapter and leaves it by another; adapters send
-  // and receive at once.
+  // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node there are as many
+  // rings as adapters, each of which enters the node by one adapter and leaves it by another;
+  // adapters send and receive at once.
   double TensorAllReduce(double bytes) const {
     if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
     const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
@@ -237,8 +237,9 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
                                      const ClusterParameters& cluster) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, mapping, 0));
   if (model.decoder_layers > 0) {
-    return InvalidInput("iteration model: models with an encoder and a decoder are not covered; the "
-                        "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
+    return InvalidInput(
+        "iteration model: models with an encoder and a decoder are not covered; the "
+        "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
   }
   return Coster(model, mapping, cluster).Run();
 }

@@ -53,9 +53,10 @@ PipelinePicture PictureOf(const TimedPipeline& pipeline, const PipelineTiming& t
     for (size_t i = 0; i < stage.passes.size(); ++i) {
       const Pass& pass = stage.passes[i];
       const auto chunk = static_cast<size_t>(pass.chunk);
-      const SimTime duration = pass.kind == PassKind::kForward          ? stage.forward[chunk]
-                               : pass.kind == PassKind::kBackwardWeight ? stage.backward_weight[chunk]
-                                                                        : stage.backward[chunk];
+      const SimTime duration = pass.kind == PassKind::kForward ? stage.forward[chunk]
+                               : pass.kind == PassKind::kBackwardWeight
+                                   ? stage.backward_weight[chunk]
+                                   : stage.backward[chunk];
       const SimTime start = timing.pass_start[s][i];
       lane.boxes.push_back({pass.kind, pass.microbatch, pass.chunk, start, start + duration});
     }
@@ -78,8 +79,9 @@ std::string PictureText(const PipelinePicture& picture, size_t columns) {
       const double from = static_cast<double>(box.start.ps()) / column;
       const double to = static_cast<double>(box.end.ps()) / column;
       for (auto c = static_cast<size_t>(from); c < columns && static_cast<double>(c) < to; ++c) {
-        const double share = (std::min(to, static_cast<double>(c + 1)) -
-                              std::max(from, static_cast<double>(c))) * column;
+        const double share =
+            (std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c))) *
+            column;
         if (share < most[c]) continue;
         most[c] = share;
         line[c] = Symbol(box);
@@ -87,10 +89,11 @@ std::string PictureText(const PipelinePicture& picture, size_t columns) {
     }
     text += fmt::format("{:<{}} |{}|\n", lane.name, width, line);
   }
-  text += fmt::format("{:<{}}  0{:>{}}\n", "", width, fmt::format("{:.3f} ms", picture.end.us() * 1e-3),
-                      columns - 1);
-  text += "digits: micro-batch going forward; letters a-j: 0-9 going backward; -: weights' "
-          "gradients; .: idle\n";
+  text += fmt::format("{:<{}}  0{:>{}}\n", "", width,
+                      fmt::format("{:.3f} ms", picture.end.us() * 1e-3), columns - 1);
+  text +=
+      "digits: micro-batch going forward; letters a-j: 0-9 going backward; -: weights' "
+      "gradients; .: idle\n";
   return text;
 }
 

@@ -13,7 +13,7 @@ constexpr size_t kForward = 0, kBackward = 1;
 
 struct Link {
   int32_t stage = 0;
-  size_t other = 0;    // cell of the other end
+  size_t other = 0;  // cell of the other end
   SimTime transfer;
   // Passes of the other end that one pass here needs: the last of them, from n of here.
   int32_t their_size = 1, our_size = 1;
@@ -116,7 +116,8 @@ class Timer {
       return InvalidInput("C5: micro-batch sizes {} and {} of stages {} and {} are no multiples",
                           from_size, to_size, e.from, e.to);
     }
-    const size_t from = first_cell_[static_cast<size_t>(e.from)] + static_cast<size_t>(e.from_chunk);
+    const size_t from =
+        first_cell_[static_cast<size_t>(e.from)] + static_cast<size_t>(e.from_chunk);
     const size_t to = first_cell_[static_cast<size_t>(e.to)] + static_cast<size_t>(e.to_chunk);
     cells_[to].inputs.push_back({e.from, from, e.forward_transfer, from_size, to_size});
     cells_[from].outputs.push_back({e.to, to, e.backward_transfer, to_size, from_size});

@@ -25,7 +25,7 @@ struct TimedStage {
 struct TimedEdge {
   int32_t from = 0, from_chunk = 0;
   int32_t to = 0, to_chunk = 0;
-  SimTime forward_transfer;   // between the end of the sender's and the start of the receiver's pass
+  SimTime forward_transfer;  // between the end of the sender's and the start of the receiver's pass
   SimTime backward_transfer;
 };
 

@@ -67,8 +67,8 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
   };
   const int32_t total = microbatches * chunks;
   // Megatron-LM's warm-up; with one group of micro-batches all forwards come first.
-  const int32_t warmup =
-      microbatches == stages ? total
+  const int32_t warmup = microbatches == stages
+                             ? total
                              : std::min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages);
   PassList passes;
   passes.reserve(2 * static_cast<size_t>(total));
@@ -97,8 +97,7 @@ std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages)
     for (int32_t s = 0; s < stages; ++s) {
       const Stage& now = before[static_cast<size_t>(s)];
       Stage& next = done[static_cast<size_t>(s)];
-      const int32_t arrived =
-          s == 0 ? microbatches : before[static_cast<size_t>(s) - 1].forward;
+      const int32_t arrived = s == 0 ? microbatches : before[static_cast<size_t>(s) - 1].forward;
       const int32_t returned =
           s + 1 == stages ? now.forward : before[static_cast<size_t>(s) + 1].input;
       PassList& list = passes[static_cast<size_t>(s)];
@@ -119,9 +118,8 @@ std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages)
 }
 
 int32_t PeakInFlight(const PassList& passes) {
-  const bool split = std::any_of(passes.begin(), passes.end(), [](const Pass& p) {
-    return p.kind == PassKind::kBackwardWeight;
-  });
+  const bool split = std::any_of(passes.begin(), passes.end(),
+                                 [](const Pass& p) { return p.kind == PassKind::kBackwardWeight; });
   const PassKind ends = split ? PassKind::kBackwardWeight : PassKind::kBackward;
   int32_t held = 0, peak = 0;
   for (const Pass& p : passes) {
@@ -155,9 +153,10 @@ absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_
     const int32_t split = count(c, PassKind::kBackwardInput);
     if (count(c, PassKind::kForward) != microbatches || whole + split != microbatches ||
         count(c, PassKind::kBackwardWeight) != split) {
-      return InvalidInput("C4: the schedule does not pass every one of {} micro-batches forward "
-                          "and backward once",
-                          microbatches);
+      return InvalidInput(
+          "C4: the schedule does not pass every one of {} micro-batches forward "
+          "and backward once",
+          microbatches);
     }
   }
   return absl::OkStatus();

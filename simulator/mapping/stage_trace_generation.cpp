@@ -59,29 +59,30 @@ class StageRankWriter {
     return info;
   }
 
-  // Messages with every device of `other` that has samples in common with this one, in micro-batches
-  // of the larger size; `end` of them in samples. Appends the nodes.
+  // Messages with every device of `other` that has samples in common with this one, in
+  // micro-batches of the larger size; `end` of them in samples. Appends the nodes.
   void Exchange(NodeKind kind, size_t edge, int32_t other, bool forward, int32_t end, int32_t unit,
                 std::vector<NodeIndex>* nodes) {
     const TimedEdge& e = g_.pipeline.edges[edge];
     const int64_t mine = own_.devices, theirs = g_.stages[static_cast<size_t>(other)].devices;
     TraceEmitter::Message message;
     message.kind = kind;
-    message.name = fmt::format("{} {} {} samples {} to {}", kind == NodeKind::kSend ? "send" : "recv",
-                               forward ? "activations" : "gradients",
-                               kind == NodeKind::kSend ? "of" : "for", end - unit, end - 1);
+    message.name =
+        fmt::format("{} {} {} samples {} to {}", kind == NodeKind::kSend ? "send" : "recv",
+                    forward ? "activations" : "gradients", kind == NodeKind::kSend ? "of" : "for",
+                    end - unit, end - 1);
     message.group = world_;
     message.group_size = g_.first_rank.back();
     message.bytes = g_.edge_bytes[edge];
     message.duration = forward ? e.forward_transfer : e.backward_transfer;
-    message.tag = static_cast<int32_t>(
-        (edge * 2 + (forward ? 0 : 1)) * static_cast<size_t>(g_.pipeline.mini_batch) +
-        static_cast<size_t>(end / unit - 1));
+    message.tag = static_cast<int32_t>((edge * 2 + (forward ? 0 : 1)) *
+                                           static_cast<size_t>(g_.pipeline.mini_batch) +
+                                       static_cast<size_t>(end / unit - 1));
     for (int32_t d = 0; d < theirs; ++d) {
       if (d * mine >= (device_ + 1) * theirs || device_ * theirs >= (d + 1) * mine) continue;
       message.peer = Rank(other, d);
-      const NodeIndex node = out_.Communicate(
-          message, kind == NodeKind::kSend ? out_.last() : NodeIndex());
+      const NodeIndex node =
+          out_.Communicate(message, kind == NodeKind::kSend ? out_.last() : NodeIndex());
       if (nodes != nullptr) nodes->push_back(node);
     }
   }
@@ -100,8 +101,9 @@ class StageRankWriter {
       if ((forward ? e.to : e.from) != stage_ || begin % unit(other) != 0) continue;
       Exchange(NodeKind::kRecv, i, other, forward, begin + unit(other), unit(other), &inputs);
     }
-    out_.Compute(fmt::format("{} micro-batch {}", forward ? "forward" : "backward", pass.microbatch),
-                 forward ? timed_.forward[0] : timed_.backward[0], inputs);
+    out_.Compute(
+        fmt::format("{} micro-batch {}", forward ? "forward" : "backward", pass.microbatch),
+        forward ? timed_.forward[0] : timed_.backward[0], inputs);
     for (size_t i = 0; i < g_.pipeline.edges.size(); ++i) {
       const TimedEdge& e = g_.pipeline.edges[i];
       const int32_t other = forward ? e.to : e.from;
@@ -138,8 +140,10 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
     nodes += 4.0 * static_cast<double>(pipeline.stages[s].passes.size()) * stages[s].devices;
   }
   if (nodes > kMaxGeneratedNodes) {
-    return Infeasible("the stage graph's traces would have {:.2g} nodes; the limit is {:.2g}. A smaller "
-                      "mini-batch gives shorter ones", nodes, kMaxGeneratedNodes);
+    return Infeasible(
+        "the stage graph's traces would have {:.2g} nodes; the limit is {:.2g}. A smaller "
+        "mini-batch gives shorter ones",
+        nodes, kMaxGeneratedNodes);
   }
   std::vector<RankTraceBuilder::Result> traces;
   for (size_t s = 0; s < stages.size(); ++s) {

@@ -49,8 +49,8 @@ NodeIndex TraceEmitter::Add(RankTraceBuilder::NodeSpec spec) {
 }
 
 NodeIndex TraceEmitter::Compute(const std::string& name, SimTime duration, NodeIndex also) {
-  return Compute(name, duration, also.valid() ? std::vector<NodeIndex>{also}
-                                              : std::vector<NodeIndex>{});
+  return Compute(name, duration,
+                 also.valid() ? std::vector<NodeIndex>{also} : std::vector<NodeIndex>{});
 }
 
 NodeIndex TraceEmitter::Compute(const std::string& name, SimTime duration,

@@ -70,15 +70,17 @@ class RankWriter {
     };
     tensor_group_ = add("tensor", m_.tensor, [&](int i) { return RankOf(stage_, replica_, i); });
     data_group_ = add("data", m_.replicas(), [&](int i) { return RankOf(stage_, i, shard_); });
-    pipeline_group_ = add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
+    pipeline_group_ =
+        add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
     const int32_t first = replica_ - replica_ % m_.context;
-    context_group_ = add("context", m_.context, [&](int i) { return RankOf(stage_, first + i, shard_); });
+    context_group_ =
+        add("context", m_.context, [&](int i) { return RankOf(stage_, first + i, shard_); });
     const int32_t expert = replica_ - replica_ % m_.expert;
-    expert_group_ = add("expert", m_.expert, [&](int i) { return RankOf(stage_, expert + i, shard_); });
+    expert_group_ =
+        add("expert", m_.expert, [&](int i) { return RankOf(stage_, expert + i, shard_); });
     const int32_t mine = replica_ % m_.expert;
-    expert_data_group_ = add("expert_data", m_.replicas() / m_.expert, [&](int i) {
-      return RankOf(stage_, i * m_.expert + mine, shard_);
-    });
+    expert_data_group_ = add("expert_data", m_.replicas() / m_.expert,
+                             [&](int i) { return RankOf(stage_, i * m_.expert + mine, shard_); });
   }
 
   // Part `index` of the gradients' reductions, each after the one before.
@@ -88,10 +90,10 @@ class RankWriter {
       if (whole == SimTime()) return;
       // With divided gradients only the new weights are exchanged at the end.
       const CollectiveOp op = m_.zero == 2 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
-      reduced_ = out_.Communicate(
-          {NodeKind::kCollective, op, name, group, members, Bytes(bytes.count() / parts),
-           ReductionPart(whole, parts, index)},
-          after, reduced_);
+      reduced_ =
+          out_.Communicate({NodeKind::kCollective, op, name, group, members,
+                            Bytes(bytes.count() / parts), ReductionPart(whole, parts, index)},
+                           after, reduced_);
     };
     reduce("gradients", data_group_, m_.replicas(), passes_.gradient_reduction,
            passes_.gradient_bytes);
@@ -112,10 +114,11 @@ class RankWriter {
   void WritePass(const Pass& pass) {
     const bool forward = pass.kind == PassKind::kForward;
     const bool weight = pass.kind == PassKind::kBackwardWeight;
-    const std::string name =
-        fmt::format("{} micro-batch {} chunk {}",
-                    forward ? "forward" : weight ? "weight gradient" : "backward", pass.microbatch,
-                    pass.chunk);
+    const std::string name = fmt::format("{} micro-batch {} chunk {}",
+                                         forward  ? "forward"
+                                         : weight ? "weight gradient"
+                                                  : "backward",
+                                         pass.microbatch, pass.chunk);
     if (weight) {
       for (int64_t layer = 0; layer < layers_; ++layer) {
         out_.Compute(name, passes_.layer_weight);
@@ -130,9 +133,15 @@ class RankWriter {
                                   static_cast<size_t>(pass.microbatch));
     };
     const auto message = [&](NodeKind kind, const char* what, std::pair<size_t, int32_t> end) {
-      return TraceEmitter::Message{kind, CollectiveOp::kUnknown, what + name, pipeline_group_,
-                                   m_.pipeline, passes_.transfer_bytes, passes_.transfer,
-                                   RankOf(end.second, replica_, shard_), tag(end.first)};
+      return TraceEmitter::Message{kind,
+                                   CollectiveOp::kUnknown,
+                                   what + name,
+                                   pipeline_group_,
+                                   m_.pipeline,
+                                   passes_.transfer_bytes,
+                                   passes_.transfer,
+                                   RankOf(end.second, replica_, shard_),
+                                   tag(end.first)};
     };
     NodeIndex input;
     if (const auto source = Neighbour(pass.chunk, forward)) {
@@ -182,9 +191,11 @@ class RankWriter {
     left -= passes_.Exchanges(forward);
     const Step steps[] = {
         {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &passes_.tensor},
-        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context, &passes_.context},
+        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context,
+         &passes_.context},
         {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &passes_.expert},
-        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(), &passes_.gradient}};
+        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(),
+         &passes_.gradient}};
     int64_t count = 0;
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
     // Compute in equal parts, an exchange after each.
@@ -232,7 +243,8 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
       (options.launch > SimTime() ? 2 : 1);
   if (nodes > kMaxGeneratedNodes) {
     return Infeasible(
-        "mapping {}: its traces would have {:.2g} nodes; the limit is {:.2g}. A smaller global batch "
+        "mapping {}: its traces would have {:.2g} nodes; the limit is {:.2g}. A smaller global "
+        "batch "
         "(gbN) gives shorter ones",
         ToString(m), nodes, kMaxGeneratedNodes);
   }

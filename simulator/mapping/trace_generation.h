@@ -12,9 +12,9 @@
 namespace foretrace {
 
 // Rank ((stage * data + replica) * context + part) * tensor + shard. One trace per rank, without
-// recorded times: kernels with durations on a compute stream, in the schedule's order; per layer its
-// exchanges; sends and receives between stages with peer and tag; reductions of gradients, then the
-// optimizer. Replayed with its own durations a job takes exactly as long as the folded
+// recorded times: kernels with durations on a compute stream, in the schedule's order; per layer
+// its exchanges; sends and receives between stages with peer and tag; reductions of gradients, then
+// the optimizer. Replayed with its own durations a job takes exactly as long as the folded
 // EstimateIteration.
 // Errors: as CheckMapping; infeasible: more than kMaxGeneratedNodes.
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
@@ -30,8 +30,9 @@ struct GeneratedStage {
 };
 
 // Likewise of a stage graph: the ranks of stage 0, then of stage 1, ... `edge_bytes`: of a message
-// between two devices, by edge of the pipeline. Where neighbours differ in micro-batch size, messages
-// carry the larger one. Takes as long as TimePipeline, with each stage's reduction after its end.
+// between two devices, by edge of the pipeline. Where neighbours differ in micro-batch size,
+// messages carry the larger one. Takes as long as TimePipeline, with each stage's reduction after
+// its end.
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
     const TimedPipeline& pipeline, const std::vector<GeneratedStage>& stages,
     const std::vector<Bytes>& edge_bytes, const GenerateOptions& options);

@@ -42,7 +42,8 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
       FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(topology, plan, true));
       seconds = run.seconds;
     } else {
-      FORETRACE_ASSIGN_OR_RETURN(const auto network, SimgridNetwork::Create(topology, query.options));
+      FORETRACE_ASSIGN_OR_RETURN(const auto network,
+                                 SimgridNetwork::Create(topology, query.options));
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network->IsolatedDuration(spec));
       seconds = estimate.time.seconds();
     }
@@ -96,7 +97,8 @@ double BusFactor(CollectiveOp op, int32_t ranks) {
 absl::StatusOr<int64_t> ParseSize(std::string_view text) {
   int64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string unit = LowerCase(std::string_view(result.ptr, static_cast<size_t>(text.data() + text.size() - result.ptr)));
+  std::string unit = LowerCase(
+      std::string_view(result.ptr, static_cast<size_t>(text.data() + text.size() - result.ptr)));
   if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
   if (unit.ends_with("b")) unit.resize(unit.size() - 1);
   const std::string_view units = "kmgt";

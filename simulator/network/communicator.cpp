@@ -138,9 +138,9 @@ double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> dev
           sends.clear();
           schedule.Sends(rank, lane, step, sends);
           for (const Send& send : sends) {
-            cost.latency = std::max(
-                cost.latency, loads.Add(devices[static_cast<size_t>(rank)],
-                                        devices[static_cast<size_t>(send.to)], send.bytes));
+            cost.latency = std::max(cost.latency,
+                                    loads.Add(devices[static_cast<size_t>(rank)],
+                                              devices[static_cast<size_t>(send.to)], send.bytes));
           }
         }
       }

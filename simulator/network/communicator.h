@@ -15,19 +15,19 @@
 namespace foretrace {
 
 struct Communicator {
-  std::vector<DeviceId> devices;                // per member
+  std::vector<DeviceId> devices;  // per member
   std::vector<std::vector<int32_t>> ring_orders;
-  int32_t nodes = 1;                            // that hold a member
-  int32_t ranks_per_node = 1;                   // the most on one node
+  int32_t nodes = 1;           // that hold a member
+  int32_t ranks_per_node = 1;  // the most on one node
   // Ranks divide evenly over nodes, in member order with nodes slowest.
   bool blocked = true;
-  std::vector<int32_t> dimensions;              // for hierarchical algorithms, first fastest
-  double ring_bandwidth = 0;                    // bytes per second of bus bandwidth of the rings
-  double tree_bandwidth = 0;                    // the same for trees and chains
-  int32_t channels = 1;                         // NCCL's: parallel pipelines that share the data
-  double ring_latency_intra = 0;                // seconds, mean over hops of that kind
+  std::vector<int32_t> dimensions;  // for hierarchical algorithms, first fastest
+  double ring_bandwidth = 0;        // bytes per second of bus bandwidth of the rings
+  double tree_bandwidth = 0;        // the same for trees and chains
+  int32_t channels = 1;             // NCCL's: parallel pipelines that share the data
+  double ring_latency_intra = 0;    // seconds, mean over hops of that kind
   double ring_latency_inter = 0;
-  double ring_inter_share = 0;                  // share of ring hops that leave a node
+  double ring_inter_share = 0;  // share of ring hops that leave a node
 
   int32_t size() const { return static_cast<int32_t>(devices.size()); }
 };

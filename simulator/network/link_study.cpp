@@ -42,8 +42,7 @@ double Loss(const PlatformSpec& platform, NetworkOptions options, std::vector<St
 
 }  // namespace
 
-std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows,
-                                   int64_t min_bytes) {
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes) {
   std::map<std::tuple<CollectiveOp, int32_t, int32_t>, StudyTable> tables;
   for (const MeasuredCollective& row : rows) {
     if (row.bytes < min_bytes) continue;
@@ -67,9 +66,9 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
   TransferPlanner planner(topology, options);
   for (StudyTable& table : tables) {
     if (table.nodes > platform.nodes || table.ranks / table.nodes > platform.node.devices) {
-      return InvalidInput("a table has {} ranks on {} nodes; platform '{}' has {} nodes of {} devices",
-                          table.ranks, table.nodes, platform.name, platform.nodes,
-                          platform.node.devices);
+      return InvalidInput(
+          "a table has {} ranks on {} nodes; platform '{}' has {} nodes of {} devices", table.ranks,
+          table.nodes, platform.name, platform.nodes, platform.node.devices);
     }
     table.predicted_us.clear();
     std::vector<double> errors;

@@ -32,8 +32,9 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
                            std::vector<StudyTable>& tables);
 
 // Adjusts latency and efficiency of the link types of class nvlink and network to the tables that
-// are not held out, by coordinate search on the mean squared log error. With `launch`, the library's
-// start-up cost too: for tables whose harness adds one of its own (timing through a framework).
+// are not held out, by coordinate search on the mean squared log error. With `launch`, the
+// library's start-up cost too: for tables whose harness adds one of its own (timing through a
+// framework).
 absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
                                       std::vector<StudyTable> tables, bool launch);
 

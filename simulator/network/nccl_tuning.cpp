@@ -42,7 +42,8 @@ std::string_view Name(Protocol protocol) {
   return EnumName(kNames, protocol);
 }
 
-ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes, int32_t ranks_per_node) {
+ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes,
+                      int32_t ranks_per_node) {
   ProtocolCost cost;
   if (protocol == Protocol::kRaw) return cost;
   const size_t p = Column(protocol);

@@ -1,7 +1,8 @@
 #pragma once
-// What NCCL adds to links: protocols that trade bandwidth for latency, fixed start-up costs, and the
-// choice among them. Constants are those of NCCL's own tuner (src/graph/tuning.cc, release 2.18,
-// BSD-3-Clause): baseLat, hwLat, llMaxBws and the bandwidth factors of ncclTopoTuneModel.
+// What NCCL adds to links: protocols that trade bandwidth for latency, fixed start-up costs, and
+// the choice among them. Constants are those of NCCL's own tuner (src/graph/tuning.cc,
+// release 2.18, BSD-3-Clause): baseLat, hwLat, llMaxBws and the bandwidth factors of
+// ncclTopoTuneModel.
 
 #include <array>
 #include <cstdint>
@@ -33,9 +34,9 @@ ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes);
 double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t nodes,
                       int32_t ranks_per_node);
 // All-reduce in the switch (NVLink SHARP), Simple only. A port carries the data once each way (read
-// for reduction on the way in, multicast on the way out) and once more its own n-th part: the reduced
-// part that it receives and the one that it sends to the multicast. So (n+1)/n of the data, at
-// nvlsEfficiency's 5/6 of the port. The start-up cost includes the hops.
+// for reduction on the way in, multicast on the way out) and once more its own n-th part: the
+// reduced part that it receives and the one that it sends to the multicast. So (n+1)/n of the data,
+// at nvlsEfficiency's 5/6 of the port. The start-up cost includes the hops.
 ProtocolCost NvlsCost(int32_t ranks);
 // What the channels reduce at a time before they multicast it (calcCollChunking).
 double NvlsPieceBytes(double bytes, int32_t ranks);

@@ -50,8 +50,8 @@ void ScheduleRunner::OnTimer(uint32_t slot) {
 // Issues the next step of a state when the rule allows. True when it did.
 bool ScheduleRunner::Issue(uint32_t slot, Transfer& t, int32_t lane, int32_t rank, State& state) {
   if (state.missing > 0 || state.undrained > 0) return false;
-  const size_t index = static_cast<size_t>(lane) * static_cast<size_t>(t.ranks) +
-                       static_cast<size_t>(rank);
+  const size_t index =
+      static_cast<size_t>(lane) * static_cast<size_t>(t.ranks) + static_cast<size_t>(rank);
   if (state.next == t.steps) {
     ++state.next;  // done
     if (--t.open == 0) Finish(slot);
@@ -60,9 +60,10 @@ bool ScheduleRunner::Issue(uint32_t slot, Transfer& t, int32_t lane, int32_t ran
   if (state.next > t.steps) return false;
   const int32_t step = state.next;
   if (t.serial && lane >= t.stride) {
-    const State& before = t.states[index - static_cast<size_t>(t.stride) *
-                                               static_cast<size_t>(t.ranks)];
-    const bool drained = before.next > step + 1 || (before.next == step + 1 && before.undrained == 0);
+    const State& before =
+        t.states[index - static_cast<size_t>(t.stride) * static_cast<size_t>(t.ranks)];
+    const bool drained =
+        before.next > step + 1 || (before.next == step + 1 && before.undrained == 0);
     if (!drained) return false;
   }
   state.next = step + 1;
@@ -130,8 +131,8 @@ void ScheduleRunner::OnDelivered(uint32_t token) {
   free_messages_.push_back(token);
   Transfer& t = *transfers_[message.slot];
   const int32_t lane = static_cast<int32_t>(message.state) / t.ranks;
-  const size_t index = static_cast<size_t>(lane) * static_cast<size_t>(t.ranks) +
-                       static_cast<size_t>(message.to);
+  const size_t index =
+      static_cast<size_t>(lane) * static_cast<size_t>(t.ranks) + static_cast<size_t>(message.to);
   State& state = t.states[index];
   if (message.step >= state.next) {
     ++t.early[(uint64_t{index} << 24) | static_cast<uint32_t>(message.step)];

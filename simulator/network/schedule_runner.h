@@ -52,9 +52,9 @@ class ScheduleRunner : public FlowSink {
  private:
   // Of one rank in one lane.
   struct State {
-    int32_t next = 0;      // the step to issue next
-    int32_t missing = 0;   // messages of step next-1 still to arrive
-    int32_t undrained = 0; // own sends of step next-1 still under way
+    int32_t next = 0;       // the step to issue next
+    int32_t missing = 0;    // messages of step next-1 still to arrive
+    int32_t undrained = 0;  // own sends of step next-1 still under way
   };
   struct Transfer {
     uint32_t name = 0;

@@ -70,14 +70,15 @@ void TransferPlanner::ConsiderRing(const Job& job, Choice& best) const {
   const auto bytes = static_cast<double>(job.spec.bytes.count());
   for (Protocol protocol : kNcclProtocols) {
     Choice candidate{Algorithm::kRing, protocol};
-    candidate.cost = RingCost(protocol, topology_.spec().library.generation, c.nodes,
-                              c.ranks_per_node);
+    candidate.cost =
+        RingCost(protocol, topology_.spec().library.generation, c.nodes, c.ranks_per_node);
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
-    Consider(job, candidate,
-             candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth),
-             best);
+    Consider(
+        job, candidate,
+        candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth),
+        best);
   }
 }
 
@@ -138,13 +139,14 @@ CollectiveRequest TransferPlanner::Request(const Job& job, Algorithm algorithm,
     request.ring_orders = c.ring_orders;
   }
   request.chunks = std::max(1, options_.chunks);
-  if (options_.chunks == 0 && (algorithm == Algorithm::kDoubleBinaryTree ||
-                               job.spec.op == CollectiveOp::kBroadcast ||
-                               job.spec.op == CollectiveOp::kReduce)) {
+  if (options_.chunks == 0 &&
+      (algorithm == Algorithm::kDoubleBinaryTree || job.spec.op == CollectiveOp::kBroadcast ||
+       job.spec.op == CollectiveOp::kReduce)) {
     const double piece = c.channels * TreeChunkBytes(Protocol::kSimple, bytes, c.channels, c.nodes,
                                                      c.ranks_per_node);
     request.chunks =
-        piece > 0 ? static_cast<int32_t>(std::clamp(bytes / piece, 1.0, double{kMaxTreeChunks})) : 1;
+        piece > 0 ? static_cast<int32_t>(std::clamp(bytes / piece, 1.0, double{kMaxTreeChunks}))
+                  : 1;
   }
   return request;
 }
@@ -207,8 +209,10 @@ absl::StatusOr<Choice> TransferPlanner::ChooseFor(const Job& job, bool flows_onl
     }
   }
   if (algorithm == Algorithm::kInSwitch) {
-    return InvalidInput("{}: in_switch needs an all-reduce of three ranks or more of one Hopper "
-                        "node, and the fitted network", Describe(spec));
+    return InvalidInput(
+        "{}: in_switch needs an all-reduce of three ranks or more of one Hopper "
+        "node, and the fitted network",
+        Describe(spec));
   }
   return Generic(job, algorithm, protocol);
 }
@@ -229,8 +233,8 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   }
   const auto bytes = static_cast<double>(spec.bytes.count()) / rate;
   TransferPlan plan;
-  FORETRACE_ASSIGN_OR_RETURN(
-      plan.schedule, MakeSchedule(choice.algorithm, Request(job, choice.algorithm, bytes)));
+  FORETRACE_ASSIGN_OR_RETURN(plan.schedule,
+                             MakeSchedule(choice.algorithm, Request(job, choice.algorithm, bytes)));
   if (int64_t{plan.schedule->lanes()} * plan.schedule->ranks() > (int64_t{1} << 30)) {
     return InvalidInput("{}: {} lanes of {} ranks are too many", Describe(spec),
                         plan.schedule->lanes(), plan.schedule->ranks());

@@ -121,9 +121,8 @@ class Walker {
   }
   void Add(SimTime until, NodeRef ref, const ExecutedNode& event, PathActivity activity) {
     if (until >= cursor_) return;
-    segments_.push_back(
-        {until, cursor_, ref.rank, LaneIndex(event.lane), ref.node, activity, event.source,
-         event.extrapolated});
+    segments_.push_back({until, cursor_, ref.rank, LaneIndex(event.lane), ref.node, activity,
+                         event.source, event.extrapolated});
     cursor_ = until;
   }
 

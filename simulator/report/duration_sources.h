@@ -1,6 +1,6 @@
 #pragma once
-// What device time rests on: recorded, or which models, and where these were asked beyond their range
-// or had no answer.
+// What device time rests on: recorded, or which models, and where these were asked beyond their
+// range or had no answer.
 
 #include <array>
 #include <cstdint>

@@ -33,8 +33,8 @@ void EventTable::OnNode(const NodeEvent& event) {
   position = static_cast<uint32_t>(rank.events.size());
   rank.events.push_back({event.start, event.active_start, event.end, event.binding,
                          event.end_binding, event.node.node, event.rendezvous,
-                         static_cast<uint16_t>(event.lane.value), event.source,
-                         event.extrapolated, event.cause, event.end_cause});
+                         static_cast<uint16_t>(event.lane.value), event.source, event.extrapolated,
+                         event.cause, event.end_cause});
 }
 
 uint64_t EventTable::size() const {

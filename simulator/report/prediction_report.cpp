@@ -119,7 +119,8 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.ranks = ComputeRankSummaries(table, report.streams, chosen);
   report.baseline = Baseline(report.ranks);
   report.overlap = ComputeOverlap(table, chosen);
-  report.communicators = ComputeCommunicators(table, classifier, chosen, options.communicator_names);
+  report.communicators =
+      ComputeCommunicators(table, classifier, chosen, options.communicator_names);
   report.critical_path = ComputeCriticalPath(table, classifier, chosen);
   report.top = ComputeTopOps(table, classifier, chosen, options.top);
   report.durations = ComputeDurationSources(table, classifier, chosen, kMaxDurationOps);

@@ -58,7 +58,7 @@ struct ReportOptions {
   // step nor a single outlier moves, among those in which a device starts any work: profiles tend
   // to end with the mark of a step that was hardly begun.
   std::optional<int64_t> iteration;
-  size_t top = 15;  // entries of `top`
+  size_t top = 15;                       // entries of `top`
   CommunicatorNames communicator_names;  // for communicators without a declared name
   std::vector<std::string> notes;
 };

@@ -88,8 +88,8 @@ class ReportPrinter {
       if (source == EstimateSource::kMissing) continue;
       out_ += fmt::format(" {} {} %,", Name(source), Percent(Share(d.by_source[i], d.device_time)));
     }
-    out_ += fmt::format(" extrapolated {} %; missing {} nodes", Percent(Share(d.extrapolated, d.device_time)),
-                        d.missing);
+    out_ += fmt::format(" extrapolated {} %; missing {} nodes",
+                        Percent(Share(d.extrapolated, d.device_time)), d.missing);
     if (d.missing > 0) out_ += fmt::format(", recorded as {} us", Us(d.missing_recorded));
     out_ += "\n";
   }
@@ -112,11 +112,12 @@ class ReportPrinter {
       table.AddRow({calibrated ? "extrapolated" : std::string(Name(entry.source)),
                     Percent(entry.share), Us(entry.predicted),
                     entry.recorded > SimTime() ? Us(entry.recorded) : "-",
-                    fmt::format("{}", entry.count),
-                    std::string(store_.strings().Get(entry.name))});
+                    fmt::format("{}", entry.count), std::string(store_.strings().Get(entry.name))});
     }
-    Print("Ops not within a calibrated range, all ranks (% of device time; of recorded time where "
-          "missing)", table);
+    Print(
+        "Ops not within a calibrated range, all ranks (% of device time; of recorded time where "
+        "missing)",
+        table);
     More(all, shown, "ops");
   }
 
@@ -229,9 +230,8 @@ class ReportPrinter {
         last += fmt::format("{}{} ({}, {:.0f})", k > 0 ? ", " : "", RankNumber(l.rank),
                             l.times_last, l.caused_wait.us());
       }
-      table.AddRow({c.name.empty() ? "(not declared)" : c.name,
-                    std::string(Name(c.operation)), fmt::format("{}", c.members),
-                    fmt::format("{}", c.count),
+      table.AddRow({c.name.empty() ? "(not declared)" : c.name, std::string(Name(c.operation)),
+                    fmt::format("{}", c.members), fmt::format("{}", c.count),
                     fmt::format("{:.2f}", static_cast<double>(c.bytes.count()) * 1e-6),
                     Us(c.transfer), Us(c.wait), Us(c.worst_wait), last});
     }

@@ -69,15 +69,15 @@ class Frontier {
  public:
   explicit Frontier(size_t keep) : keep_(keep) {}
   void Add(SimTime time, Bytes memory, size_t index) {
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), std::pair(time, index)), {time, index});
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), std::pair(time, index)),
+                 {time, index});
     if (best_.size() > keep_) best_.pop_back();
     points_.emplace_back(time, memory);
   }
   bool Excludes(SimTime bound, Bytes memory) const {
     if (keep_ == 0 || best_.size() < keep_ || bound <= best_.back().first) return false;
-    return std::any_of(points_.begin(), points_.end(), [&](const auto& p) {
-      return p.first <= bound && p.second <= memory;
-    });
+    return std::any_of(points_.begin(), points_.end(),
+                       [&](const auto& p) { return p.first <= bound && p.second <= memory; });
   }
 
  private:
@@ -89,8 +89,7 @@ class Frontier {
 std::vector<size_t> ParetoFront(const std::vector<RankedMapping>& ranked) {
   std::vector<size_t> front;
   for (size_t i = 0; i < ranked.size(); ++i) {
-    if (front.empty() ||
-        ranked[i].evaluation.memory < ranked[front.back()].evaluation.memory) {
+    if (front.empty() || ranked[i].evaluation.memory < ranked[front.back()].evaluation.memory) {
       front.push_back(i);
     }
   }
@@ -105,9 +104,8 @@ absl::Status NothingFeasible(const Evaluator& evaluator,
         "the batch; other numbers of devices or another global batch would help");
   }
   const auto nearest = std::min_element(
-      candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) {
-        return evaluator.Memory(a) < evaluator.Memory(b);
-      });
+      candidates.begin(), candidates.end(),
+      [&](const auto& a, const auto& b) { return evaluator.Memory(a) < evaluator.Memory(b); });
   return Infeasible("none of {} mappings fits; the one that needs least memory: {}",
                     candidates.size(),
                     std::string(evaluator.Evaluate(*nearest).status().message()));

@@ -21,7 +21,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-3;
 // Beyond this multiple of the least time per sample no bound is tried.
 constexpr double kLoosest = 1e6;
-// No iteration is shorter than the bottleneck times the mini-batch, but for rounding to picoseconds.
+// No iteration is shorter than the bottleneck times the mini-batch, but for rounding to
+// picoseconds.
 constexpr double kRounding = 1 - 1e-6;
 
 // The best plan over one set of configurations, added to `best` if its iteration is shorter.
@@ -33,9 +34,10 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
   if (floor * p.mini_batch >= best.iteration_s) return absl::OkStatus();
   const auto read = [&](const internal::Front& front) {
     // Fewest samples in flight at the source is the shallowest pipeline.
-    const auto entry = std::min_element(front.begin(), front.end(), [](const auto& a, const auto& b) {
-      return a.offset != b.offset ? a.offset < b.offset : a.devices < b.devices;
-    });
+    const auto entry =
+        std::min_element(front.begin(), front.end(), [](const auto& a, const auto& b) {
+          return a.offset != b.offset ? a.offset < b.offset : a.devices < b.devices;
+        });
     GraphPipePlan plan = internal::ReadPlan(solver, model, graph, entry->record);
     internal::CompletePlan(p, plan);
     return plan;
@@ -48,8 +50,8 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
     if (front.empty()) {
       low = bound;
       if (kRounding * low * p.mini_batch >= best.iteration_s) return absl::OkStatus();
-      // Where memory is what forbids, no bound helps, which one look at the loosest tells; it is too
-      // dear to take before it is likely.
+      // Where memory is what forbids, no bound helps, which one look at the loosest tells; it is
+      // too dear to take before it is likely.
       if (++failures == 4 && solver.Solve(kLoosest * floor).empty()) return absl::OkStatus();
       continue;
     }
@@ -58,8 +60,7 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
     break;
   }
   if (!std::isfinite(high)) return absl::OkStatus();
-  while (high - low > kTolerance * high &&
-         kRounding * low * p.mini_batch < best.iteration_s) {
+  while (high - low > kTolerance * high && kRounding * low * p.mini_batch < best.iteration_s) {
     const double middle = low + (high - low) / 2;
     const internal::Front front = solver.Solve(middle);
     if (front.empty()) {

@@ -11,8 +11,8 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const SimTime stage =
       SimTime::FromPs((passes->layer_forward + passes->layer_backward).ps() * layers) +
       passes->head_forward + passes->head_backward;
-  // To and from the first chunk of the last stage. Split backward passes leave the weights' gradient
-  // for later.
+  // To and from the first chunk of the last stage. Split backward passes leave the weights'
+  // gradient for later.
   const bool split = m.schedule == ScheduleKind::kZeroBubbleH1;
   const SimTime way_layer =
       passes->layer_forward + passes->layer_backward - (split ? passes->layer_weight : SimTime());

@@ -37,11 +37,11 @@ struct MappingSpace {
   int32_t max_tensor = 64;
   int32_t max_micro_batch = 64;
   int32_t max_chunks = 8;
-  bool recompute = true;          // also selective and full, else none
+  bool recompute = true;  // also selective and full, else none
   bool sequence_parallel = true;
-  int32_t max_zero = 1;           // ZeRO stages up to this
+  int32_t max_zero = 1;  // ZeRO stages up to this
   int32_t max_context = 1;
-  bool overlap_gradients = false; // also with reductions overlapped
+  bool overlap_gradients = false;  // also with reductions overlapped
   std::vector<ScheduleKind> schedules = {ScheduleKind::k1F1B};
 };
 
@@ -61,7 +61,7 @@ struct SearchResult {
   int64_t candidates = 0;
   int64_t evaluated = 0;
   int64_t infeasible = 0;
-  int64_t pruned = 0;     // cannot be among the first nor on the front
+  int64_t pruned = 0;  // cannot be among the first nor on the front
   bool interrupted = false;
 };
 

@@ -9,8 +9,8 @@
 
 namespace foretrace {
 
-absl::StatusOr<OpGraph> OpGraph::Create(
-    int32_t size, const std::vector<std::pair<int32_t, int32_t>>& edges) {
+absl::StatusOr<OpGraph> OpGraph::Create(int32_t size,
+                                        const std::vector<std::pair<int32_t, int32_t>>& edges) {
   OpGraph g;
   if (size < 0) return InvalidInput("operator graph: negative size {}", size);
   g.successors_.resize(static_cast<size_t>(size));
@@ -76,8 +76,9 @@ absl::StatusOr<DownsetLattice> DownsetLattice::Enumerate(const OpGraph& graph, s
                          [&](int32_t u) { return lattice.Contains(set, u); })) {
           continue;
         }
-        std::vector<uint64_t> key(lattice.bits_.begin() + static_cast<ptrdiff_t>(set * words),
-                                  lattice.bits_.begin() + static_cast<ptrdiff_t>((set + 1) * words));
+        std::vector<uint64_t> key(
+            lattice.bits_.begin() + static_cast<ptrdiff_t>(set * words),
+            lattice.bits_.begin() + static_cast<ptrdiff_t>((set + 1) * words));
         key[static_cast<size_t>(v) / 64] |= uint64_t{1} << (v % 64);
         const auto [it, fresh] = level.insert(std::move(key));
         if (!fresh) continue;

@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxAccelerators = 1 << 20;
 
 struct Load {
-  double last_s = 0;     // as the last stage, which never recomputes
+  double last_s = 0;  // as the last stage, which never recomputes
   double other_s = 0;
   int32_t max_depth = 0;  // deepest position from the end at which it fits in memory
   int32_t accelerators = 1;
@@ -271,8 +271,8 @@ absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, in
     slowest = std::max(slowest, stage.load_s);
     plan.stages.push_back(std::move(stage));
   }
-  plan.batch_s =
-      slowest * Factor(problem, data_parallel, stages) + SyncTime(problem, first_bytes, data_parallel);
+  plan.batch_s = slowest * Factor(problem, data_parallel, stages) +
+                 SyncTime(problem, first_bytes, data_parallel);
   return plan;
 }
 

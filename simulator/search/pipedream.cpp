@@ -86,8 +86,8 @@ class Solver {
   double LaterStage(size_t from, size_t to, int32_t m, size_t level) const {
     double time = Replicated(Compute(from, to), weight_[to] - weight_[from], m, level, 1);
     if (options_.activation_compression_ratio) {
-      const double per_byte = 2.0 / (options_.levels[level].bandwidth * m) /
-                              *options_.activation_compression_ratio;
+      const double per_byte =
+          2.0 / (options_.levels[level].bandwidth * m) / *options_.activation_compression_ratio;
       time = std::max(time, output_[from] * per_byte);
       if (to != lattice_.full()) time = std::max(time, output_[to] * per_byte);
     }
@@ -161,8 +161,8 @@ class Solver {
       }
     }
     const int32_t total = machines(level);
-    std::vector<std::vector<double>> time(chain.size(),
-                                          std::vector<double>(static_cast<size_t>(total) + 1, kInfinity));
+    std::vector<std::vector<double>> time(
+        chain.size(), std::vector<double>(static_cast<size_t>(total) + 1, kInfinity));
     for (size_t j = 1; j < chain.size(); ++j) {
       for (int32_t m = 1; m <= MaxReplicas(total); ++m) {
         time[j][m] = FirstStage(0, chain[j], m, level);

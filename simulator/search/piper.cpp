@@ -97,9 +97,9 @@ class Solver {
     bool made = false;
     bool possible = false;
     double fastest_s = 0;
-    int32_t fastest_up_to = 0;  // microbatches in flight that fit with the fastest options
-    int32_t fits_up_to = 0;     // that fit at all
-    PiperStageChoices choices;  // kept only where some in-flight count needs slower options
+    int32_t fastest_up_to = 0;     // microbatches in flight that fit with the fastest options
+    int32_t fits_up_to = 0;        // that fit at all
+    PiperStageChoices choices;     // kept only where some in-flight count needs slower options
     std::vector<double> slower_s;  // for fastest_up_to + 1, ...; negative: not computed yet
     std::vector<internal::PiperBounds> bounds;  // likewise
   };
@@ -124,8 +124,9 @@ class Solver {
     entry.possible = true;
     double a = 0, b = 0;
     for (const auto& list : entry.choices) {
-      const auto fastest = std::min_element(
-          list.begin(), list.end(), [](const auto& x, const auto& y) { return x.time_s < y.time_s; });
+      const auto fastest =
+          std::min_element(list.begin(), list.end(),
+                           [](const auto& x, const auto& y) { return x.time_s < y.time_s; });
       entry.fastest_s += fastest->time_s;
       a += fastest->memory_per_inflight;
       b += fastest->memory_fixed;
@@ -134,8 +135,8 @@ class Solver {
     const auto fits = [&](int32_t y) { return a * y + b <= problem_.memory_bytes; };
     while (entry.fastest_up_to < most && fits(entry.fastest_up_to + 1)) ++entry.fastest_up_to;
     entry.fits_up_to = entry.fastest_up_to;
-    while (entry.fits_up_to < most && LeastMemory(entry.choices, entry.fits_up_to + 1) <=
-                                          problem_.memory_bytes) {
+    while (entry.fits_up_to < most &&
+           LeastMemory(entry.choices, entry.fits_up_to + 1) <= problem_.memory_bytes) {
       ++entry.fits_up_to;
     }
     entry.slower_s.assign(static_cast<size_t>(entry.fits_up_to - entry.fastest_up_to), -1);
@@ -280,8 +281,7 @@ class Solver {
       stage.tensor_parallel = step.tensor;
       const auto choices =
           internal::StageChoices(problem_, tables_, stage.nodes, step.tensor, step.data);
-      const auto picked =
-          internal::SelectOptions(choices, problem_.memory_bytes, step.in_flight);
+      const auto picked = internal::SelectOptions(choices, problem_.memory_bytes, step.in_flight);
       for (size_t i = 0; i < stage.nodes.size(); ++i) {
         const auto& c = choices[i][static_cast<size_t>(picked.choice[i])];
         stage.options.push_back(c.option);
@@ -302,8 +302,8 @@ class Solver {
   int32_t degree_limit_;
   std::vector<int32_t> tensor_, data_;
   std::vector<std::vector<double>> time_at_;  // fastest options at tensor_[t], by downset
-  std::vector<double> work_;       // device-seconds at least, by downset
-  std::vector<uint32_t> by_work_;  // downsets in order of work_
+  std::vector<double> work_;                  // device-seconds at least, by downset
+  std::vector<uint32_t> by_work_;             // downsets in order of work_
   absl::flat_hash_map<size_t, std::vector<StageEntry>> entries_;
   std::vector<int32_t> devices_;  // by downset and sum of degrees
   std::vector<Step> steps_;
@@ -355,8 +355,8 @@ absl::StatusOr<PiperPlan> EvaluatePiperPlan(const PiperProblem& problem, const P
     PiperStage stage = plan.stages[i];
     degrees += stage.data_parallel;
     out.devices += stage.data_parallel * stage.tensor_parallel;
-    const auto choices = internal::StageChoices(problem, tables, stage.nodes,
-                                                stage.tensor_parallel, stage.data_parallel);
+    const auto choices = internal::StageChoices(problem, tables, stage.nodes, stage.tensor_parallel,
+                                                stage.data_parallel);
     if (choices.size() != stage.nodes.size() || stage.options.size() != stage.nodes.size() ||
         stage.nodes.empty() || problem.batch % stage.data_parallel != 0) {
       return InvalidInput("piper: stage {} has no options at its degrees", i);
@@ -366,9 +366,8 @@ absl::StatusOr<PiperPlan> EvaluatePiperPlan(const PiperProblem& problem, const P
       int32_t& owner = stage_of[static_cast<size_t>(stage.nodes[n])];
       if (owner >= 0) return InvalidInput("piper: node {} is in two stages", stage.nodes[n]);
       owner = static_cast<int32_t>(i);
-      const auto it = std::find_if(choices[n].begin(), choices[n].end(), [&](const auto& c) {
-        return c.option == stage.options[n];
-      });
+      const auto it = std::find_if(choices[n].begin(), choices[n].end(),
+                                   [&](const auto& c) { return c.option == stage.options[n]; });
       if (it == choices[n].end()) return InvalidInput("piper: stage {}: unknown option", i);
       stage.time_s += it->time_s;
       stage.memory_bytes +=

@@ -50,7 +50,7 @@ struct PiperStage {
   std::vector<int32_t> options;  // index chosen, by node
   int32_t data_parallel = 1;
   int32_t tensor_parallel = 1;
-  double time_s = 0;             // per sample
+  double time_s = 0;  // per sample
   double memory_bytes = 0;
 };
 
@@ -60,8 +60,8 @@ struct PiperPlan {
   std::vector<PiperStage> stages;
 };
 
-// Minimises the bottleneck's time per sample: compute/d + [2 sum(cut bytes + sync)/d + sum 4 (d-1) w
-// / (d N)] / bandwidth, under sum(a * ceil(D/d) + b) <= memory with D the sum of data-parallel
+// Minimises the bottleneck's time per sample: compute/d + [2 sum(cut bytes + sync)/d + sum 4 (d-1)
+// w / (d N)] / bandwidth, under sum(a * ceil(D/d) + b) <= memory with D the sum of data-parallel
 // degrees of the stage and those after it. d divides N; at most min(N, devices) degrees in all.
 // Within a stage, options are chosen as Piper's greedy does, then improved.
 // Errors: invalid problems; infeasible: nothing fits in memory, too many downsets.

@@ -138,8 +138,12 @@ PiperTables::PiperTables(const PiperProblem& problem) : nodes(problem.nodes.size
       for (size_t l = 0; l < options.size(); ++l) {
         const PiperOption& o = options[l];
         if (o.recompute && !problem.recompute) continue;
-        list.push_back({o.time_s, o.parameter_bytes, o.memory_per_inflight, o.memory_fixed,
-                        static_cast<int32_t>(l), {}});
+        list.push_back({o.time_s,
+                        o.parameter_bytes,
+                        o.memory_per_inflight,
+                        o.memory_fixed,
+                        static_cast<int32_t>(l),
+                        {}});
         for (const PiperEdge& e : problem.edges) {
           const auto node = static_cast<int32_t>(v);
           if (e.to == node) {
@@ -195,9 +199,8 @@ PiperBounds BoundSelection(const PiperStageChoices& choices, double memory_bytes
   double excess = -memory_bytes;
   bool binary = true;
   for (const auto& list : choices) {
-    const auto fastest = std::min_element(list.begin(), list.end(), [](const auto& x, const auto& y) {
-      return x.time_s < y.time_s;
-    });
+    const auto fastest = std::min_element(
+        list.begin(), list.end(), [](const auto& x, const auto& y) { return x.time_s < y.time_s; });
     bounds.lower_s += fastest->time_s;
     excess += Memory(*fastest, in_flight);
     binary &= list.size() <= 2;
@@ -211,9 +214,8 @@ PiperBounds BoundSelection(const PiperStageChoices& choices, double memory_bytes
     return bounds;
   }
   bounds.upper_s = bounds.lower_s;
-  std::sort(swaps.begin(), swaps.end(), [](const Swap& a, const Swap& b) {
-    return a.time_s * b.saved < b.time_s * a.saved;
-  });
+  std::sort(swaps.begin(), swaps.end(),
+            [](const Swap& a, const Swap& b) { return a.time_s * b.saved < b.time_s * a.saved; });
   for (const Swap& swap : swaps) {
     if (excess <= 0) break;
     bounds.lower_s += swap.time_s * std::min(1.0, excess / swap.saved);

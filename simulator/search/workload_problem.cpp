@@ -34,10 +34,10 @@ GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDev
       o.backward_s.push_back(seconds(op.backward_flop, op.backward_bytes, static_cast<double>(x)));
     }
     o.fixed_bytes = static_cast<double>(op.parameters) * device.bytes_per_parameter;
-    o.gradient_bytes = element * (sparse ? std::min(static_cast<double>(op.parameters),
-                                                    static_cast<double>(op.active_parameters) *
-                                                        mini_batch)
-                                         : static_cast<double>(op.parameters));
+    o.gradient_bytes =
+        element * (sparse ? std::min(static_cast<double>(op.parameters),
+                                     static_cast<double>(op.active_parameters) * mini_batch)
+                          : static_cast<double>(op.parameters));
     o.stash_bytes = static_cast<double>((op.stash_tensor + op.stash_sequence).count());
     p.ops.push_back(std::move(o));
   }

@@ -13,10 +13,10 @@ namespace foretrace {
 
 // An operator on x samples takes overhead + max(x FLOP / rate, (weights + x bytes) / bandwidth).
 struct PartitionDevice {
-  FlopRate flop_rate;           // attainable
-  Bandwidth memory_bandwidth;   // attainable
-  Bandwidth network;            // between any two devices
-  SimTime overhead;             // per operator and pass
+  FlopRate flop_rate;          // attainable
+  Bandwidth memory_bandwidth;  // attainable
+  Bandwidth network;           // between any two devices
+  SimTime overhead;            // per operator and pass
   Bytes memory;
   // Kept per parameter: weight, gradient, optimizer state.
   double bytes_per_parameter = 12;

@@ -30,7 +30,8 @@ CollectiveTimes::CollectiveTimes(Topology topology,
   const int32_t per_node = topology_.spec().node.devices;
   ranks_per_node_ = std::min(per_node, gpus);
   nodes_ = gpus / ranks_per_node_;
-  network_ = std::make_unique<FittedNetwork>(topology_, NetworkOptions(), FittedNetwork::Measured());
+  network_ =
+      std::make_unique<FittedNetwork>(topology_, NetworkOptions(), FittedNetwork::Measured());
 }
 
 absl::StatusOr<std::unique_ptr<CollectiveTimes>> CollectiveTimes::Create(
@@ -100,8 +101,9 @@ absl::Status CollectiveTimes::FitThreeRegion(CollectiveOp op, CommScope scope) {
 }
 
 double CollectiveTimes::ClosedFormUs(CollectiveOp op, CommScope scope, int step) {
-  const int key = (step * static_cast<int>(kOps) + static_cast<int>(op)) * static_cast<int>(kScopes) +
-                  static_cast<int>(scope);
+  const int key =
+      (step * static_cast<int>(kOps) + static_cast<int>(op)) * static_cast<int>(kScopes) +
+      static_cast<int>(scope);
   const auto known = closed_form_.find(key);
   if (known != closed_form_.end()) return known->second;
   TransferSpec spec;

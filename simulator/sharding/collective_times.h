@@ -38,8 +38,8 @@ class CollectiveTimes {
   // `calibration` may be null. Errors: more GPUs than the platform has, GPUs that do not fill whole
   // nodes.
   static absl::StatusOr<std::unique_ptr<CollectiveTimes>> Create(
-      PlatformSpec platform, std::shared_ptr<const CollectiveCalibration> calibration,
-      int32_t gpus, CollectiveForm form = CollectiveForm::kCalibrated);
+      PlatformSpec platform, std::shared_ptr<const CollectiveCalibration> calibration, int32_t gpus,
+      CollectiveForm form = CollectiveForm::kCalibrated);
 
   int32_t ranks_per_node() const { return ranks_per_node_; }
   int32_t nodes() const { return nodes_; }

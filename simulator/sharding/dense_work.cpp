@@ -97,8 +97,7 @@ class DenseBuilder {
     Op(backward, "interaction.index.backward", below, Direction::kBackward);
     Op(forward, "interaction.cat2", with_dense, Direction::kForward);
     Op(backward, "interaction.cat2.backward", with_dense, Direction::kBackward);
-    work_.activations +=
-        Bytes(batch_ * (vectors * vectors + dense_width + pairs) * kFloatBytes);
+    work_.activations += Bytes(batch_ * (vectors * vectors + dense_width + pairs) * kFloatBytes);
     return dense_width + pairs;
   }
 
@@ -112,9 +111,12 @@ class DenseBuilder {
 
 int64_t OptimizerStates(OptimizerKind kind) {
   switch (kind) {
-    case OptimizerKind::kSgd: return 0;
-    case OptimizerKind::kAdam: return 2;
-    default: return 1;
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kAdam:
+      return 2;
+    default:
+      return 1;
   }
 }
 

@@ -19,8 +19,8 @@ namespace foretrace {
 class PlanEvaluator {
  public:
   virtual ~PlanEvaluator() = default;
-  // Of one iteration, all ranks starting together. The plan is one that CheckPlan accepts; whether it
-  // fits in memory is not looked at.
+  // Of one iteration, all ranks starting together. The plan is one that CheckPlan accepts; whether
+  // it fits in memory is not looked at.
   virtual absl::StatusOr<SimTime> IterationTime(const ShardingPlan& plan) = 0;
   virtual int64_t evaluated() const = 0;
 };
@@ -61,11 +61,11 @@ struct ShardingModels {
   JobSemantics semantics = JobSemantics::kFull;
 };
 
-// The ranks that decide how long an iteration takes, where all collectives are of the world: those of
-// which no other has both longer lookups forward and backward. Ranks run the same program, in which
-// nothing starts earlier when work takes longer, so that no item of another rank ends after that of
-// one of these and no collective waits for it: the simulated time is the same to the bit without it.
-// All ranks where that does not hold, or where more than kMostDecisiveRanks decide.
+// The ranks that decide how long an iteration takes, where all collectives are of the world: those
+// of which no other has both longer lookups forward and backward. Ranks run the same program, in
+// which nothing starts earlier when work takes longer, so that no item of another rank ends after
+// that of one of these and no collective waits for it: the simulated time is the same to the bit
+// without it. All ranks where that does not hold, or where more than kMostDecisiveRanks decide.
 inline constexpr size_t kMostDecisiveRanks = 8;
 std::vector<uint32_t> DecisiveRanks(const PlanWork& work);
 
@@ -108,7 +108,8 @@ class SimulatedEvaluator : public PlanEvaluator {
   LookupCosts lookups_;
   DenseWork dense_;
   // By shape and number of ranks simulated; 0: all.
-  std::array<std::array<std::optional<ShardedJob>, kMostDecisiveRanks + 1>, PlanShape::kCount> jobs_;
+  std::array<std::array<std::optional<ShardedJob>, kMostDecisiveRanks + 1>, PlanShape::kCount>
+      jobs_;
   std::vector<uint32_t> all_ranks_;
   std::unique_ptr<TemplateJob> template_;
   int64_t evaluated_ = 0;

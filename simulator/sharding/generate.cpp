@@ -26,11 +26,11 @@ double LogUniform(double low, double high, IndexRandom& random) {
 
 double LogUniformMean(double low, double high) { return (high - low) / std::log(high / low); }
 
-// The largest pooling factor with which heavy tables, log-uniform from 20 on, bring the mean over all
-// tables to the dataset's.
+// The largest pooling factor with which heavy tables, log-uniform from 20 on, bring the mean over
+// all tables to the dataset's.
 double MostPooling(const TableStatistics& part) {
-  const double mean = part.locality.lookups / static_cast<double>(part.tables) /
-                      static_cast<double>(part.batch);
+  const double mean =
+      part.locality.lookups / static_cast<double>(part.tables) / static_cast<double>(part.batch);
   const double light = LogUniformMean(kLeastPooling, kHeavyPooling);
   const double heavy = (mean - (1 - part.heavy_share) * light) / part.heavy_share;
   double low = kHeavyPooling * 1.001, high = 1e5;
@@ -102,20 +102,22 @@ absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file) {
   part.tables = tables;
   part.batch = batch;
   if (tables != 856 && tables != 788) {
-    return InvalidInput("{}: how many of its {} tables are heavy is known for 856 (2021) and 788 (2022) "
-                        "tables alone", file, tables);
+    return InvalidInput(
+        "{}: how many of its {} tables are heavy is known for 856 (2021) and 788 (2022) "
+        "tables alone",
+        file, tables);
   }
   part.label = tables == 856 ? "2021" : "2022";
   part.heavy_share = tables == 856 ? 103.0 / 856 : 166.0 / 788;
   return part;
 }
 
-// foretrace calibrate trace-overheads dlrm_kineto.tar.gz (facebookresearch/param, et_replay/tests/inputs,
-// commit 1e115ff), over all ops.
+// foretrace calibrate trace-overheads dlrm_kineto.tar.gz (facebookresearch/param,
+// et_replay/tests/inputs, commit 1e115ff), over all ops.
 CpuOverheads DlrmOverheads() {
-  return {SimTime::FromUs(9.52), SimTime::FromUs(16.22), SimTime::FromUs(6.45),
-          SimTime::FromUs(5.74), SimTime::FromUs(8.72),
-          "means of the public 8-rank DLRM trace of facebookresearch/param"};
+  return {SimTime::FromUs(9.52), SimTime::FromUs(16.22),
+          SimTime::FromUs(6.45), SimTime::FromUs(5.74),
+          SimTime::FromUs(8.72), "means of the public 8-rank DLRM trace of facebookresearch/param"};
 }
 
 EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, int64_t batch,
@@ -129,13 +131,13 @@ EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, i
   TableAccess whole;
   whole.reuse = ToReuseFactors(part.locality);
   whole.lookups = std::llround(table.pooling * static_cast<double>(part.batch));
-  whole.unique_rows = std::max<int64_t>(
-      1, std::llround(static_cast<double>(whole.lookups) * part.locality.unique_rows /
-                      part.locality.lookups));
+  whole.unique_rows =
+      std::max<int64_t>(1, std::llround(static_cast<double>(whole.lookups) *
+                                        part.locality.unique_rows / part.locality.lookups));
   const auto accessed = static_cast<double>(whole.unique_rows);
   // A batch touches from all rows down to a thirtieth; how many is not published.
-  table.rows = std::llround(std::clamp(accessed * LogUniform(1, 30, random), accessed,
-                                       std::max(accessed, kMostRows)));
+  table.rows = std::llround(
+      std::clamp(accessed * LogUniform(1, 30, random), accessed, std::max(accessed, kMostRows)));
   table.access = ThinAccess(whole, static_cast<double>(batch) / static_cast<double>(part.batch));
   return table;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Random sharding tasks by the rules of the multi-GPU paper (section V-B1), with tables drawn from the
-// published statistics of Meta's dlrm_datasets.
+// Random sharding tasks by the rules of the multi-GPU paper (section V-B1), with tables drawn from
+// the published statistics of Meta's dlrm_datasets.
 
 #include <string>
 #include <vector>
@@ -16,11 +16,11 @@ namespace foretrace {
 // all tables, and how often rows are accessed; how lookups spread over tables is the paper's
 // figure 3.
 struct TableStatistics {
-  std::string label;        // "2021"
+  std::string label;  // "2021"
   LocalityStats locality;
-  int64_t tables = 0;       // in the dataset
-  int64_t batch = 0;        // samples behind `locality`
-  double heavy_share = 0;   // of tables with 20 lookups a sample or more
+  int64_t tables = 0;      // in the dataset
+  int64_t batch = 0;       // samples behind `locality`
+  double heavy_share = 0;  // of tables with 20 lookups a sample or more
 };
 
 // The first entry of a locality_stats.txt. Tables and batch are in the name of the data file
@@ -34,14 +34,14 @@ struct GeneratedTasks {
   std::string platform;
   std::string calibration;
   int32_t gpus = 4;
-  Bytes memory;          // of one GPU
+  Bytes memory;  // of one GPU
   int64_t batch = 4096;
   int32_t per_part = 10;  // the first half of them heavy: all tables are
   uint64_t seed = 1;
 };
 
-// For each part of the dataset `per_part` tasks of (0.7 to 1.3) x GPUs x 13 tables that fit in 80 % of
-// the memory when size_lookup_greedy places them.
+// For each part of the dataset `per_part` tasks of (0.7 to 1.3) x GPUs x 13 tables that fit in 80 %
+// of the memory when size_lookup_greedy places them.
 std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& parts,
                                         const GeneratedTasks& options);
 

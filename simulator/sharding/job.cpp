@@ -47,9 +47,9 @@ class IterationWriter {
   Ref Communicate(CommStep step) {
     if (!shape_.Has(step)) return {};
     script_.Op();
-    const WorkPart part = OpOf(step) == CollectiveOp::kAllToAll   ? WorkPart::kAllToAll
+    const WorkPart part = OpOf(step) == CollectiveOp::kAllToAll    ? WorkPart::kAllToAll
                           : OpOf(step) == CollectiveOp::kAllReduce ? WorkPart::kAllReduce
-                                                                    : WorkPart::kRowCollectives;
+                                                                   : WorkPart::kRowCollectives;
     return script_.Communicate(step, part);
   }
 
@@ -73,8 +73,8 @@ class IterationWriter {
                                       EstimateSource::kAnalytic);
     }
     std::vector<Ref> pooled;
-    for (const CommStep step : {CommStep::kPooled, CommStep::kRow, CommStep::kTableRowNode,
-                                CommStep::kTableRowAcross}) {
+    for (const CommStep step :
+         {CommStep::kPooled, CommStep::kRow, CommStep::kTableRowNode, CommStep::kTableRowAcross}) {
       pooled.push_back(Communicate(step));
     }
     if (shape_.data_parallel) {
@@ -92,9 +92,9 @@ class IterationWriter {
     Ops(dense_.top_backward, WorkPart::kDense);
     Ops(dense_.interaction_backward, WorkPart::kDense);
     std::vector<Ref> gradients;
-    for (const CommStep step : {CommStep::kPooledGradient, CommStep::kRowGradient,
-                                CommStep::kTableRowAcrossGradient,
-                                CommStep::kTableRowNodeGradient}) {
+    for (const CommStep step :
+         {CommStep::kPooledGradient, CommStep::kRowGradient, CommStep::kTableRowAcrossGradient,
+          CommStep::kTableRowNodeGradient}) {
       gradients.push_back(Communicate(step));
     }
     Ops(dense_.bottom_backward, WorkPart::kDense);
@@ -158,9 +158,7 @@ class JobBuilder {
     }
   }
 
-  uint32_t ItemOf(Ref ref) const {
-    return ref.valid() ? begin_[ref.lane] + ref.position : kNoItem;
-  }
+  uint32_t ItemOf(Ref ref) const { return ref.valid() ? begin_[ref.lane] + ref.position : kNoItem; }
 
   absl::StatusOr<ShardedJob> Build() {
     std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;

@@ -60,9 +60,7 @@ class ShardedJob {
 
  private:
   friend class JobBuilder;
-  explicit ShardedJob(TraceStore store) : store_(std::move(store)) {
-    comm_.fill(kNoItem);
-  }
+  explicit ShardedJob(TraceStore store) : store_(std::move(store)) { comm_.fill(kNoItem); }
   void SetDuration(uint32_t rank, uint32_t item, SimTime duration) {
     if (item != kNoItem) program_.ranks[rank].items[item].duration = duration;
   }

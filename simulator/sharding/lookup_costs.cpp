@@ -70,8 +70,8 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
       if (!shards_[id].uvm) continue;
       // Rows are taken as alike over batches: the cache holds any of them with probability
       // cache_ratio. Rows written back leave while others come in.
-      fetched_bytes += lookups_[id].unique_rows * (1 - task_.uvm.cache_ratio) *
-                       lookups_[id].dim * static_cast<double>(ElementSize(table.dtype));
+      fetched_bytes += lookups_[id].unique_rows * (1 - task_.uvm.cache_ratio) * lookups_[id].dim *
+                       static_cast<double>(ElementSize(table.dtype));
     }
     if (query.tables.empty()) continue;
     const EmbeddingTraffic traffic = TrafficOf(device_, query);

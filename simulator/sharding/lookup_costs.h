@@ -24,8 +24,8 @@ struct LookupTimes {
 TableLookup LookupOf(const ShardingTask& task, const Shard& shard);
 
 // All shards of a rank run in one kernel (FBGEMM's table-batched lookups), and in one more the
-// data-parallel ones, whose gradients are written instead of applied. Not thread-safe: what has been
-// asked is remembered.
+// data-parallel ones, whose gradients are written instead of applied. Not thread-safe: what has
+// been asked is remembered.
 class LookupCosts {
  public:
   // `task` must outlive this.

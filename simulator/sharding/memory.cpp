@@ -31,7 +31,8 @@ RankMemory MemoryOf(const ShardingTask& task, const Shard& shard) {
   memory.weights = weights;
   if (shard.uvm) {
     memory.host = weights;
-    memory.weights = Bytes(std::llround(static_cast<double>(weights.count()) * task.uvm.cache_ratio));
+    memory.weights =
+        Bytes(std::llround(static_cast<double>(weights.count()) * task.uvm.cache_ratio));
   }
   const int64_t states = OptimizerStates(task.optimizer);
   memory.optimizer =
@@ -51,8 +52,7 @@ RankMemory MemoryOf(const ShardingTask& task, const Shard& shard) {
   return memory;
 }
 
-MemoryVerdict MemoryOf(const ShardingTask& task, const DenseWork& dense,
-                       const ShardingPlan& plan) {
+MemoryVerdict MemoryOf(const ShardingTask& task, const DenseWork& dense, const ShardingPlan& plan) {
   MemoryVerdict verdict;
   verdict.ranks.resize(static_cast<size_t>(task.gpus));
   const std::vector<std::vector<Shard>> by_rank = ShardsByRank(task, plan);
@@ -64,13 +64,13 @@ MemoryVerdict MemoryOf(const ShardingTask& task, const DenseWork& dense,
     RankMemory& memory = verdict.ranks[r];
     for (const Shard& s : by_rank[r]) Add(MemoryOf(task, s), memory);
     memory.buffers = Bytes(2 * task.local_batch() * columns * kPooledBytes);
-    memory.dense = Bytes(dense.parameters.count() * (2 + OptimizerStates(task.optimizer))) +
-                   dense.activations;
+    memory.dense =
+        Bytes(dense.parameters.count() * (2 + OptimizerStates(task.optimizer))) + dense.activations;
     verdict.largest = std::max(verdict.largest, memory.total());
     verdict.largest_host = std::max(verdict.largest_host, memory.host);
   }
-  verdict.fits = verdict.largest <= task.memory &&
-                 (verdict.largest_host.count() == 0 || verdict.largest_host <= task.uvm.host_memory);
+  verdict.fits = verdict.largest <= task.memory && (verdict.largest_host.count() == 0 ||
+                                                    verdict.largest_host <= task.uvm.host_memory);
   return verdict;
 }
 

@@ -53,7 +53,8 @@ absl::Status CheckPlacement(const ShardingTask& task, const EmbeddingTable& tabl
         return bad(fmt::format("needs the {} ranks of one node", per_node));
       }
       break;
-    default: return bad("no such kind");
+    default:
+      return bad("no such kind");
   }
   if (!task.allows(p.kind)) return bad("the task does not allow that");
   if (p.uvm && !task.uvm.allowed) return bad("in host memory, which the task does not allow");
@@ -71,8 +72,8 @@ TablePlacement OnAllRanks(PlacementKind kind, int32_t gpus) {
 }
 
 TablePlacement OnNode(int32_t node, int32_t ranks_per_node) {
-  TablePlacement p{PlacementKind::kTableRow, std::vector<int32_t>(static_cast<size_t>(ranks_per_node)),
-                   false};
+  TablePlacement p{PlacementKind::kTableRow,
+                   std::vector<int32_t>(static_cast<size_t>(ranks_per_node)), false};
   std::iota(p.ranks.begin(), p.ranks.end(), node * ranks_per_node);
   return p;
 }
@@ -86,7 +87,8 @@ std::vector<Shard> ShardsOf(const EmbeddingTable& table, int32_t index,
     if (placement.kind == PlacementKind::kColumn) {
       s.first_column = Bound(table.dim, kColumnUnit, i, n);
       s.columns = Bound(table.dim, kColumnUnit, i + 1, n) - s.first_column;
-    } else if (placement.kind == PlacementKind::kRow || placement.kind == PlacementKind::kTableRow) {
+    } else if (placement.kind == PlacementKind::kRow ||
+               placement.kind == PlacementKind::kTableRow) {
       // torchrec's block size: rows / n rounded up.
       const int64_t block = (table.rows + n - 1) / n;
       s.first_row = std::min(table.rows, block * i);
@@ -109,15 +111,13 @@ std::vector<std::vector<Shard>> ShardsByRank(const ShardingTask& task, const Sha
   return by_rank;
 }
 
-absl::Status CheckPlan(const ShardingTask& task, const ShardingPlan& plan,
-                       int32_t ranks_per_node) {
+absl::Status CheckPlan(const ShardingTask& task, const ShardingPlan& plan, int32_t ranks_per_node) {
   if (plan.tables.size() != task.tables.size()) {
     return InvalidInput("{}: the plan '{}' places {} tables, the task has {}", task.file,
                         plan.sharder, plan.tables.size(), task.tables.size());
   }
   for (size_t t = 0; t < plan.tables.size(); ++t) {
-    FORETRACE_RETURN_IF_ERROR(
-        CheckPlacement(task, task.tables[t], plan.tables[t], ranks_per_node));
+    FORETRACE_RETURN_IF_ERROR(CheckPlacement(task, task.tables[t], plan.tables[t], ranks_per_node));
   }
   return absl::OkStatus();
 }

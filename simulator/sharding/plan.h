@@ -52,7 +52,6 @@ std::vector<std::vector<Shard>> ShardsByRank(const ShardingTask& task, const Sha
 
 // Every table is placed exactly once, in a way that the task allows, on ranks that exist. Errors
 // name the table.
-absl::Status CheckPlan(const ShardingTask& task, const ShardingPlan& plan,
-                       int32_t ranks_per_node);
+absl::Status CheckPlan(const ShardingTask& task, const ShardingPlan& plan, int32_t ranks_per_node);
 
 }  // namespace foretrace

@@ -68,7 +68,8 @@ class PlanReader {
          p.kind = static_cast<PlacementKind>(static_cast<int>(p.kind) + 1)) {
       if (Name(p.kind) == type) break;
     }
-    if (p.kind == PlacementKind::kCount) return bad(fmt::format("unknown sharding_type '{}'", type));
+    if (p.kind == PlacementKind::kCount)
+      return bad(fmt::format("unknown sharding_type '{}'", type));
     for (const auto& rank : value["ranks"].GetArray()) {
       if (!rank.IsInt()) return bad("'ranks' must hold numbers");
       p.ranks.push_back(rank.GetInt());
@@ -103,9 +104,10 @@ class PlanReader {
              pair("shard_sizes", s.rows, s.columns);
     }
     if (same) return absl::OkStatus();
-    return Bad(fmt::format("table '{}': its shards are not the even split of {} over {} ranks, which is "
-                           "all that can be simulated", task_.tables[t].name, Name(p.kind),
-                           p.ranks.size()));
+    return Bad(
+        fmt::format("table '{}': its shards are not the even split of {} over {} ranks, which is "
+                    "all that can be simulated",
+                    task_.tables[t].name, Name(p.kind), p.ranks.size()));
   }
 
   const ShardingTask& task_;

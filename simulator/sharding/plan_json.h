@@ -1,6 +1,6 @@
 #pragma once
-// Plans as JSON in the terms of torchrec: for each table its sharding_type, compute_kernel, ranks and
-// sharding_spec (the shards of an EnumerableShardingSpec).
+// Plans as JSON in the terms of torchrec: for each table its sharding_type, compute_kernel, ranks
+// and sharding_spec (the shards of an EnumerableShardingSpec).
 
 #include <string>
 
@@ -9,7 +9,8 @@
 
 namespace foretrace {
 
-// {"sharder": ..., "plan": {table: ParameterSharding}}. `ranks_per_node` numbers devices within nodes.
+// {"sharder": ..., "plan": {table: ParameterSharding}}. `ranks_per_node` numbers devices within
+// nodes.
 std::string PlanJson(const ShardingTask& task, const ShardingPlan& plan, int32_t ranks_per_node);
 
 // Reads what PlanJson writes, or the plan's mapping alone. Errors: not JSON, tables that the task

@@ -8,9 +8,9 @@
 namespace foretrace {
 namespace {
 
-constexpr double kLengthBytes = 4;   // lookups per sample and table: int32
-constexpr double kIndexBytes = 8;    // int64
-constexpr double kPooledBytes = 4;   // pooled vectors and their gradients: fp32
+constexpr double kLengthBytes = 4;  // lookups per sample and table: int32
+constexpr double kIndexBytes = 8;   // int64
+constexpr double kPooledBytes = 4;  // pooled vectors and their gradients: fp32
 
 struct RankTraffic {
   double lengths = 0, indices = 0;  // received
@@ -31,7 +31,8 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
   Traffic traffic;
   traffic.ranks.resize(by_rank.size());
   traffic.node_columns.assign((by_rank.size() + static_cast<size_t>(ranks_per_node) - 1) /
-                                  static_cast<size_t>(ranks_per_node), 0);
+                                  static_cast<size_t>(ranks_per_node),
+                              0);
   const auto batch = static_cast<double>(task.batch);
   for (size_t r = 0; r < by_rank.size(); ++r) {
     for (const Shard& s : by_rank[r]) {
@@ -65,50 +66,70 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
 }  // namespace
 
 std::string_view Name(CommStep step) {
-  static constexpr std::array<std::string_view, 12> kNames = {
-      "lengths all-to-all", "indices all-to-all", "pooled all-to-all", "row reduce-scatter",
-      "table-row reduce-scatter", "table-row all-to-all", "pooled gradient all-to-all",
-      "row gradient all-gather", "table-row gradient all-to-all", "table-row gradient all-gather",
-      "table gradient all-reduce", "dense gradient all-reduce"};
+  static constexpr std::array<std::string_view, 12> kNames = {"lengths all-to-all",
+                                                              "indices all-to-all",
+                                                              "pooled all-to-all",
+                                                              "row reduce-scatter",
+                                                              "table-row reduce-scatter",
+                                                              "table-row all-to-all",
+                                                              "pooled gradient all-to-all",
+                                                              "row gradient all-gather",
+                                                              "table-row gradient all-to-all",
+                                                              "table-row gradient all-gather",
+                                                              "table gradient all-reduce",
+                                                              "dense gradient all-reduce"};
   return EnumName(kNames, step);
 }
 
 CollectiveOp OpOf(CommStep step) {
   switch (step) {
     case CommStep::kRow:
-    case CommStep::kTableRowNode: return CollectiveOp::kReduceScatter;
+    case CommStep::kTableRowNode:
+      return CollectiveOp::kReduceScatter;
     case CommStep::kRowGradient:
-    case CommStep::kTableRowNodeGradient: return CollectiveOp::kAllGather;
+    case CommStep::kTableRowNodeGradient:
+      return CollectiveOp::kAllGather;
     case CommStep::kTableGradient:
-    case CommStep::kDenseGradient: return CollectiveOp::kAllReduce;
-    default: return CollectiveOp::kAllToAll;
+    case CommStep::kDenseGradient:
+      return CollectiveOp::kAllReduce;
+    default:
+      return CollectiveOp::kAllToAll;
   }
 }
 
 CommScope ScopeOf(CommStep step) {
   switch (step) {
     case CommStep::kTableRowNode:
-    case CommStep::kTableRowNodeGradient: return CommScope::kNode;
+    case CommStep::kTableRowNodeGradient:
+      return CommScope::kNode;
     case CommStep::kTableRowAcross:
-    case CommStep::kTableRowAcrossGradient: return CommScope::kAcross;
-    default: return CommScope::kWorld;
+    case CommStep::kTableRowAcrossGradient:
+      return CommScope::kAcross;
+    default:
+      return CommScope::kWorld;
   }
 }
 
 bool PlanShape::Has(CommStep step) const {
   switch (step) {
     case CommStep::kLengths:
-    case CommStep::kIndices: return indices;
+    case CommStep::kIndices:
+      return indices;
     case CommStep::kPooled:
-    case CommStep::kPooledGradient: return pooled;
+    case CommStep::kPooledGradient:
+      return pooled;
     case CommStep::kRow:
-    case CommStep::kRowGradient: return row;
+    case CommStep::kRowGradient:
+      return row;
     case CommStep::kTableRowNode:
     case CommStep::kTableRowAcross:
     case CommStep::kTableRowAcrossGradient:
-    case CommStep::kTableRowNodeGradient: return table_row;
-    case CommStep::kTableGradient: return data_parallel;
-    default: return true;
+    case CommStep::kTableRowNodeGradient:
+      return table_row;
+    case CommStep::kTableGradient:
+      return data_parallel;
+    default:
+      return true;
   }
 }
 
@@ -116,10 +137,17 @@ PlanShape ShapeOf(const ShardingTask& task, const ShardingPlan& plan) {
   PlanShape shape;
   for (const TablePlacement& p : plan.tables) {
     switch (p.kind) {
-      case PlacementKind::kRow: shape.row = true; break;
-      case PlacementKind::kTableRow: shape.table_row = true; break;
-      case PlacementKind::kDataParallel: shape.data_parallel = true; break;
-      default: shape.pooled = true;
+      case PlacementKind::kRow:
+        shape.row = true;
+        break;
+      case PlacementKind::kTableRow:
+        shape.table_row = true;
+        break;
+      case PlacementKind::kDataParallel:
+        shape.data_parallel = true;
+        break;
+      default:
+        shape.pooled = true;
     }
   }
   shape.indices = task.exchange_indices && (shape.pooled || shape.row || shape.table_row);
@@ -173,8 +201,8 @@ PlanWork WorkOf(const ShardingTask& task, const ShardingPlan& plan, LookupCosts&
     widest = std::max(widest, columns);
     all_nodes += columns;
   }
-  // Of its node's tables each rank holds the sums of 1 / ranks_per_node of all samples, and gets those
-  // of its own samples from every node.
+  // Of its node's tables each rank holds the sums of 1 / ranks_per_node of all samples, and gets
+  // those of its own samples from every node.
   const double held = batch / collectives.ranks_per_node() * widest;
   const double across = std::max(held, local * all_nodes) * kPooledBytes;
   set(CommStep::kTableRowAcross, across);

@@ -12,14 +12,14 @@ namespace foretrace {
 
 // The collectives of a sharded iteration, in order of issue within forward and backward.
 enum class CommStep : uint8_t {
-  kLengths,         // all-to-all of lookups per sample, before the indices
-  kIndices,         // all-to-all of the indices
-  kPooled,          // all-to-all of pooled vectors of table- and column-wise tables
-  kRow,             // reduce-scatter of partial sums of row-wise tables
-  kTableRowNode,    // reduce-scatter within the node of table-row-wise tables, ...
-  kTableRowAcross,  // ... then all-to-all between nodes
-  kPooledGradient,  // the same backwards: all-to-all,
-  kRowGradient,     // all-gather,
+  kLengths,                 // all-to-all of lookups per sample, before the indices
+  kIndices,                 // all-to-all of the indices
+  kPooled,                  // all-to-all of pooled vectors of table- and column-wise tables
+  kRow,                     // reduce-scatter of partial sums of row-wise tables
+  kTableRowNode,            // reduce-scatter within the node of table-row-wise tables, ...
+  kTableRowAcross,          // ... then all-to-all between nodes
+  kPooledGradient,          // the same backwards: all-to-all,
+  kRowGradient,             // all-gather,
   kTableRowAcrossGradient,  // all-to-all between nodes, ...
   kTableRowNodeGradient,    // ... then all-gather within
   kTableGradient,           // all-reduce of data-parallel tables
@@ -49,9 +49,9 @@ struct PlanShape {
 
 struct PlanWork {
   struct Rank {
-    LookupTimes lookups;         // model-parallel tables
-    LookupTimes table_copies;    // data-parallel tables
-    Bytes sent, received;        // in the all-to-all of pooled vectors
+    LookupTimes lookups;       // model-parallel tables
+    LookupTimes table_copies;  // data-parallel tables
+    Bytes sent, received;      // in the all-to-all of pooled vectors
     double lookup_count = 0;
   };
   PlanShape shape;
@@ -59,7 +59,7 @@ struct PlanWork {
   // By step; kTableRowNode and its gradient by node, others once. Steps not in the shape: empty.
   std::array<std::vector<Estimate>, static_cast<size_t>(CommStep::kCount)> comm;
   std::array<Bytes, static_cast<size_t>(CommStep::kCount)> bytes{};  // the largest
-  int64_t copied_parameters = 0;  // of data-parallel tables
+  int64_t copied_parameters = 0;                                     // of data-parallel tables
 };
 
 PlanShape ShapeOf(const ShardingTask& task, const ShardingPlan& plan);

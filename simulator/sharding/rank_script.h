@@ -21,10 +21,10 @@ class RankScript {
     bool valid() const { return lane != kLanes; }
   };
   struct Entry {
-    Item item;                // without issuer, waits and meeting
+    Item item;  // without issuer, waits and meeting
     Ref issuer;
-    std::vector<Ref> waits;   // for their ends
-    bool holds_end = false;   // the waits hold the item's end, not its start
+    std::vector<Ref> waits;  // for their ends
+    bool holds_end = false;  // the waits hold the item's end, not its start
     std::string name;
     NodeKind node_kind = NodeKind::kRuntimeCall;
     uint8_t node_detail = 0;
@@ -53,14 +53,12 @@ class RankScript {
  private:
   Ref Launch(std::string name);
   Ref Last(Lane lane) const {
-    return lanes_[lane].empty()
-               ? Ref{}
-               : Ref{lane, static_cast<uint32_t>(lanes_[lane].size() - 1)};
+    return lanes_[lane].empty() ? Ref{} : Ref{lane, static_cast<uint32_t>(lanes_[lane].size() - 1)};
   }
 
   CpuOverheads cpu_;
   JobSemantics semantics_;
-  SimTime lead_;         // since the last call
+  SimTime lead_;  // since the last call
   int op_launches_ = 0;
   std::vector<Ref> awaited_;  // by the next kernel
   std::array<std::vector<Entry>, kLanes> lanes_;

@@ -119,21 +119,24 @@ absl::StatusOr<Ranking> RankPlans(const ShardingTask& task, SimulatedEvaluator& 
 absl::Status CheckFits(const ShardingTask& task, const Ranking& ranking) {
   if (ranking.plans.front().memory.fits) return absl::OkStatus();
   const auto nearest = std::min_element(
-      ranking.plans.begin(), ranking.plans.end(), [](const RankedPlan& a, const RankedPlan& b) {
-        return a.memory.largest < b.memory.largest;
-      });
+      ranking.plans.begin(), ranking.plans.end(),
+      [](const RankedPlan& a, const RankedPlan& b) { return a.memory.largest < b.memory.largest; });
   const MemoryVerdict& memory = nearest->memory;
   if (memory.largest <= task.memory) {
-    return Infeasible("{}: does not fit: needs {} of host memory for a GPU, has {}; the nearest plan is "
-                      "{}'s", task.file, FormatGB(memory.largest_host),
-                      FormatGB(task.uvm.host_memory), nearest->plan.sharder);
+    return Infeasible(
+        "{}: does not fit: needs {} of host memory for a GPU, has {}; the nearest plan is "
+        "{}'s",
+        task.file, FormatGB(memory.largest_host), FormatGB(task.uvm.host_memory),
+        nearest->plan.sharder);
   }
   const RankMemory& rank = *std::max_element(
       memory.ranks.begin(), memory.ranks.end(),
       [](const RankMemory& a, const RankMemory& b) { return a.total() < b.total(); });
   return Infeasible(
-      "{}: does not fit: needs {} on the fullest GPU, has {}; the nearest plan is {}'s (tables {}, their "
-      "optimizer {}, activations and buffers {}, dense part {}); more GPUs, {} or a smaller batch would "
+      "{}: does not fit: needs {} on the fullest GPU, has {}; the nearest plan is {}'s (tables {}, "
+      "their "
+      "optimizer {}, activations and buffers {}, dense part {}); more GPUs, {} or a smaller batch "
+      "would "
       "help",
       task.file, FormatGB(memory.largest), FormatGB(task.memory), nearest->plan.sharder,
       FormatGB(rank.weights + rank.gradients), FormatGB(rank.optimizer),

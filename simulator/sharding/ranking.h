@@ -24,8 +24,8 @@ struct Ranking {
 };
 
 struct RankControl {
-  // Sharders at work at once, each with an evaluator of its own from `make_evaluator`; the plans and
-  // their times do not depend on it.
+  // Sharders at work at once, each with an evaluator of its own from `make_evaluator`; the plans
+  // and their times do not depend on it.
   int jobs = 1;
   std::function<absl::StatusOr<std::unique_ptr<SimulatedEvaluator>>()> make_evaluator;
   // Told, from any thread, which sharder has simulated how many plans of its budget.

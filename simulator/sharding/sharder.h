@@ -21,7 +21,7 @@ struct ShardingProblem {
   PlanEvaluator& evaluator;  // for those that search on simulated time
   int32_t ranks_per_node = 1;
   uint64_t seed = 1;
-  int64_t budget = 0;        // simulated plans that one search may ask for
+  int64_t budget = 0;                               // simulated plans that one search may ask for
   std::function<void(int64_t)> progress = nullptr;  // told how many a search has asked for
 
   bool Fits(const ShardingPlan& plan) const { return MemoryOf(task, dense, plan).fits; }
@@ -32,8 +32,8 @@ class Sharder {
  public:
   virtual ~Sharder() = default;
   virtual std::string_view name() const = 0;
-  // A plan that CheckPlan accepts. It need not fit in memory where this sharder finds none that does.
-  // Infeasible where the sharder cannot work on the task at all, saying why.
+  // A plan that CheckPlan accepts. It need not fit in memory where this sharder finds none that
+  // does. Infeasible where the sharder cannot work on the task at all, saying why.
   virtual absl::StatusOr<ShardingPlan> Shard(const ShardingProblem& problem) const = 0;
 };
 

@@ -18,8 +18,7 @@ absl::StatusOr<StudyRow> StudyTask(const ShardingTask& task, const ShardingModel
                              SimulatedEvaluator::Create(task, std::move(paper_models)));
   std::vector<std::unique_ptr<Sharder>> sharders = AllSharders();
   sharders.resize(kPaperSharders);
-  FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking,
-                             RankPlans(task, *full, sharders, {}, seed, 0));
+  FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, RankPlans(task, *full, sharders, {}, seed, 0));
   StudyRow row;
   row.task = task.name;
   row.platform = task.platform;

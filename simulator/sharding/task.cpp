@@ -32,8 +32,8 @@ TableAccess ThinAccess(const TableAccess& access, double fraction) {
   }
   for (double& f : thin.reuse.fractions) f = kept_rows > 0 ? f / kept_rows : 0;
   thin.lookups = std::llround(static_cast<double>(access.lookups) * fraction);
-  thin.unique_rows = std::clamp<int64_t>(std::llround(kept_rows), std::min<int64_t>(1, thin.lookups),
-                                         thin.lookups);
+  thin.unique_rows = std::clamp<int64_t>(std::llround(kept_rows),
+                                         std::min<int64_t>(1, thin.lookups), thin.lookups);
   return thin;
 }
 

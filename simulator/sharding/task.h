@@ -17,10 +17,10 @@ namespace foretrace {
 
 struct EmbeddingTable {
   std::string name;
-  int64_t rows = 0;     // E
-  int64_t dim = 0;      // D
-  double pooling = 0;   // L: mean lookups of a sample
-  TableAccess access;   // what a whole batch does to it; lookups = batch x pooling
+  int64_t rows = 0;    // E
+  int64_t dim = 0;     // D
+  double pooling = 0;  // L: mean lookups of a sample
+  TableAccess access;  // what a whole batch does to it; lookups = batch x pooling
   DType dtype = DType::kFloat32;
 
   Bytes weight_bytes() const { return Bytes(rows * dim * ElementSize(dtype)); }
@@ -43,9 +43,9 @@ struct CpuOverheads {
 
 struct UvmSpec {
   bool allowed = false;
-  double cache_ratio = 0.2;   // share of a table's rows that the cache in device memory holds
-  Bandwidth host_bandwidth;   // for rows that it does not hold, one direction
-  Bytes host_memory;          // of one GPU's share of the host
+  double cache_ratio = 0.2;  // share of a table's rows that the cache in device memory holds
+  Bandwidth host_bandwidth;  // for rows that it does not hold, one direction
+  Bytes host_memory;         // of one GPU's share of the host
 };
 
 enum class PlacementKind : uint8_t { kTable, kColumn, kRow, kTableRow, kDataParallel, kCount };
@@ -55,15 +55,15 @@ struct ShardingTask {
   std::string file;
   std::string name;
   std::vector<EmbeddingTable> tables;
-  int64_t batch = 0;   // samples of an iteration, over all GPUs
+  int64_t batch = 0;  // samples of an iteration, over all GPUs
   int32_t gpus = 1;
-  Bytes memory;        // of one GPU, for everything that a plan places on it
+  Bytes memory;  // of one GPU, for everything that a plan places on it
   std::string platform;
   std::string calibration;  // name or folder; empty: none
   std::string capture;      // traces of a captured job to use as template; empty: none
   DenseModel dense;
   OptimizerKind optimizer = OptimizerKind::kAdagrad;  // of the tables; the dense part's likewise
-  bool rowwise = true;      // one optimizer state value for each row of a table
+  bool rowwise = true;           // one optimizer state value for each row of a table
   bool exchange_indices = true;  // ranks read samples, and send indices to where the tables are
   CpuOverheads cpu;
   UvmSpec uvm;

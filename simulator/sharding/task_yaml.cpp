@@ -120,8 +120,8 @@ class TaskReader {
     const auto time = [&](std::string_view key) {
       return SimTime::FromUs(cpu.Number(key, 0, 1e6));
     };
-    task_.cpu = {time("t1_us"), time("t2_us"), time("t3_us"), time("t4_us"), time("t5_us"),
-                 cpu.String("source")};
+    task_.cpu = {time("t1_us"), time("t2_us"), time("t3_us"),
+                 time("t4_us"), time("t5_us"), cpu.String("source")};
   }
 
   void ReadUvm() {
@@ -208,8 +208,8 @@ class TaskReader {
     const std::vector<YamlReader> factors = reuse.Child("factors").Items();
     if (!reuse.ok()) return;
     if (factors.size() != static_cast<size_t>(kReuseBins)) {
-      return reuse.Fail("factors", fmt::format("needs {} values, has {}", kReuseBins,
-                                               factors.size()));
+      return reuse.Fail("factors",
+                        fmt::format("needs {} values, has {}", kReuseBins, factors.size()));
     }
     double total = 0;
     for (size_t b = 0; b < factors.size(); ++b) {
@@ -222,8 +222,8 @@ class TaskReader {
       for (double& f : table.access.reuse.fractions) f /= total;
     }
     table.access.lookups = lookups;
-    const double estimated = EstimatedUniqueRows(
-        table.access.reuse, static_cast<double>(lookups), static_cast<double>(table.rows));
+    const double estimated = EstimatedUniqueRows(table.access.reuse, static_cast<double>(lookups),
+                                                 static_cast<double>(table.rows));
     table.access.unique_rows = static_cast<int64_t>(
         reuse.Number("unique_rows", 0, static_cast<double>(kMaxRows), std::round(estimated)));
   }
@@ -242,15 +242,16 @@ class TaskReader {
     }
     auto access = AccessOf(indices, table.rows);
     if (!access.ok()) {
-      return reuse.Fail("indices", fmt::format("{}: {}", path.string(),
-                                               std::string(access.status().message())));
+      return reuse.Fail(
+          "indices", fmt::format("{}: {}", path.string(), std::string(access.status().message())));
     }
     if (access->lookups < lookups) {
       return reuse.Fail("indices", fmt::format("{}: has {} indices, fewer than the batch's {}",
                                                path.string(), access->lookups, lookups));
     }
-    table.access = ThinAccess(*access, static_cast<double>(lookups) /
-                                           static_cast<double>(std::max<int64_t>(access->lookups, 1)));
+    table.access =
+        ThinAccess(*access, static_cast<double>(lookups) /
+                                static_cast<double>(std::max<int64_t>(access->lookups, 1)));
     table.access.lookups = lookups;
   }
 
@@ -258,9 +259,10 @@ class TaskReader {
     if (!task_.dense.dot_interaction) return absl::OkStatus();
     for (const EmbeddingTable& t : task_.tables) {
       if (t.dim == task_.dense.bottom.back()) continue;
-      return InvalidInput("{}: dense.interaction 'dot' needs all vectors of one length, but the bottom "
-                          "MLP gives {} and table '{}' {}; use interaction: concat", file_,
-                          task_.dense.bottom.back(), t.name, t.dim);
+      return InvalidInput(
+          "{}: dense.interaction 'dot' needs all vectors of one length, but the bottom "
+          "MLP gives {} and table '{}' {}; use interaction: concat",
+          file_, task_.dense.bottom.back(), t.name, t.dim);
     }
     return absl::OkStatus();
   }
@@ -289,16 +291,17 @@ std::string ShardingTaskYaml(const ShardingTask& task) {
   if (!task.calibration.empty()) out += fmt::format("calibration: {}\n", task.calibration);
   std::vector<std::string_view> kinds;
   for (int k = 0; k < static_cast<int>(PlacementKind::kCount); ++k) {
-    if (task.allows(static_cast<PlacementKind>(k))) kinds.push_back(Name(static_cast<PlacementKind>(k)));
+    if (task.allows(static_cast<PlacementKind>(k)))
+      kinds.push_back(Name(static_cast<PlacementKind>(k)));
   }
   out += fmt::format("placements: [{}]\nexchange_indices: {}\n", fmt::join(kinds, ", "),
                      task.exchange_indices);
   const std::vector<int64_t> bottom(task.dense.bottom.begin() + 1, task.dense.bottom.end());
-  out += fmt::format("dense: {{features: {}, bottom: [{}], top: [{}], interaction: {}, bucket_MB: {}}}\n",
-                     task.dense.bottom.front(), fmt::join(bottom, ", "),
-                     fmt::join(task.dense.top, ", "),
-                     kInteractions[task.dense.dot_interaction ? 0 : 1],
-                     static_cast<double>(task.dense.bucket.count()) / kMega);
+  out += fmt::format(
+      "dense: {{features: {}, bottom: [{}], top: [{}], interaction: {}, bucket_MB: {}}}\n",
+      task.dense.bottom.front(), fmt::join(bottom, ", "), fmt::join(task.dense.top, ", "),
+      kInteractions[task.dense.dot_interaction ? 0 : 1],
+      static_cast<double>(task.dense.bucket.count()) / kMega);
   out += fmt::format("optimizer: {{kind: {}, rowwise: {}}}\n",
                      kOptimizers[static_cast<size_t>(task.optimizer)], task.rowwise);
   out += fmt::format(

@@ -1,6 +1,6 @@
 #pragma once
-// A captured job as the template of plans: its sharded lookups and the all-to-alls around them take the
-// plan's durations, everything else stays as recorded.
+// A captured job as the template of plans: its sharded lookups and the all-to-alls around them take
+// the plan's durations, everything else stays as recorded.
 
 #include <array>
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace foretrace {
 
-// What is replaced. A lookup is a call whose name says so (FBGEMM's, torch's embedding_bag) with all
-// its kernels, sorting of indices included; where a capture has FBGEMM's split (model-parallel) and
-// dense (copied) lookups, the dense ones stay. Of all-to-alls those before the forward lookup carry
-// lengths and indices (the last but one and the last of the iteration), the first after it pooled
-// vectors, and the last before the backward lookup their gradients.
+// What is replaced. A lookup is a call whose name says so (FBGEMM's, torch's embedding_bag) with
+// all its kernels, sorting of indices included; where a capture has FBGEMM's split (model-parallel)
+// and dense (copied) lookups, the dense ones stay. Of all-to-alls those before the forward lookup
+// carry lengths and indices (the last but one and the last of the iteration), the first after it
+// pooled vectors, and the last before the backward lookup their gradients.
 class TemplateJob {
  public:
   // Errors, naming the capture: another number of ranks than `gpus`, ranks without lookups, no pair
@@ -38,9 +38,9 @@ class TemplateJob {
 
   absl::StatusOr<Schedule> Run() const;
   // Of the iteration that stands for all: the median one as recorded, of those with lookups. The
-  // slowest rank's, from one step mark to the next, as `predict` reports it, and what its device work
-  // outlasts the step by beyond what it does with recorded durations: the CPU may issue a step without
-  // waiting for its lookups, but the next step would.
+  // slowest rank's, from one step mark to the next, as `predict` reports it, and what its device
+  // work outlasts the step by beyond what it does with recorded durations: the CPU may issue a step
+  // without waiting for its lookups, but the next step would.
   SimTime IterationTime(const Schedule& schedule) const;
   int64_t iteration() const { return iteration_; }
 

@@ -22,8 +22,8 @@ TableAccess ZipfAccess(int64_t lookups, int64_t rows, double exponent) {
   TableAccess access;
   access.lookups = lookups;
   if (lookups <= 0) return access;
-  // Rows in groups of nearly equal popularity: singly at the head, then 5 % wider each. A row's mass
-  // is that of the unit interval around its rank.
+  // Rows in groups of nearly equal popularity: singly at the head, then 5 % wider each. A row's
+  // mass is that of the unit interval around its rank.
   const auto n = static_cast<double>(rows);
   const double total = Mass(0.5, n + 0.5, exponent);
   std::array<double, kReuseBins> by_bin = {};
@@ -31,8 +31,8 @@ TableAccess ZipfAccess(int64_t lookups, int64_t rows, double exponent) {
   for (double first = 1; first <= n;) {
     const double last = std::min(n, std::max(first, std::floor(first * 1.05)));
     const double count = last - first + 1;
-    const double rate = static_cast<double>(lookups) *
-                        Mass(first - 0.5, last + 0.5, exponent) / total / count;
+    const double rate =
+        static_cast<double>(lookups) * Mass(first - 0.5, last + 0.5, exponent) / total / count;
     if (rate > 30) {  // Poisson counts lie within the bin, or at its edge
       by_bin[static_cast<size_t>(ReuseBin(std::llround(rate)))] += count;
       unique += count;

@@ -41,8 +41,8 @@ double NodeBisection(const PlatformSpec& spec) {
       return mesh > 0 || node.pcie_link == kNoLinkType ? mesh : half * Rate(spec, node.pcie_link);
     }
     case InterconnectKind::kPcieTree: {
-      const double switches = (node.devices + node.devices_per_pcie_switch - 1) /
-                              node.devices_per_pcie_switch;
+      const double switches =
+          (node.devices + node.devices_per_pcie_switch - 1) / node.devices_per_pcie_switch;
       return switches < 2 ? half * Rate(spec, node.pcie_link)
                           : std::min(half * Rate(spec, node.pcie_link),
                                      std::max(1.0, switches / 2) * Rate(spec, node.host_link));
@@ -77,8 +77,9 @@ double FabricBisection(const PlatformSpec& spec) {
       for (const FatTreeLevel& level : spec.fabric.levels) {
         // A level matters when the halves lie under different switches of it.
         below *= level.radix;
-        if (below >= static_cast<double>(spec.nodes) *
-                         (spec.fabric.kind == FabricKind::kRail ? 1 : std::max(1, spec.node.nics))) {
+        if (below >=
+            static_cast<double>(spec.nodes) *
+                (spec.fabric.kind == FabricKind::kRail ? 1 : std::max(1, spec.node.nics))) {
           break;
         }
         thinning *= level.oversubscription;
@@ -113,7 +114,8 @@ void DrawNode(const PlatformSpec& spec, std::string& out) {
                    node.devices > 8 ? "..." : "", node.links_per_device,
                    name(node.interconnect_link));
   } else if (node.interconnect == InterconnectKind::kMesh) {
-    fmt::format_to(to, "  parallel {} links between devices:\n      ", name(node.interconnect_link));
+    fmt::format_to(to, "  parallel {} links between devices:\n      ",
+                   name(node.interconnect_link));
     for (int32_t b = 0; b < node.devices; ++b) fmt::format_to(to, "{:>4}", b);
     for (int32_t a = 0; a < node.devices; ++a) {
       fmt::format_to(to, "\n  {:>4}", a);
@@ -190,8 +192,8 @@ std::string DescribeTopology(const Topology& topology, int32_t max_ranks) {
   const PlatformSpec& spec = topology.spec();
   std::string out;
   auto to = std::back_inserter(out);
-  fmt::format_to(to, "platform {} ({})\n{}\n{} devices on {} nodes, {} directed links\n\n", spec.name,
-                 spec.file, spec.description, topology.device_count(), spec.nodes,
+  fmt::format_to(to, "platform {} ({})\n{}\n{} devices on {} nodes, {} directed links\n\n",
+                 spec.name, spec.file, spec.description, topology.device_count(), spec.nodes,
                  topology.link_count());
   DrawNode(spec, out);
   if (spec.nodes > 1) DrawFabric(spec, out);
@@ -204,8 +206,8 @@ std::string DescribeTopology(const Topology& topology, int32_t max_ranks) {
   }
   fmt::format_to(to, "\nbisection bandwidth {:.1f} GB/s each way, diameter {} links\n\n",
                  BisectionBandwidth(topology) * 1e-9, Diameter(topology));
-  fmt::format_to(to, "ranks ({} placement)\n{:>8} {:>8} {:>8} {:>8}\n", Name(spec.placement), "rank",
-                 "device", "node", "local");
+  fmt::format_to(to, "ranks ({} placement)\n{:>8} {:>8} {:>8} {:>8}\n", Name(spec.placement),
+                 "rank", "device", "node", "local");
   for (int32_t r = 0; r < std::min(max_ranks, topology.rank_count()); ++r) {
     const DeviceId device = topology.DeviceOfRank(r);
     fmt::format_to(to, "{:>8} {:>8} {:>8} {:>8}\n", r, device, topology.node_of(device),

@@ -160,7 +160,8 @@ class DragonflyFabric : public Fabric {
  private:
   void AppendLocal(int64_t group, int64_t a, int64_t b, LinkId base, LinkList& links) const {
     if (a == b) return;
-    links.push_back(base + static_cast<LinkId>(local_base_ + (group * routers_ + a) * routers_ + b));
+    links.push_back(base +
+                    static_cast<LinkId>(local_base_ + (group * routers_ + a) * routers_ + b));
   }
 
   FabricSpec spec_;

@@ -32,8 +32,8 @@ class Fabric {
   virtual void AppendRoute(int32_t from, int32_t to, LinkId base, LinkList& links) const = 0;
 };
 
-// A fabric for spec.nodes x max(1, NICs) ports. Errors: levels that do not reach all ports, too many
-// links; in words that name no file.
+// A fabric for spec.nodes x max(1, NICs) ports. Errors: levels that do not reach all ports, too
+// many links; in words that name no file.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const PlatformSpec& spec);
 
 // At most this many directed links in a fabric; larger ones are rejected before allocation.

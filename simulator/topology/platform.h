@@ -18,11 +18,11 @@ std::string_view Name(LinkClass link_class);
 struct LinkType {
   std::string name;
   LinkClass link_class = LinkClass::kNetwork;
-  Bandwidth bandwidth;      // of one link in one direction, as the vendor states it
-  SimTime latency;          // paid once per traversal, outside bandwidth sharing
-  double efficiency = 1;    // share of `bandwidth` that payload reaches
-  std::string source;       // where the values were published
-  std::string fitted;       // command, data and date, when latency or efficiency were fitted
+  Bandwidth bandwidth;    // of one link in one direction, as the vendor states it
+  SimTime latency;        // paid once per traversal, outside bandwidth sharing
+  double efficiency = 1;  // share of `bandwidth` that payload reaches
+  std::string source;     // where the values were published
+  std::string fitted;     // command, data and date, when latency or efficiency were fitted
   double payload_rate() const { return bandwidth.bytes_per_second() * efficiency; }
 };
 
@@ -42,10 +42,10 @@ struct MeshEdge {
 
 struct DeviceSpec {
   std::string name;
-  double memory_bytes = 0;           // 0: not stated
-  double memory_bandwidth = 0;       // bytes per second; 0: not stated
-  double peak_flops_fp32 = 0;        // per second; 0: not stated
-  double peak_flops_fp16 = 0;        // tensor cores or matrix units; 0: not stated
+  double memory_bytes = 0;      // 0: not stated
+  double memory_bandwidth = 0;  // bytes per second; 0: not stated
+  double peak_flops_fp32 = 0;   // per second; 0: not stated
+  double peak_flops_fp16 = 0;   // tensor cores or matrix units; 0: not stated
   std::string source;
 };
 
@@ -54,8 +54,8 @@ struct NodeSpec {
   DeviceSpec device;
   InterconnectKind interconnect = InterconnectKind::kNone;
   LinkTypeIndex interconnect_link = kNoLinkType;
-  int32_t links_per_device = 1;      // kSwitch: parallel links into the switch
-  std::vector<MeshEdge> mesh;        // kMesh
+  int32_t links_per_device = 1;  // kSwitch: parallel links into the switch
+  std::vector<MeshEdge> mesh;    // kMesh
   // The PCIe tree: devices hang off switches, switches off the host. Also the way between mesh
   // devices without a direct link, and the way to the NICs.
   LinkTypeIndex pcie_link = kNoLinkType;
@@ -65,7 +65,15 @@ struct NodeSpec {
   std::vector<int32_t> nic_affinity;  // one NIC per device
 };
 
-enum class FabricKind : uint8_t { kNone, kSwitch, kFatTree, kRail, kDragonfly, kDimensions, kCount };
+enum class FabricKind : uint8_t {
+  kNone,
+  kSwitch,
+  kFatTree,
+  kRail,
+  kDragonfly,
+  kDimensions,
+  kCount
+};
 std::string_view Name(FabricKind kind);
 
 // One level of a fat tree, from the NICs up: `radix` children share a switch, whose uplinks carry

@@ -116,8 +116,8 @@ class Loader {
     interconnect.ExpectKeys(
         std::array<std::string_view, 4>{"kind", "link", "links_per_device", "edges"});
     NodeSpec& out = spec_.node;
-    out.interconnect = static_cast<InterconnectKind>(
-        interconnect.Choice("kind", EnumNames<InterconnectKind>()));
+    out.interconnect =
+        static_cast<InterconnectKind>(interconnect.Choice("kind", EnumNames<InterconnectKind>()));
     if (out.interconnect == InterconnectKind::kSwitch) {
       out.interconnect_link = Link(interconnect, "link");
       out.links_per_device = interconnect.Integer("links_per_device", 1, 1024, 1);
@@ -155,8 +155,7 @@ class Loader {
     } else {
       // Devices in order share the NICs evenly.
       for (int32_t d = 0; d < out.devices; ++d) {
-        out.nic_affinity.push_back(
-            static_cast<int32_t>(int64_t{d} * out.nics / out.devices));
+        out.nic_affinity.push_back(static_cast<int32_t>(int64_t{d} * out.nics / out.devices));
       }
     }
   }
@@ -227,8 +226,8 @@ class Loader {
       spec_.fabric.dimensions.push_back(dim);
     }
     if (fabric.ok() && product != spec_.nodes) {
-      fabric.Fail("dimensions",
-                  fmt::format("sizes multiply to {}, but there are {} nodes", product, spec_.nodes));
+      fabric.Fail("dimensions", fmt::format("sizes multiply to {}, but there are {} nodes", product,
+                                            spec_.nodes));
     }
   }
 
@@ -236,8 +235,7 @@ class Loader {
     ranks.ExpectKeys(std::array<std::string_view, 2>{"placement", "devices"});
     spec_.placement = static_cast<Placement>(ranks.Choice("placement", EnumNames<Placement>()));
     if (spec_.placement != Placement::kList || !ranks.ok()) return;
-    spec_.placement_list =
-        ranks.Integers("devices", 0, static_cast<int32_t>(spec_.devices() - 1));
+    spec_.placement_list = ranks.Integers("devices", 0, static_cast<int32_t>(spec_.devices() - 1));
     std::vector<int32_t> sorted = spec_.placement_list;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
@@ -250,8 +248,7 @@ class Loader {
     library.ExpectKeys(std::array<std::string_view, 3>{"gpu_generation", "launch_us", "fitted"});
     constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
     spec_.has_library = true;
-    spec_.library.generation =
-        static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
+    spec_.library.generation = static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
     spec_.library.launch = SimTime::FromUs(library.Number("launch_us", 0, kMaxLatencyUs, 0));
     spec_.library.fitted = library.String("fitted", "");
   }
@@ -282,7 +279,8 @@ class Loader {
     for (int32_t d = 0; d < node.devices; ++d) {
       if (group[static_cast<size_t>(d)] != 0) {
         root_.Fail("node", fmt::format("device {} is not reachable from device 0 over the mesh: "
-                                       "add edges or the section node.pcie", d));
+                                       "add edges or the section node.pcie",
+                                       d));
         return;
       }
     }

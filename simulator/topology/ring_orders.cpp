@@ -8,7 +8,8 @@ namespace {
 
 using Orders = std::vector<std::vector<int32_t>>;
 
-// Packs Hamiltonian cycles, or paths, into a multigraph of at most kMaxMembers vertices by backtracking.
+// Packs Hamiltonian cycles, or paths, into a multigraph of at most kMaxMembers vertices by
+// backtracking.
 class CyclePacker {
  public:
   static constexpr size_t kMaxMembers = 8;
@@ -18,7 +19,8 @@ class CyclePacker {
     const int32_t per_node = topology.spec().node.devices;
     for (size_t a = 0; a < n_; ++a) {
       for (size_t b = 0; b < n_; ++b) {
-        links_[a][b] = a == b ? 0 : topology.MeshLinks(devices[a] % per_node, devices[b] % per_node);
+        links_[a][b] =
+            a == b ? 0 : topology.MeshLinks(devices[a] % per_node, devices[b] % per_node);
       }
     }
     for (size_t start = 0; start < (closed_ ? 1 : n_); ++start) {

@@ -1,6 +1,7 @@
 #pragma once
 // The directed links of a platform and the routes over them. Links and routes are computed from the
-// structure, not stored per pair, so a platform of a hundred thousand devices costs a few megabytes.
+// structure, not stored per pair, so a platform of a hundred thousand devices costs a few
+// megabytes.
 
 #include <cstdint>
 #include <memory>
@@ -74,7 +75,7 @@ class Topology {
   std::vector<Path> paths_;             // device x device within a node
   std::vector<Path> to_nic_;            // per device
   std::vector<Path> from_nic_;
-  int32_t pcie_up_ = -1;                // first of the device-to-switch links; -1: no PCIe
+  int32_t pcie_up_ = -1;  // first of the device-to-switch links; -1: no PCIe
   LinkId fabric_base_ = 0;
   std::unique_ptr<Fabric> fabric_;
 };

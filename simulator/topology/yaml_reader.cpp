@@ -91,9 +91,7 @@ std::vector<std::pair<std::string, YamlReader>> YamlReader::Entries() const {
   return entries;
 }
 
-std::string YamlReader::String(std::string_view key) const {
-  return Child(key).AsString();
-}
+std::string YamlReader::String(std::string_view key) const { return Child(key).AsString(); }
 
 std::string YamlReader::AsString() const {
   if (!ok()) return "";

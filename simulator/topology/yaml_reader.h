@@ -33,7 +33,7 @@ class YamlReader {
   bool Has(std::string_view key) const;
   // The value of `key`; a missing one is an error unless optional (then an undefined reader).
   YamlReader Child(std::string_view key) const;
-  std::vector<YamlReader> Items() const;  // of a sequence
+  std::vector<YamlReader> Items() const;                            // of a sequence
   std::vector<std::pair<std::string, YamlReader>> Entries() const;  // of a mapping
 
   std::string String(std::string_view key) const;

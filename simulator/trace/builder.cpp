@@ -30,7 +30,8 @@ void Renumber(std::vector<uint32_t>& references, const std::vector<uint32_t>& ne
 template <typename PendingTensors>
 void ShareShapes(PendingTensors& tensors, std::vector<int64_t>& dims) {
   std::vector<int64_t> kept;
-  // From a hash of dimensions to where they are in `kept`; a second shape of one hash is not shared.
+  // From a hash of dimensions to where they are in `kept`; a second shape of one hash is not
+  // shared.
   absl::flat_hash_map<uint64_t, uint32_t> shapes;
   for (auto& pending : tensors) {
     Tensor& tensor = pending.tensor;
@@ -177,7 +178,7 @@ void RankTraceBuilder::AddProcessGroup(ProcessGroup group) {
 
 std::string RankTraceBuilder::Where(uint32_t node) const {
   return fmt::format("{}: node {} ({})", trace_.info_.source, source_id_[node],
-                         strings_->Get(trace_.name_[node]).substr(0, 80));
+                     strings_->Get(trace_.name_[node]).substr(0, 80));
 }
 
 absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& options) {
@@ -224,10 +225,14 @@ std::vector<uint32_t> RankTraceBuilder::OrderByStart() const {
   // longer first within a kind.
   const auto level = [this](uint32_t n) {
     switch (trace_.kind_[n]) {
-      case NodeKind::kAnnotation: return 0;
-      case NodeKind::kCpuOp: return 1;
-      case NodeKind::kRuntimeCall: return 2;
-      default: return 3;
+      case NodeKind::kAnnotation:
+        return 0;
+      case NodeKind::kCpuOp:
+        return 1;
+      case NodeKind::kRuntimeCall:
+        return 2;
+      default:
+        return 3;
     }
   };
   const auto before = [&](uint32_t a, uint32_t b) {
@@ -290,8 +295,7 @@ void RankTraceBuilder::InferNesting() {
       if (top_end == start && end == start) break;
       if (top_end > start) {
         // Partial overlap: the recording truncated one of them; treat the earlier as closed.
-        diagnostics_.Add("overlapping_ops",
-                         diagnostics_.IsNew("overlapping_ops") ? Where(n) : "");
+        diagnostics_.Add("overlapping_ops", diagnostics_.IsNew("overlapping_ops") ? Where(n) : "");
       }
       stack.pop_back();
     }

@@ -75,17 +75,16 @@ bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
   if (reference != Reference::kIssuerSourceId) return true;
   const NodeKind issuer = trace_.kind_[dependency.producer];
   if (!IsDeviceKind(trace_.kind_[dependency.consumer])) {
-    const bool earlier =
-        source_id_[dependency.producer] < source_id_[dependency.consumer];
+    const bool earlier = source_id_[dependency.producer] < source_id_[dependency.consumer];
     if (!IsDeviceKind(issuer) && earlier) {
       trace_.parent_[dependency.consumer] = static_cast<uint32_t>(dependency.producer);
     } else {
-      diagnostics_.Add("implausible_parent",
-                       diagnostics_.IsNew("implausible_parent")
-                           ? fmt::format("{} is said to be issued by {}",
-                                         Where(dependency.consumer),
-                                         Where(static_cast<uint32_t>(dependency.producer)))
-                           : "");
+      diagnostics_.Add(
+          "implausible_parent",
+          diagnostics_.IsNew("implausible_parent")
+              ? fmt::format("{} is said to be issued by {}", Where(dependency.consumer),
+                            Where(static_cast<uint32_t>(dependency.producer)))
+              : "");
     }
     return false;
   }
@@ -122,9 +121,10 @@ void RankTraceBuilder::BuildDependencyColumns() {
     return std::tie(a.consumer, a.producer, a.kind) < std::tie(b.consumer, b.producer, b.kind);
   };
   // Importers add a node's dependencies together, so that mostly only short runs need sorting.
-  const bool grouped = std::is_sorted(
-      pending.begin(), pending.end(),
-      [](const PendingDependency& a, const PendingDependency& b) { return a.consumer < b.consumer; });
+  const bool grouped = std::is_sorted(pending.begin(), pending.end(),
+                                      [](const PendingDependency& a, const PendingDependency& b) {
+                                        return a.consumer < b.consumer;
+                                      });
   if (grouped) {
     for (auto run = pending.begin(); run != pending.end();) {
       const auto end = std::find_if(run, pending.end(), [run](const PendingDependency& d) {

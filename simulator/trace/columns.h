@@ -60,10 +60,8 @@ constexpr uint64_t MixHash(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 32);
 }
 template <typename T>
-  requires std::is_integral_v<T>
-constexpr uint64_t AttributeHash(T value) {
-  return MixHash(0, static_cast<uint64_t>(value));
-}
+requires std::is_integral_v<T>
+constexpr uint64_t AttributeHash(T value) { return MixHash(0, static_cast<uint64_t>(value)); }
 
 // Attributes of some nodes; equal ones are kept once where they recur soon. T has AttributeHash()
 // and can be compared.
@@ -112,10 +110,9 @@ class AttributeBuilder {
     if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
       std::stable_sort(entries_.begin(), entries_.end(), before);
     }
-    entries_.erase(
-        std::unique(entries_.begin(), entries_.end(),
-                    [](const Entry& a, const Entry& b) { return a.node == b.node; }),
-        entries_.end());
+    entries_.erase(std::unique(entries_.begin(), entries_.end(),
+                               [](const Entry& a, const Entry& b) { return a.node == b.node; }),
+                   entries_.end());
     AttributeColumn<T> column;
     column.index_.Build(nodes, static_cast<uint32_t>(entries_.size()),
                         [this](uint32_t entry) { return entries_[entry].node; });

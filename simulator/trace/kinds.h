@@ -15,29 +15,29 @@ enum class NodeKind : uint8_t {
   kKernel,       // device computation on a stream
   kMemcpy,       // device copy on a stream
   kMemset,
-  kCollective,   // on a stream; CommAttr says which
-  kSend,         // on a stream; CommAttr.peer is the receiver
-  kRecv,         // on a stream; CommAttr.peer is the sender
-  kAnnotation,   // iteration marks and user ranges on a CPU thread
+  kCollective,  // on a stream; CommAttr says which
+  kSend,        // on a stream; CommAttr.peer is the receiver
+  kRecv,        // on a stream; CommAttr.peer is the sender
+  kAnnotation,  // iteration marks and user ranges on a CPU thread
   kCount,
 };
 
 // What a kRuntimeCall does; column `detail` of such a node.
 enum class RuntimeCall : uint8_t {
-  kOther,             // returns without waiting for the device (attribute queries, ...)
+  kOther,  // returns without waiting for the device (attribute queries, ...)
   kLaunchKernel,
   kMemcpyAsync,
-  kMemcpySync,        // cudaMemcpy, hipMemcpyWithStream: holds the thread until the copy is done
+  kMemcpySync,  // cudaMemcpy, hipMemcpyWithStream: holds the thread until the copy is done
   kMemset,
-  kGraphLaunch,       // one correlation id, many kernels
+  kGraphLaunch,  // one correlation id, many kernels
   kStreamSynchronize,
   kDeviceSynchronize,
   kEventSynchronize,
   kEventRecord,
   kEventQuery,
   kStreamWaitEvent,
-  kMalloc,            // cudaMalloc, cudaHostAlloc: may synchronise the device
-  kFree,              // cudaFree, cudaFreeHost: likewise
+  kMalloc,  // cudaMalloc, cudaHostAlloc: may synchronise the device
+  kFree,    // cudaFree, cudaFreeHost: likewise
   kCount,
 };
 

@@ -33,8 +33,7 @@ size_t RankTrace::memory_bytes() const {
 }
 
 absl::StatusOr<TraceStore> TraceStore::Assemble(
-    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks,
-    Diagnostics diagnostics) {
+    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks, Diagnostics diagnostics) {
   if (ranks.empty()) return absl::InvalidArgumentError("no traces to simulate");
   std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
     return a.first.info().rank < b.first.info().rank;
@@ -44,8 +43,9 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
   store.diagnostics_ = std::move(diagnostics);
   for (auto& [trace, pool] : ranks) {
     if (!store.ranks_.empty() && store.ranks_.back().info().rank == trace.info().rank) {
-      return InvalidInput("two traces for rank {}: {} and {}; remove one of them", trace.info().rank,
-                          store.ranks_.back().info().source, trace.info().source);
+      return InvalidInput("two traces for rank {}: {} and {}; remove one of them",
+                          trace.info().rank, store.ranks_.back().info().source,
+                          trace.info().source);
     }
     const std::vector<StringId> remap = store.strings_->InternAll(*pool);
     for (StringId& name : trace.name_) name = remap[name.value];
@@ -105,9 +105,9 @@ void TraceStore::AlignClocks() {
       shift = SimTime::FromNs(rank.info_.origin_ns - *job_start);
       rank.info_.origin_ns = *job_start;
     } else if (i > 0) {
-      diagnostics_.Add("unrelated_clocks",
-                       fmt::format("{}: its clock is over an hour from that of other ranks",
-                                   rank.info_.source));
+      diagnostics_.Add(
+          "unrelated_clocks",
+          fmt::format("{}: its clock is over an hour from that of other ranks", rank.info_.source));
     }
     if (shift == SimTime()) continue;
     for (SimTime& start : rank.start_) start += shift;
@@ -118,8 +118,8 @@ absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {
   for (ProcessGroup& group : groups) {
     for (int32_t rank : group.ranks) {
       if (rank < 0 || rank >= world_size_) {
-        return InvalidInput("process group \"{}\" names rank {}, but the job has {} ranks", group.name,
-                            rank, world_size_);
+        return InvalidInput("process group \"{}\" names rank {}, but the job has {} ranks",
+                            group.name, rank, world_size_);
       }
     }
     std::string name = group.name;
@@ -142,7 +142,7 @@ size_t TraceStore::memory_bytes() const {
 
 std::string Describe(const TraceStore& store, const RankTrace& rank, NodeIndex n) {
   return fmt::format("{}: rank {}, node {} ({})", rank.info().source, rank.info().rank,
-                         rank.source_id(n), store.name(rank, n).substr(0, 80));
+                     rank.source_id(n), store.name(rank, n).substr(0, 80));
 }
 
 }  // namespace foretrace

@@ -51,15 +51,15 @@ struct Tensor {
 
 // Communication attributes of a kCollective, kSend or kRecv node.
 struct CommAttr {
-  StringId group;       // process-group name as declared; empty: not declared
-  Bytes bytes_in;       // sent by this rank; 0 unknown
-  Bytes bytes_out;      // received by this rank; 0 unknown
-  int32_t peer = -1;    // global rank, for send and recv; root for rooted collectives
+  StringId group;     // process-group name as declared; empty: not declared
+  Bytes bytes_in;     // sent by this rank; 0 unknown
+  Bytes bytes_out;    // received by this rank; 0 unknown
+  int32_t peer = -1;  // global rank, for send and recv; root for rooted collectives
   int32_t tag = 0;
   DType dtype = DType::kUnknown;
-  int32_t group_size = 0;        // declared size of the group; 0 unknown
-  int64_t sequence = -1;         // declared sequence number within the group; -1 unknown
-  uint32_t splits_begin = 0;     // unequal all-to-all: input splits then output splits, in bytes
+  int32_t group_size = 0;     // declared size of the group; 0 unknown
+  int64_t sequence = -1;      // declared sequence number within the group; -1 unknown
+  uint32_t splits_begin = 0;  // unequal all-to-all: input splits then output splits, in bytes
   uint16_t in_splits = 0;
   uint16_t out_splits = 0;
 
@@ -74,8 +74,8 @@ struct CommAttr {
 
 // Attributes of event and stream runtime calls, where the recording has them.
 struct SyncAttr {
-  int64_t event = -1;   // event id; -1 unknown
-  LaneIndex stream;     // the stream the call names
+  int64_t event = -1;  // event id; -1 unknown
+  LaneIndex stream;    // the stream the call names
   // For kStreamWaitEvent and kEventSynchronize: the event record call that it waits for, given by
   // its correlation id; -1 unknown.
   int64_t waits_for_correlation = -1;
@@ -115,12 +115,12 @@ struct IterationMark {
 
 struct RankInfo {
   int32_t rank = 0;
-  int32_t world_size = 0;          // declared; 0 unknown
-  std::string source;              // files this rank came from, for messages
-  std::string producer;            // "kineto", "pytorch_et 1.0.1 + kineto", "chakra 0.0.4", ...
-  std::string device_name;         // "Tesla V100-SXM2-32GB"; empty unknown
-  bool has_times = true;           // false for symbolic traces
-  bool synthetic = false;          // made by a generator, not measured
+  int32_t world_size = 0;   // declared; 0 unknown
+  std::string source;       // files this rank came from, for messages
+  std::string producer;     // "kineto", "pytorch_et 1.0.1 + kineto", "chakra 0.0.4", ...
+  std::string device_name;  // "Tesla V100-SXM2-32GB"; empty unknown
+  bool has_times = true;    // false for symbolic traces
+  bool synthetic = false;   // made by a generator, not measured
   // The recording clock, in nanoseconds, at the trace's time zero. Ranks of a job share a clock:
   // TraceStore::Assemble moves all of them to one zero, the earliest start in the job.
   int64_t origin_ns = 0;
@@ -176,8 +176,7 @@ class RankTrace {
   // Inputs first, then outputs.
   std::span<const Tensor> tensors(NodeIndex n) const {
     if (tensors_.empty()) return {};
-    return {tensors_.data() + tensor_begin_[n.value],
-            tensors_.data() + tensor_begin_[n.value + 1]};
+    return {tensors_.data() + tensor_begin_[n.value], tensors_.data() + tensor_begin_[n.value + 1]};
   }
   std::span<const int64_t> dims(const Tensor& t) const {
     return {dims_.data() + t.dims_begin, t.dims_count};

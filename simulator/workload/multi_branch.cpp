@@ -27,8 +27,8 @@ Operator Linear(std::string name, int64_t in, int64_t out, int64_t rows, int32_t
   op.block = block;
   op.parameters = op.active_parameters = in * out + out;
   op.tensor_parallel = true;
-  const double flop = 2.0 * static_cast<double>(in) * static_cast<double>(out) *
-                      static_cast<double>(rows);
+  const double flop =
+      2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(rows);
   op.forward_flop = Flop(flop);
   op.backward_flop = Flop(2 * flop);
   op.forward_bytes = Bytes((in + out) * rows * kElement);
@@ -43,7 +43,8 @@ Operator MultiHeadAttention(std::string name, int64_t h, int64_t heads, int64_t 
   Operator op = Linear(std::move(name), h, 4 * h, s, block);
   op.kind = OperatorKind::kAttention;
   op.parameters = op.active_parameters = 4 * h * h + 4 * h;
-  const double core = 4.0 * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(h);
+  const double core =
+      4.0 * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(h);
   op.forward_flop += Flop(core);
   op.backward_flop += Flop(2 * core);
   const Bytes matrix(heads * s * s * kElement);
@@ -82,8 +83,8 @@ int32_t AppendConcat(Workload& w, const std::vector<int32_t>& inputs) {
 int32_t DenseBranch(Workload& w, const std::string& name, int64_t layers, int64_t width) {
   std::vector<int32_t> last;
   for (int64_t i = 0; i < layers; ++i) {
-    last = {Append(w, Linear(fmt::format("{} layer {}", name, i), width, width, 1, w.blocks++),
-                   last)};
+    last = {
+        Append(w, Linear(fmt::format("{} layer {}", name, i), width, width, 1, w.blocks++), last)};
   }
   return last[0];
 }
@@ -108,8 +109,8 @@ absl::StatusOr<Workload> BuildMultiModalTransformer(const MultiModalConfig& c) {
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string prefix = fmt::format("branch {} layer {} ", b, i);
       const int32_t block = w.blocks++;
-      last = {Append(w, MultiHeadAttention(prefix + "attention", c.hidden, c.heads, c.sequence, block),
-                     last)};
+      last = {Append(
+          w, MultiHeadAttention(prefix + "attention", c.hidden, c.heads, c.sequence, block), last)};
       last = {Append(w, Linear(prefix + "ffn up", c.hidden, c.ffn, c.sequence, block), last)};
       last = {Append(w, Linear(prefix + "ffn down", c.ffn, c.hidden, c.sequence, block), last)};
     }
@@ -163,8 +164,9 @@ absl::StatusOr<Workload> BuildDlrm(const DlrmConfig& c) {
   }
   std::vector<int32_t> last = {AppendConcat(w, ends)};
   for (int64_t i = 0; i < c.top_layers; ++i) {
-    last = {Append(w, Linear(fmt::format("top layer {}", i), i == 0 ? width : c.top_width,
-                             c.top_width, 1, w.blocks++),
+    last = {Append(w,
+                   Linear(fmt::format("top layer {}", i), i == 0 ? width : c.top_width, c.top_width,
+                          1, w.blocks++),
                    last)};
   }
   return w;

@@ -32,7 +32,7 @@ struct DlrmConfig {
   int64_t sparse_branches = 7;
   int64_t rows = 1'000'000;  // per table
   int64_t dimension = 64;
-  int64_t bag = 100;         // rows looked up per sample, concatenated
+  int64_t bag = 100;  // rows looked up per sample, concatenated
   // The paper says that layers of the dense width follow the interaction, not how many.
   int64_t top_layers = 4;
   int64_t top_width = 4096;

@@ -25,14 +25,10 @@ constexpr int64_t kMaxLayers = 100'000;
 constexpr int64_t kRelativeBuckets = 32;
 
 absl::Status CheckSizes(const TransformerConfig& c) {
-  const std::pair<const char*, int64_t> required[] = {{"hidden", c.hidden},
-                                                      {"layers", c.layers},
-                                                      {"heads", c.heads},
-                                                      {"vocabulary", c.vocabulary},
-                                                      {"sequence", c.sequence},
-                                                      {"ffn", c.ffn},
-                                                      {"head_size", c.head_size},
-                                                      {"kv_heads", c.kv_heads}};
+  const std::pair<const char*, int64_t> required[] = {
+      {"hidden", c.hidden},         {"layers", c.layers},     {"heads", c.heads},
+      {"vocabulary", c.vocabulary}, {"sequence", c.sequence}, {"ffn", c.ffn},
+      {"head_size", c.head_size},   {"kv_heads", c.kv_heads}};
   for (const auto& [what, value] : required) {
     if (value <= 0 || value > kMaxSize) {
       return InvalidInput("workload '{}': {} must be between 1 and {}, not {}", c.name, what,
@@ -123,8 +119,8 @@ class Builder {
     op.parameters = in * out + (biased() ? out : 0);
     op.active_parameters = op.parameters;
     op.tensor_parallel = true;
-    const double flop = 2.0 * static_cast<double>(in) * static_cast<double>(out) *
-                        static_cast<double>(c_.sequence);
+    const double flop =
+        2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(c_.sequence);
     op.forward_flop = Flop(flop);
     op.backward_flop = Flop(2 * flop);
     op.forward_bytes = PerToken(in + out);

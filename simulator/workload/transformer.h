@@ -15,8 +15,8 @@ std::string_view Name(TransformerFamily family);
 
 // Sizes are in elements. Families fix what the sizes leave open: GPT has biases, learned positions
 // and a tied output layer; Llama has RMS norm, gated feed-forward layers, no biases and its own
-// output layer; BERT is GPT with segment embeddings, post-norm and a pooler; T5 has an encoder and a
-// decoder with cross attention, relative position biases, no biases otherwise.
+// output layer; BERT is GPT with segment embeddings, post-norm and a pooler; T5 has an encoder and
+// a decoder with cross attention, relative position biases, no biases otherwise.
 struct TransformerConfig {
   std::string name = "transformer";
   TransformerFamily family = TransformerFamily::kGpt;

@@ -13,8 +13,8 @@ namespace foretrace {
 
 std::string_view Name(OperatorKind kind) {
   static constexpr std::array<std::string_view, 11> kNames = {
-      "linear", "attention", "norm",    "elementwise", "embedding", "embedding_bag",
-      "router", "experts",   "concat",  "loss",        "generic"};
+      "linear", "attention", "norm",   "elementwise", "embedding", "embedding_bag",
+      "router", "experts",   "concat", "loss",        "generic"};
   return EnumName(kNames, kind);
 }
 

@@ -14,14 +14,14 @@
 namespace foretrace {
 
 enum class OperatorKind : uint8_t {
-  kLinear,         // matrix products with weights
-  kAttention,      // scores, softmax and weighted sum of values; no weights
+  kLinear,     // matrix products with weights
+  kAttention,  // scores, softmax and weighted sum of values; no weights
   kNorm,
   kElementwise,
-  kEmbedding,      // one row per token
-  kEmbeddingBag,   // several rows per sample, from a sharded table
+  kEmbedding,     // one row per token
+  kEmbeddingBag,  // several rows per sample, from a sharded table
   kRouter,
-  kExperts,        // feed-forward layers of which each token visits a few
+  kExperts,  // feed-forward layers of which each token visits a few
   kConcat,
   kLoss,
   kGeneric,
@@ -29,7 +29,8 @@ enum class OperatorKind : uint8_t {
 };
 std::string_view Name(OperatorKind kind);
 
-// One operator. "Per sample" is one sequence of a language model, one row of a recommendation model.
+// One operator. "Per sample" is one sequence of a language model, one row of a recommendation
+// model.
 struct Operator {
   std::string name;
   OperatorKind kind = OperatorKind::kGeneric;
@@ -44,7 +45,7 @@ struct Operator {
   // Parameters are divided by the expert-parallel degree.
   bool expert_parallel = false;
 
-  Flop forward_flop;   // per sample; a multiply-add counts as two
+  Flop forward_flop;  // per sample; a multiply-add counts as two
   Flop backward_flop;
   // Traffic to device memory per sample, weights not included.
   Bytes forward_bytes;

@@ -222,8 +222,8 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
   std::map<std::string, int32_t> index;
   for (const YAML::Node& entry : operators) {
     Operator op;
-    FORETRACE_RETURN_IF_ERROR(ReadOperator(
-        entry, fmt::format("{}: operator {}", where, w.operators.size()), op));
+    FORETRACE_RETURN_IF_ERROR(
+        ReadOperator(entry, fmt::format("{}: operator {}", where, w.operators.size()), op));
     if (!index.emplace(op.name, static_cast<int32_t>(w.operators.size())).second) {
       return InvalidInput("{}: operator '{}' is given twice", where, op.name);
     }
@@ -292,7 +292,8 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
       name = entry.second.Scalar();
     } else if (!readers.contains(key) || !chosen.empty()) {
       return InvalidInput(
-          "{}: {} '{}'; a workload has one of transformer, mmt, dlrm, candle_uno, two_branch, graph",
+          "{}: {} '{}'; a workload has one of transformer, mmt, dlrm, candle_uno, two_branch, "
+          "graph",
           source, readers.contains(key) ? "a second model," : "unknown key", key);
     } else {
       chosen = key;

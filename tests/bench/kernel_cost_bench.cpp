@@ -1,6 +1,6 @@
-// How fast a kernel estimate comes from a loaded calibration (goal: under 200 ns on average over the
-// kernels of a job) and how fast a calibration loads (goal: under 50 ms). BM_First*: shapes that were
-// not asked for before; BM_Iteration: all kernels of an iteration, first ones included.
+// How fast a kernel estimate comes from a loaded calibration (goal: under 200 ns on average over
+// the kernels of a job) and how fast a calibration loads (goal: under 50 ms). BM_First*: shapes
+// that were not asked for before; BM_Iteration: all kernels of an iteration, first ones included.
 #include <benchmark/benchmark.h>
 
 #include <span>
@@ -39,10 +39,9 @@ void Predict(benchmark::State& state, const std::vector<KernelWork>& works) {
       benchmark::DoNotOptimize(fresh.Predict(work, Precision::kFloat32));
     }
   }
-  state.counters["per_estimate"] =
-      benchmark::Counter(static_cast<double>(works.size()),
-                         benchmark::Counter::kIsIterationInvariantRate |
-                             benchmark::Counter::kInvert);
+  state.counters["per_estimate"] = benchmark::Counter(
+      static_cast<double>(works.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 // Forward and backward of a GPT of 48 layers at 2,048 tokens and 1,600 channels.

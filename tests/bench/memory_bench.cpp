@@ -1,5 +1,5 @@
-// Memory of a large symbolic job: import; import and replay; with all reports. Peaks are of resident
-// memory (VmHWM), which for each benchmark starts anew.
+// Memory of a large symbolic job: import; import and replay; with all reports. Peaks are of
+// resident memory (VmHWM), which for each benchmark starts anew.
 //
 // FORETRACE_BENCH_NODES sizes the job (10,000,000 for the budget of the tool; it is written to a
 // temporary folder, about 80 bytes a node).
@@ -135,8 +135,8 @@ absl::Status Run(const std::string& folder, Until until, benchmark::State& state
   state.counters["nodes"] = nodes;
   state.counters["store_bytes_per_node"] = static_cast<double>(store.memory_bytes()) / nodes;
   if (until == Until::kImport) return absl::OkStatus();
-  FORETRACE_ASSIGN_OR_RETURN(
-      PlatformSpec spec, LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/switch-64.yaml"));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(std::string(FORETRACE_SOURCE_DIR) +
+                                                             "/topologies/switch-64.yaml"));
   const RooflineCostModel roofline(spec.node.device);
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
   FittedNetwork network(topology, NetworkOptions(), FittedNetwork::Measured());

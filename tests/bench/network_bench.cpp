@@ -17,7 +17,9 @@ Topology Chips(const std::string& dimensions, int nodes) {
   const auto spec = ParsePlatform(
       fmt::format("name: b\nlinks:\n  l: {{class: network, bandwidth_GBps: 50, latency_us: 0.5, "
                   "source: bench}}\nnode: {{devices: 1}}\nnodes: {}\nfabric: {{kind: dimensions, "
-                  "dimensions: [{}]}}\n", nodes, dimensions), "b");
+                  "dimensions: [{}]}}\n",
+                  nodes, dimensions),
+      "b");
   if (!spec.ok()) std::abort();
   return *Topology::Create(*spec);
 }
@@ -58,7 +60,11 @@ void BM_RingAllReduceEveryFlow(benchmark::State& state) {
   Run(state, Chips(fmt::format("{{kind: ring, size: {}, link: l}}", n), n), AllReduce(),
       {Algorithm::kRing, 4}, false);
 }
-BENCHMARK(BM_RingAllReduceEveryFlow)->Arg(64)->Arg(512)->Arg(4096)->Unit(benchmark::kMillisecond)
+BENCHMARK(BM_RingAllReduceEveryFlow)
+    ->Arg(64)
+    ->Arg(512)
+    ->Arg(4096)
+    ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 
 // Budget: 0.1 s.

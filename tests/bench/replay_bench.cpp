@@ -66,9 +66,9 @@ TraceStore MakeStore(int32_t ranks, int kernels) {
 }
 
 void SetRate(benchmark::State& state, uint64_t nodes) {
-  state.counters["nodes/s"] = benchmark::Counter(
-      static_cast<double>(nodes) * static_cast<double>(state.iterations()),
-      benchmark::Counter::kIsRate);
+  state.counters["nodes/s"] =
+      benchmark::Counter(static_cast<double>(nodes) * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate);
   state.counters["nodes"] = static_cast<double>(nodes);
 }
 

@@ -45,8 +45,8 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.global_batch = m.data * m.micro_batch * 4 * (1 + static_cast<int32_t>(rng() % 6));
     m.recompute = static_cast<Recompute>(rng() % 3);
     m.sequence_parallel = rng() % 2 == 0;
-    const ScheduleKind schedules[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe, ScheduleKind::kKFKB,
-                                      ScheduleKind::kZeroBubbleH1};
+    const ScheduleKind schedules[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe,
+                                      ScheduleKind::kKFKB, ScheduleKind::kZeroBubbleH1};
     m.schedule = schedules[rng() % 4];
     if (m.schedule == ScheduleKind::kKFKB) m.k = 1 << rng() % 3;
     m.context = 1 << rng() % 2;
@@ -89,7 +89,8 @@ TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
     m.global_batch = 8 * (1 + static_cast<int32_t>(rng() % 60)) + static_cast<int32_t>(rng() % 3);
     // Slow links make round trips, not stages, the bottleneck.
     ClusterParameters cluster;
-    if (rng() % 2 == 0) cluster.adapter = Bandwidth::GBps(0.05 * static_cast<double>(1 + rng() % 20));
+    if (rng() % 2 == 0)
+      cluster.adapter = Bandwidth::GBps(0.05 * static_cast<double>(1 + rng() % 20));
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;
@@ -122,10 +123,13 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
       const int32_t b = 1 << rng() % 3;
       const auto forward = SimTime::FromNs(100 + static_cast<int64_t>(rng() % 1000));
       const auto backward = SimTime::FromNs(100 + static_cast<int64_t>(rng() % 2000));
-      p.stages.push_back({b, KFKBSchedule(16 / b, 1, std::min(16 / b, 4 * (count - s))), {forward},
-                          {backward}, {}});
-      stages.push_back({"s", 1 + static_cast<int32_t>(rng() % 4), SimTime::FromNs(rng() % 500),
-                        Bytes(1000)});
+      p.stages.push_back({b,
+                          KFKBSchedule(16 / b, 1, std::min(16 / b, 4 * (count - s))),
+                          {forward},
+                          {backward},
+                          {}});
+      stages.push_back(
+          {"s", 1 + static_cast<int32_t>(rng() % 4), SimTime::FromNs(rng() % 500), Bytes(1000)});
     }
     const std::vector<std::pair<int32_t, int32_t>> diamond_edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
     std::vector<std::pair<int32_t, int32_t>> edges;

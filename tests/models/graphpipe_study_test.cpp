@@ -1,6 +1,6 @@
-// GraphPipe's evaluation as a study: tables and figures of chapter 3 on a model of its devices. What
-// is compared is the direction and rough size of effects; the published throughputs were measured
-// on other software.
+// GraphPipe's evaluation as a study: tables and figures of chapter 3 on a model of its devices.
+// What is compared is the direction and rough size of effects; the published throughputs were
+// measured on other software.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,8 @@ Outcome Run(absl::StatusOr<GraphSearchResult> (*search)(const GraphPipeProblem&)
 
 void Report(const char* what, const Outcome& o) {
   std::printf("  %-10s %9.1f/s depth %2d, micro-batches of %5d, %.2f s;", what, o.throughput,
-              o.plan.depth, o.plan.stages.empty() ? 0 : o.plan.stages[0].config.micro_batch, o.cpu_s);
+              o.plan.depth, o.plan.stages.empty() ? 0 : o.plan.stages[0].config.micro_batch,
+              o.cpu_s);
 }
 
 // All three; the gain of stage graphs over PipeDream.
@@ -93,8 +94,8 @@ TEST(GraphPipeStudy, EndToEnd) {
   EXPECT_NEAR(most, 1.61, 0.25);
 }
 
-// Operators whose products are measured take what a V100 took for them, with 30 us of launching; those
-// without calls keep their times. Beyond the sizes measured it is extrapolated.
+// Operators whose products are measured take what a V100 took for them, with 30 us of launching;
+// those without calls keep their times. Beyond the sizes measured it is extrapolated.
 template <typename Calls>
 void UseMeasuredKernels(const KernelModels& kernels, GraphPipeProblem& p, const Calls& calls) {
   for (size_t op = 0; op < p.ops.size(); ++op) {
@@ -121,17 +122,22 @@ std::vector<OperatorCall::Shape> LayerCalls(size_t op, int64_t x) {
   if (op % 3 == 1) return {LinearOp{x * s, c.hidden, c.ffn, true}};
   if (op % 3 == 2) return {LinearOp{x * s, c.ffn, c.hidden, true}};
   const LinearOp projection{x * s, c.hidden, c.hidden, true};
-  return {projection, projection, projection, projection, BatchedMatmulOp{x * heads, s, s, head},
-          SoftmaxOp{x * heads * s, s}, BatchedMatmulOp{x * heads, s, head, s}};
+  return {projection,
+          projection,
+          projection,
+          projection,
+          BatchedMatmulOp{x * heads, s, s, head},
+          SoftmaxOp{x * heads * s, s},
+          BatchedMatmulOp{x * heads, s, head, s}};
 }
 
-// Figure 3.7, left: CANDLE-Uno by number of branches, on as many devices as the caption's 4, 8 and 16,
-// with the appendix's mini-batches of 1,024 samples a device. PipeDream's line of n stages waits for
-// n - 1 micro-batches, the graph for one, so that the gain is (m + n - 1) / (m + 1) with m of them. How
-// many the published system could use it does not say; that its runtime limits how many tasks there are
-// it does say (footnote 8), and its authors reported runs of 64 tasks a device on 16 of Summit's
-// (github.com/StanfordLegion/legion/issues/1448): of four layers, forward and backward, that is 8
-// micro-batches. Published: up to 2 with 16 branches.
+// Figure 3.7, left: CANDLE-Uno by number of branches, on as many devices as the caption's 4, 8 and
+// 16, with the appendix's mini-batches of 1,024 samples a device. PipeDream's line of n stages
+// waits for n - 1 micro-batches, the graph for one, so that the gain is (m + n - 1) / (m + 1) with
+// m of them. How many the published system could use it does not say; that its runtime limits how
+// many tasks there are it does say (footnote 8), and its authors reported runs of 64 tasks a device
+// on 16 of Summit's (github.com/StanfordLegion/legion/issues/1448): of four layers, forward and
+// backward, that is 8 micro-batches. Published: up to 2 with 16 branches.
 TEST(GraphPipeStudy, NumberOfBranches) {
   const auto kernels = LoadKernelModels(FORETRACE_SOURCE_DIR "/calibration/v100-pcie/kernels.yaml");
   ASSERT_TRUE(kernels.ok()) << kernels.status();
@@ -182,11 +188,12 @@ std::vector<GraphPipeStage> CaseStudyStages(int32_t micro_batch) {
 }
 
 // Figure 3.9: two branches of four on eight devices. Both searches cut the model alike, a stage a
-// sequence of attention and two linear layers. The paper names two sources of its 20 %, of 10 % each:
-// the shallower pipeline, and the efficiency of the larger micro-batch that fits because fewer are in
-// flight. It states neither the layers' sizes (here those of its other transformer) nor a memory
-// limit; the one here lies half-way between what the chain's first stage needs for micro-batches of
-// 4 (8 in flight) and what the graph's needs (5, as the concatenation shares a branch's last stage).
+// sequence of attention and two linear layers. The paper names two sources of its 20 %, of 10 %
+// each: the shallower pipeline, and the efficiency of the larger micro-batch that fits because
+// fewer are in flight. It states neither the layers' sizes (here those of its other transformer)
+// nor a memory limit; the one here lies half-way between what the chain's first stage needs for
+// micro-batches of 4 (8 in flight) and what the graph's needs (5, as the concatenation shares a
+// branch's last stage).
 TEST(GraphPipeStudy, TwoBranchCase) {
   const auto w = BuildTwoBranchCaseStudy();
   ASSERT_TRUE(w.ok());
@@ -225,16 +232,17 @@ TEST(GraphPipeStudy, TwoBranchCase) {
   // Time a sample of the slowest stage: what a full pipeline processes.
   const double efficiency = graph2->bottleneck_s / graph4->bottleneck_s;
   const double all = chain2->iteration_s / graph4->iteration_s;
-  std::printf("two branches, %.2f GB a device: chain b 2 %.1f/s, graph b 2 %.1f/s, chain b 4 without limit "
-              "%.1f/s, graph b 4 %.1f/s: gain %.3f by depth at b 4, %.3f by efficiency, %.3f in all "
-              "(published 1.1, 1.1, 1.2)\n",
-              limit * 1e-9, 128 / chain2->iteration_s, 128 / graph2->iteration_s,
-              128 / chain4->iteration_s, 128 / graph4->iteration_s, depth, efficiency, all);
+  std::printf(
+      "two branches, %.2f GB a device: chain b 2 %.1f/s, graph b 2 %.1f/s, chain b 4 without limit "
+      "%.1f/s, graph b 4 %.1f/s: gain %.3f by depth at b 4, %.3f by efficiency, %.3f in all "
+      "(published 1.1, 1.1, 1.2)\n",
+      limit * 1e-9, 128 / chain2->iteration_s, 128 / graph2->iteration_s, 128 / chain4->iteration_s,
+      128 / graph4->iteration_s, depth, efficiency, all);
   EXPECT_NEAR(depth, 1.1, 0.03);
   EXPECT_NEAR(efficiency, 1.1, 0.04);
-  // They do not multiply on 128 samples: the chain with micro-batches of 2 has 64 of them, so that its
-  // bubble of 7 is 14 samples long, and the graph's of 4 of 4 samples is 16. In all,
-  // (64 + 7) / (2 (32 + 4)) = 0.986 times the efficiency is left.
+  // They do not multiply on 128 samples: the chain with micro-batches of 2 has 64 of them, so that
+  // its bubble of 7 is 14 samples long, and the graph's of 4 of 4 samples is 16. In all, (64 + 7) /
+  // (2 (32 + 4)) = 0.986 times the efficiency is left.
   EXPECT_NEAR(all, 0.986 * efficiency, 0.02);
   // The searches themselves, under the same limit.
   const auto gpp = SearchGraphPipe(graph), spp = SearchSequential(chain);
@@ -247,9 +255,10 @@ TEST(GraphPipeStudy, TwoBranchCase) {
 }
 
 // The paper does not say of how many samples the case study's iteration is. Of B samples, and where
-// operators rather than stages wait for each other (as in its runtime), so that the concatenation does
-// not hold up the stage it is in, the chain takes B/2 + 7 passes of 2 samples and the graph B/4 + 3 of
-// 4: the gain over that of efficiency is (B/2 + 7) / (B/2 + 6), and 20 % need B of 8 or 16.
+// operators rather than stages wait for each other (as in its runtime), so that the concatenation
+// does not hold up the stage it is in, the chain takes B/2 + 7 passes of 2 samples and the graph
+// B/4 + 3 of 4: the gain over that of efficiency is (B/2 + 7) / (B/2 + 6), and 20 % need B of 8
+// or 16.
 TEST(GraphPipeStudy, TwoBranchCaseByBatch) {
   const auto w = BuildTwoBranchCaseStudy();
   const auto kernels = LoadKernelModels(FORETRACE_SOURCE_DIR "/calibration/v100-pcie/kernels.yaml");
@@ -269,7 +278,8 @@ TEST(GraphPipeStudy, TwoBranchCaseByBatch) {
     ASSERT_TRUE(chain2.ok() && graph2.ok() && graph4.ok());
     const double efficiency = graph2->bottleneck_s / graph4->bottleneck_s;
     const double all = chain2->iteration_s / graph4->iteration_s;
-    std::printf("two branches, %3d samples: efficiency %.3f, in all %.3f\n", batch, efficiency, all);
+    std::printf("two branches, %3d samples: efficiency %.3f, in all %.3f\n", batch, efficiency,
+                all);
     EXPECT_NEAR(all, efficiency * (batch / 2.0 + 7) / (batch / 2.0 + 6), 0.04) << batch;
   }
 }

@@ -1,5 +1,5 @@
-// Measured iteration times against the iteration model: vTrain's multi-node rows (up to 512 A100) and
-// Megatron-LM's table 5 (Korthikanti et al., 2022). Prints what it finds; the bounds are the
+// Measured iteration times against the iteration model: vTrain's multi-node rows (up to 512 A100)
+// and Megatron-LM's table 5 (Korthikanti et al., 2022). Prints what it finds; the bounds are the
 // project's goals.
 #include "simulator/mapping/iteration_model.h"
 
@@ -15,8 +15,8 @@
 #include "simulator/base/statistics.h"
 #include "simulator/cli/mapping_validation.h"
 #include "simulator/cli/training_job.h"
-#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/measured_mappings.h"
+#include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
 namespace {
@@ -29,7 +29,8 @@ std::string Data() {
 std::vector<MeasuredMapping> MultiNode() {
   // Megatron-DeepSpeed with full recomputation, by memory: without it hardly a row fits in 80 GB
   // (MostRowsNeedRecomputation).
-  auto rows = LoadMeasuredMappings(Data() + "/vtrain/ground_truth_multi.csv", 51200, Recompute::kFull);
+  auto rows =
+      LoadMeasuredMappings(Data() + "/vtrain/ground_truth_multi.csv", 51200, Recompute::kFull);
   EXPECT_TRUE(rows.ok()) << rows.status();
   return *std::move(rows);
 }
@@ -44,7 +45,8 @@ std::vector<MeasuredMapping> Table5() {
 struct Errors {
   double mean = 0, median = 0, max = 0;
 };
-Errors ErrorsOf(const char* what, const std::vector<MeasuredMapping>& rows, const ClusterParameters& p) {
+Errors ErrorsOf(const char* what, const std::vector<MeasuredMapping>& rows,
+                const ClusterParameters& p) {
   std::vector<double> absolute;
   Errors e;
   for (const MeasuredMapping& row : rows) {
@@ -55,15 +57,17 @@ Errors ErrorsOf(const char* what, const std::vector<MeasuredMapping>& rows, cons
     e.max = std::max(e.max, absolute.back());
   }
   e.median = Quantile(absolute, 0.5);
-  std::printf("%-40s MAPE %5.2f %%  median %5.2f %%  max %5.2f %%\n", what, e.mean, e.median, e.max);
+  std::printf("%-40s MAPE %5.2f %%  median %5.2f %%  max %5.2f %%\n", what, e.mean, e.median,
+              e.max);
   return e;
 }
 
 void Print(const ClusterParameters& p) {
-  std::printf("    matrix efficiency %.3f, half size %.0f, memory efficiency %.3f, intra-node %.0f GB/s, "
-              "adapter %.1f GB/s, launch floor %.2f ms\n",
-              p.matrix_efficiency, p.matrix_half_size, p.memory_efficiency, p.intra_node.gbps(),
-              p.adapter.gbps(), p.launch_floor.us() * 1e-3);
+  std::printf(
+      "    matrix efficiency %.3f, half size %.0f, memory efficiency %.3f, intra-node %.0f GB/s, "
+      "adapter %.1f GB/s, launch floor %.2f ms\n",
+      p.matrix_efficiency, p.matrix_half_size, p.memory_efficiency, p.intra_node.gbps(),
+      p.adapter.gbps(), p.launch_floor.us() * 1e-3);
 }
 
 using P = ClusterParameter;
@@ -72,10 +76,11 @@ using P = ClusterParameter;
 // vTrain's software (its layers are larger): the first is a round 80 % of 200 Gb/s, the second the
 // project's note on that software, 2.6 ms a layer, which was read off vTrain's own smallest rows.
 TEST(IterationModelStudy, FittedToTable5Alone) {
-  if (!std::filesystem::exists(Data())) GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Data()))
+    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
   ClusterParameters start;
-  const auto fitted = FitCluster(
-      Table5(), start, {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode});
+  const auto fitted =
+      FitCluster(Table5(), start, {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode});
   ASSERT_TRUE(fitted.ok()) << fitted.status();
   ErrorsOf("table 5, fitted on it", Table5(), *fitted);
   ErrorsOf("vTrain, no launch floor", MultiNode(), *fitted);
@@ -91,16 +96,18 @@ ClusterParameters Measured(const std::string& platform) {
   DeviceSpec device;
   int64_t devices = 0;
   std::vector<std::string> notes;
-  const auto cluster = ClusterOf({platform, "none", "auto"}, DType::kFloat16, &device, &devices, notes);
+  const auto cluster =
+      ClusterOf({platform, "none", "auto"}, DType::kFloat16, &device, &devices, notes);
   EXPECT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_NE(cluster->measured, nullptr);
   return *cluster;
 }
 
-// Products and all-reduces as measured on the device, the rest from data sheets: nothing is fitted to
-// any iteration.
+// Products and all-reduces as measured on the device, the rest from data sheets: nothing is fitted
+// to any iteration.
 TEST(IterationModelStudy, MeasuredDeviceNothingFitted) {
-  if (!std::filesystem::exists(Data())) GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Data()))
+    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
   const Errors table5 = ErrorsOf("table 5, measured device", Table5(), Measured("dgx-a100-80gb"));
   EXPECT_LE(table5.mean, 2);
   EXPECT_LE(table5.max, 6);
@@ -129,7 +136,8 @@ Ranking RankingOf(const std::vector<MeasuredMapping>& rows, const std::vector<do
     r.spearman += Spearman(measured, guess) / static_cast<double>(models.size());
     r.regret += 100 *
                 (measured[static_cast<size_t>(chosen)] /
-                     *std::min_element(measured.begin(), measured.end()) - 1) /
+                     *std::min_element(measured.begin(), measured.end()) -
+                 1) /
                 static_cast<double>(models.size());
   }
   return r;
@@ -138,7 +146,8 @@ Ranking RankingOf(const std::vector<MeasuredMapping>& rows, const std::vector<do
 // What ranking these rows allow. First, predictions that are right but for independent noise; then
 // the best that any parameters within physical ranges reach on the very rows.
 TEST(IterationModelStudy, AttainableRanking) {
-  if (!std::filesystem::exists(Data())) GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Data()))
+    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
   const auto rows = MultiNode();
   std::mt19937_64 rng(1);
   std::vector<double> predicted(rows.size());
@@ -175,7 +184,8 @@ TEST(IterationModelStudy, AttainableRanking) {
       const auto estimate = EstimateIteration(rows[i].model, rows[i].mapping, p);
       ASSERT_TRUE(estimate.ok());
       predicted[i] = estimate->time.seconds();
-      error += std::abs(predicted[i] / rows[i].measured.seconds() - 1) / static_cast<double>(rows.size());
+      error += std::abs(predicted[i] / rows[i].measured.seconds() - 1) /
+               static_cast<double>(rows.size());
     }
     if (error <= 0.09) best = std::max(best, RankingOf(rows, predicted).spearman);
   }
@@ -192,7 +202,8 @@ TEST(IterationModelStudy, AttainableRanking) {
 }
 
 TEST(IterationModelStudy, MostRowsNeedRecomputation) {
-  if (!std::filesystem::exists(Data())) GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Data()))
+    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
   int fit_without = 0, fit_with = 0, rows = 0;
   for (MeasuredMapping row : MultiNode()) {
     ++rows;
@@ -201,17 +212,19 @@ TEST(IterationModelStudy, MostRowsNeedRecomputation) {
     row.mapping.recompute = Recompute::kNone;
     fit_without += MemoryOf(row.model, row.mapping).total() <= Bytes(80'000'000'000);
   }
-  std::printf("of %d rows %d fit in 80 GB without recomputation, %d with\n", rows, fit_without, fit_with);
+  std::printf("of %d rows %d fit in 80 GB without recomputation, %d with\n", rows, fit_without,
+              fit_with);
   EXPECT_LE(fit_without, rows / 3);
   EXPECT_EQ(fit_with, rows);
 }
 
 TEST(IterationModelStudy, FittedToMultiNodeAlone) {
-  if (!std::filesystem::exists(Data())) GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Data()))
+    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
   ClusterParameters start;
   start.launch_floor = SimTime::FromUs(1000);
-  const std::vector<P> all = {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode, P::kAdapter,
-                              P::kLaunchFloor};
+  const std::vector<P> all = {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode,
+                              P::kAdapter, P::kLaunchFloor};
   const auto rows = MultiNode();
   const auto fitted = FitCluster(rows, start, all);
   ASSERT_TRUE(fitted.ok()) << fitted.status();
@@ -229,8 +242,8 @@ TEST(IterationModelStudy, FittedToMultiNodeAlone) {
     ASSERT_TRUE(part.ok());
     held_out += ErrorsOf("vTrain, other half held out", half[1 - side], *part).mean / 2;
   }
-  // The goal is 7.5; one row with tensor parallelism across nodes is unlike all others and makes up a
-  // third of the error of the half that must predict it unseen.
+  // The goal is 7.5; one row with tensor parallelism across nodes is unlike all others and makes up
+  // a third of the error of the half that must predict it unseen.
   std::printf("vTrain, held-out halves together: MAPE %.2f %%\n", held_out);
   EXPECT_LE(held_out, 8);
 }

@@ -77,9 +77,8 @@ TEST(ReplayAccuracy, DlrmOnEightRanks) {
 TEST(ReplayAccuracy, DlrmNeedsEveryIngredient) {
   FORETRACE_SKIP_WITHOUT(RealData(kDlrmProfile));
   FORETRACE_SKIP_WITHOUT(RealData(kDlrmGraph));
-  for (bool CompileOptions::*ingredient :
-       {&CompileOptions::rank_sync, &CompileOptions::stream_sync, &CompileOptions::cpu,
-        &CompileOptions::blocking}) {
+  for (bool CompileOptions::*ingredient : {&CompileOptions::rank_sync, &CompileOptions::stream_sync,
+                                           &CompileOptions::cpu, &CompileOptions::blocking}) {
     CompileOptions options;
     options.*ingredient = false;
     const auto errors = StepErrors({RealData(kDlrmProfile), RealData(kDlrmGraph)}, options);

@@ -1,6 +1,7 @@
-// Recorded waits must not reach a prediction. In a copy of each trace the recorded duration of every
-// synchronisation call and of every blocking copy call, and the waiting part of every collective
-// (the start of all members but the last), are replaced; the predicted times must be the same bits.
+// Recorded waits must not reach a prediction. In a copy of each trace the recorded duration of
+// every synchronisation call and of every blocking copy call, and the waiting part of every
+// collective (the start of all members but the last), are replaced; the predicted times must be the
+// same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,9 +22,9 @@
 namespace foretrace {
 namespace {
 
-// How far each wait is moved: calls from their recorded length (0) to none (-1), or to the next call
-// of the thread (1); arrivals from the recorded one (0) to the earliest possible one (-1), or to the
-// last member's (1).
+// How far each wait is moved: calls from their recorded length (0) to none (-1), or to the next
+// call of the thread (1); arrivals from the recorded one (0) to the earliest possible one (-1), or
+// to the last member's (1).
 struct Change {
   double calls = 0;
   double arrivals = 0;
@@ -165,11 +166,11 @@ void ExpectNoLeak(const std::vector<std::string>& paths, bool has_arrivals) {
     EXPECT_GT(waits.arrivals(), 0);
   }
   const std::vector<int64_t> expected = PredictedTimes(*store);
-  for (const Change& change : {Change{-1, 0}, Change{-0.5, 0}, Change{0.5, 0}, Change{1, 0},
-                               Change{0, -1}, Change{0, -0.5}, Change{0, 0.5}, Change{0, 1},
-                               Change{-0.7, 0.7}}) {
-    SCOPED_TRACE(testing::Message() << "calls " << change.calls << ", arrivals "
-                                    << change.arrivals);
+  for (const Change& change :
+       {Change{-1, 0}, Change{-0.5, 0}, Change{0.5, 0}, Change{1, 0}, Change{0, -1},
+        Change{0, -0.5}, Change{0, 0.5}, Change{0, 1}, Change{-0.7, 0.7}}) {
+    SCOPED_TRACE(testing::Message()
+                 << "calls " << change.calls << ", arrivals " << change.arrivals);
     const auto copy = CopyStore(*store, waits.Edit(change));
     ASSERT_TRUE(copy.ok()) << copy.status();
     ASSERT_NE(FirstDifference(*store, *copy), has_arrivals || change.calls != 0 ? "" : "-");

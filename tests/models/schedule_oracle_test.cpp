@@ -66,7 +66,8 @@ std::vector<double> LeastSquares(const std::vector<std::map<size_t, double>>& ro
 // update as offset and per layer; per (hidden, layers a stage, tensor, data, single stage): the
 // gradient all-reduce. Messages take bytes / (12.5 GiB/s), vTrain's formula.
 TEST(ScheduleOracle, ReproducesEveryRow) {
-  if (!std::filesystem::exists(Table())) GTEST_SKIP() << Table() << " is absent; set FORETRACE_REALDATA";
+  if (!std::filesystem::exists(Table()))
+    GTEST_SKIP() << Table() << " is absent; set FORETRACE_REALDATA";
   const auto rows = LoadMeasuredMappings(Table(), 51200, Recompute::kNone);
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 920u);
@@ -88,7 +89,8 @@ TEST(ScheduleOracle, ReproducesEveryRow) {
     return static_cast<double>(r.mapping.micro_batch * r.model.sequence * r.model.hidden * 2) /
            (12.5 * 1073741824.0) * 1e6;
   };
-  // 1F1B whose last stage is the slowest: M times the last, once every other, messages there and back.
+  // 1F1B whose last stage is the slowest: M times the last, once every other, messages there and
+  // back.
   std::vector<std::map<size_t, double>> equations;
   std::vector<double> values;
   for (const MeasuredMapping& r : *rows) {
@@ -121,8 +123,11 @@ TEST(ScheduleOracle, ReproducesEveryRow) {
       if (s == 0) us += x[k[kEmbedding]];
       if (s + 1 == m.pipeline) us += x[k[kHead]];
       const SimTime both = SimTime::FromUs(us), forward = SimTime::FromUs(us / 3);
-      p.stages.push_back({1, KFKBSchedule(p.mini_batch, 1, std::min(p.mini_batch, m.pipeline - s)),
-                          {forward}, {both - forward}, {}});
+      p.stages.push_back({1,
+                          KFKBSchedule(p.mini_batch, 1, std::min(p.mini_batch, m.pipeline - s)),
+                          {forward},
+                          {both - forward},
+                          {}});
       if (s > 0) p.edges.push_back({s - 1, 0, s, 0, transfer, transfer});
     }
     const auto timing = TimePipeline(p);
@@ -132,7 +137,8 @@ TEST(ScheduleOracle, ReproducesEveryRow) {
     worst = std::max(worst, std::abs(us - r.measured.us()));
     EXPECT_NEAR(us, r.measured.us(), 1.0) << r.name;
   }
-  std::printf("920 rows from %zu coefficients, largest difference %.4f us\n", unknown.size(), worst);
+  std::printf("920 rows from %zu coefficients, largest difference %.4f us\n", unknown.size(),
+              worst);
   EXPECT_LT(unknown.size(), rows->size() / 3);
 }
 

@@ -76,7 +76,8 @@ uint8_t DrawDetail(NodeKind kind) {
       return static_cast<uint8_t>(Draw(0, static_cast<int64_t>(MemcpyKind::kCount)));
     case NodeKind::kCollective:
       return static_cast<uint8_t>(Draw(0, static_cast<int64_t>(CollectiveOp::kCount)));
-    default: return 0;
+    default:
+      return 0;
   }
 }
 

@@ -29,7 +29,8 @@ TraceStore PlainStore() {
 
 SimTime RandomTime() { return SimTime::FromPs(*rc::gen::inRange(0, 20)); }
 
-// Calls of two threads in one timeline overlap by a clock tick: then the second has a negative lead.
+// Calls of two threads in one timeline overlap by a clock tick: then the second has a negative
+// lead.
 SimTime RandomLead(bool cpu) { return SimTime::FromPs(*rc::gen::inRange(cpu ? -10 : 0, 20)); }
 
 // Items are drawn one after the other over all ranks, and wait only for what was drawn before, so
@@ -198,8 +199,8 @@ RC_GTEST_PROP(Executors, StartEachItemAtItsLatestConstraint, ()) {
       for (uint32_t w = item.waits_begin; w < rank.waits_end(i); ++w) {
         const ItemWait& wait = rank.waits[w];
         if (wait.before_end) continue;
-        latest = std::max(latest,
-                          (wait.on_start ? times.start : times.end)[wait.item] + rank.lags[wait.lag]);
+        latest = std::max(
+            latest, (wait.on_start ? times.start : times.end)[wait.item] + rank.lags[wait.lag]);
       }
       RC_ASSERT(times.start[i] == latest);
     }

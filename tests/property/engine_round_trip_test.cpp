@@ -105,7 +105,8 @@ class RandomJob {
             .Names(wait, names_, 8);
         break;
       }
-      default: Kernel(r);
+      default:
+        Kernel(r);
     }
   }
 

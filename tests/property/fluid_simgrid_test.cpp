@@ -27,14 +27,18 @@ const char* const kPlatforms[] = {
     "node: {devices: 8, interconnect: {kind: switch, link: fast, links_per_device: 3}}\n",
     "node: {devices: 4, interconnect: {kind: mesh, link: fast, edges: [[0,1,2],[1,2,1],[2,3,2]]}, "
     "pcie: {link: slow, devices_per_switch: 2}}\n",
-    "node: {devices: 6, interconnect: {kind: pcie_tree}, pcie: {link: slow, devices_per_switch: 2}}\n",
-    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: {count: "
+    "node: {devices: 6, interconnect: {kind: pcie_tree}, pcie: {link: slow, devices_per_switch: "
+    "2}}\n",
+    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: "
+    "{count: "
     "2}}\nnodes: 6\nfabric: {kind: fat_tree, link: net, levels: [{radix: 4, oversubscription: 2}, "
     "{radix: 4}]}\n",
-    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: {count: "
+    "node: {devices: 4, interconnect: {kind: switch, link: fast}, pcie: {link: slow}, nics: "
+    "{count: "
     "4}}\nnodes: 4\nfabric: {kind: rail, link: net, levels: [{radix: 2}, {radix: 8}]}\n",
     "node: {devices: 1}\nnodes: 24\nfabric: {kind: dimensions, dimensions: [{kind: ring, size: 4, "
-    "link: net}, {kind: fully_connected, size: 3, link: fast}, {kind: switch, size: 2, link: slow}]}\n",
+    "link: net}, {kind: fully_connected, size: 3, link: fast}, {kind: switch, size: 2, link: "
+    "slow}]}\n",
     "node: {devices: 1}\nnodes: 18\nfabric: {kind: dragonfly, link: net, terminals_per_router: 2, "
     "routers_per_group: 3, local_link: fast, global_link: slow}\n",
 };
@@ -72,7 +76,8 @@ TEST(FluidAgainstSimgrid, EveryFlowOfRandomSetsEndsAtTheSameTime) {
     for (int i = 0; i < count; ++i) {
       TimedFlow flow;
       flow.from = static_cast<DeviceId>(random() % n);
-      flow.to = static_cast<DeviceId>((static_cast<uint32_t>(flow.from) + 1 + random() % (n - 1)) % n);
+      flow.to =
+          static_cast<DeviceId>((static_cast<uint32_t>(flow.from) + 1 + random() % (n - 1)) % n);
       flow.bytes = 1000 + random() % 50000000;
       // Some at once, some later.
       flow.start = random() % 3 == 0 ? 0 : static_cast<double>(random() % 5000) * 1e-6;
@@ -96,18 +101,19 @@ TEST(FluidAgainstSimgrid, EveryFlowOfRandomSetsEndsAtTheSameTime) {
 
 NetworkOptions RandomOptions(std::mt19937& random) {
   NetworkOptions options;
-  options.algorithm = static_cast<Algorithm>(random() % static_cast<uint32_t>(Algorithm::kInSwitch));
+  options.algorithm =
+      static_cast<Algorithm>(random() % static_cast<uint32_t>(Algorithm::kInSwitch));
   options.chunks = static_cast<int32_t>(random() % 5);
   return options;
 }
 
 // Every operation, unequal splits, and sends between pairs; members are neighbours or scattered.
 TransferSpec RandomTransfer(const Topology& topology, std::mt19937& random) {
-  constexpr CollectiveOp kOps[] = {
-      CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter,
-      CollectiveOp::kAllToAll,  CollectiveOp::kBroadcast, CollectiveOp::kReduce,
-      CollectiveOp::kGather,    CollectiveOp::kScatter,   CollectiveOp::kBarrier,
-      CollectiveOp::kSendRecv};
+  constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
+                                   CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+                                   CollectiveOp::kBroadcast,     CollectiveOp::kReduce,
+                                   CollectiveOp::kGather,        CollectiveOp::kScatter,
+                                   CollectiveOp::kBarrier,       CollectiveOp::kSendRecv};
   TransferSpec spec;
   spec.op = kOps[random() % std::size(kOps)];
   spec.point_to_point = random() % 4 == 0;

@@ -29,10 +29,10 @@ ShardingTask RandomTask(uint64_t seed, bool mixed) {
   const int64_t tables = mixed ? 3 + random.Below(3) : 4 + random.Below(5);
   for (int64_t t = 0; t < tables; ++t) {
     constexpr int64_t kDims[] = {16, 32, 64, 128};
-    task.tables.push_back(MakeTable(
-        fmt::format("t{}", t), static_cast<int64_t>(LogUniform(1e3, 1e7, random)),
-        kDims[random.Below(4)], std::round(LogUniform(1, 150, random)), kBatch,
-        0.5 + 0.7 * random.Uniform()));
+    task.tables.push_back(MakeTable(fmt::format("t{}", t),
+                                    static_cast<int64_t>(LogUniform(1e3, 1e7, random)),
+                                    kDims[random.Below(4)], std::round(LogUniform(1, 150, random)),
+                                    kBatch, 0.5 + 0.7 * random.Uniform()));
   }
   task.allowed.assign(task.allowed.size(), false);
   task.allowed[static_cast<size_t>(PlacementKind::kTable)] = true;
@@ -43,8 +43,8 @@ ShardingTask RandomTask(uint64_t seed, bool mixed) {
   return task;
 }
 
-// The least iteration time over all plans, ranks being alike: a table goes to a rank in use or to the
-// first that is not.
+// The least iteration time over all plans, ranks being alike: a table goes to a rank in use or to
+// the first that is not.
 class BruteForce {
  public:
   BruteForce(const ShardingTask& task, SimulatedEvaluator& evaluator)

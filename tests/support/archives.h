@@ -16,10 +16,18 @@ enum class Compression { kNone, kGzip, kXz, kZstd };
 
 inline void AddFilter(archive* writer, Compression compression) {
   switch (compression) {
-    case Compression::kNone: archive_write_add_filter_none(writer); break;
-    case Compression::kGzip: archive_write_add_filter_gzip(writer); break;
-    case Compression::kXz: archive_write_add_filter_xz(writer); break;
-    case Compression::kZstd: archive_write_add_filter_zstd(writer); break;
+    case Compression::kNone:
+      archive_write_add_filter_none(writer);
+      break;
+    case Compression::kGzip:
+      archive_write_add_filter_gzip(writer);
+      break;
+    case Compression::kXz:
+      archive_write_add_filter_xz(writer);
+      break;
+    case Compression::kZstd:
+      archive_write_add_filter_zstd(writer);
+      break;
   }
 }
 

@@ -44,8 +44,8 @@ class RankScript {
   // Device work with its launch.
   RankScript& Device(std::string_view name, NodeKind kind, uint8_t detail, Span call, int stream,
                      Span at, int thread = 1) {
-    const RuntimeCall how = kind == NodeKind::kMemcpy ? RuntimeCall::kMemcpyAsync
-                                                      : RuntimeCall::kLaunchKernel;
+    const RuntimeCall how =
+        kind == NodeKind::kMemcpy ? RuntimeCall::kMemcpyAsync : RuntimeCall::kLaunchKernel;
     const NodeIndex launch = Add(NodeKind::kRuntimeCall, static_cast<uint8_t>(how),
                                  "launch " + std::string(name), Thread(thread), call);
     builder_.SetLauncher(Add(kind, detail, name, Stream(stream), at), launch);

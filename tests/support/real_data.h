@@ -17,7 +17,7 @@ inline std::string RealData(const std::string& name) {
 
 }  // namespace foretrace
 
-#define FORETRACE_SKIP_WITHOUT(path)                                                         \
-  if (!std::filesystem::exists(path))                                                        \
-  GTEST_SKIP() << path << " is absent; scripts/fetch_public_data fetches it, "               \
+#define FORETRACE_SKIP_WITHOUT(path)                                           \
+  if (!std::filesystem::exists(path))                                          \
+  GTEST_SKIP() << path << " is absent; scripts/fetch_public_data fetches it, " \
                << "FORETRACE_REALDATA names its folder"

@@ -21,8 +21,7 @@ inline EmbeddingTable MakeTable(std::string name, int64_t rows, int64_t dim, dou
   table.rows = rows;
   table.dim = dim;
   table.pooling = pooling;
-  table.access =
-      ZipfAccess(static_cast<int64_t>(pooling * static_cast<double>(batch)), rows, zipf);
+  table.access = ZipfAccess(static_cast<int64_t>(pooling * static_cast<double>(batch)), rows, zipf);
   return table;
 }
 
@@ -38,8 +37,8 @@ inline ShardingTask MakeTask(int32_t gpus, int64_t batch) {
   task.dense.top = {128, 1};
   task.dense.dot_interaction = false;
   task.dense.bucket = Bytes(25 << 20);
-  task.cpu = {SimTime::FromUs(4), SimTime::FromUs(5), SimTime::FromUs(3), SimTime::FromUs(6),
-              SimTime::FromUs(4), "test"};
+  task.cpu = {SimTime::FromUs(4), SimTime::FromUs(5), SimTime::FromUs(3),
+              SimTime::FromUs(6), SimTime::FromUs(4), "test"};
   task.allowed.assign(task.allowed.size(), true);
   return task;
 }

@@ -42,8 +42,7 @@ class Comparison {
               x.info().producer == y.info().producer &&
               x.info().device_name == y.info().device_name &&
               x.info().has_times == y.info().has_times &&
-              x.info().synthetic == y.info().synthetic &&
-              x.info().origin_ns == y.info().origin_ns,
+              x.info().synthetic == y.info().synthetic && x.info().origin_ns == y.info().origin_ns,
           "info");
     Check(x.size() == y.size(), "number of nodes");
     Check(std::equal(x.lanes().begin(), x.lanes().end(), y.lanes().begin(), y.lanes().end(),
@@ -104,9 +103,9 @@ class Comparison {
       const auto same = [](auto s, auto t) {
         return std::equal(s.begin(), s.end(), t.begin(), t.end());
       };
-      const bool group = c->group.valid() == d->group.valid() &&
-                         (!c->group.valid() ||
-                          a_.strings().Get(c->group) == b_.strings().Get(d->group));
+      const bool group =
+          c->group.valid() == d->group.valid() &&
+          (!c->group.valid() || a_.strings().Get(c->group) == b_.strings().Get(d->group));
       Check(group, "comm group");
       Check(c->bytes_in == d->bytes_in && c->bytes_out == d->bytes_out && c->peer == d->peer &&
                 c->tag == d->tag && c->dtype == d->dtype && c->group_size == d->group_size &&
@@ -129,8 +128,7 @@ class Comparison {
     const WorkAttr* w = y.work(n);
     Check((v == nullptr) == (w == nullptr), "work");
     if (v != nullptr && w != nullptr) {
-      Check(v->flop == w->flop && v->bytes == w->bytes,
-            "work values");
+      Check(v->flop == w->flop && v->bytes == w->bytes, "work values");
     }
   }
 

@@ -47,8 +47,7 @@ CollectiveCalibration::CollectiveCalibration(CalibrationHeader header,
   for (uint32_t index : order) {
     const CollectiveModel& model = models_[index];
     if (groups_.empty() || key(groups_.back()) != key(model)) {
-      groups_.push_back(
-          {model.op, model.ranks, model.nodes, BusFactor(model.op, model.ranks), {}});
+      groups_.push_back({model.op, model.ranks, model.nodes, BusFactor(model.op, model.ranks), {}});
     }
     groups_.back().models.push_back(index);
   }
@@ -85,9 +84,9 @@ CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t rank
   const auto same_family = [&](const Group& g) {
     return g.op == op && std::get<1>(key(g)) == std::get<1>(wanted);
   };
-  const auto above = std::lower_bound(
-      groups_.begin(), groups_.end(), wanted,
-      [&](const Group& g, const auto& value) { return key(g) < value; });
+  const auto above =
+      std::lower_bound(groups_.begin(), groups_.end(), wanted,
+                       [&](const Group& g, const auto& value) { return key(g) < value; });
   const Group* high = above != groups_.end() && same_family(*above) ? &*above : nullptr;
   const Group* low =
       above != groups_.begin() && same_family(*(above - 1)) ? &*(above - 1) : nullptr;

@@ -98,8 +98,8 @@ double ClosedFormUs(const CurveSpec& spec, double bytes, double log2_bytes) {
   // The parameters meet at m1 and m2 up to their rounding in the file; max() keeps time from
   // falling there.
   if (bytes < spec.m2_bytes) return std::max(spec.start_up_us, MovingUs(bytes, log2_bytes, spec));
-  const double linear = spec.start_up_us + bytes * spec.bus_factor /
-                                               (spec.max_bandwidth_gbps * kBytesPerUsPerGBps);
+  const double linear =
+      spec.start_up_us + bytes * spec.bus_factor / (spec.max_bandwidth_gbps * kBytesPerUsPerGBps);
   return std::max(linear, MovingUs(spec.m2_bytes, std::log2(spec.m2_bytes), spec));
 }
 
@@ -125,8 +125,9 @@ double CollectiveCurve::TimeUs(double bytes) const {
   const double x = std::log2(bytes);
   const double form = ClosedFormUs(spec_, bytes, x);
   if (knots_.empty()) return form;
-  const auto next = std::upper_bound(knots_.begin(), knots_.end(), x,
-                                     [](double v, const Knot& knot) { return v < knot.log2_bytes; });
+  const auto next =
+      std::upper_bound(knots_.begin(), knots_.end(), x,
+                       [](double v, const Knot& knot) { return v < knot.log2_bytes; });
   if (next == knots_.begin()) return form * std::exp(next->log_time - next->log_form);
   const Knot& low = *(next - 1);
   if (next == knots_.end()) return form * std::exp(low.log_time - low.log_form);

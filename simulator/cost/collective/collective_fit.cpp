@@ -53,8 +53,7 @@ CurveSpec SpecOf(std::span<const double> p, CurveForm form, double bus_factor) {
   spec.m2_bytes = std::exp2(x2);
   spec.sigmoid.offset =
       std::log10(spec.m1_bytes * bus_factor / (spec.start_up_us * 1e3)) - spec.sigmoid(x1);
-  const double at_m2 =
-      spec.m2_bytes * bus_factor / (std::pow(10, spec.sigmoid(x2)) * 1e3);
+  const double at_m2 = spec.m2_bytes * bus_factor / (std::pow(10, spec.sigmoid(x2)) * 1e3);
   spec.max_bandwidth_gbps =
       spec.m2_bytes * bus_factor / (std::max(at_m2 - spec.start_up_us, 1e-9) * 1e3);
   return spec;
@@ -102,16 +101,17 @@ LeastSquaresProblem BuildProblem(const std::vector<SmoothedPoint>& points, Curve
 }
 
 CurveSpec RoundedSpec(CurveSpec spec) {
-  for (double* value : {&spec.start_up_us, &spec.sigmoid.height, &spec.sigmoid.midpoint,
-                        &spec.sigmoid.slope, &spec.sigmoid.offset, &spec.m1_bytes, &spec.m2_bytes,
-                        &spec.max_bandwidth_gbps}) {
+  for (double* value :
+       {&spec.start_up_us, &spec.sigmoid.height, &spec.sigmoid.midpoint, &spec.sigmoid.slope,
+        &spec.sigmoid.offset, &spec.m1_bytes, &spec.m2_bytes, &spec.max_bandwidth_gbps}) {
     *value = Rounded(*value);
   }
   return spec;
 }
 
 // Knots at `points`, without those that their neighbours already predict. Greedy from the left.
-absl::StatusOr<CollectiveCurve> WithKnots(CurveSpec spec, const std::vector<SmoothedPoint>& points) {
+absl::StatusOr<CollectiveCurve> WithKnots(CurveSpec spec,
+                                          const std::vector<SmoothedPoint>& points) {
   spec.knots.clear();
   FORETRACE_ASSIGN_OR_RETURN(const CollectiveCurve form, CollectiveCurve::Create(spec));
   const auto log_form = [&](const SmoothedPoint& point) {
@@ -123,15 +123,15 @@ absl::StatusOr<CollectiveCurve> WithKnots(CurveSpec spec, const std::vector<Smoo
     const double span = log_form(points[to]) - low;
     for (size_t i = from + 1; i < to; ++i) {
       const double share = span > 1e-9 ? (log_form(points[i]) - low) / span : 0.5;
-      const double time = points[from].log_time +
-                          share * (points[to].log_time - points[from].log_time);
+      const double time =
+          points[from].log_time + share * (points[to].log_time - points[from].log_time);
       if (std::abs(time - points[i].log_time) > kKnotTolerance) return false;
     }
     return true;
   };
   const auto add = [&](size_t i) {
-    spec.knots.push_back({Rounded(points[i].log2_bytes),
-                          Rounded(points[i].log_time - log_form(points[i]))});
+    spec.knots.push_back(
+        {Rounded(points[i].log2_bytes), Rounded(points[i].log_time - log_form(points[i]))});
   };
   size_t from = 0;
   add(0);
@@ -194,19 +194,17 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> poi
                                                    double bus_factor, CurveForm form,
                                                    uint64_t seed) {
   std::vector<SmoothedPoint> smooth = MergeNeighbours(points, {});
-  const size_t needed =
-      form == CurveForm::kThreeRegion ? kMinThreeRegionPoints : kMinCurvePoints;
+  const size_t needed = form == CurveForm::kThreeRegion ? kMinThreeRegionPoints : kMinCurvePoints;
   if (smooth.size() < needed) {
     return InvalidInput("{} sizes; the form {} needs at least {}", smooth.size(), Name(form),
                         needed);
   }
   const LeastSquaresProblem problem = BuildProblem(smooth, form, bus_factor);
-  FORETRACE_ASSIGN_OR_RETURN(
-      const LeastSquaresResult fit,
-      SolveLeastSquares(problem, {.soft_l1_scale = kSoftL1Scale,
-                                  .random_starts = kRandomStarts,
-                                  .seed = seed,
-                                  .max_iterations = 60}));
+  FORETRACE_ASSIGN_OR_RETURN(const LeastSquaresResult fit,
+                             SolveLeastSquares(problem, {.soft_l1_scale = kSoftL1Scale,
+                                                         .random_starts = kRandomStarts,
+                                                         .seed = seed,
+                                                         .max_iterations = 60}));
   CurveSpec spec = RoundedSpec(SpecOf(fit.parameters, form, bus_factor));
   if (form == CurveForm::kThreeRegion) return CollectiveCurve::Create(std::move(spec));
   FORETRACE_ASSIGN_OR_RETURN(const CollectiveCurve closed_form, CollectiveCurve::Create(spec));

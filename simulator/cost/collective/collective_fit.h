@@ -28,8 +28,8 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> poi
 // kind shares it, other kinds do not.
 enum class PriorDetail : uint8_t { kKept, kDropped };
 
-// The curve of another machine: start-up and bandwidth of `prior` scaled to the measured points, and
-// what is left of them interpolated linearly in log size, constant beyond them. At least three
+// The curve of another machine: start-up and bandwidth of `prior` scaled to the measured points,
+// and what is left of them interpolated linearly in log size, constant beyond them. At least three
 // sizes.
 absl::StatusOr<CollectiveCurve> AdaptCollectiveCurve(const CollectiveCurve& prior,
                                                      std::span<const SizeTime> points,

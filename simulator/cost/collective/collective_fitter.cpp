@@ -85,7 +85,9 @@ CollectiveModel WithCurve(const Sweep& sweep, CollectiveCurve curve) {
 
 // Position of the size nearest to the geometric mean of the smallest and the largest.
 size_t MiddleSize(const Sweep& sweep) {
-  const auto log_size = [&](size_t i) { return std::log(static_cast<double>(SizeOf(*sweep.rows[i]))); };
+  const auto log_size = [&](size_t i) {
+    return std::log(static_cast<double>(SizeOf(*sweep.rows[i])));
+  };
   const double middle = 0.5 * (log_size(0) + log_size(sweep.rows.size() - 1));
   size_t best = 0;
   for (size_t i = 1; i < sweep.rows.size(); ++i) {
@@ -171,8 +173,7 @@ std::vector<EvaluatedRow> FittedCollectives::Evaluate(std::span<const BenchmarkR
 
 absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Fit(
     std::span<const BenchmarkRow> rows, const FitOptions& options) const {
-  const CurveForm wanted =
-      options.form.empty() ? CurveForm::kCurve : ParseCurveForm(options.form);
+  const CurveForm wanted = options.form.empty() ? CurveForm::kCurve : ParseCurveForm(options.form);
   if (wanted == CurveForm::kCount) {
     return InvalidInput("unknown form '{}' (curve, three_region)", options.form);
   }
@@ -211,8 +212,8 @@ absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Coll
   FORETRACE_ASSIGN_OR_RETURN(CollectiveCalibration calibration, LoadCollectiveCalibration(path));
   CalibrationHeader header = calibration.header();
   return std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>(
-      std::move(header), std::make_unique<FittedCollectives>(std::move(calibration),
-                                                             std::vector<std::string>()));
+      std::move(header),
+      std::make_unique<FittedCollectives>(std::move(calibration), std::vector<std::string>()));
 }
 
 absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Adapt(

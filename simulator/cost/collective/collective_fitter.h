@@ -43,8 +43,8 @@ class CollectiveFitter : public Fitter {
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // "every-third": in each sweep the 3rd, 6th, ... size is kept back. "powers-of-two": sizes that
   // are powers of two train, all others are kept back. "three-points": three sizes of each sweep
-  // train (smallest, largest, and the one nearest to their geometric mean), for use with Adapt. "ranks": each measured number of ranks
-  // between two others is kept back, within a node.
+  // train (smallest, largest, and the one nearest to their geometric mean), for use with Adapt.
+  // "ranks": each measured number of ranks between two others is kept back, within a node.
   std::vector<std::string_view> HoldOutRules() const override {
     return {"every-third", "powers-of-two", "three-points", "ranks"};
   }

@@ -44,10 +44,10 @@ absl::StatusOr<std::vector<CurveKnot>> ParseKnots(const std::string& text) {
 }  // namespace
 
 std::string CurveYaml(const CurveSpec& spec) {
-  std::string yaml = fmt::format(
-      "    form: {}\n    start_up_us: {}\n    sigmoid: [{}, {}, {}, {}]\n", Name(spec.form),
-      spec.start_up_us, spec.sigmoid.height, spec.sigmoid.midpoint, spec.sigmoid.slope,
-      spec.sigmoid.offset);
+  std::string yaml =
+      fmt::format("    form: {}\n    start_up_us: {}\n    sigmoid: [{}, {}, {}, {}]\n",
+                  Name(spec.form), spec.start_up_us, spec.sigmoid.height, spec.sigmoid.midpoint,
+                  spec.sigmoid.slope, spec.sigmoid.offset);
   if (spec.form == CurveForm::kThreeRegion) {
     yaml += fmt::format("    m1_bytes: {}\n    m2_bytes: {}\n    max_bandwidth_gbps: {}\n",
                         spec.m1_bytes, spec.m2_bytes, spec.max_bandwidth_gbps);

@@ -10,7 +10,7 @@ namespace {
 constexpr double kMadToSigma = 1.4826;  // of a normal distribution
 constexpr double kMinOutlier = 0.05;
 constexpr double kWindowOctaves = 0.75;
-constexpr size_t kWindowPoints = 5;     // on either side
+constexpr size_t kWindowPoints = 5;  // on either side
 constexpr size_t kMinWindow = 7;
 constexpr double kFineOctaves = 1.0 / 16;
 constexpr double kCoarseOctaves = 1.0 / 4;

@@ -57,7 +57,8 @@ class OverheadStatistics : public OverheadModel {
   void Add(OverheadKind kind, std::string_view op, SimTime time);
 
   OverheadMoments global_[static_cast<size_t>(OverheadKind::kCount)];
-  std::map<std::string, OverheadMoments, std::less<>> by_op_[static_cast<size_t>(OverheadKind::kCount)];
+  std::map<std::string, OverheadMoments, std::less<>>
+      by_op_[static_cast<size_t>(OverheadKind::kCount)];
 };
 
 }  // namespace foretrace

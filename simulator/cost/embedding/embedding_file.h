@@ -1,5 +1,6 @@
 #pragma once
-// A platform's lookup models as files: embedding.yaml, and embedding.pb beside it for the residuals.
+// A platform's lookup models as files: embedding.yaml, and embedding.pb beside it for the
+// residuals.
 
 #include <string>
 

@@ -1,6 +1,7 @@
 #pragma once
-// Time of pooled embedding lookups, forward and backward, from table sizes and reuse factors: physics
-// of caches, bandwidths, latency and occupancy, and a learnt residual where there are data for one.
+// Time of pooled embedding lookups, forward and backward, from table sizes and reuse factors:
+// physics of caches, bandwidths, latency and occupancy, and a learnt residual where there are data
+// for one.
 
 #include <array>
 #include <cstdint>
@@ -19,12 +20,12 @@ namespace foretrace {
 
 // One table of a batched lookup.
 struct TableLookup {
-  double batch = 0;           // B: bags
-  double rows = 0;            // E
-  double dim = 0;             // D: elements of a row
-  double pooling = 0;         // L: mean lookups a bag
-  ReuseFactors reuse;         // of this batch; all zero: every lookup of its own row
-  double unique_rows = 0;     // distinct rows; 0: estimated from the reuse factors
+  double batch = 0;        // B: bags
+  double rows = 0;         // E
+  double dim = 0;          // D: elements of a row
+  double pooling = 0;      // L: mean lookups a bag
+  ReuseFactors reuse;      // of this batch; all zero: every lookup of its own row
+  double unique_rows = 0;  // distinct rows; 0: estimated from the reuse factors
 };
 
 struct EmbeddingQuery {
@@ -57,14 +58,14 @@ std::string_view Name(LookupPass pass);
 
 // Fitted per platform, kernels and pass.
 struct EmbeddingParameters {
-  double base_us = 5;             // of the kernels, however little they do
-  double dram_efficiency = 0.7;   // of the DRAM peak, for scattered rows
-  double l2_gbps = 2000;          // rows that hit in L2
-  double lookup_us = 0.5;         // a warp's time for one lookup after the other
+  double base_us = 5;            // of the kernels, however little they do
+  double dram_efficiency = 0.7;  // of the DRAM peak, for scattered rows
+  double l2_gbps = 2000;         // rows that hit in L2
+  double lookup_us = 0.5;        // a warp's time for one lookup after the other
   // Where only the mean pooling factor over tables is known: the longest table's over it.
   double length_skew = 1;
-  // Backward only. Sorting and grouping the indices: a base for its kernels, and bytes moved for each
-  // lookup (by default linearised, 20; three radix passes, 72; run lengths, 8).
+  // Backward only. Sorting and grouping the indices: a base for its kernels, and bytes moved for
+  // each lookup (by default linearised, 20; three radix passes, 72; run lengths, 8).
   double sort_us = 0;
   double sort_bytes = 0;
 };
@@ -74,7 +75,8 @@ std::string_view EmbeddingParameterName(size_t index);
 EmbeddingParameterArray ToArray(const EmbeddingParameters& parameters);
 EmbeddingParameters FromArray(const EmbeddingParameterArray& values);
 // Where nothing was measured. Kernels have about 4 us each from launch to end: backward passes run
-// three for the gradients (FBGEMM: long segments, one row a block, one row a warp) and three to sort.
+// three for the gradients (FBGEMM: long segments, one row a block, one row a warp) and three to
+// sort.
 EmbeddingParameters TypicalParameters(LookupPass pass);
 
 // What a lookup moves, whatever the parameters.
@@ -83,18 +85,19 @@ struct EmbeddingTraffic {
   double longest = 0;         // mean pooling factor of the table that has the largest
   double gathered_bytes = 0;  // rows read, hits and misses
   double missed_bytes = 0;
-  double pooled_bytes = 0;    // outputs, or their gradients
+  double pooled_bytes = 0;  // outputs, or their gradients
   double unique_bytes = 0;
   double table_bytes = 0;
-  double elements = 0;        // lookups * dim
+  double elements = 0;  // lookups * dim
 };
-// The rows of all tables share L2; each table gets a part in proportion to its distinct rows' bytes.
+// The rows of all tables share L2; each table gets a part in proportion to its distinct rows'
+// bytes.
 EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query);
 
 struct EmbeddingTime {
   double kernel_us = 0;
-  double sort_us = 0;       // of the indices, before a backward pass
-  double hit_rate = 0;      // of row reads in L2, over all tables
+  double sort_us = 0;   // of the indices, before a backward pass
+  double hit_rate = 0;  // of row reads in L2, over all tables
   double dram_bytes = 0;
   double l2_bytes = 0;
   double latency_us = 0;
@@ -115,8 +118,8 @@ EmbeddingTime LookupTime(const EmbeddingParameters& parameters, const GpuPeaks& 
                          LookupPass pass);
 
 inline constexpr size_t kEmbeddingFeatures = 8;
-// For a residual: log2 of the modelled time, lookups, distinct rows, bags; mean dimension; hit rate;
-// tables; log2 of the latency part over the time.
+// For a residual: log2 of the modelled time, lookups, distinct rows, bags; mean dimension; hit
+// rate; tables; log2 of the latency part over the time.
 std::array<float, kEmbeddingFeatures> EmbeddingFeatures(const EmbeddingTraffic& traffic,
                                                         const EmbeddingTime& time);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Measured lookups between the neutral table's rows (calibration/README.md) and the model's queries.
+// Measured lookups between the neutral table's rows (calibration/README.md) and the model's
+// queries.
 
 #include <cstdint>
 #include <string>
@@ -26,10 +27,10 @@ struct LookupSample {
   double calls = 1;  // of the query, one after the other: a call a table
 };
 
-// What kernels ran is in the library's tags: impl=batched, loop (a call a table) or concat (one call);
-// grad=fused, dense or sparse; optimizer=sgd, sgd_momentum, adam or adagrad and rowwise=0 or 1 where
-// the update is fused; part=kernels or sort; lengths=mean where tables' own pooling factors are not
-// known. Errors, without file and line: tags or shapes that are missing or make no sense.
+// What kernels ran is in the library's tags: impl=batched, loop (a call a table) or concat (one
+// call); grad=fused, dense or sparse; optimizer=sgd, sgd_momentum, adam or adagrad and rowwise=0 or
+// 1 where the update is fused; part=kernels or sort; lengths=mean where tables' own pooling factors
+// are not known. Errors, without file and line: tags or shapes that are missing or make no sense.
 absl::StatusOr<LookupSample> SampleOfRow(const BenchmarkRow& row);
 
 // The row of a sample whose tables are alike, without what is not the sample's (platform, time,

@@ -29,8 +29,7 @@ double PoissonBelow(double mean, double count) {
 void AddRows(double rows, double mean, std::array<double, kReuseBins>& by_bin) {
   double below = PoissonBelow(mean, 1);
   for (int bin = 1; bin < kReuseBins; ++bin) {
-    const double up_to =
-        bin == kReuseBins - 1 ? 1.0 : PoissonBelow(mean, std::ldexp(1.0, bin));
+    const double up_to = bin == kReuseBins - 1 ? 1.0 : PoissonBelow(mean, std::ldexp(1.0, bin));
     by_bin[static_cast<size_t>(bin)] += rows * std::max(0.0, up_to - below);
     below = up_to;
   }
@@ -86,8 +85,8 @@ absl::StatusOr<ExpectedAccess> ZipfAccess(double lookups, int64_t rows, double e
   constexpr int64_t kSingle = 1024;
   std::vector<RowGroup> groups;
   for (int64_t first = 1; first <= rows;) {
-    const int64_t size = first < kSingle ? 1 : std::min(std::max<int64_t>(1, first / 100),
-                                                        rows - first + 1);
+    const int64_t size =
+        first < kSingle ? 1 : std::min(std::max<int64_t>(1, first / 100), rows - first + 1);
     const double middle = static_cast<double>(first) + 0.5 * static_cast<double>(size - 1);
     groups.push_back({static_cast<double>(size), std::pow(middle, -exponent)});
     first += size;

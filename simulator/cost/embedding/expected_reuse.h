@@ -20,8 +20,8 @@ struct ExpectedAccess {
 ExpectedAccess UniformAccess(double lookups, double rows);
 
 // Row r, from 0, with probability proportional to 1 / (r + 1)^exponent; rows of nearly equal
-// probability are taken together, so that time is logarithmic in `rows`. Errors: rows or lookups not
-// positive, an exponent not in (0, 10].
+// probability are taken together, so that time is logarithmic in `rows`. Errors: rows or lookups
+// not positive, an exponent not in (0, 10].
 absl::StatusOr<ExpectedAccess> ZipfAccess(double lookups, int64_t rows, double exponent);
 
 // Rows in groups of equal probability. Errors: weights that are negative or add up to nothing.

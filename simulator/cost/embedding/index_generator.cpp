@@ -32,8 +32,8 @@ uint64_t IndexRandom::Next() {
 
 int64_t IndexRandom::Below(int64_t n) {
   // Multiply-shift; the bias of at most n / 2^64 does not matter here.
-  return static_cast<int64_t>((static_cast<unsigned __int128>(Next()) *
-                               static_cast<unsigned __int128>(n)) >> 64);
+  return static_cast<int64_t>(
+      (static_cast<unsigned __int128>(Next()) * static_cast<unsigned __int128>(n)) >> 64);
 }
 
 absl::StatusOr<std::vector<int64_t>> UniformIndices(int64_t count, int64_t rows, uint64_t seed) {
@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<int64_t>> LocalityIndices(int64_t count, int64_t rows
     const auto row = static_cast<int64_t>(static_cast<unsigned __int128>(i) *
                                           static_cast<unsigned __int128>(rows) /
                                           static_cast<unsigned __int128>(distinct));
-    indices.insert(indices.end(), static_cast<size_t>(accesses_of_row[static_cast<size_t>(i)]), row);
+    indices.insert(indices.end(), static_cast<size_t>(accesses_of_row[static_cast<size_t>(i)]),
+                   row);
   }
   for (size_t i = indices.size(); i > 1; --i) {
     std::swap(indices[i - 1], indices[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);

@@ -23,8 +23,8 @@ class IndexRandom {
   uint64_t state_;
 };
 
-// `count` indices into a table of `rows` rows, rows equally likely. Errors: rows not positive, count
-// negative or above 2^30.
+// `count` indices into a table of `rows` rows, rows equally likely. Errors: rows not positive,
+// count negative or above 2^30.
 absl::StatusOr<std::vector<int64_t>> UniformIndices(int64_t count, int64_t rows, uint64_t seed);
 
 // Row r, from 0, with probability proportional to 1 / (r + 1)^exponent (rejection sampling of

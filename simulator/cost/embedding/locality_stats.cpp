@@ -44,9 +44,11 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
     } else if (colon != std::string_view::npos && line.starts_with("Avg # of")) {
       const auto value = Number(line.substr(colon + 2));
       if (!value) return bad("not a number");
-      (line.starts_with("Avg # of indices") ? list.back().lookups : list.back().unique_rows) = *value;
+      (line.starts_with("Avg # of indices") ? list.back().lookups : list.back().unique_rows) =
+          *value;
     } else if (line.starts_with('(') && bin < kReuseBins) {
-      const auto value = colon == std::string_view::npos ? std::nullopt : Number(line.substr(colon + 2));
+      const auto value =
+          colon == std::string_view::npos ? std::nullopt : Number(line.substr(colon + 2));
       if (!value) return bad("a bin of the histogram without a share");
       list.back().by_count[bin++] = *value;
     } else if (bin > 0 && bin < kReuseBins) {

@@ -12,8 +12,8 @@
 namespace foretrace {
 
 struct LocalityStats {
-  std::string file;         // the data file described
-  double lookups = 0;       // indices in the batch, all tables together
+  std::string file;    // the data file described
+  double lookups = 0;  // indices in the batch, all tables together
   double unique_rows = 0;
   // Share of accessed rows by access count, in upstream's bins, which are closed on the right:
   // (0, 1], (1, 2], (2, 4], ..., (16384, 32768], above.

@@ -26,7 +26,8 @@ absl::StatusOr<TableAccess> AccessOf(std::span<const int64_t> indices, int64_t r
   absl::flat_hash_map<int64_t, int64_t> counts;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < 0 || indices[i] >= rows) {
-      return InvalidInput("embedding index {} at position {} is not in [0, {})", indices[i], i, rows);
+      return InvalidInput("embedding index {} at position {} is not in [0, {})", indices[i], i,
+                          rows);
     }
     ++counts[indices[i]];
   }

@@ -33,8 +33,8 @@ struct TableAccess {
 absl::StatusOr<TableAccess> AccessOf(std::span<const int64_t> indices, int64_t rows);
 
 // Several tables stored one after the other, as batched lookups take them: offsets has
-// tables * batch + 1 entries, and table t's indices are [offsets[t * batch], offsets[(t+1) * batch]).
-// Errors: offsets that do not rise from 0 to the number of indices.
+// tables * batch + 1 entries, and table t's indices are [offsets[t * batch], offsets[(t+1) *
+// batch]). Errors: offsets that do not rise from 0 to the number of indices.
 absl::StatusOr<std::vector<TableAccess>> AccessOfTables(std::span<const int64_t> indices,
                                                         std::span<const int64_t> offsets,
                                                         std::span<const int64_t> rows);

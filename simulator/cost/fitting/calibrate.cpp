@@ -75,8 +75,7 @@ absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
     }
     if (in_table.empty()) {
       return InvalidInput("{}: no rows of kind {}{}", path, Name(fitter.row_kind()),
-                          options.platform.empty() ? ""
-                                                   : " for platform " + options.platform);
+                          options.platform.empty() ? "" : " for platform " + options.platform);
     }
     if (test) continue;
     for (const std::string& platform : in_table) {
@@ -104,8 +103,8 @@ std::string CommandLine(const Fitter& fitter, const CalibrateOptions& options,
   std::string command = fmt::format("foretrace calibrate {}", fitter.kind());
   for (const auto& source : data.sources) {
     const auto trace = source.find("trace");
-    command += " " + (trace != source.end() ? "--trace " + trace->second
-                                            : source.find("table")->second);
+    command +=
+        " " + (trace != source.end() ? "--trace " + trace->second : source.find("table")->second);
   }
   if (!options.fit.form.empty()) command += " --form " + options.fit.form;
   if (options.fit.seed != 1) command += fmt::format(" --seed {}", options.fit.seed);
@@ -158,18 +157,16 @@ std::optional<ErrorSummary> PooledErrors(const std::vector<EvaluatedRow>& rows) 
   return SummarizeByModel(rows).back().errors;
 }
 
-absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
-                         const Prior& prior, const std::string& platform,
-                         const PlatformData& data, CalibrateReport& report) {
+absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, const Prior& prior,
+                         const std::string& platform, const PlatformData& data,
+                         CalibrateReport& report) {
   RowSplit split{data.rows, data.test_rows};
   if (!options.hold_out.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(split,
-                               fitter.Split(data.rows, options.hold_out, options.fit.seed));
+    FORETRACE_ASSIGN_OR_RETURN(split, fitter.Split(data.rows, options.hold_out, options.fit.seed));
   }
   std::unique_ptr<FittedModels> models;
   if (options.calibration.empty()) {
-    auto fitted =
-        FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
+    auto fitted = FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
     if (!fitted.ok()) {
       return InvalidInput("{}: {}", platform, std::string(fitted.status().message()));
     }
@@ -187,8 +184,8 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options,
   // The file rests on all rows; without rows kept back that is what was tested.
   std::unique_ptr<FittedModels> final_models = std::move(models);
   if (!options.hold_out.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        final_models, FitOrAdapt(fitter, options, prior.models.get(), data.rows, data.interconnect));
+    FORETRACE_ASSIGN_OR_RETURN(final_models, FitOrAdapt(fitter, options, prior.models.get(),
+                                                        data.rows, data.interconnect));
   }
   CalibrationHeader header;
   header.kind = fitter.kind();
@@ -236,10 +233,10 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
                                              const CalibrateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   Platforms platforms;
-  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.tables, options.made_tables, false,
-                                       platforms));
-  FORETRACE_RETURN_IF_ERROR(ReadTables(fitter, options, options.test_tables,
-                                       options.made_test_tables, true, platforms));
+  FORETRACE_RETURN_IF_ERROR(
+      ReadTables(fitter, options, options.tables, options.made_tables, false, platforms));
+  FORETRACE_RETURN_IF_ERROR(
+      ReadTables(fitter, options, options.test_tables, options.made_test_tables, true, platforms));
   Prior prior;
   const std::string prior_path = options.calibration.empty() ? options.adapt : options.calibration;
   if (!prior_path.empty()) {
@@ -251,15 +248,14 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
     return InvalidInput("one name for {} platforms; choose one with --platform", platforms.size());
   }
   CalibrateReport report;
-  report.in_sample = options.hold_out.empty() && options.test_tables.empty() &&
-                     options.made_test_tables.empty();
+  report.in_sample =
+      options.hold_out.empty() && options.test_tables.empty() && options.made_test_tables.empty();
   for (const auto& [platform, data] : platforms) {
     if (options.calibration.empty() && data.rows.empty()) {
       return InvalidInput("test rows of platform {}, but no table to fit has that platform",
                           platform);
     }
-    FORETRACE_RETURN_IF_ERROR(
-        RunPlatform(fitter, options, prior, platform, data, report));
+    FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
   }
   // Summaries over all platforms.
   std::vector<BenchmarkRow> measured(report.rows.size());
@@ -267,8 +263,7 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
   for (size_t i = 0; i < report.rows.size(); ++i) {
     const CalibrateRow& row = report.rows[i];
     measured[i].time_us = row.measured_us;
-    all.push_back({&measured[i],
-                   platforms.size() > 1 ? row.platform + " " + row.model : row.model,
+    all.push_back({&measured[i], platforms.size() > 1 ? row.platform + " " + row.model : row.model,
                    row.predicted_us, row.extrapolated});
   }
   report.models = SummarizeByModel(all);

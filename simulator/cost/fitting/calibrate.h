@@ -14,13 +14,13 @@ struct CalibrateOptions {
   std::vector<std::string> test_tables;  // files that take no part in the fit
   // Tables that were not read from files, such as those of traces; fitted and tested likewise.
   std::vector<BenchmarkTable> made_tables, made_test_tables;
-  std::string platform;      // keep only rows of this platform; empty: every platform by itself
-  std::string hold_out;      // a rule of the family; empty: none
-  std::string adapt;         // prior calibration file to correct; empty: fit from scratch
-  std::string calibration;   // existing calibration file to evaluate; then there are no tables
-  std::string output;        // folder; files go to output/<platform>/; empty: write nothing
+  std::string platform;         // keep only rows of this platform; empty: every platform by itself
+  std::string hold_out;         // a rule of the family; empty: none
+  std::string adapt;            // prior calibration file to correct; empty: fit from scratch
+  std::string calibration;      // existing calibration file to evaluate; then there are no tables
+  std::string output;           // folder; files go to output/<platform>/; empty: write nothing
   std::string output_platform;  // name the written platform so; for one platform only
-  std::string date;          // YYYY-MM-DD for the files; empty: the newest date of the tables
+  std::string date;             // YYYY-MM-DD for the files; empty: the newest date of the tables
   std::string note;
   FitOptions fit;
 };

@@ -73,8 +73,8 @@ class Fitter {
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const = 0;
   // The rules that Split knows, such as "every-third"; the first is the default.
   virtual std::vector<std::string_view> HoldOutRules() const = 0;
-  virtual absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows,
-                                         std::string_view rule, uint64_t seed) const = 0;
+  virtual absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
+                                         uint64_t seed) const = 0;
 };
 
 // Errors of one model, as `calibrate --test` prints them.

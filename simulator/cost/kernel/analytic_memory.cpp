@@ -12,11 +12,11 @@ struct ClassCost {
   double part_us;          // for each tensor after the first
 };
 
-// Latencies are what recorded kernels of DLRM-8 (V100, 2022, traces/README.md) take beyond streaming
-// their bytes: a reduction adds up within threads, then over a block in log2 steps with a barrier
-// each; a concatenation looks up its source for every tensor. Transposes use about half of each
-// 32-byte sector that they touch on one side; their share was set with those of the public profile
-// `control` (A100) in view. Other kernels of other GPUs took no part (docs/accuracy.md).
+// Latencies are what recorded kernels of DLRM-8 (V100, 2022, traces/README.md) take beyond
+// streaming their bytes: a reduction adds up within threads, then over a block in log2 steps with a
+// barrier each; a concatenation looks up its source for every tensor. Transposes use about half of
+// each 32-byte sector that they touch on one side; their share was set with those of the public
+// profile `control` (A100) in view. Other kernels of other GPUs took no part (docs/accuracy.md).
 constexpr std::array<ClassCost, 3> kClasses = {{
     {KernelKind::kReduction, 1.0, 4.0, 0.0},
     {KernelKind::kConcat, 1.0, 0.7, 0.33},

@@ -28,8 +28,8 @@ OperatorCall::Shape Convolution(const Row& row) {
 OperatorCall::Shape Optimizer(const Row& row) {
   OptimizerOp op{Value(row, "params"), Value(row, "tensors", 1)};
   const std::string_view kind = row.shape.Text("op").value_or("sgd");
-  op.kind = kind == "adam"      ? OptimizerKind::kAdam
-            : kind == "adagrad" ? OptimizerKind::kAdagrad
+  op.kind = kind == "adam"       ? OptimizerKind::kAdam
+            : kind == "adagrad"  ? OptimizerKind::kAdagrad
             : kind == "momentum" ? OptimizerKind::kSgdMomentum
                                  : OptimizerKind::kSgd;
   const std::string_view impl = row.shape.Text("impl").value_or("foreach");
@@ -68,28 +68,38 @@ constexpr Rule kRules[] = {
     {"conv2d", Convolution},
     {"attention",
      [](const Row& r) -> OperatorCall::Shape {
-       return AttentionOp{Value(r, "b"),   Value(r, "heads"), Value(r, "kv_heads"),
-                          Value(r, "sq"),  Value(r, "skv"),   Value(r, "d"),
+       return AttentionOp{Value(r, "b"),           Value(r, "heads"),
+                          Value(r, "kv_heads"),    Value(r, "sq"),
+                          Value(r, "skv"),         Value(r, "d"),
                           Value(r, "causal") != 0, r.shape.Text("impl").value_or("") == "flash"};
      }},
     {"layer_norm",
-     [](const Row& r) -> OperatorCall::Shape { return LayerNormOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape {
+       return LayerNormOp{Value(r, "rows"), Value(r, "cols")};
+     }},
     {"softmax",
-     [](const Row& r) -> OperatorCall::Shape { return SoftmaxOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape {
+       return SoftmaxOp{Value(r, "rows"), Value(r, "cols")};
+     }},
     {"batch_norm",
      [](const Row& r) -> OperatorCall::Shape {
        return BatchNormOp{Value(r, "n"), Value(r, "c"), Value(r, "h"), Value(r, "w")};
      }},
-    {"dropout", [](const Row& r) -> OperatorCall::Shape { return DropoutOp{Value(r, "elements")}; }},
+    {"dropout",
+     [](const Row& r) -> OperatorCall::Shape { return DropoutOp{Value(r, "elements")}; }},
     {"elementwise",
      [](const Row& r) -> OperatorCall::Shape {
        return ElementwiseOp{Value(r, "elements"),
                             SaturatingProduct({Value(r, "elements"), Value(r, "inputs", 1)})};
      }},
     {"reduction",
-     [](const Row& r) -> OperatorCall::Shape { return ReductionOp{Value(r, "rows"), Value(r, "cols")}; }},
+     [](const Row& r) -> OperatorCall::Shape {
+       return ReductionOp{Value(r, "rows"), Value(r, "cols")};
+     }},
     {"concat",
-     [](const Row& r) -> OperatorCall::Shape { return ConcatOp{Value(r, "elements"), Value(r, "parts")}; }},
+     [](const Row& r) -> OperatorCall::Shape {
+       return ConcatOp{Value(r, "elements"), Value(r, "parts")};
+     }},
     {"copy", [](const Row& r) -> OperatorCall::Shape { return CopyOp{Value(r, "elements")}; }},
     {"transpose",
      [](const Row& r) -> OperatorCall::Shape {

@@ -38,9 +38,14 @@ class TreeCopier {
  public:
   TreeCopier(const rapidjson::Value& tree, int depth, uint8_t* features, float* thresholds,
              float* leaves)
-      : left_(tree["left_children"]), right_(tree["right_children"]),
-        split_(tree["split_indices"]), value_(tree["split_conditions"]), depth_(depth),
-        features_(features), thresholds_(thresholds), leaves_(leaves) {}
+      : left_(tree["left_children"]),
+        right_(tree["right_children"]),
+        split_(tree["split_indices"]),
+        value_(tree["split_conditions"]),
+        depth_(depth),
+        features_(features),
+        thresholds_(thresholds),
+        leaves_(leaves) {}
 
   void Copy(unsigned node, size_t at, int level) {
     const bool leaf = left_[node].GetInt() < 0;
@@ -95,9 +100,9 @@ absl::StatusOr<TreeEnsemble> TrainBoostedTrees(std::span<const float> features, 
                         weights.size(), features.size());
   }
   Handles handles;
-  FORETRACE_RETURN_IF_ERROR(Check(XGDMatrixCreateFromMat(
-      features.data(), rows, static_cast<bst_ulong>(feature_count),
-      std::numeric_limits<float>::quiet_NaN(), &handles.matrix)));
+  FORETRACE_RETURN_IF_ERROR(
+      Check(XGDMatrixCreateFromMat(features.data(), rows, static_cast<bst_ulong>(feature_count),
+                                   std::numeric_limits<float>::quiet_NaN(), &handles.matrix)));
   FORETRACE_RETURN_IF_ERROR(
       Check(XGDMatrixSetFloatInfo(handles.matrix, "label", targets.data(), rows)));
   FORETRACE_RETURN_IF_ERROR(

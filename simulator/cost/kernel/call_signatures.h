@@ -12,9 +12,9 @@
 namespace foretrace {
 
 // Execution traces cover an iteration or a few, profiles many more, so that most calls of a linked
-// trace have no shapes. A library picks its kernels and their grids by shape: where all calls of one
-// name that have shapes and launched the same kernels (names and waves of blocks) had equal shapes,
-// a call without that launched these kernels is taken to have them too.
+// trace have no shapes. A library picks its kernels and their grids by shape: where all calls of
+// one name that have shapes and launched the same kernels (names and waves of blocks) had equal
+// shapes, a call without that launched these kernels is taken to have them too.
 class CallSignatures {
  public:
   explicit CallSignatures(const RankTrace& rank) : rank_(rank) {}

@@ -49,8 +49,8 @@ ConvolutionTime ConvolutionRoofline(const GemmParameters& p, const GpuPeaks& dev
           std::ceil(time.small_tiles / kFusedBlock) * std::ceil(filters / kFusedBlock);
       const double flop = 2 * kFusedProducts * kFusedBlock * kFusedBlock *
                           std::ceil(channels / kDepthStep) * kDepthStep;
-      const double compute_us = std::ceil(blocks / device.sms) * flop /
-                                (peak * p.fused_efficiency / device.sms);
+      const double compute_us =
+          std::ceil(blocks / device.sms) * flop / (peak * p.fused_efficiency / device.sms);
       us[1] = RoundedMax(compute_us, memory_us);
     }
     if (p.staged_efficiency > 0) {

@@ -1,7 +1,7 @@
 #pragma once
-// Convolutions as the algorithms of cuDNN: implicit GEMM, and for 3x3 filters of stride 1 Winograd's
-// minimal filtering in two forms (Lavin and Gray, "Fast Algorithms for Convolutional Neural
-// Networks", 2015).
+// Convolutions as the algorithms of cuDNN: implicit GEMM, and for 3x3 filters of stride 1
+// Winograd's minimal filtering in two forms (Lavin and Gray, "Fast Algorithms for Convolutional
+// Neural Networks", 2015).
 
 #include <array>
 

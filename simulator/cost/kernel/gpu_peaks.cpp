@@ -13,16 +13,15 @@ struct Entry {
   GpuPeaks spec;
 };
 
-// NVIDIA's datasheets (A100, H100, H200, V100, Quadro GV100, P100, T4, L4, GeForce RTX 2080 Ti whitepaper); peaks
-// are dense. The A100's and H100's L2 is two partitions, each caching for its half of the SMs. More
-// specific entries come first.
+// NVIDIA's datasheets (A100, H100, H200, V100, Quadro GV100, P100, T4, L4, GeForce RTX 2080 Ti
+// whitepaper); peaks are dense. The A100's and H100's L2 is two partitions, each caching for its
+// half of the SMs. More specific entries come first.
 const std::array<Entry, 13>& Entries() {
   static const std::array<Entry, 13> kEntries = {{
       {"a100-pcie-80gb", "a100 80gb pcie", {"a100-pcie-80gb", 108, 2048, 1935, 20, 19.5, 156, 312}},
       {"a100-pcie", "a100-pcie", {"a100-pcie-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
       {"a100-sxm4-40gb", "a100-pg509", {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
-      {"a100-sxm4-40gb", "a100-sxm4-40gb",
-       {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
+      {"a100-sxm4-40gb", "a100-sxm4-40gb", {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
       {"a100-sxm4", "a100-sxm4", {"a100-sxm4-80gb", 108, 2048, 2039, 20, 19.5, 156, 312}},
       {"h100-sxm5", "h100 80gb hbm3", {"h100-sxm5-80gb", 132, 2048, 3350, 25, 66.9, 494.7, 989.4}},
       {"h200", "h200", {"h200-sxm5", 132, 2048, 4800, 25, 66.9, 494.7, 989.4}},
@@ -46,16 +45,19 @@ std::string_view Name(Precision precision) {
 Precision PrecisionOf(DType dtype, bool allow_tf32) {
   switch (dtype) {
     case DType::kFloat16:
-    case DType::kBFloat16: return Precision::kHalf;
-    case DType::kFloat32: return allow_tf32 ? Precision::kTensorFloat32 : Precision::kFloat32;
-    default: return Precision::kFloat32;
+    case DType::kBFloat16:
+      return Precision::kHalf;
+    case DType::kFloat32:
+      return allow_tf32 ? Precision::kTensorFloat32 : Precision::kFloat32;
+    default:
+      return Precision::kFloat32;
   }
 }
 
 double GpuPeaks::peak_tflops(Precision precision) const {
-  const double tensor = precision == Precision::kHalf              ? fp16_tflops
+  const double tensor = precision == Precision::kHalf            ? fp16_tflops
                         : precision == Precision::kTensorFloat32 ? tf32_tflops
-                                                                   : 0;
+                                                                 : 0;
   return tensor > 0 ? tensor : fp32_tflops;
 }
 

@@ -18,13 +18,13 @@ Precision PrecisionOf(DType dtype, bool allow_tf32);
 
 struct GpuPeaks {
   std::string name;
-  double sms = 0;                     // streaming multiprocessors
+  double sms = 0;  // streaming multiprocessors
   double threads_per_sm = 2048;
-  double dram_gbps = 0;               // GB/s
-  double l2_mbytes = 0;               // that one SM's data can occupy: half on split caches
-  double fp32_tflops = 0;             // dense, without tensor cores
-  double tf32_tflops = 0;             // dense tensor cores; 0: none
-  double fp16_tflops = 0;             // dense tensor cores, or doubled fp32 rate
+  double dram_gbps = 0;    // GB/s
+  double l2_mbytes = 0;    // that one SM's data can occupy: half on split caches
+  double fp32_tflops = 0;  // dense, without tensor cores
+  double tf32_tflops = 0;  // dense tensor cores; 0: none
+  double fp16_tflops = 0;  // dense tensor cores, or doubled fp32 rate
 
   // TFLOP/s; the fp32 rate where the device has no units of that kind.
   double peak_tflops(Precision precision) const;

@@ -259,8 +259,8 @@ KernelCostModel::LookupEstimate KernelCostModel::PredictLookup(const EmbeddingOp
   const EmbeddingQuery query = QueryOf(op, dtype);
   const LookupPass pass =
       direction == Direction::kForward ? LookupPass::kForward : LookupPass::kBackward;
-  const EmbeddingModels::Choice choice = embedding_->Choose(
-      op.batched ? LookupKernels::kBatched : LookupKernels::kBag, pass);
+  const EmbeddingModels::Choice choice =
+      embedding_->Choose(op.batched ? LookupKernels::kBatched : LookupKernels::kBag, pass);
   const EmbeddingTraffic traffic = TrafficOf(models_->device(), query);
   const EmbeddingTime time = choice.model->Time(models_->device(), query, traffic, pass);
   const bool extrapolated = choice.other_kernels || !choice.model->InRange(traffic);

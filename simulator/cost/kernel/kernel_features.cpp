@@ -109,8 +109,8 @@ KernelPoint ConvolutionPoint(const ConvolutionTime& time, const GpuPeaks& device
 
 }  // namespace
 
-KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
-                      Precision precision, const KernelWork& work) {
+KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
+                      const KernelWork& work) {
   if (work.kind == KernelKind::kConvolution) {
     return ConvolutionPoint(ConvolutionRoofline(parameters, device, precision, work), device, work);
   }

@@ -19,8 +19,8 @@ struct KernelPoint {
 };
 
 // GEMM-like kernels, convolutions included; and those bound by memory.
-KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device,
-                      Precision precision, const KernelWork& work);
+KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
+                      const KernelWork& work);
 KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
                         const KernelWork& work);
 

@@ -31,10 +31,9 @@ struct Field {
 
 // The numbers that a model of this form has, in file order, with the range that makes sense.
 std::vector<Field> FieldsOf(KernelModel& m) {
-  std::vector<Field> fields = {
-      {"floor_us", &m.measurement.floor_us, 0, 1e6},
-      {"overhead_us", &m.measurement.overhead_us, 0, 1e6},
-      {"residual_clip", &m.residual_clip, 0, 3}};
+  std::vector<Field> fields = {{"floor_us", &m.measurement.floor_us, 0, 1e6},
+                               {"overhead_us", &m.measurement.overhead_us, 0, 1e6},
+                               {"residual_clip", &m.residual_clip, 0, 3}};
   if (m.form == KernelForm::kGemm) {
     fields.push_back({"base_us", &m.gemm.base_us, 0, 1e6});
     fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
@@ -77,8 +76,8 @@ std::optional<T> Get(const YAML::Node& node, const char* key) {
 }
 
 absl::StatusOr<KernelKey> ParseKey(const YAML::Node& node) {
-  const auto kind = Get<std::string>(node, "kernel"), precision = Get<std::string>(node, "precision"),
-             pass = Get<std::string>(node, "pass");
+  const auto kind = Get<std::string>(node, "kernel"),
+             precision = Get<std::string>(node, "precision"), pass = Get<std::string>(node, "pass");
   const auto variant = Get<int>(node, "variant");
   if (!kind || !precision || !pass || !variant) {
     return InvalidInput("a model needs kernel, precision, pass and variant");
@@ -116,7 +115,8 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
   }
   for (const Field& field : FieldsOf(model)) {
     const auto value = Get<double>(node, field.key);
-    if (!value) return InvalidInput("{}: {} is missing or not a number", Name(model.key), field.key);
+    if (!value)
+      return InvalidInput("{}: {} is missing or not a number", Name(model.key), field.key);
     if (!(*value >= field.lower && *value <= field.upper)) {
       return InvalidInput("{}: {} = {} is not in [{}, {}]", Name(model.key), field.key, *value,
                           field.lower, field.upper);
@@ -174,7 +174,8 @@ void AddShapes(const MeasuredShapes& shapes, const std::string& model,
   out->set_model(model);
   proto::MeasuredMatrix* matrix = nullptr;
   for (const MeasuredShape& s : shapes.shapes()) {
-    if (matrix == nullptr || matrix->n() != s.n || matrix->k() != s.k || matrix->batch() != s.batch) {
+    if (matrix == nullptr || matrix->n() != s.n || matrix->k() != s.k ||
+        matrix->batch() != s.batch) {
       matrix = out->add_matrices();
       matrix->set_n(s.n);
       matrix->set_k(s.k);
@@ -190,8 +191,10 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) {
-    return InvalidInput("{}: cannot be read, but kernels.yaml says it has residuals; restore it or "
-                        "calibrate again", path.string());
+    return InvalidInput(
+        "{}: cannot be read, but kernels.yaml says it has residuals; restore it or "
+        "calibrate again",
+        path.string());
   }
   if (size > kMaxResidualBytes) {
     return InvalidInput("{}: {} bytes; at most {}", path.string(), size, kMaxResidualBytes);
@@ -204,9 +207,9 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
     return InvalidInput("{}: not a kernel residual file, or cut short", path.string());
   }
   if (file.version() != kCalibrationVersion || file.platform() != platform) {
-    return InvalidInput("{}: version {} for '{}', but version {} for '{}' is needed; calibrate again",
-                        path.string(), file.version(), file.platform(), kCalibrationVersion,
-                        platform);
+    return InvalidInput(
+        "{}: version {} for '{}', but version {} for '{}' is needed; calibrate again",
+        path.string(), file.version(), file.platform(), kCalibrationVersion, platform);
   }
   Residuals residuals;
   const auto wrong = [&](const std::string& model, const absl::Status& status) {
@@ -230,14 +233,14 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
 std::string KernelModelsYaml(const KernelModels& models) {
   std::string yaml = fmt::format("models:\n  device: {}\n  entries:\n", models.device().name);
   for (KernelModel model : models.models()) {
-    yaml += fmt::format("  - kernel: {}\n    precision: {}\n    pass: {}\n    variant: {}\n"
-                        "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
-                        "    residual_trees: {}\n    measured_shapes: {}\n",
-                        Name(model.key.kind), Name(model.key.precision),
-                        model.key.pass == Direction::kForward ? "forward" : "backward",
-                        model.key.variant, Name(model.form), model.points, ListText(model.lower),
-                        ListText(model.upper), model.residual.tree_count(),
-                        model.measured.shapes().size());
+    yaml += fmt::format(
+        "  - kernel: {}\n    precision: {}\n    pass: {}\n    variant: {}\n"
+        "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
+        "    residual_trees: {}\n    measured_shapes: {}\n",
+        Name(model.key.kind), Name(model.key.precision),
+        model.key.pass == Direction::kForward ? "forward" : "backward", model.key.variant,
+        Name(model.form), model.points, ListText(model.lower), ListText(model.upper),
+        model.residual.tree_count(), model.measured.shapes().size());
     for (const Field& field : FieldsOf(model)) {
       yaml += fmt::format("    {}: {}\n", field.key, *field.value);
     }
@@ -284,7 +287,8 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
   for (const YAML::Node& node : entries) {
     auto model = ParseModel(node);
     if (!model.ok()) {
-      return InvalidInput("{}: line {}: {}", path, node.Mark().line + 1, std::string(model.status().message()));
+      return InvalidInput("{}: line {}: {}", path, node.Mark().line + 1,
+                          std::string(model.status().message()));
     }
     const size_t trees = static_cast<size_t>(Get<int64_t>(node, "residual_trees").value_or(0));
     if (trees > 0) {
@@ -293,13 +297,14 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
         FORETRACE_ASSIGN_OR_RETURN(residuals, LoadResiduals(file, device->name));
       }
       const auto it = residuals->find(Name(model->key));
-      const size_t shapes =
-          static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));
+      const size_t shapes = static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));
       if (it == residuals->end() || it->second.trees.tree_count() != trees ||
           it->second.measured.shapes().size() != shapes ||
           it->second.trees.feature_count() != model->feature_count()) {
-        return InvalidInput("{}: the residual of {} in {} is missing or of another calibration; "
-                            "calibrate again", path, Name(model->key), kKernelResidualFile);
+        return InvalidInput(
+            "{}: the residual of {} in {} is missing or of another calibration; "
+            "calibrate again",
+            path, Name(model->key), kKernelResidualFile);
       }
       model->residual = it->second.trees;
       model->measured = it->second.measured;

@@ -27,8 +27,10 @@ KernelForm FormOf(KernelKind kind) {
     case KernelKind::kGemm:
     case KernelKind::kBatchedGemm:
     case KernelKind::kConvolution:
-    case KernelKind::kAttention: return KernelForm::kGemm;
-    default: return KernelForm::kMemory;
+    case KernelKind::kAttention:
+      return KernelForm::kGemm;
+    default:
+      return KernelForm::kMemory;
   }
 }
 
@@ -53,7 +55,8 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     list.push_back({&model.measurement.floor_us, {0, 1.3 * floor}, {floor, 0.3 * floor}});
     // Convolutions run several kernels, each with its launch.
     const double most = model.key.kind == KernelKind::kConvolution ? 150.0 : 60.0;
-    list.push_back({&model.measurement.overhead_us, {0, std::min(low, most)}, {0.2 * low, 0.8 * low}});
+    list.push_back(
+        {&model.measurement.overhead_us, {0, std::min(low, most)}, {0.2 * low, 0.8 * low}});
   }
   const bool gemm = model.form == KernelForm::kGemm;
   double& base = gemm ? model.gemm.base_us : model.memory.base_us;
@@ -147,8 +150,7 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   for (const KernelSample& sample : samples) {
     const KernelPoint point = model.Point(device, sample.work);
     const double s = std::max(Sensitivity(model.measurement, point.kernel_us), 0.02);
-    const double error =
-        std::log(sample.time_us / model.measurement.Observed(point.kernel_us));
+    const double error = std::log(sample.time_us / model.measurement.Observed(point.kernel_us));
     const double target = std::clamp(error / s, -1.5, 1.5);
     features.insert(features.end(), point.features.begin(), point.features.begin() + count);
     targets.push_back(static_cast<float>(target));
@@ -158,8 +160,8 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   model.residual_clip = std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
   BoostingOptions options;
   if (model.form == KernelForm::kGemm) {
-    options = {.trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5,
-               .huber = 0.05};
+    options = {
+        .trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5, .huber = 0.05};
     if (model.key.precision != Precision::kFloat32) {
       options.trees = 200;
       options.learning_rate = 0.05;

@@ -21,8 +21,9 @@ struct KernelFitOptions {
   bool has_overhead = false;
   bool with_residual = true;
   uint64_t seed = 1;
-  // DRAM efficiency of the device's streaming kernels. Row-wise kernels stream from the same memory,
-  // so theirs is fitted near it: they rarely reach it within the sizes measured. 0: unknown.
+  // DRAM efficiency of the device's streaming kernels. Row-wise kernels stream from the same
+  // memory, so theirs is fitted near it: they rarely reach it within the sizes measured. 0:
+  // unknown.
   double stream_efficiency = 0;
 };
 

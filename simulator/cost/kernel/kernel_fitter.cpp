@@ -60,9 +60,10 @@ absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   if (rows.empty()) return InvalidInput("no rows to fit kernel models to");
   const auto device = FindGpuPeaks(rows[0].platform);
   if (!device) {
-    return InvalidInput("platform '{}': its GPU is not in the list of device peaks "
-                        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
-                        rows[0].platform);
+    return InvalidInput(
+        "platform '{}': its GPU is not in the list of device peaks "
+        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
+        rows[0].platform);
   }
   return *device;
 }
@@ -74,7 +75,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   std::map<std::string, size_t> skipped;
   const std::map<std::string, Group> groups = GroupsOf(rows, skipped);
   std::vector<std::string> notes;
-  for (const auto& [what, count] : skipped) notes.push_back(fmt::format("left out {} {}", count, what));
+  for (const auto& [what, count] : skipped)
+    notes.push_back(fmt::format("left out {} {}", count, what));
   std::vector<KernelModel> models;
   KernelFitOptions options;
   options.seed = seed;
@@ -95,8 +97,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   }
   if (prior != nullptr) {
     for (KernelModel model : prior->models()) {
-      const bool fitted = std::ranges::any_of(
-          models, [&](const KernelModel& m) { return m.key == model.key; });
+      const bool fitted =
+          std::ranges::any_of(models, [&](const KernelModel& m) { return m.key == model.key; });
       if (fitted) continue;
       if (!IsSameChip(prior->device(), device)) {
         model.residual = TreeEnsemble();
@@ -106,7 +108,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       models.push_back(std::move(model));
     }
   }
-  if (models.empty()) return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes[0]);
+  if (models.empty())
+    return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes[0]);
   return std::make_unique<FittedKernels>(KernelModels(device, std::move(models)), std::move(notes));
 }
 
@@ -174,7 +177,8 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
 absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const BenchmarkRow> rows,
                                                                 const FitOptions& options) const {
   if (!options.form.empty() && options.form != "roofline" && options.form != "residual") {
-    return InvalidInput("kernel models have the forms roofline and residual, not '{}'", options.form);
+    return InvalidInput("kernel models have the forms roofline and residual, not '{}'",
+                        options.form);
   }
   return FitGroups(rows, options.seed, options.form != "roofline", nullptr);
 }
@@ -182,10 +186,9 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const 
 absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> KernelFitter::Load(
     const std::string& path) const {
   FORETRACE_ASSIGN_OR_RETURN(LoadedKernels loaded, LoadKernelModels(path));
-  return std::make_pair(
-      std::move(loaded.header),
-      std::unique_ptr<FittedModels>(std::make_unique<FittedKernels>(
-          std::move(loaded.models), std::vector<std::string>())));
+  return std::make_pair(std::move(loaded.header),
+                        std::unique_ptr<FittedModels>(std::make_unique<FittedKernels>(
+                            std::move(loaded.models), std::vector<std::string>())));
 }
 
 absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Adapt(
@@ -210,15 +213,18 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
       keep_back = Mix(seed * 0x100000001 + i) % 5 == 0;
     } else if (rule == "unseen-nk") {
       const auto n = row.shape.Int("n"), k = row.shape.Int("k");
-      keep_back = n && k && Mix(seed ^ Mix(static_cast<uint64_t>(*n) << 32 ^
-                                           static_cast<uint64_t>(*k))) % 5 == 0;
+      keep_back =
+          n && k &&
+          Mix(seed ^ Mix(static_cast<uint64_t>(*n) << 32 ^ static_cast<uint64_t>(*k))) % 5 == 0;
     } else if (rule == "twenty") {
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
       keep_back = n++ % stride != 0;
     } else {
-      return InvalidInput("unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk and "
-                          "twenty", rule);
+      return InvalidInput(
+          "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk and "
+          "twenty",
+          rule);
     }
     (keep_back ? split.test : split.train).push_back(row);
   }

@@ -39,9 +39,9 @@ class KernelFitter : public Fitter {
                                                     const FitOptions& options) const override;
   absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Load(
       const std::string& path) const override;
-  // Rooflines refitted to the rows (about 20 an operator) of the new device, with residuals from 200
-  // rows on; models without at least 5 rows keep the prior's efficiencies. Residuals carry over only
-  // between boards of one chip.
+  // Rooflines refitted to the rows (about 20 an operator) of the new device, with residuals from
+  // 200 rows on; models without at least 5 rows keep the prior's efficiencies. Residuals carry over
+  // only between boards of one chip.
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // "random-fifth": a fifth of the rows. "unseen-nk": a fifth of the (n, k) pairs of GEMMs, with

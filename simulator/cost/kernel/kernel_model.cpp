@@ -119,20 +119,28 @@ class KernelModels::Memo {
   using Key = std::array<int64_t, 19>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
-    const auto small = static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
-                       static_cast<int64_t>(work.dtype) << 16 |
-                       static_cast<int64_t>(work.direction) << 8 |
-                       static_cast<int64_t>(work.across_rows) << 1 |
-                       static_cast<int64_t>(work.pinned);
-    return {small,          static_cast<int64_t>(precision),
-            work.read.count(), work.written.count(),
-            work.batch,     work.m,
-            work.n,         work.k,
-            work.rows,      work.cols,
-            work.filter_h,  work.filter_w,
-            work.stride,    work.image,
-            work.channels,  work.images,
-            work.launches,  work.parts,
+    const auto small =
+        static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
+        static_cast<int64_t>(work.dtype) << 16 | static_cast<int64_t>(work.direction) << 8 |
+        static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
+    return {small,
+            static_cast<int64_t>(precision),
+            work.read.count(),
+            work.written.count(),
+            work.batch,
+            work.m,
+            work.n,
+            work.k,
+            work.rows,
+            work.cols,
+            work.filter_h,
+            work.filter_w,
+            work.stride,
+            work.image,
+            work.channels,
+            work.images,
+            work.launches,
+            work.parts,
             std::bit_cast<int64_t>(work.flop.count())};
   }
 
@@ -158,7 +166,9 @@ KernelModels& KernelModels::operator=(KernelModels&&) noexcept = default;
 KernelModels::~KernelModels() = default;
 
 KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
-    : device_(std::move(device)), models_(std::move(models)), index_(kKeys, -1),
+    : device_(std::move(device)),
+      models_(std::move(models)),
+      index_(kKeys, -1),
       memo_(std::make_unique<Memo>()) {
   for (size_t i = 0; i < models_.size(); ++i) {
     index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
@@ -216,11 +226,9 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
   model.gemm.tile_intensity *=
       device_.peak_tflops(key.precision) / device_.peak_tflops(model.key.precision);
   model.key = key;
-  const double us = gemm_like || IsRowWise(work)
-                        ? model.KernelUs(device_, work)
-                        : AnalyticMemoryUs(model.memory, device_, work);
+  const double us = gemm_like || IsRowWise(work) ? model.KernelUs(device_, work)
+                                                 : AnalyticMemoryUs(model.memory, device_, work);
   return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
 }
-
 
 }  // namespace foretrace

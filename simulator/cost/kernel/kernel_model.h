@@ -39,12 +39,12 @@ std::string Name(const KernelKey& key);
 struct KernelModel {
   KernelKey key;
   KernelForm form = KernelForm::kMemory;
-  GemmParameters gemm;      // form kGemm
-  MemoryParameters memory;  // form kMemory
-  Measurement measurement;  // of the rows it was fitted to
-  TreeEnsemble residual;    // of log time; empty: none
-  double residual_clip = 0; // largest absolute value that the residual may take
-  MeasuredShapes measured;  // form kGemm; what the residual leaves, where it was measured
+  GemmParameters gemm;       // form kGemm
+  MemoryParameters memory;   // form kMemory
+  Measurement measurement;   // of the rows it was fitted to
+  TreeEnsemble residual;     // of log time; empty: none
+  double residual_clip = 0;  // largest absolute value that the residual may take
+  MeasuredShapes measured;   // form kGemm; what the residual leaves, where it was measured
   // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;

@@ -11,14 +11,14 @@ namespace foretrace {
 // The part a kernel plays among those of its operator.
 enum class KernelRole : uint8_t {
   kUnknown,
-  kMatmul,      // a GEMM, or a convolution's main kernel
-  kTransform,   // data layout and transforms around a main kernel (winograd, NCHW to NHWC)
-  kSplitReduce, // adds the parts of a split reduction
+  kMatmul,       // a GEMM, or a convolution's main kernel
+  kTransform,    // data layout and transforms around a main kernel (winograd, NCHW to NHWC)
+  kSplitReduce,  // adds the parts of a split reduction
   kReduction,
-  kElementwise, // contiguous
-  kStrided,     // element-wise over strided memory
+  kElementwise,  // contiguous
+  kStrided,      // element-wise over strided memory
   kEmbedding,
-  kSort,        // sorting and scanning of indices
+  kSort,  // sorting and scanning of indices
 };
 
 struct KernelTraits {

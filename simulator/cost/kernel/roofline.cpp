@@ -15,9 +15,9 @@ struct Tile {
 constexpr std::array<Tile, 8> kTiles = {
     {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}, {256, 128}}};
 constexpr size_t kFullPrecisionTiles = 7;  // 256 x 128 needs the accumulators of tensor cores
-constexpr size_t kSplits = 5;             // 1, 2, 4, 8, 16 parts of the reduction
-constexpr double kSmallestSplit = 256;  // of the reduction
-constexpr double kReductionBlock = 8;   // reductions run in multiples of it
+constexpr size_t kSplits = 5;              // 1, 2, 4, 8, 16 parts of the reduction
+constexpr double kSmallestSplit = 256;     // of the reduction
+constexpr double kReductionBlock = 8;      // reductions run in multiples of it
 
 constexpr double kTileArea = 128 * 128;  // of GemmParameters::wave_us
 
@@ -77,7 +77,8 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   const double n = static_cast<double>(std::max<int64_t>(work.n, 1));
   const double k = static_cast<double>(std::max<int64_t>(work.k, 1));
   const double batch = static_cast<double>(std::max<int64_t>(work.batch, 1));
-  const double sm_flop_per_us = device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
+  const double sm_flop_per_us =
+      device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
   const double bytes_per_us = device.dram_gbps * 1e3;
   GemmTime best;
   best.compute_us = HUGE_VAL;
@@ -95,8 +96,9 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       const double waves = blocks * split / device.sms;
       const double depth = std::ceil(k / split / kReductionBlock) * kReductionBlock;
       const double full = std::ceil(waves);
-      double us = (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
-                  p.wave_us * full * rows * cols / kTileArea;
+      double us =
+          (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
+          p.wave_us * full * rows * cols / kTileArea;
       if (split > 1) {  // a second kernel adds the parts
         us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
       }
@@ -110,7 +112,8 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
     }
   }
   if (p.choice_spread > 0) best.compute_us = choice.Us(best.compute_us);
-  best.memory_us = static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
+  best.memory_us =
+      static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
   best.kernel_us = p.base_us + SmoothSum(best.compute_us, best.memory_us, p.overlap_power);
   return best;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Physical models of kernel time on a device, without learnt parts. Times are in microseconds of the
-// kernel alone: no launch, no measurement.
+// Physical models of kernel time on a device, without learnt parts. Times are in microseconds of
+// the kernel alone: no launch, no measurement.
 
 #include <cstdint>
 
@@ -43,8 +43,8 @@ struct GemmTime {
 };
 
 // `work` has a matrix view (GEMM, batched GEMM, convolution).
-GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device,
-                      Precision precision, const KernelWork& work);
+GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
+                      const KernelWork& work);
 
 // Kernels bound by memory. Streaming ones (element-wise, copies) have only the first two; row-wise
 // ones (layer norm, softmax) walk each row several times with one thread block.
@@ -60,12 +60,12 @@ struct MemoryParameters {
 
 // How a row-wise kernel maps rows to blocks.
 struct RowGeometry {
-  double threads = 128;      // of a block
+  double threads = 128;  // of a block
   double rows_per_block = 1;
-  double extra_passes = 0;   // over the row, after the first
-  double steps = 1;          // loop iterations of a thread over a row
-  double waves = 0;          // blocks over what the device holds at once
-  double resident_bytes = 0; // rows in flight
+  double extra_passes = 0;    // over the row, after the first
+  double steps = 1;           // loop iterations of a thread over a row
+  double waves = 0;           // blocks over what the device holds at once
+  double resident_bytes = 0;  // rows in flight
 };
 RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work);
 

@@ -20,9 +20,10 @@ absl::StatusOr<TreeEnsemble> TreeEnsemble::Create(int depth, int feature_count,
   const size_t trees = leaves.size() / leaf_count;
   if (leaves.size() != trees * leaf_count || features.size() != trees * (leaf_count - 1) ||
       thresholds.size() != features.size()) {
-    return InvalidInput("tree ensemble has {} leaves, {} features and {} thresholds, which do not "
-                        "make complete trees of depth {}",
-                        leaves.size(), features.size(), thresholds.size(), depth);
+    return InvalidInput(
+        "tree ensemble has {} leaves, {} features and {} thresholds, which do not "
+        "make complete trees of depth {}",
+        leaves.size(), features.size(), thresholds.size(), depth);
   }
   for (uint8_t f : features) {
     if (f >= feature_count) return InvalidInput("tree ensemble refers to feature {}", f);

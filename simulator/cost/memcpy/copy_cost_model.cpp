@@ -68,7 +68,8 @@ std::optional<Estimate> CopyCostModel::Predict(const TraceStore&, const RankTrac
       return HostCopy(CopyDirection::kDeviceToHost, false, work->bytes);
     case MemcpyKind::kDeviceToDevice:
       return kernels_->Predict(DeviceWork(KernelKind::kMemcpy, work->bytes), Precision::kFloat32);
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -79,8 +79,8 @@ std::string FittedMemory::ToYaml() const {
     yaml += fmt::format(
                 "  - direction: {}\n    pinned: {}\n    min_bytes: {}\n    max_bytes: {}\n"
                 "    points: {}\n",
-                YamlQuoted(model.direction), model.pinned ? 1 : 0, model.min_bytes,
-                model.max_bytes, model.points) +
+                YamlQuoted(model.direction), model.pinned ? 1 : 0, model.min_bytes, model.max_bytes,
+                model.points) +
             CurveYaml(model.curve.spec());
   }
   return yaml;
@@ -164,9 +164,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Adapt(
     for (const CopyModel& model : memory->models()) {
       if (model.direction != key.first || model.pinned != key.second) continue;
       const std::vector<SizeTime> points = PointsOf(sweep);
-      FORETRACE_ASSIGN_OR_RETURN(
-          CollectiveCurve curve,
-          AdaptCollectiveCurve(model.curve, points, PriorDetail::kKept));
+      FORETRACE_ASSIGN_OR_RETURN(CollectiveCurve curve,
+                                 AdaptCollectiveCurve(model.curve, points, PriorDetail::kKept));
       CopyModel adapted = ModelOf(key, sweep, std::move(curve));
       adapted.min_bytes = std::min(adapted.min_bytes, model.min_bytes);
       adapted.max_bytes = std::max(adapted.max_bytes, model.max_bytes);

@@ -13,9 +13,27 @@ namespace foretrace {
 
 // What kind of kernel it is to a timing model.
 enum class KernelKind : uint8_t {
-  kGemm, kBatchedGemm, kConvolution, kAttention, kLayerNorm, kBatchNorm, kSoftmax, kDropout,
-  kElementwise, kReduction, kConcat, kCopy, kTranspose, kFill, kMemcpy, kIndex, kPooling,
-  kOptimizer, kEmbedding, kOther, kCount,
+  kGemm,
+  kBatchedGemm,
+  kConvolution,
+  kAttention,
+  kLayerNorm,
+  kBatchNorm,
+  kSoftmax,
+  kDropout,
+  kElementwise,
+  kReduction,
+  kConcat,
+  kCopy,
+  kTranspose,
+  kFill,
+  kMemcpy,
+  kIndex,
+  kPooling,
+  kOptimizer,
+  kEmbedding,
+  kOther,
+  kCount,
 };
 std::string_view Name(KernelKind kind);
 // kOther for an unknown name.

@@ -32,10 +32,9 @@ struct Conv2dOp {
   bool needs_input_gradient = true;
   bool needs_weight_gradient = true;
 };
-// oh and ow by the usual rule floor((h + 2 pad - dilation (r - 1) - 1) / stride) + 1; stride must be
-// positive. Not positive when the filter does not fit.
-int64_t ConvOutputSize(int64_t size, int64_t filter, int64_t stride, int64_t pad,
-                       int64_t dilation);
+// oh and ow by the usual rule floor((h + 2 pad - dilation (r - 1) - 1) / stride) + 1; stride must
+// be positive. Not positive when the filter does not fit.
+int64_t ConvOutputSize(int64_t size, int64_t filter, int64_t stride, int64_t pad, int64_t dilation);
 
 // Scaled dot-product attention; q [b,heads,sq,d], k and v [b,kv_heads,skv,d]. `flash`: one fused
 // kernel that never writes the scores; otherwise matmul, softmax, matmul.
@@ -62,7 +61,7 @@ struct DropoutOp {
 // A point-wise operator, or a fused chain of them: every operand is read once and every result
 // written once. `read_elements` counts all operands with broadcast ones at their own size.
 struct ElementwiseOp {
-  int64_t elements = 0;       // of one result
+  int64_t elements = 0;  // of one result
   int64_t read_elements = 0;
   int64_t outputs = 1;
   double flop_per_element = 1;
@@ -89,8 +88,13 @@ struct FillOp {
   int64_t elements = 0;
 };
 
-enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost,
-                                     kCount };
+enum class CopyDirection : uint8_t {
+  kHostToDevice,
+  kDeviceToHost,
+  kDeviceToDevice,
+  kHostToHost,
+  kCount
+};
 struct MemcpyOp {
   int64_t bytes = 0;
   CopyDirection direction = CopyDirection::kDeviceToDevice;
@@ -122,11 +126,11 @@ struct OptimizerOp {
 // tables); `unique_rows` distinct rows are touched (0: unknown, taken as `lookups`).
 struct EmbeddingOp {
   int64_t lookups = 0, bags = 0, dim = 0, unique_rows = 0, tables = 1;
-  int64_t rows = 0;           // of all tables; 0: unknown
+  int64_t rows = 0;  // of all tables; 0: unknown
   OptimizerKind optimizer = OptimizerKind::kAdagrad;
-  bool rowwise = true;        // one optimizer state value a row instead of one an element
-  bool fused_update = true;   // backward applies the optimizer; otherwise it writes gradients
-  bool batched = false;       // FBGEMM's table-batched kernels; otherwise the framework's own
+  bool rowwise = true;       // one optimizer state value a row instead of one an element
+  bool fused_update = true;  // backward applies the optimizer; otherwise it writes gradients
+  bool batched = false;      // FBGEMM's table-batched kernels; otherwise the framework's own
 };
 
 // An operator of which only the tensors are known: reads its arguments and writes its results once.
@@ -135,10 +139,10 @@ struct OpaqueOp {
 };
 
 struct OperatorCall {
-  using Shape = std::variant<LinearOp, BatchedMatmulOp, Conv2dOp, AttentionOp, LayerNormOp,
-                             SoftmaxOp, BatchNormOp, DropoutOp, ElementwiseOp, ReductionOp,
-                             ConcatOp, CopyOp, FillOp, MemcpyOp, IndexOp, PoolOp, OptimizerOp,
-                             EmbeddingOp, OpaqueOp>;
+  using Shape =
+      std::variant<LinearOp, BatchedMatmulOp, Conv2dOp, AttentionOp, LayerNormOp, SoftmaxOp,
+                   BatchNormOp, DropoutOp, ElementwiseOp, ReductionOp, ConcatOp, CopyOp, FillOp,
+                   MemcpyOp, IndexOp, PoolOp, OptimizerOp, EmbeddingOp, OpaqueOp>;
   Shape shape;
   DType dtype = DType::kFloat32;
   Direction pass = Direction::kForward;

@@ -63,8 +63,8 @@ Result BatchedMatmul(const Call& call) {
 Result ConvolutionForward(const Call& call) {
   if (!call.in_ok(2)) return std::nullopt;
   const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
-  const bool bias = call.in_ok(3) && call.in[2].dims.size() == 1 &&
-                    call.in[2].dims[0] == call.in[1].dims[0];
+  const bool bias =
+      call.in_ok(3) && call.in[2].dims.size() == 1 && call.in[2].dims[0] == call.in[1].dims[0];
   return Convolution(call.in[0], call.in[1], y, bias, call, Direction::kForward);
 }
 

@@ -23,7 +23,7 @@ void SetOptimizer(std::string_view name, EmbeddingOp& op) {
   const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
   op.fused_update = !has("dense") && !has("Dense");
   op.rowwise = has("rowwise");
-  op.optimizer = has("adagrad") ? OptimizerKind::kAdagrad
+  op.optimizer = has("adagrad")               ? OptimizerKind::kAdagrad
                  : has("adam") || has("lamb") ? OptimizerKind::kAdam
                                               : OptimizerKind::kSgd;
 }

@@ -136,8 +136,8 @@ Result Pool(const Call& call, Direction pass) {
   if (call.in.empty()) return std::nullopt;
   PoolOp op;
   const TensorShape* y = pass == Direction::kBackward ? &call.in[0]
-                         : call.out.empty()        ? nullptr
-                                                   : &call.out[0];
+                         : call.out.empty()           ? nullptr
+                                                      : &call.out[0];
   const TensorShape& x = pass == Direction::kBackward && call.in_ok(2) ? call.in[1] : call.in[0];
   op.input_elements = Elements(x);
   op.output_elements = y != nullptr ? Elements(*y) : op.input_elements / 4;
@@ -161,8 +161,8 @@ Result ForeachStep(std::string_view name, const Call& call) {
   return Traced(op, call);
 }
 
-// _fused_adam_(params, grads, exp_avgs, exp_avg_sqs, ...), _fused_sgd_(params, grads, momenta, ...):
-// one kernel over all; steps and rates are scalars, whose weight does not count.
+// _fused_adam_(params, grads, exp_avgs, exp_avg_sqs, ...), _fused_sgd_(params, grads, momenta,
+// ...): one kernel over all; steps and rates are scalars, whose weight does not count.
 Result FusedStep(std::string_view name, const Call& call) {
   if (call.in.empty()) return std::nullopt;
   OptimizerOp op;
@@ -240,21 +240,37 @@ constexpr Rule kRules[] = {
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
     {"native_batch_norm",
-     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();
+     }},
     {"cudnn_batch_norm",
-     [](const Call& c) { return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();
+     }},
     {"native_batch_norm_backward",
-     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[1], c, Direction::kBackward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(2) ? BatchNorm(c.in[1], c, Direction::kBackward) : Result();
+     }},
     {"cudnn_batch_norm_backward",
-     [](const Call& c) { return c.in_ok(2) ? BatchNorm(c.in[0], c, Direction::kBackward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(2) ? BatchNorm(c.in[0], c, Direction::kBackward) : Result();
+     }},
     {"_softmax",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result();
+     }},
     {"_log_softmax",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result();
+     }},
     {"_softmax_backward_data",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result();
+     }},
     {"_log_softmax_backward_data",
-     [](const Call& c) { return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result(); }},
+     [](const Call& c) {
+       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result();
+     }},
     {"native_dropout",
      [](const Call& c) {
        return c.in_ok(1) ? Result(Traced(DropoutOp{Elements(c.in[0])}, c)) : Result();
@@ -301,7 +317,8 @@ constexpr Rule kRules[] = {
     {"scatter_add_", IndexPut},
     {"max_pool2d_with_indices", [](const Call& c) { return Pool(c, Direction::kForward); }},
     {"avg_pool2d", [](const Call& c) { return Pool(c, Direction::kForward); }},
-    {"max_pool2d_with_indices_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
+    {"max_pool2d_with_indices_backward",
+     [](const Call& c) { return Pool(c, Direction::kBackward); }},
     {"avg_pool2d_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
 };
 
@@ -325,8 +342,7 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
   if (const auto traits = FindElementwise(name)) {
     // A scalar second argument: what follows it can only be an out= tensor.
     const bool scalar_second = inputs.size() >= 2 && inputs[1].dims.empty();
-    return Elementwise(*traits, call, scalar_second && traits->operands == 2,
-                       !inputs.empty());
+    return Elementwise(*traits, call, scalar_second && traits->operands == 2, !inputs.empty());
   }
   return std::nullopt;
 }

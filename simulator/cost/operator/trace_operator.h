@@ -31,9 +31,9 @@ std::optional<TracedOperator> OperatorFromTrace(std::string_view name,
                                                 std::span<const TensorShape> inputs,
                                                 std::span<const TensorShape> outputs);
 
-// For a call that OperatorFromTrace does not know: what its tensors weigh. The result is taken to be
-// as large as the largest argument where it is not recorded. nullopt: no tensor has a shape and type,
-// or the call gathers from a table, of which it reads an unknown part.
+// For a call that OperatorFromTrace does not know: what its tensors weigh. The result is taken to
+// be as large as the largest argument where it is not recorded. nullopt: no tensor has a shape and
+// type, or the call gathers from a table, of which it reads an unknown part.
 std::optional<TracedOperator> OpaqueOperator(std::string_view name,
                                              std::span<const TensorShape> inputs,
                                              std::span<const TensorShape> outputs);

@@ -52,8 +52,7 @@ const OverheadConstant* FittedOverheads::Find(std::string_view name, std::string
   return nullptr;
 }
 
-std::optional<SimTime> FittedOverheads::Overhead(std::string_view name,
-                                                 std::string_view op) const {
+std::optional<SimTime> FittedOverheads::Overhead(std::string_view name, std::string_view op) const {
   const OverheadConstant* model = Find(name, op);
   if (model == nullptr) model = Find(name, "");
   if (model == nullptr) return std::nullopt;
@@ -95,8 +94,8 @@ absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Over
     const int line = node.Mark().line + 1;
     try {
       const OverheadConstant model{node["name"].as<std::string>(), node["op"].as<std::string>(""),
-                                node["median_us"].as<double>(), node["spread_us"].as<double>(0),
-                                node["points"].as<int64_t>(0)};
+                                   node["median_us"].as<double>(), node["spread_us"].as<double>(0),
+                                   node["points"].as<int64_t>(0)};
       if (!(model.median_us >= 0) || !std::isfinite(model.median_us)) {
         return InvalidInput("{}:{}: median_us must be a number of at least 0", path, line);
       }

@@ -24,16 +24,26 @@ AttributeProto* Attribute(Message& message, const char* name) {
 // COMM_COLL's comm_type; negative for what the schema has no value for.
 int64_t CommType(CollectiveOp op) {
   switch (op) {
-    case CollectiveOp::kAllReduce: return ALL_REDUCE;
-    case CollectiveOp::kReduce: return REDUCE;
-    case CollectiveOp::kAllGather: return ALL_GATHER;
-    case CollectiveOp::kGather: return GATHER;
-    case CollectiveOp::kScatter: return SCATTER;
-    case CollectiveOp::kBroadcast: return BROADCAST;
-    case CollectiveOp::kAllToAll: return ALL_TO_ALL;
-    case CollectiveOp::kReduceScatter: return REDUCE_SCATTER;
-    case CollectiveOp::kBarrier: return BARRIER;
-    default: return -1;
+    case CollectiveOp::kAllReduce:
+      return ALL_REDUCE;
+    case CollectiveOp::kReduce:
+      return REDUCE;
+    case CollectiveOp::kAllGather:
+      return ALL_GATHER;
+    case CollectiveOp::kGather:
+      return GATHER;
+    case CollectiveOp::kScatter:
+      return SCATTER;
+    case CollectiveOp::kBroadcast:
+      return BROADCAST;
+    case CollectiveOp::kAllToAll:
+      return ALL_TO_ALL;
+    case CollectiveOp::kReduceScatter:
+      return REDUCE_SCATTER;
+    case CollectiveOp::kBarrier:
+      return BARRIER;
+    default:
+      return -1;
   }
 }
 
@@ -67,8 +77,7 @@ void RankEncoder::Emit(const google::protobuf::MessageLite& message) {
   buffer_.clear();
   const size_t size = message.ByteSizeLong();
   uint8_t prefix[10];
-  const uint8_t* end =
-      google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(size, prefix);
+  const uint8_t* end = google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(size, prefix);
   buffer_.append(reinterpret_cast<const char*>(prefix), static_cast<size_t>(end - prefix));
   message.AppendToString(&buffer_);
   sink_(buffer_);
@@ -154,8 +163,8 @@ void RankEncoder::EncodeProcessGroups(GlobalMetadata& metadata) {
   if (&rank_ != &store_.ranks().front()) return;
   for (const auto& entry : job) {
     const auto& group = entry.second;
-    const bool declared = std::any_of(
-        store_.ranks().begin(), store_.ranks().end(), [&](const RankTrace& rank) {
+    const bool declared =
+        std::any_of(store_.ranks().begin(), store_.ranks().end(), [&](const RankTrace& rank) {
           return std::any_of(rank.process_groups().begin(), rank.process_groups().end(),
                              [&](const ProcessGroup& g) { return g.name == group.name; });
         });
@@ -169,9 +178,12 @@ NodeType RankEncoder::TypeOf(NodeIndex n) const {
     // Without a type or a peer other tools can only replay the time it took.
     case NodeKind::kCollective:
       return CommType(rank_.collective_op(n)) >= 0 && comm != nullptr ? COMM_COLL_NODE : COMP_NODE;
-    case NodeKind::kSend: return comm != nullptr && comm->peer >= 0 ? COMM_SEND_NODE : COMP_NODE;
-    case NodeKind::kRecv: return comm != nullptr && comm->peer >= 0 ? COMM_RECV_NODE : COMP_NODE;
-    default: return COMP_NODE;
+    case NodeKind::kSend:
+      return comm != nullptr && comm->peer >= 0 ? COMM_SEND_NODE : COMP_NODE;
+    case NodeKind::kRecv:
+      return comm != nullptr && comm->peer >= 0 ? COMM_RECV_NODE : COMP_NODE;
+    default:
+      return COMP_NODE;
   }
 }
 

@@ -230,9 +230,14 @@ bool DecodeFields(WireReader& reader, Attribute& attribute) {
         value.real = std::bit_cast<float>(static_cast<uint32_t>(field.value));
         break;
       case 15:
-      case 17: value.integer = ZigZag(field.value); break;
-      case 23: value.integer = static_cast<int32_t>(static_cast<uint32_t>(field.value)); break;
-      default: value.integer = static_cast<int64_t>(field.value);
+      case 17:
+        value.integer = ZigZag(field.value);
+        break;
+      case 23:
+        value.integer = static_cast<int32_t>(static_cast<uint32_t>(field.value));
+        break;
+      default:
+        value.integer = static_cast<int64_t>(field.value);
     }
   }
   return reader.ok();

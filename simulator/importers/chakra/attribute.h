@@ -19,14 +19,14 @@ enum class AttributeKey : uint8_t {
   kCommSrc,
   kCommDst,
   kCommTag,
-  kGroup,         // pg_name
+  kGroup,  // pg_name
   kInvolvedDim,
   kNumOps,
   kTensorSize,
   kStream,
-  kThread,        // tid
-  kRuntime,       // v0.0.2 and v0.0.3: duration in microseconds
-  kVersion,       // schema
+  kThread,   // tid
+  kRuntime,  // v0.0.2 and v0.0.3: duration in microseconds
+  kVersion,  // schema
   // This project's own (docs/format.md).
   kFormat,
   kRank,
@@ -64,10 +64,10 @@ std::string_view AttributeName(AttributeKey key);
 struct AttributeValue {
   enum class Kind : uint8_t { kNone, kInteger, kReal, kText, kList };
   Kind kind = Kind::kNone;
-  uint32_t arm = 0;         // field number in AttributeProto; tells the type of a list's elements
-  int64_t integer = 0;      // kInteger
-  double real = 0;          // kReal
-  std::string_view bytes;   // kText: the text; kList: the encoded list message
+  uint32_t arm = 0;        // field number in AttributeProto; tells the type of a list's elements
+  int64_t integer = 0;     // kInteger
+  double real = 0;         // kReal
+  std::string_view bytes;  // kText: the text; kList: the encoded list message
 
   // True when the value is an integer, or a real that holds one exactly.
   bool AsInteger(int64_t& out) const;

@@ -31,14 +31,14 @@ absl::Status ForEachNode(MessageStream& stream, const Add& add) {
     FORETRACE_ASSIGN_OR_RETURN(const bool more, stream.Next(message));
     if (!more) return absl::OkStatus();
     if (!chakra::DecodeNode(message, node, error)) {
-      return stream.ErrorAt(error.offset,
-                            fmt::format("malformed {} in node {}; the file is corrupted",
-                                        error.what, node.id));
+      return stream.ErrorAt(
+          error.offset,
+          fmt::format("malformed {} in node {}; the file is corrupted", error.what, node.id));
     }
     if (!json::IsValidUtf8(node.name) || !json::IsValidUtf8(node[chakra::Key::kGroup].bytes) ||
         !json::IsValidUtf8(node[chakra::Key::kCommGroup].bytes)) {
-      return stream.ErrorAt(0, fmt::format("a name in node {} is not UTF-8; the file is corrupted",
-                                           node.id));
+      return stream.ErrorAt(
+          0, fmt::format("a name in node {} is not UTF-8; the file is corrupted", node.id));
     }
     FORETRACE_RETURN_IF_ERROR(add(node));
   }
@@ -98,8 +98,8 @@ absl::StatusOr<ImportedFile> ChakraImporter::Import(ByteSource& input, const std
   if (metadata.own.format != 0) {
     file.rank = metadata.own.rank;
     chakra::OwnMapper mapper(builder, std::move(metadata.own));
-    FORETRACE_RETURN_IF_ERROR(ForEachNode(
-        stream, [&mapper](const chakra::Node& node) { return mapper.Add(node); }));
+    FORETRACE_RETURN_IF_ERROR(
+        ForEachNode(stream, [&mapper](const chakra::Node& node) { return mapper.Add(node); }));
     FORETRACE_RETURN_IF_ERROR(mapper.Finish());
     file.build_options.sort_by_start = builder.info().has_times;
     return file;

@@ -1,6 +1,6 @@
 // Chakra graphs as JSON: {"workload_graph": [{"Id": 216, "Name": ..., "NodeType": 4,
-// "data_deps": [...], "runtime": 318, "is_cpu_op": true}, ...]}, the form that Chakra's feeder takes
-// beside .et files.
+// "data_deps": [...], "runtime": 318, "is_cpu_op": true}, ...]}, the form that Chakra's feeder
+// takes beside .et files.
 
 #include <array>
 #include <initializer_list>

@@ -21,10 +21,14 @@ enum class Version : uint8_t { kUnknown, k001, k002, k003 };
 
 std::string_view Name(Version version) {
   switch (version) {
-    case Version::k001: return "0.0.1";
-    case Version::k002: return "0.0.2";
-    case Version::k003: return "0.0.3";
-    default: return "before 0.0.4";
+    case Version::k001:
+      return "0.0.1";
+    case Version::k002:
+      return "0.0.2";
+    case Version::k003:
+      return "0.0.3";
+    default:
+      return "before 0.0.4";
   }
 }
 
@@ -41,15 +45,24 @@ struct LegacyNode {
 // Fields of v0.0.1 that became attributes later; kUnknown for those without a use.
 AttributeKey FlatField(uint32_t number) {
   switch (number) {
-    case 6: return AttributeKey::kTensorSize;
-    case 7: return AttributeKey::kRuntime;
-    case 12: return AttributeKey::kNumOps;
-    case 13: return AttributeKey::kCommType;
-    case 16: return AttributeKey::kCommSrc;
-    case 17: return AttributeKey::kCommDst;
-    case 18: return AttributeKey::kCommSize;
-    case 19: return AttributeKey::kCommTag;
-    default: return AttributeKey::kUnknown;
+    case 6:
+      return AttributeKey::kTensorSize;
+    case 7:
+      return AttributeKey::kRuntime;
+    case 12:
+      return AttributeKey::kNumOps;
+    case 13:
+      return AttributeKey::kCommType;
+    case 16:
+      return AttributeKey::kCommSrc;
+    case 17:
+      return AttributeKey::kCommDst;
+    case 18:
+      return AttributeKey::kCommSize;
+    case 19:
+      return AttributeKey::kCommTag;
+    default:
+      return AttributeKey::kUnknown;
   }
 }
 
@@ -82,7 +95,8 @@ absl::Status Reader::See(Version version) {
   if (version_ == Version::kUnknown) version_ = version;
   if (version_ == version) return absl::OkStatus();
   return stream_.ErrorAt(0, fmt::format("unsupported schema: this node is of Chakra v{}, earlier "
-                                        "ones of v{}", Name(version), Name(version_)));
+                                        "ones of v{}",
+                                        Name(version), Name(version_)));
 }
 
 // v0.0.2: f=4 (fixed32) i=5 s=6, types FLOAT 0 INT 1 STRING 2.
@@ -155,7 +169,8 @@ absl::Status Reader::AddNode(std::string_view message) {
       return stream_.ErrorAt(reader.position(),
                              fmt::format("unsupported schema: field {} of a node is of no Chakra "
                                          "version before 0.0.4, and the file does not begin with "
-                                         "the metadata of a later one", field.number));
+                                         "the metadata of a later one",
+                                         field.number));
     }
   }
   if (!reader.ok()) return stream_.ErrorAt(reader.position(), "malformed node; file is corrupted");
@@ -170,7 +185,8 @@ absl::StatusOr<Version> Reader::Resolve(const std::string& source) const {
   if (version_ != Version::kUnknown) return version_;
   return InvalidInput(
       "{}: unsupported schema: the file begins with a node, as Chakra v0.0.1 to v0.0.3 do, but no "
-      "node has an attribute that says which; convert it to v0.0.4", source);
+      "node has an attribute that says which; convert it to v0.0.4",
+      source);
 }
 
 int64_t ModernCommType(Version version, int64_t comm_type) {
@@ -274,9 +290,9 @@ absl::Status ImportLegacy(MessageStream& stream, std::string_view first,
   builder.info().producer = fmt::format("chakra {}", Name(version));
   builder.info().has_times = false;
   if (version == Version::k001) {
-    builder.diagnostics().Add("assumed_microseconds",
-                              fmt::format("{}: Chakra v0.0.1 names no unit for simulated_run_time",
-                                          source));
+    builder.diagnostics().Add(
+        "assumed_microseconds",
+        fmt::format("{}: Chakra v0.0.1 names no unit for simulated_run_time", source));
   }
   Mapper mapper(builder);
   Node node;

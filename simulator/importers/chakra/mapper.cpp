@@ -85,8 +85,8 @@ LaneIndex Mapper::GroupStream(const Node& node) {
   const auto [it, inserted] = group_streams_.try_emplace(builder_.Intern(name));
   if (inserted) {
     const auto id = kFirstGroupStream + static_cast<int64_t>(group_streams_.size()) - 1;
-    it->second = Stream(
-        id, name.empty() ? "communication" : fmt::format("communication, group {}", name));
+    it->second =
+        Stream(id, name.empty() ? "communication" : fmt::format("communication, group {}", name));
   }
   return it->second;
 }
@@ -104,8 +104,8 @@ absl::StatusOr<Mapper::Placement> Mapper::Place(const Node& node, NodeType type,
   place.placed = thread.has_value() || stream.has_value();
   // The flag's default has turned communication into computation elsewhere: what has a peer or a
   // collective type is communication whatever the flag says.
-  place.on_cpu = type == NodeType::kMetadata ||
-                 (is_cpu_op.value_or(0) != 0 && !is_collective && !is_message);
+  place.on_cpu =
+      type == NodeType::kMetadata || (is_cpu_op.value_or(0) != 0 && !is_collective && !is_message);
   if (place.on_cpu) {
     place.lane = builder_.AddLane(Lane::Kind::kCpuThread, thread.value_or(0));
   } else if (place.placed) {
@@ -141,8 +141,12 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
     return spec;
   }
   switch (type) {
-    case NodeType::kCommSend: spec.kind = NodeKind::kSend; break;
-    case NodeType::kCommRecv: spec.kind = NodeKind::kRecv; break;
+    case NodeType::kCommSend:
+      spec.kind = NodeKind::kSend;
+      break;
+    case NodeType::kCommRecv:
+      spec.kind = NodeKind::kRecv;
+      break;
     case NodeType::kCommColl: {
       spec.kind = NodeKind::kCollective;
       int64_t comm_type = -1;
@@ -183,7 +187,7 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
   bool has_duration = duration_us > 0;
   if (!has_duration) {
     std::optional<int64_t> runtime;
-  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kRuntime, runtime));
+    FORETRACE_RETURN_IF_ERROR(Read(node, Key::kRuntime, runtime));
     if (runtime) {
       duration_us = static_cast<uint64_t>(*runtime);
       has_duration = *runtime != 0;
@@ -256,7 +260,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
     std::optional<int64_t> peer;
     FORETRACE_RETURN_IF_ERROR(Read(node, send ? Key::kCommDst : Key::kCommSrc, peer));
     std::optional<int64_t> tag;
-  FORETRACE_RETURN_IF_ERROR(Read(node, Key::kCommTag, tag));
+    FORETRACE_RETURN_IF_ERROR(Read(node, Key::kCommTag, tag));
     if (!peer) Note("missing_peer", node, send ? "has no comm_dst" : "has no comm_src");
     if (peer.value_or(0) < 0 || peer.value_or(0) > INT32_MAX) {
       return InvalidInput("{}: node {} ({}): peer rank {} is out of range", builder_.info().source,
@@ -270,8 +274,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
 }
 
 absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
-  if (!node.has(Key::kNumOps) &&
-      !node.has(Key::kTensorSize)) {
+  if (!node.has(Key::kNumOps) && !node.has(Key::kTensorSize)) {
     return absl::OkStatus();
   }
   double flop = 0;
@@ -322,8 +325,7 @@ absl::Status Mapper::Add(const Node& node) {
     Note("invalid_node_type", node, "has no type; taken as metadata");
     type = NodeType::kMetadata;
   }
-  const bool is_collective = type == NodeType::kCommColl &&
-                             node.has(Key::kCommType);
+  const bool is_collective = type == NodeType::kCommColl && node.has(Key::kCommType);
   FORETRACE_ASSIGN_OR_RETURN(const Placement placement, Place(node, type, is_collective));
   RankTraceBuilder::NodeSpec spec = Classify(node, type, is_collective, placement);
   FORETRACE_RETURN_IF_ERROR(AddTimes(node, placement, spec));
@@ -336,8 +338,7 @@ absl::Status Mapper::Add(const Node& node) {
     }
   } else {
     if (IsCommunicationKind(spec.kind)) {
-      FORETRACE_RETURN_IF_ERROR(
-          AddComm(node, type, static_cast<CollectiveOp>(spec.detail), index));
+      FORETRACE_RETURN_IF_ERROR(AddComm(node, type, static_cast<CollectiveOp>(spec.detail), index));
     }
     FORETRACE_RETURN_IF_ERROR(AddWork(node, index));
   }

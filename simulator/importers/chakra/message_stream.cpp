@@ -56,7 +56,8 @@ absl::StatusOr<bool> MessageStream::NextAcrossChunks(std::string_view& message) 
     message_offset_ = offset_ + static_cast<int64_t>(prefix);
     if (size > kMaxMessage) {
       return ErrorAt(0, fmt::format("a message claims {} bytes, more than the limit of {}; the "
-                                    "file is corrupted or not a Chakra trace", size, kMaxMessage));
+                                    "file is corrupted or not a Chakra trace",
+                                    size, kMaxMessage));
     }
   }
   message = std::string_view(carry_).substr(prefix);

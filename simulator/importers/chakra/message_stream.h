@@ -36,9 +36,9 @@ class MessageStream {
 
   ByteSource& input_;
   std::string source_;
-  std::string_view view_;   // unread bytes of the chunk at hand
-  std::string carry_;       // a message that spans chunks
-  int64_t offset_ = 0;      // of what is unread in the file
+  std::string_view view_;  // unread bytes of the chunk at hand
+  std::string carry_;      // a message that spans chunks
+  int64_t offset_ = 0;     // of what is unread in the file
   int64_t message_offset_ = 0;
 };
 

@@ -26,21 +26,38 @@ class Decoder {
       case AttributeKey::kVersion:
         if (out_.version.empty()) out_.version = value.bytes;
         return absl::OkStatus();
-      case AttributeKey::kFormat: return Integer(attribute, own.format);
-      case AttributeKey::kRank: return Integer(attribute, own.rank);
-      case AttributeKey::kWorldSize: return Integer(attribute, own.world_size);
-      case AttributeKey::kOrigin: return Integer(attribute, own.origin_ns);
-      case AttributeKey::kNodeCount: return Integer(attribute, own.nodes);
-      case AttributeKey::kHasTimes: return Integer(attribute, own.has_times);
-      case AttributeKey::kSynthetic: return Integer(attribute, own.synthetic);
-      case AttributeKey::kProducer: own.producer = value.bytes; return absl::OkStatus();
-      case AttributeKey::kDevice: own.device_name = value.bytes; return absl::OkStatus();
-      case AttributeKey::kLanes: return Integers(attribute, lanes_);
-      case AttributeKey::kLaneLabels: return Strings(attribute, lane_labels_);
-      case AttributeKey::kIterations: return Integers(attribute, iterations_);
-      case AttributeKey::kProcessGroup: return AddGroup(attribute);
-      case AttributeKey::kGroupRanks: return SetGroupRanks(attribute);
-      default: return absl::OkStatus();
+      case AttributeKey::kFormat:
+        return Integer(attribute, own.format);
+      case AttributeKey::kRank:
+        return Integer(attribute, own.rank);
+      case AttributeKey::kWorldSize:
+        return Integer(attribute, own.world_size);
+      case AttributeKey::kOrigin:
+        return Integer(attribute, own.origin_ns);
+      case AttributeKey::kNodeCount:
+        return Integer(attribute, own.nodes);
+      case AttributeKey::kHasTimes:
+        return Integer(attribute, own.has_times);
+      case AttributeKey::kSynthetic:
+        return Integer(attribute, own.synthetic);
+      case AttributeKey::kProducer:
+        own.producer = value.bytes;
+        return absl::OkStatus();
+      case AttributeKey::kDevice:
+        own.device_name = value.bytes;
+        return absl::OkStatus();
+      case AttributeKey::kLanes:
+        return Integers(attribute, lanes_);
+      case AttributeKey::kLaneLabels:
+        return Strings(attribute, lane_labels_);
+      case AttributeKey::kIterations:
+        return Integers(attribute, iterations_);
+      case AttributeKey::kProcessGroup:
+        return AddGroup(attribute);
+      case AttributeKey::kGroupRanks:
+        return SetGroupRanks(attribute);
+      default:
+        return absl::OkStatus();
     }
   }
 
@@ -91,7 +108,7 @@ class Decoder {
   absl::Status Strings(const Attribute& attribute, std::vector<std::string_view>& out) const {
     if (!DecodeStrings(attribute.value, out)) return Malformed(attribute.name);
     return std::all_of(out.begin(), out.end(), json::IsValidUtf8) ? absl::OkStatus()
-                                                                   : Malformed(attribute.name);
+                                                                  : Malformed(attribute.name);
   }
   absl::Status AddGroup(const Attribute& attribute) {
     std::vector<std::string_view> texts;
@@ -137,8 +154,10 @@ absl::StatusOr<Metadata> DecodeMetadata(std::string_view message, const std::str
     FORETRACE_RETURN_IF_ERROR(decoder.Add(attribute));
   }
   if (!reader.ok()) {
-    return InvalidInput("{}: near byte {}: malformed first message; not a Chakra trace, or "
-                        "corrupted", source, reader.position());
+    return InvalidInput(
+        "{}: near byte {}: malformed first message; not a Chakra trace, or "
+        "corrupted",
+        source, reader.position());
   }
   FORETRACE_RETURN_IF_ERROR(decoder.Finish());
   return metadata;

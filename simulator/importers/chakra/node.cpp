@@ -78,20 +78,35 @@ bool DecodeNode(std::string_view message, Node& node, DecodeError& error) {
     const bool is_varint = field.type == WireType::kVarint;
     const bool is_bytes = field.type == WireType::kLength;
     switch (field.number) {
-      case 1: is_varint ? void(node.id = field.value) : void(what = "id"); break;
-      case 2: is_bytes ? void(node.name = field.bytes) : void(what = "name"); break;
-      case 3: is_varint ? void(node.type = field.value) : void(what = "type"); break;
-      case 4: if (!AppendIntegers(field, node.ctrl_deps)) what = "ctrl_deps"; break;
-      case 5: if (!AppendIntegers(field, node.data_deps)) what = "data_deps"; break;
+      case 1:
+        is_varint ? void(node.id = field.value) : void(what = "id");
+        break;
+      case 2:
+        is_bytes ? void(node.name = field.bytes) : void(what = "name");
+        break;
+      case 3:
+        is_varint ? void(node.type = field.value) : void(what = "type");
+        break;
+      case 4:
+        if (!AppendIntegers(field, node.ctrl_deps)) what = "ctrl_deps";
+        break;
+      case 5:
+        if (!AppendIntegers(field, node.data_deps)) what = "data_deps";
+        break;
       case 6:
         is_varint ? void(node.start_us = field.value) : void(what = "start_time_micros");
         break;
       case 7:
         is_varint ? void(node.duration_us = field.value) : void(what = "duration_micros");
         break;
-      case 8: if (!is_bytes || !DecodeInputs(field.bytes, node)) what = "inputs"; break;
-      case 10: if (!is_bytes || !AddAttribute(field.bytes, node)) what = "attr"; break;
-      default: break;  // outputs, and fields of later versions
+      case 8:
+        if (!is_bytes || !DecodeInputs(field.bytes, node)) what = "inputs";
+        break;
+      case 10:
+        if (!is_bytes || !AddAttribute(field.bytes, node)) what = "attr";
+        break;
+      default:
+        break;  // outputs, and fields of later versions
     }
     if (what != nullptr) {
       error = {reader.position(), what};

@@ -12,10 +12,14 @@ namespace {
 // How many values the detail column can take on a node of that kind.
 size_t DetailCount(NodeKind kind) {
   switch (kind) {
-    case NodeKind::kRuntimeCall: return static_cast<size_t>(RuntimeCall::kCount);
-    case NodeKind::kMemcpy: return static_cast<size_t>(MemcpyKind::kCount);
-    case NodeKind::kCollective: return static_cast<size_t>(CollectiveOp::kCount);
-    default: return 256;
+    case NodeKind::kRuntimeCall:
+      return static_cast<size_t>(RuntimeCall::kCount);
+    case NodeKind::kMemcpy:
+      return static_cast<size_t>(MemcpyKind::kCount);
+    case NodeKind::kCollective:
+      return static_cast<size_t>(CollectiveOp::kCount);
+    default:
+      return 256;
   }
 }
 
@@ -68,9 +72,10 @@ NodeIndex OwnMapper::Reference(uint64_t row) {
 
 absl::Status OwnMapper::Add(const Node& node) {
   if (node.id != builder_.size()) {
-    return InvalidInput("{}: node {} ({}): ids must count up from 0 in the order of the file; "
-                        "expected {}", builder_.info().source, node.id, node.name.substr(0, 80),
-                        builder_.size());
+    return InvalidInput(
+        "{}: node {} ({}): ids must count up from 0 in the order of the file; "
+        "expected {}",
+        builder_.info().source, node.id, node.name.substr(0, 80), builder_.size());
   }
   if (builder_.size() >= NodeIndex::kNone - 1) {
     return InvalidInput("{}: more nodes than 32 bits can number", builder_.info().source);
@@ -124,8 +129,7 @@ absl::Status OwnMapper::AddRow(const Node& node) {
   int64_t bytes = 0;
   const bool exact = node[Key::kFlop].AsReal(flop);
   if (exact || node[Key::kNumOps].AsReal(flop)) {
-    if (node.has(Key::kTensorSize) &&
-        !node[Key::kTensorSize].AsInteger(bytes)) {
+    if (node.has(Key::kTensorSize) && !node[Key::kTensorSize].AsInteger(bytes)) {
       return Malformed(node, "tensor_size");
     }
     // Negated, so that NaN is refused.
@@ -172,8 +176,7 @@ absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
   comm.group_size = static_cast<int32_t>(v[5]);
   comm.sequence = v[6];
   // pg_name is the number of the group for readers that want one; comm_group its own name.
-  const AttributeValue& group =
-      node[node.has(Key::kCommGroup) ? Key::kCommGroup : Key::kGroup];
+  const AttributeValue& group = node[node.has(Key::kCommGroup) ? Key::kCommGroup : Key::kGroup];
   if (group.kind == AttributeValue::Kind::kText) comm.group = builder_.Intern(group.bytes);
   splits_in_.clear();
   splits_out_.clear();

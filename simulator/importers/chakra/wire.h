@@ -72,9 +72,12 @@ class WireReader {
     field.number = static_cast<uint32_t>(tag >> 3);
     field.type = static_cast<WireType>(tag & 7);
     switch (field.type) {
-      case WireType::kVarint: return ReadVarint(field.value) || Fail();
-      case WireType::kFixed64: return ReadFixed(field.value, 8) || Fail();
-      case WireType::kFixed32: return ReadFixed(field.value, 4) || Fail();
+      case WireType::kVarint:
+        return ReadVarint(field.value) || Fail();
+      case WireType::kFixed64:
+        return ReadFixed(field.value, 8) || Fail();
+      case WireType::kFixed32:
+        return ReadFixed(field.value, 4) || Fail();
       case WireType::kLength: {
         uint64_t size = 0;
         if (!ReadVarint(size) || size > static_cast<uint64_t>(end_ - at_)) return Fail();
@@ -140,8 +143,6 @@ class WireReader {
   bool ok_ = true;
 };
 
-inline int64_t ZigZag(uint64_t v) {
-  return static_cast<int64_t>((v >> 1) ^ (~(v & 1) + 1));
-}
+inline int64_t ZigZag(uint64_t v) { return static_cast<int64_t>((v >> 1) ^ (~(v & 1) + 1)); }
 
 }  // namespace foretrace::chakra

@@ -12,8 +12,9 @@ namespace foretrace {
 
 bool LooksCompressed(std::string_view prefix) {
   using std::string_view_literals::operator""sv;
-  for (const std::string_view magic :
-       {"\xfd"sv "7zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
+  for (const std::string_view magic : {"\xfd"sv
+                                       "7zXZ\0"sv,
+                                       "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
     if (prefix.starts_with(magic)) return true;
   }
   return false;

@@ -42,9 +42,10 @@ class GzipSource : public ByteSource {
     FORETRACE_ASSIGN_OR_RETURN(const std::string_view chunk, raw_->Next());
     if (chunk.empty()) {
       if (in_member_) {
-        return InvalidInput("{}: damaged or truncated file after {} decompressed bytes: the gzip "
-                            "data does not end",
-                            name(), bytes_out_);
+        return InvalidInput(
+            "{}: damaged or truncated file after {} decompressed bytes: the gzip "
+            "data does not end",
+            name(), bytes_out_);
       }
       done_ = true;
       return absl::OkStatus();
@@ -77,9 +78,10 @@ class GzipSource : public ByteSource {
 
   absl::Status CheckLimits() const {
     if (bytes_out_ > limits_.max_bytes) {
-      return InvalidInput("{}: decompresses to more than {} bytes; raise the limit if it is a "
-                          "trace",
-                          name(), limits_.max_bytes);
+      return InvalidInput(
+          "{}: decompresses to more than {} bytes; raise the limit if it is a "
+          "trace",
+          name(), limits_.max_bytes);
     }
     if (bytes_out_ > limits_.ratio_grace && bytes_out_ / limits_.max_ratio > raw_->offset()) {
       return InvalidInput("{}: {} bytes decompress to over {}: a decompression bomb, not a trace",

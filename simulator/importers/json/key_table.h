@@ -22,9 +22,8 @@ class KeyTable {
   KeyTable(std::initializer_list<std::pair<std::string_view, Meaning>> entries)
       : entries_(entries) {
     FORETRACE_CHECK(entries_.size() < 256);
-    std::stable_sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-      return a.first.size() < b.first.size();
-    });
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
     for (const auto& [key, meaning] : entries_) {
       FORETRACE_CHECK(!key.empty() && key.size() < kLengths);
       ++first_[key.size() + 1];
@@ -50,7 +49,8 @@ class KeyTable {
  private:
   static constexpr size_t kLengths = 64;
   std::vector<std::pair<std::string_view, Meaning>> entries_;  // by length
-  std::array<uint8_t, kLengths + 1> first_{};  // entries of n characters: [first_[n], first_[n + 1])
+  std::array<uint8_t, kLengths + 1>
+      first_{};  // entries of n characters: [first_[n], first_[n + 1])
 };
 
 }  // namespace foretrace::json

@@ -143,8 +143,7 @@ bool Reader::ReadString(std::string_view& view) {
   }
   view = std::string_view(buffer_.data() + begin, at_ - begin);
   ++at_;
-  return !escaped ||
-         DecodeEscapes(view, buffer_offset_ + static_cast<int64_t>(begin), view);
+  return !escaped || DecodeEscapes(view, buffer_offset_ + static_cast<int64_t>(begin), view);
 }
 
 bool Reader::DecodeEscapes(std::string_view raw, int64_t at, std::string_view& view) {
@@ -158,12 +157,24 @@ bool Reader::DecodeEscapes(std::string_view raw, int64_t at, std::string_view& v
     switch (c) {
       case '"':
       case '\\':
-      case '/': decoded_ += c; break;
-      case 'b': decoded_ += '\b'; break;
-      case 'f': decoded_ += '\f'; break;
-      case 'n': decoded_ += '\n'; break;
-      case 'r': decoded_ += '\r'; break;
-      case 't': decoded_ += '\t'; break;
+      case '/':
+        decoded_ += c;
+        break;
+      case 'b':
+        decoded_ += '\b';
+        break;
+      case 'f':
+        decoded_ += '\f';
+        break;
+      case 'n':
+        decoded_ += '\n';
+        break;
+      case 'r':
+        decoded_ += '\r';
+        break;
+      case 't':
+        decoded_ += '\t';
+        break;
       case 'u': {
         int32_t code = HexCode(raw, i + 1);
         if (code < 0) {
@@ -183,7 +194,8 @@ bool Reader::DecodeEscapes(std::string_view raw, int64_t at, std::string_view& v
                    decoded_);
         break;
       }
-      default: return FailAt(at + static_cast<int64_t>(i), "an unknown escape");
+      default:
+        return FailAt(at + static_cast<int64_t>(i), "an unknown escape");
     }
   }
   view = decoded_;
@@ -313,7 +325,8 @@ bool Reader::Step(Handler& handler, char c) {
     case Expect::kValueOrEnd:
       if (c == ']') return Close(handler, c);
       return StartsValue(handler, c);
-    case Expect::kValue: return StartsValue(handler, c);
+    case Expect::kValue:
+      return StartsValue(handler, c);
     case Expect::kKeyOrEnd:
       if (c == '}') return Close(handler, c);
       [[fallthrough]];
@@ -328,7 +341,8 @@ bool Reader::Step(Handler& handler, char c) {
       }
       if (c == '}' || c == ']') return Close(handler, c);
       return FailAt(offset(), "a ',' is missing");
-    case Expect::kEnd: return FailAt(offset(), "bytes after the end of the document");
+    case Expect::kEnd:
+      return FailAt(offset(), "bytes after the end of the document");
   }
   return false;
 }

@@ -20,8 +20,8 @@ void Tape::Close() {
 
 void Tape::Add(Kind kind, std::string_view text) {
   const auto next = static_cast<uint32_t>(tokens_.size()) + 1;
-  tokens_.push_back({kind, static_cast<uint32_t>(text_.size()), static_cast<uint32_t>(text.size()),
-                     next});
+  tokens_.push_back(
+      {kind, static_cast<uint32_t>(text_.size()), static_cast<uint32_t>(text.size()), next});
   text_ += text;
 }
 

@@ -45,7 +45,7 @@ class Tape {
     Kind kind;
     uint32_t begin = 0;  // of the text; for containers unused
     uint32_t size = 0;
-    uint32_t end = 0;    // the token after this value
+    uint32_t end = 0;  // the token after this value
   };
   std::vector<Token> tokens_;
   std::vector<uint32_t> open_;

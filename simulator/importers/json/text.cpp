@@ -145,7 +145,7 @@ bool IsValidUtf8(std::string_view text) {
       ++i;
       continue;
     }
-    const int extra = lead >= 0xF0 && lead <= 0xF4   ? 3
+    const int extra = lead >= 0xF0 && lead <= 0xF4  ? 3
                       : lead >= 0xE0 && lead < 0xF0 ? 2
                       : lead >= 0xC2 && lead < 0xE0 ? 1
                                                     : 0;

@@ -104,7 +104,9 @@ void CompleteBytes(CommInfo& info) {
       case CollectiveOp::kAllReduce:
       case CollectiveOp::kBroadcast:
       case CollectiveOp::kReduce:
-      case CollectiveOp::kAllToAll: info.bytes_out = info.bytes_in; break;
+      case CollectiveOp::kAllToAll:
+        info.bytes_out = info.bytes_in;
+        break;
       case CollectiveOp::kAllGather:
         if (info.group_size > 0 && *info.bytes_in < kMaxBytes / info.group_size) {
           info.bytes_out = *info.bytes_in * info.group_size;
@@ -113,7 +115,8 @@ void CompleteBytes(CommInfo& info) {
       case CollectiveOp::kReduceScatter:
         if (info.group_size > 0) info.bytes_out = *info.bytes_in / info.group_size;
         break;
-      default: break;
+      default:
+        break;
     }
   }
 }
@@ -130,7 +133,8 @@ std::optional<size_t> GroupIndex(const CommInfo& info, const std::vector<int64_t
 }
 
 // What one kernel does that serves all that `ranges` describe; of sends and receives, partners and
-// bytes. Each operation has a record_param_comms range, an annotation, or both; the former know more.
+// bytes. Each operation has a record_param_comms range, an annotation, or both; the former know
+// more.
 CommInfo Exchange(const std::vector<const CommRange*>& ranges) {
   std::vector<const CommInfo*> operations;
   for (const CommSource source : {CommSource::kRecordParam, CommSource::kAnnotation}) {
@@ -218,7 +222,8 @@ CommInfo DescribeCommunication(const Event& event, CommSource source) {
   if (event.Has(Field::kCollectiveName)) DescribeFromArguments(event, info);
   std::string_view name = event.Text(Field::kName);
   switch (source) {
-    case CommSource::kRecordParam: break;
+    case CommSource::kRecordParam:
+      break;
     case CommSource::kKernel:
       if (!info.HasOperation()) info.op = ParseCollectiveOp(name.substr(0, name.find('(')));
       break;

@@ -70,8 +70,10 @@ absl::Status Converter::Convert(const Event& event, Category category) {
   switch (category) {
     case Category::kKernel:
     case Category::kMemcpy:
-    case Category::kMemset: return AddDeviceNode(event, category, spec);
-    default: return AddCpuNode(event, category, spec);
+    case Category::kMemset:
+      return AddDeviceNode(event, category, spec);
+    default:
+      return AddCpuNode(event, category, spec);
   }
 }
 
@@ -137,7 +139,8 @@ absl::StatusOr<LaneIndex> Converter::StreamLane(const Event& event) {
   auto device = event.Integer(Field::kDevice);
   if (!device) device = event.Integer(Field::kProcess);
   const int64_t number = device.value_or(0);
-  if (!FitsInt32(number)) return InvalidInput("{}: device {} is out of range", Where(event), number);
+  if (!FitsInt32(number))
+    return InvalidInput("{}: device {} is out of range", Where(event), number);
   if (!device_used_) device_used_ = number;
   return builder_->AddLane(Lane::Kind::kStream, stream ? *stream : ThreadNumber(thread),
                            static_cast<int32_t>(number));
@@ -163,8 +166,7 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
     }
     return absl::OkStatus();
   }
-  spec.kind =
-      category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
+  spec.kind = category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);
   if (step) builder_->AddIteration(*step, node);
@@ -190,8 +192,7 @@ void Converter::AddTensors(const Event& event, NodeIndex node) {
     if (dims.count == 0 && dtype == DType::kUnknown) continue;
     Tensor tensor;
     tensor.dtype = dtype;
-    builder_->AddTensor(node, tensor,
-                        std::span(event.dim_values).subspan(dims.begin, dims.count));
+    builder_->AddTensor(node, tensor, std::span(event.dim_values).subspan(dims.begin, dims.count));
   }
 }
 

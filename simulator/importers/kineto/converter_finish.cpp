@@ -145,15 +145,14 @@ void Converter::ResolveLaunches() {
     // Calls that the profiler had no name for ("INVALID"), known by what they issued.
     if (kind == RuntimeCall::kOther) {
       const NodeKind issued = builder_->kind(device.node);
-      builder_->SetDetail(call, static_cast<uint8_t>(issued == NodeKind::kMemcpy
-                                                         ? RuntimeCall::kMemcpyAsync
-                                                     : issued == NodeKind::kMemset
-                                                         ? RuntimeCall::kMemset
-                                                         : RuntimeCall::kLaunchKernel));
+      builder_->SetDetail(
+          call, static_cast<uint8_t>(issued == NodeKind::kMemcpy   ? RuntimeCall::kMemcpyAsync
+                                     : issued == NodeKind::kMemset ? RuntimeCall::kMemset
+                                                                   : RuntimeCall::kLaunchKernel));
     }
     if (!device.host_kind_known && kind == RuntimeCall::kMemcpySync) {
-      const bool to_device = builder_->detail(device.node) ==
-                             static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned);
+      const bool to_device =
+          builder_->detail(device.node) == static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned);
       builder_->SetDetail(device.node,
                           static_cast<uint8_t>(to_device ? MemcpyKind::kHostToDevicePageable
                                                          : MemcpyKind::kDeviceToHostPageable));

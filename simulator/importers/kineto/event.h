@@ -55,10 +55,10 @@ enum class Field : uint8_t {
 
 // Dimensions of one tensor among "Input Dims".
 struct InputDims {
-  uint32_t argument = 0;   // position in the operator's argument list
-  uint32_t begin = 0;      // into Event::dim_values
+  uint32_t argument = 0;  // position in the operator's argument list
+  uint32_t begin = 0;     // into Event::dim_values
   uint32_t count = 0;
-  bool in_list = false;    // element of a TensorList argument
+  bool in_list = false;  // element of a TensorList argument
 };
 
 class Event {

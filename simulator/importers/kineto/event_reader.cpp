@@ -13,9 +13,9 @@ constexpr size_t kMaxDims = 1 << 20;  // numbers in one event's "Input Dims"
 
 EventReader::KeyTable EventReader::EventKeys() {
   const auto field = [](Field f) { return KeyMeaning{Target::kField, f}; };
-  return {{"ph", field(Field::kPhase)},   {"cat", field(Field::kCategory)},
-          {"name", field(Field::kName)},  {"pid", field(Field::kProcess)},
-          {"tid", field(Field::kThread)}, {"ts", field(Field::kStart)},
+  return {{"ph", field(Field::kPhase)},     {"cat", field(Field::kCategory)},
+          {"name", field(Field::kName)},    {"pid", field(Field::kProcess)},
+          {"tid", field(Field::kThread)},   {"ts", field(Field::kStart)},
           {"dur", field(Field::kDuration)}, {"args", {Target::kArgs, Field::kCount}}};
 }
 
@@ -90,8 +90,8 @@ void EventReader::BeginCapture(bool object) {
 
 bool EventReader::EndCaptured() {
   if (captured_.GetSize() > kMaxCapture) {
-    return Fail(InvalidInput("{}: \"{}\" is larger than {} bytes", source_, header_key_,
-                             kMaxCapture));
+    return Fail(
+        InvalidInput("{}: \"{}\" is larger than {} bytes", source_, header_key_, kMaxCapture));
   }
   if (--inner_depth_ > 0) return true;
   mode_ = resume_;
@@ -126,9 +126,16 @@ bool EventReader::Key(std::string_view key) {
 
 bool EventReader::StartObject() {
   switch (mode_) {
-    case Mode::kSkip: ++skip_depth_; return true;
-    case Mode::kCapture: ++inner_depth_; writer_.StartObject(); return true;
-    case Mode::kStart: mode_ = Mode::kRoot; return true;
+    case Mode::kSkip:
+      ++skip_depth_;
+      return true;
+    case Mode::kCapture:
+      ++inner_depth_;
+      writer_.StartObject();
+      return true;
+    case Mode::kStart:
+      mode_ = Mode::kRoot;
+      return true;
     case Mode::kRoot:
       if (key_.target != Target::kCapture) return Skip();
       BeginCapture(true);
@@ -144,7 +151,8 @@ bool EventReader::StartObject() {
       if (key_.target != Target::kArgs) return Skip();
       mode_ = Mode::kArgs;
       return true;
-    default: return Skip();
+    default:
+      return Skip();
   }
 }
 
@@ -153,21 +161,31 @@ bool EventReader::EndObject() {
     case Mode::kSkip:
       if (--skip_depth_ == 0) mode_ = resume_;
       return true;
-    case Mode::kCapture: writer_.EndObject(); return EndCaptured();
-    case Mode::kArgs: mode_ = Mode::kEvent; return true;
+    case Mode::kCapture:
+      writer_.EndObject();
+      return EndCaptured();
+    case Mode::kArgs:
+      mode_ = Mode::kEvent;
+      return true;
     case Mode::kEvent: {
       mode_ = Mode::kEvents;
       absl::Status status = sink_.OnEvent(event_);
       return status.ok() || Fail(std::move(status));
     }
-    default: return true;
+    default:
+      return true;
   }
 }
 
 bool EventReader::StartArray() {
   switch (mode_) {
-    case Mode::kSkip: ++skip_depth_; return true;
-    case Mode::kCapture: ++inner_depth_; writer_.StartArray(); return true;
+    case Mode::kSkip:
+      ++skip_depth_;
+      return true;
+    case Mode::kCapture:
+      ++inner_depth_;
+      writer_.StartArray();
+      return true;
     case Mode::kStart:  // a bare list of events, as other Chrome-trace writers make
       mode_ = Mode::kEvents;
       saw_events_ = true;
@@ -175,8 +193,8 @@ bool EventReader::StartArray() {
     case Mode::kRoot:
       if (key_.target == Target::kEvents) {
         if (saw_events_) {
-          return Fail(InvalidInput("{}: a second \"traceEvents\" at byte {}", source_,
-                                   reader_.offset()));
+          return Fail(
+              InvalidInput("{}: a second \"traceEvents\" at byte {}", source_, reader_.offset()));
         }
         mode_ = Mode::kEvents;
         saw_events_ = true;
@@ -195,17 +213,28 @@ bool EventReader::StartArray() {
           event_.dim_values.clear();
           mode_ = Mode::kDims;
           return true;
-        case Target::kTypes: event_.types.clear(); mode_ = Mode::kTypes; return true;
-        case Target::kConcrete: event_.concrete.clear(); mode_ = Mode::kConcrete; return true;
-        case Target::kField: event_.Set(key_.field) = "["; mode_ = Mode::kListText; return true;
-        default: return Skip();
+        case Target::kTypes:
+          event_.types.clear();
+          mode_ = Mode::kTypes;
+          return true;
+        case Target::kConcrete:
+          event_.concrete.clear();
+          mode_ = Mode::kConcrete;
+          return true;
+        case Target::kField:
+          event_.Set(key_.field) = "[";
+          mode_ = Mode::kListText;
+          return true;
+        default:
+          return Skip();
       }
     case Mode::kDims:
       if (++inner_depth_ == 2) list_seen_ = false;
       if (inner_depth_ == 3) list_seen_ = true;
       list_dims_begin_ = static_cast<uint32_t>(event_.dim_values.size());
       return true;
-    default: return Skip();
+    default:
+      return Skip();
   }
 }
 
@@ -214,16 +243,25 @@ bool EventReader::EndArray() {
     case Mode::kSkip:
       if (--skip_depth_ == 0) mode_ = resume_;
       return true;
-    case Mode::kCapture: writer_.EndArray(); return EndCaptured();
-    case Mode::kEvents: mode_ = Mode::kRoot; return true;
-    case Mode::kDims: EndDimsArray(); return true;
+    case Mode::kCapture:
+      writer_.EndArray();
+      return EndCaptured();
+    case Mode::kEvents:
+      mode_ = Mode::kRoot;
+      return true;
+    case Mode::kDims:
+      EndDimsArray();
+      return true;
     case Mode::kTypes:
-    case Mode::kConcrete: mode_ = Mode::kArgs; return true;
+    case Mode::kConcrete:
+      mode_ = Mode::kArgs;
+      return true;
     case Mode::kListText:
       event_.Set(key_.field) += ']';
       mode_ = Mode::kArgs;
       return true;
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -270,12 +308,19 @@ bool EventReader::SetField(std::string_view text) {
 
 bool EventReader::Scalar(std::string_view text, bool is_string) {
   switch (mode_) {
-    case Mode::kSkip: return true;
+    case Mode::kSkip:
+      return true;
     case Mode::kEvent:
-    case Mode::kArgs: return key_.target == Target::kField ? SetField(text) : true;
-    case Mode::kDims: return AddDimension(text);
-    case Mode::kTypes: event_.types.emplace_back(text); return true;
-    case Mode::kConcrete: event_.concrete.emplace_back(text); return true;
+    case Mode::kArgs:
+      return key_.target == Target::kField ? SetField(text) : true;
+    case Mode::kDims:
+      return AddDimension(text);
+    case Mode::kTypes:
+      event_.types.emplace_back(text);
+      return true;
+    case Mode::kConcrete:
+      event_.concrete.emplace_back(text);
+      return true;
     case Mode::kListText: {
       std::string& list = event_.Set(key_.field);
       if (list.size() > 1) list += ',';
@@ -299,7 +344,8 @@ bool EventReader::Scalar(std::string_view text, bool is_string) {
       return true;
     case Mode::kStart:
       return Fail(InvalidInput("{}: the document is one value, not a trace", source_));
-    case Mode::kEvents: return true;
+    case Mode::kEvents:
+      return true;
   }
   return true;
 }

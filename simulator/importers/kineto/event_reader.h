@@ -44,7 +44,17 @@ class EventReader : public json::Handler {
 
  private:
   enum class Mode : uint8_t {
-    kStart, kRoot, kEvents, kEvent, kArgs, kDims, kTypes, kConcrete, kListText, kCapture, kSkip,
+    kStart,
+    kRoot,
+    kEvents,
+    kEvent,
+    kArgs,
+    kDims,
+    kTypes,
+    kConcrete,
+    kListText,
+    kCapture,
+    kSkip,
   };
   // What the value after the current key is for.
   enum class Target : uint8_t { kNone, kField, kArgs, kDims, kTypes, kConcrete, kEvents, kCapture };

@@ -69,8 +69,7 @@ std::vector<int32_t> Difference(std::span<const uint32_t> a, std::span<const uin
                 : furthest[at(k - 1)] + 1;
       }
       int y = x - k;
-      while (x < n && y < m && y >= 0 &&
-             a[static_cast<size_t>(x)] == b[static_cast<size_t>(y)]) {
+      while (x < n && y < m && y >= 0 && a[static_cast<size_t>(x)] == b[static_cast<size_t>(y)]) {
         ++x;
         ++y;
       }

@@ -132,8 +132,7 @@ class Linker {
       if (best_thread == profile_threads.end()) continue;
       for (size_t i = 0; i < best.size(); ++i) {
         if (best[i] < 0) continue;
-        match[(*keys)[i]] =
-            static_cast<int32_t>(best_thread->second[static_cast<size_t>(best[i])]);
+        match[(*keys)[i]] = static_cast<int32_t>(best_thread->second[static_cast<size_t>(best[i])]);
       }
       profile_threads.erase(best_thread);
     }
@@ -166,8 +165,7 @@ void CopyTensors(const RankTrace& graph, const Partners& partners, RankTraceBuil
   }
 }
 
-void CopyDependencies(const RankTrace& graph, const Partners& partners,
-                      RankTraceBuilder& profile) {
+void CopyDependencies(const RankTrace& graph, const Partners& partners, RankTraceBuilder& profile) {
   for (uint32_t n = 0; n < graph.size(); ++n) {
     if (!partners[n].valid()) continue;
     for (const Dependency& d : graph.dependencies(NodeIndex(n))) {
@@ -200,9 +198,9 @@ void CopyCommunication(const RankTraceBuilder::Result& graph, const Partners& pa
     const uint32_t lane = profile.lane(partners[n]).value;
     const SimTime begin = profile.start(partners[n]);
     const SimTime end = begin + profile.duration(partners[n]);
-    const auto first = std::lower_bound(
-        launches.begin(), launches.end(), std::tuple(lane, begin),
-        [](const Launch& l, const auto& key) { return l.Key() < key; });
+    const auto first =
+        std::lower_bound(launches.begin(), launches.end(), std::tuple(lane, begin),
+                         [](const Launch& l, const auto& key) { return l.Key() < key; });
     // Several kernels in one operator share its work in a way the graph does not tell.
     if (first == launches.end() || first->lane != lane || first->time > end) continue;
     const auto next = first + 1;
@@ -250,9 +248,10 @@ absl::Status LinkGraphIntoProfile(ImportedFile graph, ImportedFile& profile) {
   // One of the two may cover more of the run; but most of the shorter must be in the longer.
   const size_t fewer = std::min(graph.link_keys.size(), profile.link_keys.size());
   if (linked * 2 < std::max<size_t>(fewer, 1)) {
-    return InvalidInput("{} and {} are not of one run: they have {} of {} operators in common; "
-                        "remove one of them",
-                        result.trace.info().source, builder.info().source, linked, fewer);
+    return InvalidInput(
+        "{} and {} are not of one run: they have {} of {} operators in common; "
+        "remove one of them",
+        result.trace.info().source, builder.info().source, linked, fewer);
   }
   CopyTensors(result.trace, partners, builder);
   CopyDependencies(result.trace, partners, builder);

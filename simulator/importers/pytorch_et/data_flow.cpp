@@ -19,7 +19,8 @@ class Ancestry {
   explicit Ancestry(const std::vector<int32_t>& parents)
       : enter_(parents.size()), exit_(parents.size()) {
     const size_t n = parents.size();
-    // Parents precede children, so sizes of subtrees add up from the back and places from the front.
+    // Parents precede children, so sizes of subtrees add up from the back and places from the
+    // front.
     std::vector<uint32_t> size(n, 1);
     for (size_t i = n; i-- > 0;) {
       if (parents[i] >= 0) size[static_cast<size_t>(parents[i])] += size[i];
@@ -274,9 +275,9 @@ class Tracker {
 std::vector<int32_t> ParentPositions(const Document& document) {
   std::vector<int32_t> parents(document.nodes.size(), -1);
   for (size_t i = 0; i < parents.size(); ++i) {
-    const auto it = std::lower_bound(document.nodes.begin(), document.nodes.end(),
-                                     document.nodes[i].parent,
-                                     [](const Node& n, uint64_t id) { return n.id < id; });
+    const auto it =
+        std::lower_bound(document.nodes.begin(), document.nodes.end(), document.nodes[i].parent,
+                         [](const Node& n, uint64_t id) { return n.id < id; });
     if (it == document.nodes.end() || it->id != document.nodes[i].parent) continue;
     const auto position = static_cast<size_t>(it - document.nodes.begin());
     if (position < i) parents[i] = static_cast<int32_t>(position);

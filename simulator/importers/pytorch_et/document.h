@@ -16,12 +16,12 @@ namespace foretrace::pytorch_et {
 struct TensorRef {
   int64_t id = 0;
   int64_t storage = 0;
-  int64_t offset = 0;    // elements from the start of the storage
+  int64_t offset = 0;  // elements from the start of the storage
   int64_t elements = 0;
   int64_t element_size = 0;
   uint32_t dims_begin = 0;  // into Document::dims
   uint16_t dims_count = 0;
-  uint16_t argument = 0;    // position among the operator's inputs or outputs
+  uint16_t argument = 0;  // position among the operator's inputs or outputs
   DType dtype = DType::kUnknown;
   bool is_output = false;
 
@@ -31,7 +31,7 @@ struct TensorRef {
 
 // What a record_param_comms or c10d:: operator says about its collective.
 struct CommRecord {
-  bool is_wait = false;   // waits for the collective of the same sequence number
+  bool is_wait = false;  // waits for the collective of the same sequence number
   bool is_send = false;
   bool is_recv = false;
   CollectiveOp op = CollectiveOp::kUnknown;
@@ -43,7 +43,7 @@ struct CommRecord {
   std::string group_description;
   int64_t in_elements = -1;
   int64_t out_elements = -1;
-  std::vector<int64_t> in_splits;   // rows of the first dimension
+  std::vector<int64_t> in_splits;  // rows of the first dimension
   std::vector<int64_t> out_splits;
 };
 
@@ -54,7 +54,7 @@ struct Node {
   int64_t thread = 0;
   int64_t scope = 0;  // at::RecordScope: 0 function, 1 backward function, 7 user scope
   StringId name;
-  StringId schema;    // operator schema; empty for user ranges
+  StringId schema;  // operator schema; empty for user ranges
   uint32_t tensors_begin = 0;
   uint32_t tensors_count = 0;
   int32_t comm = -1;  // into Document::comms

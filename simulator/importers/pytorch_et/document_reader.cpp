@@ -12,9 +12,8 @@ namespace {
 
 absl::Status CheckSchema(const std::string& source, std::string_view text) {
   if (text.starts_with("1.0.") || text.starts_with("1.1.")) return absl::OkStatus();
-  return InvalidInput(
-      "{}: execution trace schema \"{}\" is not supported (1.0.x and 1.1.x are)", source,
-      text.substr(0, 40));
+  return InvalidInput("{}: execution trace schema \"{}\" is not supported (1.0.x and 1.1.x are)",
+                      source, text.substr(0, 40));
 }
 
 }  // namespace

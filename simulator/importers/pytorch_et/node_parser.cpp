@@ -23,8 +23,8 @@ int64_t IntegerAt(const Tape& tape, Ref at, int64_t fallback) {
 }
 
 std::vector<int64_t> IntegersAt(const Tape& tape, Ref list) {
-  if (tape.IsString(list)) return json::ParseIntegerList(tape.Text(list)).value_or(
-        std::vector<int64_t>());
+  if (tape.IsString(list))
+    return json::ParseIntegerList(tape.Text(list)).value_or(std::vector<int64_t>());
   std::vector<int64_t> values;
   if (!tape.IsArray(list)) return values;
   for (Ref e = tape.First(list); e != Tape::kNone; e = tape.Next(list, e)) {
@@ -111,8 +111,7 @@ bool NodeParser::AddTensor(const Tape& tape, Ref value, Ref shape, std::string_v
   tensor.elements = fields[3];
   tensor.element_size = fields[4];
   if (tensor.offset < 0 || tensor.elements < 0 || tensor.element_size < 0 ||
-      tensor.offset > kMaxElements || tensor.elements > kMaxElements ||
-      tensor.element_size > 64) {
+      tensor.offset > kMaxElements || tensor.elements > kMaxElements || tensor.element_size > 64) {
     return false;
   }
   tensor.argument = argument;

@@ -31,8 +31,7 @@ std::vector<int32_t> Ranks(const rapidjson::Value& group) {
   } else if (it->value.IsObject()) {
     std::map<int64_t, int32_t> by_group_rank;
     for (const auto& entry : it->value.GetObject()) {
-      const auto rank =
-          json::ParseInteger({entry.name.GetString(), entry.name.GetStringLength()});
+      const auto rank = json::ParseInteger({entry.name.GetString(), entry.name.GetStringLength()});
       if (!rank || *rank < 0 || *rank > INT32_MAX || !entry.value.IsInt64()) return {};
       by_group_rank.emplace(entry.value.GetInt64(), static_cast<int32_t>(*rank));
     }

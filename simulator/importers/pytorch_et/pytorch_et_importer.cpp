@@ -57,8 +57,7 @@ class Mapper {
     // The builder's index of a node is its position in the document.
     for (size_t i = 0; i < document_.nodes.size(); ++i) AddNode(i, keep_link_keys);
     AddCommunication();
-    for (const pytorch_et::Edge& e :
-         pytorch_et::FindDependencies(document_, parents_, owners_)) {
+    for (const pytorch_et::Edge& e : pytorch_et::FindDependencies(document_, parents_, owners_)) {
       builder_->AddDependency(NodeIndex(e.consumer), NodeIndex(e.producer), e.kind);
     }
     for (ProcessGroup& group : document_.groups) builder_->AddProcessGroup(std::move(group));
@@ -121,9 +120,8 @@ class Mapper {
 
   void SetComm(size_t i, const CommRecord& record) {
     const pytorch_et::Node& node = document_.nodes[i];
-    const auto tensors =
-        std::span<const TensorRef>(document_.tensors).subspan(node.tensors_begin,
-                                                              node.tensors_count);
+    const auto tensors = std::span<const TensorRef>(document_.tensors)
+                             .subspan(node.tensors_begin, node.tensors_count);
     const std::string_view name = document_.strings.Get(node.name);
     CommAttr attr;
     int64_t in = ArgumentBytes(tensors, 0, false);
@@ -148,13 +146,12 @@ class Mapper {
                                                  : tensors[0].dtype;
     attr.sequence = record.sequence;
     attr.group = builder_->Intern(record.group);
-    attr.group_size =
-        static_cast<int32_t>(std::clamp<int64_t>(record.group_size, 0, INT32_MAX));
+    attr.group_size = static_cast<int32_t>(std::clamp<int64_t>(record.group_size, 0, INT32_MAX));
     if (record.peer >= 0 && record.peer <= INT32_MAX) {
       attr.peer = static_cast<int32_t>(record.peer);
     }
-    builder_->SetComm(NodeIndex(static_cast<uint32_t>(i)), attr,
-                      SplitBytes(record.in_splits, in), SplitBytes(record.out_splits, out));
+    builder_->SetComm(NodeIndex(static_cast<uint32_t>(i)), attr, SplitBytes(record.in_splits, in),
+                      SplitBytes(record.out_splits, out));
     builder_->SetDetail(NodeIndex(static_cast<uint32_t>(i)), static_cast<uint8_t>(record.op));
   }
 

@@ -64,9 +64,7 @@ class Binomial : public CollectiveSchedule {
   }
 
  private:
-  bool TowardsRoot() const {
-    return op_ == CollectiveOp::kReduce || op_ == CollectiveOp::kGather;
-  }
+  bool TowardsRoot() const { return op_ == CollectiveOp::kReduce || op_ == CollectiveOp::kGather; }
   // Gather joins neighbours first and scatter parts them last, so subtrees are runs of ranks;
   // broadcast doubles the ranks reached, near ones first; reduce mirrors it.
   int32_t Bit(int32_t step) const {

@@ -8,7 +8,9 @@ namespace {
 class Chain : public CollectiveSchedule {
  public:
   explicit Chain(const CollectiveRequest& r)
-      : n_(r.ranks), reduce_(r.op == CollectiveOp::kReduce), chunks_(r.chunks),
+      : n_(r.ranks),
+        reduce_(r.op == CollectiveOp::kReduce),
+        chunks_(r.chunks),
         bytes_(r.bytes / r.chunks) {}
 
   int32_t ranks() const override { return n_; }

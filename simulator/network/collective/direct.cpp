@@ -101,8 +101,8 @@ class Direct : public CollectiveSchedule {
   }
   double Size(int32_t from, int32_t to) const {
     if (!splits_.empty()) {
-      return static_cast<double>(splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) +
-                                         static_cast<size_t>(to)]);
+      return static_cast<double>(
+          splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]);
     }
     const bool whole = pair_ || op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kReduce ||
                        op_ == CollectiveOp::kSendRecv;

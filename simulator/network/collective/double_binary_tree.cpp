@@ -55,9 +55,7 @@ class DoubleBinaryTree : public CollectiveSchedule {
   explicit DoubleBinaryTree(const CollectiveRequest& r)
       : n_(r.ranks), chunks_(r.chunks), bytes_(r.bytes / (2.0 * r.chunks)), total_(r.bytes) {
     trees_[0] = MakeTree(n_, [](int32_t p) { return p; });
-    trees_[1] = MakeTree(n_, [this](int32_t p) {
-      return n_ % 2 == 0 ? n_ - 1 - p : (p + 1) % n_;
-    });
+    trees_[1] = MakeTree(n_, [this](int32_t p) { return n_ % 2 == 0 ? n_ - 1 - p : (p + 1) % n_; });
     height_ = std::max(trees_[0].height, trees_[1].height);
   }
 

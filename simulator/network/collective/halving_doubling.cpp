@@ -40,8 +40,8 @@ class HalvingDoubling : public CollectiveSchedule {
   // still folding start to send to it, which halves the rate of both.
   double ClosedForm(const AlphaBeta& net) const override {
     const int32_t passes = op_ == CollectiveOp::kAllReduce ? 2 : 1;
-    const double core = passes * (log_ * net.alpha +
-                                  bytes_ * (power_ - 1) / power_ / net.bandwidth);
+    const double core =
+        passes * (log_ * net.alpha + bytes_ * (power_ - 1) / power_ / net.bandwidth);
     return surplus_ == 0 ? core : core + 2 * (net.alpha + bytes_ / net.bandwidth);
   }
   int32_t blocks() const override { return power_; }

@@ -10,7 +10,10 @@ namespace {
 class Hierarchical : public CollectiveSchedule {
  public:
   explicit Hierarchical(const CollectiveRequest& r)
-      : n_(r.ranks), chunks_(r.chunks), bytes_(r.bytes / r.chunks), total_(r.bytes),
+      : n_(r.ranks),
+        chunks_(r.chunks),
+        bytes_(r.bytes / r.chunks),
+        total_(r.bytes),
         sizes_(r.dimensions) {
     const auto dims = static_cast<int32_t>(sizes_.size());
     if (r.op != CollectiveOp::kAllGather) {

@@ -1,5 +1,6 @@
 // All-to-all dimension by dimension: in phase d every rank exchanges, with the ranks that differ
-// from it in coordinate d alone, all it holds for their side. Fewer and larger messages than direct.
+// from it in coordinate d alone, all it holds for their side. Fewer and larger messages than
+// direct.
 
 #include "simulator/network/collective/schedule.h"
 

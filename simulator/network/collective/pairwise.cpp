@@ -10,7 +10,9 @@ namespace {
 class Pairwise : public CollectiveSchedule {
  public:
   explicit Pairwise(const CollectiveRequest& r)
-      : n_(r.ranks), reduce_(r.op == CollectiveOp::kReduceScatter), bytes_(r.bytes),
+      : n_(r.ranks),
+        reduce_(r.op == CollectiveOp::kReduceScatter),
+        bytes_(r.bytes),
         splits_(r.split_bytes) {}
 
   int32_t ranks() const override { return n_; }
@@ -48,8 +50,8 @@ class Pairwise : public CollectiveSchedule {
  private:
   double Size(int32_t from, int32_t to) const {
     if (splits_.empty()) return bytes_ / n_;
-    return static_cast<double>(splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) +
-                                       static_cast<size_t>(to)]);
+    return static_cast<double>(
+        splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]);
   }
   bool Sending(int32_t from, int32_t to) const { return splits_.empty() || Size(from, to) > 0; }
 

@@ -1,5 +1,5 @@
-// All-reduce by recursive doubling: in every step partners exchange and combine all data. The fewest
-// steps, the most bytes: for small messages. Surplus ranks fold onto the first ones.
+// All-reduce by recursive doubling: in every step partners exchange and combine all data. The
+// fewest steps, the most bytes: for small messages. Surplus ranks fold onto the first ones.
 
 #include "simulator/network/collective/schedule.h"
 

@@ -8,8 +8,7 @@ namespace {
 
 class Ring : public CollectiveSchedule {
  public:
-  Ring(const CollectiveRequest& r, bool two_way)
-      : n_(r.ranks), op_(r.op), orders_(r.ring_orders) {
+  Ring(const CollectiveRequest& r, bool two_way) : n_(r.ranks), op_(r.op), orders_(r.ring_orders) {
     if (orders_.empty()) {
       orders_.emplace_back();
       for (int32_t i = 0; i < n_; ++i) orders_.back().push_back(i);
@@ -33,9 +32,7 @@ class Ring : public CollectiveSchedule {
 
   int32_t ranks() const override { return n_; }
   int32_t lanes() const override { return lanes_; }
-  int32_t steps() const override {
-    return op_ == CollectiveOp::kAllReduce ? 2 * (n_ - 1) : n_ - 1;
-  }
+  int32_t steps() const override { return op_ == CollectiveOp::kAllReduce ? 2 * (n_ - 1) : n_ - 1; }
   void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
     const size_t o = static_cast<size_t>(lane) % orders_.size();
     const int32_t next = positions_[o][static_cast<size_t>(rank)] + 1;

@@ -9,8 +9,18 @@ namespace foretrace {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Algorithm::kCount)> kNames = {
-    "auto",   "ring",     "bidirectional_ring", "tree",    "halving_doubling", "recursive_doubling",
-    "direct", "pairwise", "hierarchical",       "binomial", "dissemination",    "in_switch"};
+    "auto",
+    "ring",
+    "bidirectional_ring",
+    "tree",
+    "halving_doubling",
+    "recursive_doubling",
+    "direct",
+    "pairwise",
+    "hierarchical",
+    "binomial",
+    "dissemination",
+    "in_switch"};
 
 bool PowerOfTwo(int32_t n) { return (n & (n - 1)) == 0; }
 

@@ -39,7 +39,7 @@ Algorithm ParseAlgorithm(std::string_view text);
 
 struct Send {
   int32_t to = 0;
-  double bytes = 0;   // 0: a signal, which takes only latency
+  double bytes = 0;     // 0: a signal, which takes only latency
   bool reduce = false;  // the receiver combines it with what it holds, else overwrites
 };
 

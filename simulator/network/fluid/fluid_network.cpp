@@ -47,9 +47,8 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
     for (const auto& finished : runner_.TakeFinished()) {
       completed_.push_back({SimTime::FromSeconds(finished.time), finished.transfer});
     }
-    std::sort(completed_.begin(), completed_.end(), [](const Completion& a, const Completion& b) {
-      return a.transfer < b.transfer;
-    });
+    std::sort(completed_.begin(), completed_.end(),
+              [](const Completion& a, const Completion& b) { return a.transfer < b.transfer; });
   }
   const Completion first = completed_.front();
   completed_.pop_front();

@@ -66,7 +66,7 @@ class FluidSolver {
   };
   struct Component {
     double time = kNever;
-    double share = 0;       // of its tightest link
+    double share = 0;  // of its tightest link
     uint32_t head = kNone;
     uint32_t version = 0;
     bool uniform = true;

@@ -112,8 +112,7 @@ void Backend::Deliver(double latency, uint32_t token) {
   });
 }
 
-void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
-                            uint32_t token) {
+void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale, uint32_t token) {
   Route route;
   platform_.find_route(from, to, route);
   const bool inter = !platform_.same_node(from, to);
@@ -126,8 +125,8 @@ void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scal
     });
     return;
   }
-  sg::CommPtr comm = sg::Comm::sendto_init(hosts_[static_cast<size_t>(from)],
-                                           hosts_[static_cast<size_t>(to)]);
+  sg::CommPtr comm =
+      sg::Comm::sendto_init(hosts_[static_cast<size_t>(from)], hosts_[static_cast<size_t>(to)]);
   comm->set_payload_size(static_cast<uint64_t>(units));
   pending_[comm.get()] = {comm, token, latency};
   comm->vetoable_start();

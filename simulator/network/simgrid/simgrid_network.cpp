@@ -76,17 +76,20 @@ absl::StatusOr<MakeSimgridBackend*> LoadSimgrid() {
     problem = dlerror();
   }
   if (problem.empty()) problem = ModulePaths().front() + " is not there";
-  return Infeasible("the simgrid network cannot be loaded: {}; build the target foretrace_simgrid, "
-                    "or use --network fluid", problem);
+  return Infeasible(
+      "the simgrid network cannot be loaded: {}; build the target foretrace_simgrid, "
+      "or use --network fluid",
+      problem);
 }
 
 SimgridPlatform PlatformOf(const Topology& topology) {
-  return {topology.device_count(),
-          [&topology](DeviceId from, DeviceId to, Route& route) {
-            topology.FindRoute(from, to, route);
-          },
-          [&topology](LinkId link) { return topology.link_rate(link); },
-          [&topology](DeviceId a, DeviceId b) { return topology.node_of(a) == topology.node_of(b); }};
+  return {
+      topology.device_count(),
+      [&topology](DeviceId from, DeviceId to, Route& route) {
+        topology.FindRoute(from, to, route);
+      },
+      [&topology](LinkId link) { return topology.link_rate(link); },
+      [&topology](DeviceId a, DeviceId b) { return topology.node_of(a) == topology.node_of(b); }};
 }
 
 // The worker's side: waits for commands before the run and inside SimGrid's callbacks.
@@ -267,18 +270,18 @@ absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
     if (flow.from == flow.to) return InvalidInput("a flow from device {} to itself", flow.from);
   }
   FORETRACE_ASSIGN_OR_RETURN(MakeSimgridBackend* const make_backend, LoadSimgrid());
-  FORETRACE_ASSIGN_OR_RETURN(Worker worker, StartWorker([&](int, int out) {
-                               FlowTimes times(flows);
-                               const SimgridPlatform platform = PlatformOf(topology);
-                               const std::unique_ptr<SimgridBackend> backend(
-                                   make_backend(platform, times));
-                               times.backend = backend.get();
-                               for (size_t i = 0; i < flows.size(); ++i) {
-                                 backend->CallAt(flows[i].start, static_cast<uint32_t>(i));
-                               }
-                               backend->Run([] {});
-                               WriteAll(out, times.times().data(), flows.size() * sizeof(double));
-                             }));
+  FORETRACE_ASSIGN_OR_RETURN(
+      Worker worker, StartWorker([&](int, int out) {
+        FlowTimes times(flows);
+        const SimgridPlatform platform = PlatformOf(topology);
+        const std::unique_ptr<SimgridBackend> backend(make_backend(platform, times));
+        times.backend = backend.get();
+        for (size_t i = 0; i < flows.size(); ++i) {
+          backend->CallAt(flows[i].start, static_cast<uint32_t>(i));
+        }
+        backend->Run([] {});
+        WriteAll(out, times.times().data(), flows.size() * sizeof(double));
+      }));
   std::vector<double> times(flows.size());
   const bool complete = ReadAll(worker.in, times.data(), times.size() * sizeof(double));
   StopWorker(worker);

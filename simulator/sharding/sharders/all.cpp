@@ -6,9 +6,15 @@ namespace foretrace {
 
 std::vector<std::unique_ptr<Sharder>> AllSharders() {
   static constexpr MakeSharder kMakers[] = {
-      MakeNaiveSharder,        MakeRandomSharder,         MakeSizeGreedySharder,
-      MakeLookupGreedySharder, MakeNormLookupGreedySharder, MakeSizeLookupGreedySharder,
-      MakeLptSharder,          MakeIlpSharder,            MakeSearchSharder,
+      MakeNaiveSharder,
+      MakeRandomSharder,
+      MakeSizeGreedySharder,
+      MakeLookupGreedySharder,
+      MakeNormLookupGreedySharder,
+      MakeSizeLookupGreedySharder,
+      MakeLptSharder,
+      MakeIlpSharder,
+      MakeSearchSharder,
   };
   std::vector<std::unique_ptr<Sharder>> sharders;
   for (const MakeSharder make : kMakers) sharders.push_back(make());

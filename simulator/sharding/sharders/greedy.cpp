@@ -35,7 +35,8 @@ class GreedySharder : public Sharder {
     std::vector<Bytes> used(load.size(), fixed.largest);
     for (const size_t t : order) {
       const Bytes bytes =
-          MemoryOf(task, ShardsOf(task.tables[t], static_cast<int32_t>(t), OnRank(0)).front()).total();
+          MemoryOf(task, ShardsOf(task.tables[t], static_cast<int32_t>(t), OnRank(0)).front())
+              .total();
       // Ranks without room are passed over; where none has any, the plan will not fit.
       size_t best = load.size();
       for (size_t r = 0; r < load.size(); ++r) {
@@ -64,15 +65,16 @@ double D(const EmbeddingTable& x) { return static_cast<double>(x.dim); }
 
 // Cost functions of table III.
 std::unique_ptr<Sharder> MakeSizeGreedySharder() {
-  return std::make_unique<GreedySharder>("size_greedy", [](const EmbeddingTable& x) { return E(x); });
+  return std::make_unique<GreedySharder>("size_greedy",
+                                         [](const EmbeddingTable& x) { return E(x); });
 }
 std::unique_ptr<Sharder> MakeLookupGreedySharder() {
-  return std::make_unique<GreedySharder>(
-      "lookup_greedy", [](const EmbeddingTable& x) { return x.pooling * D(x); });
+  return std::make_unique<GreedySharder>("lookup_greedy",
+                                         [](const EmbeddingTable& x) { return x.pooling * D(x); });
 }
 std::unique_ptr<Sharder> MakeNormLookupGreedySharder() {
-  return std::make_unique<GreedySharder>(
-      "norm_lookup_greedy", [](const EmbeddingTable& x) { return x.pooling / E(x); });
+  return std::make_unique<GreedySharder>("norm_lookup_greedy",
+                                         [](const EmbeddingTable& x) { return x.pooling / E(x); });
 }
 std::unique_ptr<Sharder> MakeSizeLookupGreedySharder() {
   return std::make_unique<GreedySharder>("size_lookup_greedy", [](const EmbeddingTable& x) {

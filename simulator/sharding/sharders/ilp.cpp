@@ -38,7 +38,8 @@ class AssignmentProgram {
     memory_fixed_.assign(gpus_, MemoryOf(problem.task, problem.dense, {"", {}}).largest);
     for (size_t t = 0; t < seed.tables.size(); ++t) {
       const TablePlacement& p = seed.tables[t];
-      const std::vector<Shard> shards = ShardsOf(problem.task.tables[t], static_cast<int32_t>(t), p);
+      const std::vector<Shard> shards =
+          ShardsOf(problem.task.tables[t], static_cast<int32_t>(t), p);
       for (size_t i = 0; i < shards.size(); ++i) AddShard(t, i, shards[i], p);
     }
   }
@@ -141,7 +142,8 @@ class AssignmentProgram {
     std::vector<double> x(variables() + 2, 0);
     std::vector<double> lookup = lookup_fixed_, transfer(gpus_, 0);
     for (size_t u = 0; u < units_.size(); ++u) {
-      const auto rank = static_cast<size_t>(seed_.tables[units_[u].table].ranks[units_[u].position]);
+      const auto rank =
+          static_cast<size_t>(seed_.tables[units_[u].table].ranks[units_[u].position]);
       x[static_cast<size_t>(Column(u, rank))] = 1;
       lookup[rank] += units_[u].lookup_us;
       transfer[rank] += units_[u].transfer_us;

@@ -9,7 +9,8 @@ namespace {
 
 absl::Status NeedsTableWise(const ShardingTask& task, std::string_view name) {
   if (task.allows(PlacementKind::kTable)) return absl::OkStatus();
-  return Infeasible("sharder {} places whole tables, and the task's placements lack table_wise", name);
+  return Infeasible("sharder {} places whole tables, and the task's placements lack table_wise",
+                    name);
 }
 
 class NaiveSharder : public Sharder {

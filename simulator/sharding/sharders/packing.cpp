@@ -96,7 +96,8 @@ class Packer {
     if (options.empty() && task_.allows(PlacementKind::kTable)) {
       for (const int32_t r : ranks) options.push_back(OnRank(r));
     }
-    if (options.empty() && task_.allows(PlacementKind::kColumn) && task_.gpus > 1 && table.dim > 1) {
+    if (options.empty() && task_.allows(PlacementKind::kColumn) && task_.gpus > 1 &&
+        table.dim > 1) {
       options.push_back({PlacementKind::kColumn, {ranks[0], ranks[1]}, false});
     }
     if (options.empty()) {
@@ -229,8 +230,7 @@ void ImprovePacking(const ShardingProblem& problem, ShardingPlan& plan) {
   }
 }
 
-ShardingPlan PackTables(const ShardingProblem& problem,
-                        const std::vector<TablePlacement>& fixed) {
+ShardingPlan PackTables(const ShardingProblem& problem, const std::vector<TablePlacement>& fixed) {
   std::optional<ShardingPlan> nearest;
   Bytes least;
   for (int e = 0; e < static_cast<int>(Effort::kCount); ++e) {

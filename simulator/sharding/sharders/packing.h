@@ -27,8 +27,8 @@ class RankBins {
 };
 
 // A plan that fits where one was found: by modelled cost; else by memory; else with large tables
-// split over more ranks; else with tables in host memory behind a cache. The nearest miss otherwise.
-// Tables with ranks in `fixed` (by table; may be empty) stay where that puts them.
+// split over more ranks; else with tables in host memory behind a cache. The nearest miss
+// otherwise. Tables with ranks in `fixed` (by table; may be empty) stay where that puts them.
 ShardingPlan PackTables(const ShardingProblem& problem,
                         const std::vector<TablePlacement>& fixed = {});
 

@@ -1,6 +1,6 @@
-// Local search on the simulated iteration time: from the best plans of the other sharders, moves and
-// swaps of shards and changes of how a table is placed; then, until the budget is used up, again
-// from the best plan with a few random changes.
+// Local search on the simulated iteration time: from the best plans of the other sharders, moves
+// and swaps of shards and changes of how a table is placed; then, until the budget is used up,
+// again from the best plan with a few random changes.
 
 #include <algorithm>
 #include <tuple>
@@ -13,7 +13,7 @@
 namespace foretrace {
 namespace {
 
-constexpr size_t kDescents = 3;      // starts that are followed to a local optimum
+constexpr size_t kDescents = 3;              // starts that are followed to a local optimum
 constexpr size_t kWholeNeighbourhood = 600;  // changes; larger ones are cut to the busiest rank
 constexpr int kKicks = 3;
 constexpr int64_t kProgressEvery = 64;
@@ -85,9 +85,8 @@ class LocalSearch {
     starts.push_back(PackTables(problem_));
     ImprovePacking(problem_, starts.front());
     if (!problem_.Fits(starts.front())) return starts;
-    for (const MakeSharder make : {MakeNaiveSharder, MakeSizeGreedySharder,
-                                   MakeLookupGreedySharder, MakeNormLookupGreedySharder,
-                                   MakeSizeLookupGreedySharder}) {
+    for (const MakeSharder make : {MakeNaiveSharder, MakeSizeGreedySharder, MakeLookupGreedySharder,
+                                   MakeNormLookupGreedySharder, MakeSizeLookupGreedySharder}) {
       absl::StatusOr<ShardingPlan> plan = make()->Shard(problem_);
       if (plan.ok() && problem_.Fits(*plan)) starts.push_back(*std::move(plan));
     }
@@ -95,8 +94,9 @@ class LocalSearch {
     return starts;
   }
 
-  // The costliest 1, 2, 4, ... tables by rows or the smallest as copies, and the rest packed: the first
-  // table placed so brings a collective of its own, which a single change would have to pay for.
+  // The costliest 1, 2, 4, ... tables by rows or the smallest as copies, and the rest packed: the
+  // first table placed so brings a collective of its own, which a single change would have to pay
+  // for.
   void AddPartlySplit(std::vector<ShardingPlan>& starts) {
     std::vector<double> cost(task_.tables.size()), size(cost);
     std::vector<size_t> costly(cost.size()), small(cost.size());
@@ -229,7 +229,8 @@ class LocalSearch {
       }
     }
     for (int32_t n = 2; n <= task_.gpus && table.dim / n >= kNarrowestColumns; n *= 2) {
-      if (now.kind == PlacementKind::kColumn && now.ranks.size() == static_cast<size_t>(n)) continue;
+      if (now.kind == PlacementKind::kColumn && now.ranks.size() == static_cast<size_t>(n))
+        continue;
       add({PlacementKind::kColumn, {ranks.rbegin(), ranks.rbegin() + n}, false});
     }
     if (now.kind != PlacementKind::kRow) add(OnAllRanks(PlacementKind::kRow, task_.gpus));

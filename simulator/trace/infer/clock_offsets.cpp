@@ -84,14 +84,16 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
     links[ranks.first].push_back({ranks.second, by_transfers, *offset});
     links[ranks.second].push_back({ranks.first, by_transfers, -*offset});
   }
-  // From the first rank on, over as few links of sends and receives, and then of any kind, as can be.
+  // From the first rank on, over as few links of sends and receives, and then of any kind, as can
+  // be.
   std::vector<SimTime> offsets(store.ranks().size());
   std::vector<bool> known(store.ranks().size(), false);
   using Path = std::tuple<int, int, uint32_t, SimTime>;  // transfers, links, rank, offset
   std::priority_queue<Path, std::vector<Path>, std::greater<>> open;
   for (uint32_t root = 0; root < store.ranks().size(); ++root) {
     if (known[root]) continue;
-    open.emplace(0, 0, root, SimTime());  // ranks that nothing connects to the first keep their time
+    open.emplace(0, 0, root,
+                 SimTime());  // ranks that nothing connects to the first keep their time
     while (!open.empty()) {
       const auto [transfers, hops, rank, offset] = open.top();
       open.pop();

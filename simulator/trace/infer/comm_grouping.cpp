@@ -42,9 +42,9 @@ EndFit FitEnds(const TraceStore& store, const CommSequence& a, const CommSequenc
   const Overlap common = CommonPart(a, b, shift);
   std::vector<int64_t> differences;
   for (int64_t k = common.begin; k < common.end; ++k) {
-    differences.push_back((store.ranks()[a.rank].end(a.nodes[k]) -
-                           store.ranks()[b.rank].end(b.nodes[k + shift]))
-                              .ps());
+    differences.push_back(
+        (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
+            .ps());
   }
   if (differences.empty()) return {SimTime::Max(), SimTime()};
   const SimTime offset = differences.size() >= kEnoughForSpread ? Median(differences) : SimTime();
@@ -76,8 +76,8 @@ Recorded DeviceWork(const RankTrace& rank) {
 }
 
 // Operations of `s` before `begin` and from `end` on have no partner in the recording of the rank
-// `other`, whose clock is `ahead` of that of `s`. That recording must have begun after them, or have
-// ended before: what it ran meanwhile it would hold.
+// `other`, whose clock is `ahead` of that of `s`. That recording must have begun after them, or
+// have ended before: what it ran meanwhile it would hold.
 bool CutOff(const TraceStore& store, const CommSequence& s, int64_t begin, int64_t end,
             uint32_t other, SimTime ahead) {
   const RankTrace& rank = store.ranks()[s.rank];
@@ -94,8 +94,8 @@ struct Pair {
 };
 
 // True when the two clusters hold sequences of one rank.
-bool ShareRank(const std::vector<CommSequence*>& open, const std::vector<size_t>& cluster,
-               size_t x, size_t y) {
+bool ShareRank(const std::vector<CommSequence*>& open, const std::vector<size_t>& cluster, size_t x,
+               size_t y) {
   for (size_t i = 0; i < open.size(); ++i) {
     if (cluster[i] != x) continue;
     for (size_t j = 0; j < open.size(); ++j) {
@@ -115,7 +115,8 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
   const auto nb = static_cast<int64_t>(b.nodes.size());
   const int64_t reach = std::abs(na - nb) + 4;
   std::optional<int64_t> best;
-  // Operations at regular intervals fit at every shift; then the least clock offset is the likely one.
+  // Operations at regular intervals fit at every shift; then the least clock offset is the likely
+  // one.
   std::pair<SimTime, SimTime> best_fit{SimTime::Max(), SimTime::Max()};
   for (int64_t shift = -reach; shift <= reach; ++shift) {
     const Overlap common = CommonPart(a, b, shift);

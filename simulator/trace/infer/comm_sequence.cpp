@@ -16,8 +16,7 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 }
 
 bool IsFusedExchange(const RankTrace& rank, NodeIndex n) {
-  return rank.kind(n) == NodeKind::kCollective &&
-         rank.collective_op(n) == CollectiveOp::kSendRecv;
+  return rank.kind(n) == NodeKind::kCollective && rank.collective_op(n) == CollectiveOp::kSendRecv;
 }
 
 // What the members of one collective must agree on. Sizes of gathers, scatters and all-to-alls may
@@ -82,8 +81,8 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
       const bool named = attr != nullptr && attr->group.valid();
       bool declared = false;
       if (named) {
-        const auto [known, first] = is_declared.emplace(
-            std::pair(attr->group.value, attr->group_size), false);
+        const auto [known, first] =
+            is_declared.emplace(std::pair(attr->group.value, attr->group_size), false);
         if (first) known->second = DeclaredRanks(store, rank, *attr).has_value();
         declared = known->second;
       }

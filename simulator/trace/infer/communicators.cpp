@@ -58,9 +58,9 @@ class Matcher {
       group.communicator.declared = true;
     }
     for (auto& [key, group] : by_name) {
-      group.communicator.missing_members = static_cast<uint32_t>(
-          group.communicator.ranks.size() - std::min(group.communicator.ranks.size(),
-                                                     group.members.size()));
+      group.communicator.missing_members =
+          static_cast<uint32_t>(group.communicator.ranks.size() -
+                                std::min(group.communicator.ranks.size(), group.members.size()));
       groups_.push_back(std::move(group));
     }
   }
@@ -102,7 +102,8 @@ class Matcher {
     group.communicator.name =
         fmt::format("{} of ranks {}", first.lane_at(members.front()->lane).label,
                     fmt::join(group.communicator.ranks, ","));
-    // A stream that meets no other has partners all the same: they have no trace, or were not found.
+    // A stream that meets no other has partners all the same: they have no trace, or were not
+    // found.
     const int32_t present = static_cast<int32_t>(members.size());
     int32_t size = members.front()->declared_size;
     if (size == 0) {
@@ -133,8 +134,8 @@ class Matcher {
       high = std::min(high, static_cast<int64_t>(group.members[m]->nodes.size()) - shift[m]);
     }
     for (size_t m = 0; m < group.members.size(); ++m) {
-      map_.outside_window += static_cast<int64_t>(group.members[m]->nodes.size()) -
-                             std::max<int64_t>(0, high - low);
+      map_.outside_window +=
+          static_cast<int64_t>(group.members[m]->nodes.size()) - std::max<int64_t>(0, high - low);
     }
     for (int64_t k = low; k < high; ++k) {
       Meeting meeting;
@@ -179,8 +180,8 @@ class Matcher {
     }
     for (auto& m : meeting.members) {
       const RankTrace& rank = store_.ranks()[m.rank];
-      m.eager = IsRooted(rank.collective_op(m.node)) && rank.kind(m.node) == NodeKind::kCollective &&
-                rank.end(m.node) < last_arrival;
+      m.eager = IsRooted(rank.collective_op(m.node)) &&
+                rank.kind(m.node) == NodeKind::kCollective && rank.end(m.node) < last_arrival;
     }
   }
 

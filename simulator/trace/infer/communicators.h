@@ -33,8 +33,8 @@ struct Meeting {
 };
 
 struct MatchedCommunicator {
-  std::string name;             // declared name, or "stream 84 of ranks 0-7"
-  std::vector<int32_t> ranks;   // global ranks in group order; those present when undeclared
+  std::string name;            // declared name, or "stream 84 of ranks 0-7"
+  std::vector<int32_t> ranks;  // global ranks in group order; those present when undeclared
   uint32_t missing_members = 0;
   bool declared = false;
   int64_t meetings = 0;

@@ -78,7 +78,8 @@ class Segmenter {
         at = ops_[op].start;
       }
       const SimTime piece_end = std::min(to, ops_[op].end);
-      if (piece_end > at) out.push_back({KindWithin(op, at), rank_.name(ops_[op].node), piece_end - at});
+      if (piece_end > at)
+        out.push_back({KindWithin(op, at), rank_.name(ops_[op].node), piece_end - at});
       at = piece_end;
       if (ops_[op].end <= to) ++op;
     }
@@ -230,8 +231,8 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
   SimTime resume = result.points.empty() ? SimTime() : result.points.front().recorded_start;
   for (size_t i = 0; i < result.points.size(); ++i) {
     CpuPoint& p = result.points[i];
-    const SimTime next = i + 1 < result.points.size() ? result.points[i + 1].recorded_start
-                                                      : SimTime::Max();
+    const SimTime next =
+        i + 1 < result.points.size() ? result.points[i + 1].recorded_start : SimTime::Max();
     p.segments_begin = static_cast<uint32_t>(result.segments.size());
     p.lead = p.recorded_start - resume;
     segmenter.Split(resume, p.recorded_start, result.segments);

@@ -33,9 +33,9 @@ struct OverheadSegment {
 
 // A point of a CPU timeline: a call, or the begin or end of a step mark.
 struct CpuPoint {
-  NodeIndex node;         // the call, or the step mark's annotation
+  NodeIndex node;  // the call, or the step mark's annotation
   bool is_mark = false;
-  bool blocking = false;  // holds the thread until device work ends
+  bool blocking = false;    // holds the thread until device work ends
   bool queue_full = false;  // a launch that waited for the launch queue: depth of at least 1,000
   SimTime recorded_start;
   // Overhead between the resumption of the previous point and this one; the segments add up to it.
@@ -62,8 +62,8 @@ struct CpuTimelinePoints {
 // Fixed costs of synchronising, used on the recorded and the predicted side alike, so that they
 // cancel unless a prediction turns a wait into no wait or back. Sources: docs/semantics.md.
 struct SyncCosts {
-  SimTime call = SimTime::FromNs(3'000);     // a synchronise that finds nothing to wait for
-  SimTime resume = SimTime::FromNs(6'000);   // from the end of the device work to the return
+  SimTime call = SimTime::FromNs(3'000);    // a synchronise that finds nothing to wait for
+  SimTime resume = SimTime::FromNs(6'000);  // from the end of the device work to the return
 };
 
 CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& timeline,

@@ -18,8 +18,8 @@ struct Interval {
   SimTime end;
 };
 
-// Time during which a thread surely runs rather than waits: the launch calls in which it is not held
-// until a copy is done.
+// Time during which a thread surely runs rather than waits: the launch calls in which it is not
+// held until a copy is done.
 std::vector<std::vector<Interval>> BusyIntervals(const RankTrace& rank) {
   std::vector<bool> held(rank.size(), false);
   for (uint32_t i = 0; i < rank.size(); ++i) {
@@ -66,8 +66,10 @@ bool IsLaunch(RuntimeCall call) {
     case RuntimeCall::kMemcpyAsync:
     case RuntimeCall::kMemcpySync:
     case RuntimeCall::kMemset:
-    case RuntimeCall::kGraphLaunch: return true;
-    default: return false;
+    case RuntimeCall::kGraphLaunch:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -81,12 +83,14 @@ bool BlocksUntilCopied(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
   if (rank.runtime_call(call) != RuntimeCall::kMemcpyAsync || !copy.valid()) return false;
   if (rank.kind(copy) != NodeKind::kMemcpy) return false;
   switch (rank.memcpy_kind(copy)) {
-    case MemcpyKind::kDeviceToHostPageable: return true;
+    case MemcpyKind::kDeviceToHostPageable:
+      return true;
     case MemcpyKind::kHostToDevicePageable: {
       const WorkAttr* work = rank.work(copy);
       return work != nullptr && work->bytes.count() > kStagedCopyBytes;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -118,9 +122,10 @@ IssueOrder FindIssueOrder(const RankTrace& rank) {
     size_t target = order.timelines.size();
     for (size_t t = 0; t < order.timelines.size(); ++t) {
       // Clock granularity makes hand-offs overlap by a little; real concurrency overlaps by much.
-      const double share = Total(busy[thread]).us() <= 0
-                               ? 0.0
-                               : Overlap(merged_busy[t], busy[thread]).us() / Total(busy[thread]).us();
+      const double share =
+          Total(busy[thread]).us() <= 0
+              ? 0.0
+              : Overlap(merged_busy[t], busy[thread]).us() / Total(busy[thread]).us();
       if (share < 0.05) {
         target = t;
         break;
@@ -133,8 +138,7 @@ IssueOrder FindIssueOrder(const RankTrace& rank) {
     CpuTimeline& timeline = order.timelines[target];
     timeline.threads.push_back(LaneIndex(thread));
     timeline.calls.insert(timeline.calls.end(), calls[thread].begin(), calls[thread].end());
-    merged_busy[target].insert(merged_busy[target].end(), busy[thread].begin(),
-                               busy[thread].end());
+    merged_busy[target].insert(merged_busy[target].end(), busy[thread].begin(), busy[thread].end());
     std::stable_sort(merged_busy[target].begin(), merged_busy[target].end(),
                      [](const Interval& a, const Interval& b) { return a.start < b.start; });
   }

@@ -50,16 +50,13 @@ class Matcher {
  public:
   Matcher(const TraceStore& store, const std::vector<CommSequence>& open,
           const CollectivesKnown& known)
-      : store_(store),
-        open_(open),
-        clock_offset_(known.clock_offset),
-        together_(known.together) {
+      : store_(store), open_(open), clock_offset_(known.clock_offset), together_(known.together) {
     for (const CommSequence& s : open) taken_.emplace_back(s.nodes.size(), false);
   }
 
   std::vector<PointToPointMeeting> Run() {
-    // Members of a tensor-parallel group do the same at the same time without sending to each other:
-    // they are partners only where no others are.
+    // Members of a tensor-parallel group do the same at the same time without sending to each
+    // other: they are partners only where no others are.
     for (const bool together : {false, true}) {
       MatchStreams(together, MostCoincide(FindCoincidences(together)));
       MatchKernels(together);
@@ -91,8 +88,8 @@ class Matcher {
     return true;
   }
 
-  // Median distance between the ends of the k-th kernels; if the clocks differ, about its own median
-  // where there are many.
+  // Median distance between the ends of the k-th kernels; if the clocks differ, about its own
+  // median where there are many.
   SimTime EndDistance(const CommSequence& a, const CommSequence& b, bool one_clock) const {
     std::vector<int64_t> distances;
     for (size_t k = 0; k < a.nodes.size(); ++k) {

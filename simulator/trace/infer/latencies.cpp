@@ -30,14 +30,19 @@ SimTime Mean(const std::vector<int64_t>& values) {
 
 LaunchClass LaunchClassOf(const RankTrace& rank, NodeIndex device) {
   switch (rank.kind(device)) {
-    case NodeKind::kMemset: return LaunchClass::kMemset;
+    case NodeKind::kMemset:
+      return LaunchClass::kMemset;
     case NodeKind::kMemcpy:
       switch (rank.memcpy_kind(device)) {
-        case MemcpyKind::kHostToDevicePageable: return LaunchClass::kCopyFromPageable;
-        case MemcpyKind::kDeviceToHostPageable: return LaunchClass::kCopyToPageable;
-        default: return LaunchClass::kCopyPinned;
+        case MemcpyKind::kHostToDevicePageable:
+          return LaunchClass::kCopyFromPageable;
+        case MemcpyKind::kDeviceToHostPageable:
+          return LaunchClass::kCopyToPageable;
+        default:
+          return LaunchClass::kCopyPinned;
       }
-    default: return LaunchClass::kKernel;
+    default:
+      return LaunchClass::kKernel;
   }
 }
 
@@ -74,8 +79,7 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
                (dependency == SimTime::Min() || dependency + kIdle < issued)) {
       const LaunchClass c = LaunchClassOf(rank, n);
       const bool staged = c == LaunchClass::kCopyFromPageable || c == LaunchClass::kCopyToPageable;
-      sample(launch_[static_cast<size_t>(c)], start - issued,
-             staged ? kLongestStaging : kLongest);
+      sample(launch_[static_cast<size_t>(c)], start - issued, staged ? kLongestStaging : kLongest);
     }
   }
 }
@@ -87,9 +91,8 @@ Latencies LatencyMeter::Measure() const {
     result.launch_samples[c] = static_cast<int64_t>(launch_[c].size());
     // Kernels queue behind each other, so the typical latency counts; the CPU waits for copies one
     // by one, so their latencies add up.
-    result.launch[c] = c == static_cast<size_t>(LaunchClass::kKernel)
-                           ? Median(launch_[c])
-                           : Mean(launch_[c]);
+    result.launch[c] =
+        c == static_cast<size_t>(LaunchClass::kKernel) ? Median(launch_[c]) : Mean(launch_[c]);
   }
   if (gap_.size() >= kEnough) {
     result.gap_samples = static_cast<int64_t>(gap_.size());

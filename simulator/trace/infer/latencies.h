@@ -1,6 +1,6 @@
 #pragma once
-// Small constant latencies of a platform, measured on the recording itself over many launches of all
-// ranks; or given by the user.
+// Small constant latencies of a platform, measured on the recording itself over many launches of
+// all ranks; or given by the user.
 
 #include <array>
 #include <span>
@@ -14,9 +14,9 @@ namespace foretrace {
 enum class LaunchClass : uint8_t {
   kKernel,
   kMemset,
-  kCopyPinned,            // pinned or between devices
-  kCopyFromPageable,      // host to device, staged
-  kCopyToPageable,        // device to host, staged
+  kCopyPinned,        // pinned or between devices
+  kCopyFromPageable,  // host to device, staged
+  kCopyToPageable,    // device to host, staged
   kCount,
 };
 inline constexpr size_t kLaunchClasses = static_cast<size_t>(LaunchClass::kCount);

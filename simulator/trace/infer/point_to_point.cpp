@@ -93,8 +93,7 @@ class TransferGraph {
       for (const Partner& p : partners) {
         const int32_t own = rank.info().rank;
         const int32_t tag = rank.comm(n)->tag;
-        Channel& channel =
-            channels_[p.sends ? Key(own, p.rank, tag) : Key(p.rank, own, tag)];
+        Channel& channel = channels_[p.sends ? Key(own, p.rank, tag) : Key(p.rank, own, tag)];
         (p.sends ? channel.sends : channel.receives).push_back(vertex);
       }
     }
@@ -133,8 +132,8 @@ class TransferGraph {
       transfers_.push_back({sender, receiver, sends[k]});
     }
     const auto low = std::max<int64_t>(0, -shift);
-    const auto high = std::min(static_cast<int64_t>(sends.size()),
-                               static_cast<int64_t>(receives.size()) - shift);
+    const auto high =
+        std::min(static_cast<int64_t>(sends.size()), static_cast<int64_t>(receives.size()) - shift);
     outside += static_cast<int64_t>(sends.size() + receives.size()) - 2 * (high - low);
     return absl::OkStatus();
   }
@@ -152,8 +151,9 @@ class TransferGraph {
         receives.size());
   }
 
-  // Components of the graph. Two nodes of one rank cannot wait for each other, so that an edge which
-  // would join them is left out: a kernel that serves several calls of its partner meets the first.
+  // Components of the graph. Two nodes of one rank cannot wait for each other, so that an edge
+  // which would join them is left out: a kernel that serves several calls of its partner meets the
+  // first.
   void AddComponents(std::vector<PointToPointMeeting>& meetings) const {
     std::vector<std::vector<uint32_t>> members(vertices_.size());
     std::vector<uint32_t> component(vertices_.size());
@@ -239,8 +239,7 @@ absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
     CommSequence rest = s;
     const RankTrace& rank = store.ranks()[s.rank];
     if (ranks_are_global) {
-      std::erase_if(rest.nodes,
-                    [&](NodeIndex n) { return !PartnersOf(store, rank, n).empty(); });
+      std::erase_if(rest.nodes, [&](NodeIndex n) { return !PartnersOf(store, rank, n).empty(); });
     }
     if (!rest.nodes.empty()) open.push_back(std::move(rest));
   }

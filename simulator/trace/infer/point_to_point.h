@@ -25,7 +25,8 @@ struct PointToPointMeeting {
 
 struct PointToPointMatches {
   std::vector<PointToPointMeeting> meetings;
-  int64_t outside_window = 0;  // transfers whose other end lies before or after its rank's recording
+  int64_t outside_window =
+      0;  // transfers whose other end lies before or after its rank's recording
 };
 
 // What collectives, which are matched first, say of ranks; by index into TraceStore::ranks().

@@ -26,9 +26,9 @@ struct PendingWait {
 };
 
 struct TimelineState {
-  LaneIndex current_stream;   // of the last non-communication work
-  LaneIndex previous_stream;  // the one before, where it differs
-  LaneIndex last_used_stream; // of any work
+  LaneIndex current_stream;            // of the last non-communication work
+  LaneIndex previous_stream;           // the one before, where it differs
+  LaneIndex last_used_stream;          // of any work
   std::vector<NodeIndex> outstanding;  // collectives nobody waited for yet, in order of issue
   bool launch_since_collective = false;
   std::vector<PendingWait> waits;
@@ -37,8 +37,11 @@ struct TimelineState {
 class Inference {
  public:
   Inference(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order)
-      : rank_(rank), index_(index), tail_(rank.lanes().size()),
-        pending_exact_(rank.lanes().size()), timeline_of_lane_(rank.lanes().size(), -1) {
+      : rank_(rank),
+        index_(index),
+        tail_(rank.lanes().size()),
+        pending_exact_(rank.lanes().size()),
+        timeline_of_lane_(rank.lanes().size(), -1) {
     states_.resize(order.timelines.size());
     for (size_t t = 0; t < order.timelines.size(); ++t) {
       for (LaneIndex lane : order.timelines[t].threads) {
@@ -160,12 +163,19 @@ class Inference {
     if (timeline < 0) return;
     TimelineState& state = states_[timeline];
     switch (rank_.runtime_call(call)) {
-      case RuntimeCall::kEventRecord: OnEventRecord(state, call); break;
-      case RuntimeCall::kStreamWaitEvent: OnStreamWait(state, call); break;
+      case RuntimeCall::kEventRecord:
+        OnEventRecord(state, call);
+        break;
+      case RuntimeCall::kStreamWaitEvent:
+        OnStreamWait(state, call);
+        break;
       case RuntimeCall::kStreamSynchronize:
       case RuntimeCall::kDeviceSynchronize:
-      case RuntimeCall::kEventSynchronize: OnSynchronize(state, call); break;
-      default: break;
+      case RuntimeCall::kEventSynchronize:
+        OnSynchronize(state, call);
+        break;
+      default:
+        break;
     }
     for (const NodeIndex device : index_.issued_by(call)) OnIssue(state, call, device);
   }
@@ -324,9 +334,8 @@ class Inference {
     if (!chosen.valid()) return false;
     AddDeviceEdge(device, chosen, SyncRule::kCollectiveWait);
     // Collectives of one stream end in order: whoever waits for one has waited for those before it.
-    std::erase_if(state.outstanding, [&](NodeIndex c) {
-      return rank_.lane(c) == rank_.lane(chosen) && c <= chosen;
-    });
+    std::erase_if(state.outstanding,
+                  [&](NodeIndex c) { return rank_.lane(c) == rank_.lane(chosen) && c <= chosen; });
     return true;
   }
 

@@ -20,13 +20,13 @@
 namespace foretrace {
 
 enum class SyncRule : uint8_t {
-  kEventId,               // the recording names the event or stream
-  kDataDependency,        // tensor ids of the execution trace
-  kDeclaredDependency,    // dependency between device nodes in the file
-  kCollectiveInput,       // a collective follows the tail of the current stream at its launch
-  kCollectiveWait,        // a stream wait outside the collective's own range is its wait()
-  kStreamHandOff,         // a stream wait where the current stream changes follows the stream left
-  kBlockingLastStream,    // a blocking call without a named stream targets the stream used last
+  kEventId,             // the recording names the event or stream
+  kDataDependency,      // tensor ids of the execution trace
+  kDeclaredDependency,  // dependency between device nodes in the file
+  kCollectiveInput,     // a collective follows the tail of the current stream at its launch
+  kCollectiveWait,      // a stream wait outside the collective's own range is its wait()
+  kStreamHandOff,       // a stream wait where the current stream changes follows the stream left
+  kBlockingLastStream,  // a blocking call without a named stream targets the stream used last
   kCount,
 };
 std::string_view Name(SyncRule rule);

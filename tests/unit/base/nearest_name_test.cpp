@@ -12,9 +12,9 @@ TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
   EXPECT_EQ(EditDistance("", ""), 0u);
   EXPECT_EQ(EditDistance("predict", "predict"), 0u);
   EXPECT_EQ(EditDistance("", "abc"), 3u);
-  EXPECT_EQ(EditDistance("predct", "predict"), 1u);   // one left out
-  EXPECT_EQ(EditDistance("preddict", "predict"), 1u); // one too many
-  EXPECT_EQ(EditDistance("predikt", "predict"), 1u);  // another one
+  EXPECT_EQ(EditDistance("predct", "predict"), 1u);    // one left out
+  EXPECT_EQ(EditDistance("preddict", "predict"), 1u);  // one too many
+  EXPECT_EQ(EditDistance("predikt", "predict"), 1u);   // another one
   EXPECT_EQ(EditDistance("predict", "predict"), 0u);
   EXPECT_EQ(EditDistance("perdict", "predict"), 1u);  // two swapped
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);

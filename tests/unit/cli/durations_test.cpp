@@ -19,8 +19,8 @@ TEST(DurationPlan, Grammar) {
   EXPECT_FALSE(DurationPlan::Parse({})->models_something());
   EXPECT_FALSE(DurationPlan::Parse({"recorded"})->models_something());
   EXPECT_TRUE(DurationPlan::Parse({"model"})->models_something());
-  EXPECT_TRUE(DurationPlan::Parse({"model-for=name=gemm", "model-for=kind=memcpy"})
-                  ->models_something());
+  EXPECT_TRUE(
+      DurationPlan::Parse({"model-for=name=gemm", "model-for=kind=memcpy"})->models_something());
   const auto message = [](std::vector<std::string> texts) {
     return std::string(DurationPlan::Parse(texts).status().message());
   };
@@ -85,7 +85,8 @@ const Item& ItemOf(const TraceStore& store, const Prediction& prediction, std::s
 
 TEST(Durations, NoRecordedDurationReachesAModelledPrediction) {
   const TraceStore once = Job(1), longer = Job(2.5);
-  const Prediction a = Simulated(once, Modelled({"model"})), b = Simulated(longer, Modelled({"model"}));
+  const Prediction a = Simulated(once, Modelled({"model"})),
+                   b = Simulated(longer, Modelled({"model"}));
   for (size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(a.schedule.ranks[r].start, b.schedule.ranks[r].start);
     EXPECT_EQ(a.schedule.ranks[r].end, b.schedule.ranks[r].end);

@@ -67,8 +67,8 @@ class Script {
   int64_t tensor_ = 0;
 };
 
-// x -> addmm(w1) -> relu -> addmm(w2), with a view between, two samples; then backward, and an update
-// that reads the weights. Storages: x 1, w1 2, b1 3, hidden 4, relu 5, w2 6, b2 7, result 8.
+// x -> addmm(w1) -> relu -> addmm(w2), with a view between, two samples; then backward, and an
+// update that reads the weights. Storages: x 1, w1 2, b1 3, hidden 4, relu 5, w2 6, b2 7, result 8.
 TraceStore TwoLayers(bool second_iteration) {
   Script s;
   for (int64_t i = 0; i < (second_iteration ? 2 : 1); ++i) {

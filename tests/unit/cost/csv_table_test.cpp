@@ -26,8 +26,8 @@ std::string RowWith(const std::string& what, const std::string& by) {
 
 TEST(BenchmarkCsv, ReadsRowsAndProvenance) {
   const auto table = ParseBenchmarkCsv(
-      "t.csv", std::string("\xEF\xBB\xBF# source: https://example.org\n# licence: MIT\n") +
-                   kHeader + kRow);
+      "t.csv",
+      std::string("\xEF\xBB\xBF# source: https://example.org\n# licence: MIT\n") + kHeader + kRow);
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->provenance.at("source"), "https://example.org");
   ASSERT_EQ(table->rows.size(), 1u);
@@ -80,8 +80,7 @@ TEST(BenchmarkCsv, RefusesTimesThatAreNotPositiveNumbers) {
 
 TEST(BenchmarkCsv, RefusesSentinels) {
   for (const char* time : {"100000", "1e6", "1000000000", "2e9"}) {
-    EXPECT_THAT(MessageFor(RowWith(",73.5,", std::string(",") + time + ",")),
-                HasSubstr("sentinel"))
+    EXPECT_THAT(MessageFor(RowWith(",73.5,", std::string(",") + time + ",")), HasSubstr("sentinel"))
         << time;
   }
   EXPECT_EQ(MessageFor(RowWith(",73.5,", ",100001,")), "");

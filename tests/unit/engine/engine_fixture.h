@@ -54,11 +54,11 @@ inline Outcome Simulate(JobScript& script, const CompileOptions& options = Round
   return {std::move(store), *std::move(prediction)};
 }
 
-#define EXPECT_RAN(outcome, rank, name, from, to)          \
-  do {                                                     \
-    const Span span = (outcome).Ran(rank, name);           \
-    EXPECT_NEAR(span.start, from, 1e-6) << name;           \
-    EXPECT_NEAR(span.end, to, 1e-6) << name;               \
+#define EXPECT_RAN(outcome, rank, name, from, to) \
+  do {                                            \
+    const Span span = (outcome).Ran(rank, name);  \
+    EXPECT_NEAR(span.start, from, 1e-6) << name;  \
+    EXPECT_NEAR(span.end, to, 1e-6) << name;      \
   } while (false)
 
 }  // namespace foretrace

@@ -25,7 +25,7 @@ JobScript AllReduceJob() {
 TEST(Rendezvous, BeginsWithTheLastMemberAndEndsOnAllAtOnce) {
   JobScript job = AllReduceJob();
   const Outcome outcome = Simulate(job);
-  EXPECT_RAN(outcome, 0, "ar", 5, 45);   // 20 + 5 + 20
+  EXPECT_RAN(outcome, 0, "ar", 5, 45);  // 20 + 5 + 20
   EXPECT_RAN(outcome, 1, "ar", 25, 45);
   EXPECT_EQ(outcome.prediction.job.reports[1].start_skew, Us(20));
 }
@@ -69,12 +69,14 @@ TEST(WhatIf, EditsDurationsAndDelaysRanks) {
 
 TEST(Rendezvous, RootThatLeavesEarlyDoesNotWait) {
   JobScript job(2);
-  job.rank(0).Group("world", {0, 1}).Collective("bc", CollectiveOp::kBroadcast, "world", {0, 4}, 20,
-                                                {9, 16});
-  job.rank(1).Group("world", {0, 1}).Collective("bc", CollectiveOp::kBroadcast, "world", {20, 24},
-                                                20, {29, 49});
+  job.rank(0)
+      .Group("world", {0, 1})
+      .Collective("bc", CollectiveOp::kBroadcast, "world", {0, 4}, 20, {9, 16});
+  job.rank(1)
+      .Group("world", {0, 1})
+      .Collective("bc", CollectiveOp::kBroadcast, "world", {20, 24}, 20, {29, 49});
   const Outcome outcome = Simulate(job);
-  EXPECT_RAN(outcome, 0, "bc", 5, 12);   // eager: its recorded 7 us
+  EXPECT_RAN(outcome, 0, "bc", 5, 12);  // eager: its recorded 7 us
   EXPECT_RAN(outcome, 1, "bc", 25, 45);
 }
 
@@ -99,8 +101,9 @@ TEST(PointToPoint, SmallSendIsBufferedAndLeaves) {
 
 TEST(MissingRanks, AreRefusedOrReplayedAsRecorded) {
   JobScript job(1, 2);
-  job.rank(0).Group("world", {0, 1}).Collective("ar", CollectiveOp::kAllReduce, "world", {0, 4}, 20,
-                                                {9, 49});
+  job.rank(0)
+      .Group("world", {0, 1})
+      .Collective("ar", CollectiveOp::kAllReduce, "world", {0, 4}, 20, {9, 49});
   const TraceStore store = job.Build();
   const auto refused = Predict(store, RoundLatencies(), nullptr);
   ASSERT_FALSE(refused.ok());
@@ -109,8 +112,9 @@ TEST(MissingRanks, AreRefusedOrReplayedAsRecorded) {
   EXPECT_THAT(refused.status().message(), HasSubstr("--allow-missing-ranks"));
 
   JobScript again(1, 2);
-  again.rank(0).Group("world", {0, 1}).Collective("ar", CollectiveOp::kAllReduce, "world", {0, 4},
-                                                  20, {9, 49});
+  again.rank(0)
+      .Group("world", {0, 1})
+      .Collective("ar", CollectiveOp::kAllReduce, "world", {0, 4}, 20, {9, 49});
   CompileOptions options = RoundLatencies();
   options.allow_missing_ranks = true;
   const Outcome outcome = Simulate(again, options);

@@ -67,7 +67,8 @@ class SharedWire : public NetworkModel {
   };
   void Drain(const std::vector<size_t>& active, SimTime until) {
     for (const size_t f : active) {
-      flows_[f].left -= static_cast<double>((until - now_).ps()) / static_cast<double>(active.size());
+      flows_[f].left -=
+          static_cast<double>((until - now_).ps()) / static_cast<double>(active.size());
     }
     now_ = std::max(now_, until);
   }
@@ -167,8 +168,8 @@ TEST(WhatIf, TheSlowestMemberCounts) {
 }
 
 TEST(WhatIf, ScalesBytesWhereTransfersContend) {
-  // x has 200,000 bytes. Alone to 55, half speed beside y (to 255: 100 of 150 us of x's left drained
-  // while y's 100 are), then x's last 50 us, and 7 us more.
+  // x has 200,000 bytes. Alone to 55, half speed beside y (to 255: 100 of 150 us of x's left
+  // drained while y's 100 are), then x's last 50 us, and 7 us more.
   const Outcome outcome = SimulateChanged(true, {2, Us(7)});
   EXPECT_RAN(outcome, 0, "y", 55, 255);
   EXPECT_RAN(outcome, 1, "x", 5, 312);
@@ -258,8 +259,8 @@ TEST(Symbolic, ALaneRunsWhatIsReadyFirst) {
 
 TEST(Symbolic, OfWhatWaitsALaneRunsTheFirstInProgramOrder) {
   SymbolicRank rank(0);
-  // As with two microbatches: c is the earlier one's next step, ready at 1 (after p), b belongs to the
-  // later one and was ready at 0. The lane is busy with a until 3, then takes c.
+  // As with two microbatches: c is the earlier one's next step, ready at 1 (after p), b belongs to
+  // the later one and was ready at 0. The lane is busy with a until 3, then takes c.
   const NodeIndex p = rank.Add("p1", true);
   const NodeIndex c = rank.Add("c2");
   rank.Add("a3");

@@ -253,10 +253,10 @@ TEST(PredictedCpuTime, IsLinearBetweenCalls) {
   JobScript job = SynchronizeJob();
   const Outcome outcome = Simulate(job);
   const Prediction& p = outcome.prediction;
-  EXPECT_EQ(p.PredictedCpuTime(0, Us(2)), Us(2));        // within the first launch
-  EXPECT_EQ(p.PredictedCpuTime(0, Us(60)), Us(58));      // half of [5, 115] is half of [5, 111]
+  EXPECT_EQ(p.PredictedCpuTime(0, Us(2)), Us(2));          // within the first launch
+  EXPECT_EQ(p.PredictedCpuTime(0, Us(60)), Us(58));        // half of [5, 115] is half of [5, 111]
   EXPECT_EQ(p.PredictedCpuTime(0, Us(119.5)), Us(115.5));  // half of [115, 124]: of [111, 120]
-  EXPECT_EQ(p.PredictedCpuTime(0, Us(138)), Us(134));    // 10 us after the last call
+  EXPECT_EQ(p.PredictedCpuTime(0, Us(138)), Us(134));      // 10 us after the last call
 }
 
 }  // namespace

@@ -35,16 +35,16 @@ TraceStore MakeStore() {
   const LaneIndex comm = builder.AddLane(Lane::Kind::kStream, 20);
   const auto us = [](double t) { return SimTime::FromUs(t); };
   using Spec = RankTraceBuilder::NodeSpec;
-  const NodeIndex op = builder.AddNode(
-      Spec{NodeKind::kCpuOp, 0, "aten::mm", thread, us(1), us(10), 1});
-  const NodeIndex launch = builder.AddNode(
-      Spec{NodeKind::kRuntimeCall, static_cast<uint8_t>(RuntimeCall::kLaunchKernel),
-           "cudaLaunchKernel", thread, us(3), us(4), 2});
+  const NodeIndex op =
+      builder.AddNode(Spec{NodeKind::kCpuOp, 0, "aten::mm", thread, us(1), us(10), 1});
+  const NodeIndex launch =
+      builder.AddNode(Spec{NodeKind::kRuntimeCall, static_cast<uint8_t>(RuntimeCall::kLaunchKernel),
+                           "cudaLaunchKernel", thread, us(3), us(4), 2});
   const NodeIndex kernel =
       builder.AddNode(Spec{NodeKind::kKernel, 0, "gemm", compute, us(8), us(1.5), 3});
-  const NodeIndex reduce = builder.AddNode(
-      Spec{NodeKind::kCollective, static_cast<uint8_t>(CollectiveOp::kAllReduce), "nccl", comm,
-           us(12), us(30), 4});
+  const NodeIndex reduce =
+      builder.AddNode(Spec{NodeKind::kCollective, static_cast<uint8_t>(CollectiveOp::kAllReduce),
+                           "nccl", comm, us(12), us(30), 4});
   builder.SetParent(launch, op);
   builder.SetLauncher(kernel, launch);
   builder.SetWork(kernel, {Flop(2e9), Bytes(4096)});

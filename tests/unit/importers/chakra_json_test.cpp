@@ -67,8 +67,8 @@ TEST(ChakraJson, RealFileHasTheKnownCounts) {
     ASSERT_TRUE(imported.ok()) << imported.status();
     nodes[std::string(BaseName(name))] = imported->builder->size();
   }
-  EXPECT_EQ(nodes, (std::map<std::string, uint64_t>{{"chakra.0.json", 3664},
-                                                    {"small_chakra.0.json", 7}}));
+  EXPECT_EQ(nodes,
+            (std::map<std::string, uint64_t>{{"chakra.0.json", 3664}, {"small_chakra.0.json", 7}}));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Trace(int64_t ts, const std::string& head = "") {
-  return "{" + head + R"("traceEvents":[{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":)" +
+  return "{" + head +
+         R"("traceEvents":[{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":)" +
          std::to_string(ts) + R"(,"dur":5,"args":{"External id":1}}]})";
 }
 std::string Ranked(int rank, int64_t ts = 1000) {
@@ -65,7 +66,8 @@ TEST(ImportTraces, TakesFilesFoldersAndTars) {
   folder.Write("set/notes.yaml", "x: 1");
   folder.Write("set/groups.json", R"({"1": [0, 1]})");
   folder.Write("set/.hidden", "no");
-  for (const auto& paths : std::vector<std::vector<std::string>>{{a, b}, {folder.path() + "/set"}}) {
+  for (const auto& paths :
+       std::vector<std::vector<std::string>>{{a, b}, {folder.path() + "/set"}}) {
     const auto store = ImportTraces(paths, {});
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_THAT(Ranks(*store), ElementsAre(0, 1));
@@ -129,13 +131,14 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
   const std::string d = folder.Write("d.json", Trace(2));
   EXPECT_EQ(ErrorOf({c, d}), c + ": cannot tell its rank: the file does not say and its name has "
                                  "no number; name it like rank3.json");
-  EXPECT_EQ(ErrorOf({folder.path() + "/none"}),
-            folder.path() + "/none: no such file or folder");
+  EXPECT_EQ(ErrorOf({folder.path() + "/none"}), folder.path() + "/none: no such file or folder");
   std::filesystem::create_directory(folder.path() + "/empty");
   EXPECT_EQ(ErrorOf({folder.path() + "/empty"}),
             folder.path() + "/empty: the folder holds no traces");
-  EXPECT_THAT(ErrorOf({folder.Write("side.json", R"({"1": [0, 1]})")}),
-              HasSubstr("side.json: not a trace of a known format (kineto, pytorch_et, chakra_json, chakra)"));
+  EXPECT_THAT(
+      ErrorOf({folder.Write("side.json", R"({"1": [0, 1]})")}),
+      HasSubstr(
+          "side.json: not a trace of a known format (kineto, pytorch_et, chakra_json, chakra)"));
   EXPECT_EQ(ErrorOf({}), "no traces given");
 }
 
@@ -158,8 +161,8 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   const std::string a = folder.Write("rank0.json", Trace(1));
   const std::string b = folder.Write("rank1.json", Trace(1));
   ImportOptions options;
-  options.process_groups_file = folder.Write(
-      "g.yaml", "groups:\n  - {name: \"1\", ranks: [1, 0], description: dp}\n");
+  options.process_groups_file =
+      folder.Write("g.yaml", "groups:\n  - {name: \"1\", ranks: [1, 0], description: dp}\n");
   const auto store = ImportTraces({a, b}, options);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_THAT(store->process_groups().find("1")->second.ranks, ElementsAre(1, 0));
@@ -170,7 +173,8 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
     return ErrorOf({a, b}, options);
   };
   EXPECT_EQ(error("x: 1\n"), options.process_groups_file + ": has no list \"groups\"");
-  EXPECT_THAT(error("groups:\n  - {name: a}\n"), HasSubstr("g.yaml:2: a group has no list of ranks"));
+  EXPECT_THAT(error("groups:\n  - {name: a}\n"),
+              HasSubstr("g.yaml:2: a group has no list of ranks"));
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [0, 0]}\n"), HasSubstr("stands twice"));
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [x]}\n"), HasSubstr("g.yaml:2: "));
   EXPECT_THAT(error("groups: [\n"), HasSubstr("g.yaml:"));

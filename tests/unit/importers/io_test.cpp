@@ -75,8 +75,12 @@ TEST(InputFile, ReadsTheRegularMembersOfATar) {
   for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kXz}) {
     const std::string path = folder.path() + "/t.tar";
     WriteTar(path,
-             {{"d/", ""}, {"d/rank1.json", "one"}, {"d/._rank1.json", "resource fork"},
-              {"__MACOSX/x", "y"}, {".hidden", "z"}, {"d/rank0.json.gz", Slurp(gz)}},
+             {{"d/", ""},
+              {"d/rank1.json", "one"},
+              {"d/._rank1.json", "resource fork"},
+              {"__MACOSX/x", "y"},
+              {".hidden", "z"},
+              {"d/rank0.json.gz", Slurp(gz)}},
              compression);
     const auto documents = ReadDocuments(path);
     ASSERT_TRUE(documents.ok()) << documents.status();
@@ -118,15 +122,15 @@ TEST(InputFile, RefusesWhatCannotBeRead) {
   EXPECT_THAT(ReadDocuments(outer).status().message(), HasSubstr("an archive within an archive"));
   const std::string hollow = folder.path() + "/hollow.tar";
   WriteTar(hollow, {{"rank0.json", ""}}, Compression::kNone);
-  EXPECT_THAT(ReadDocuments(hollow).status().message(), HasSubstr("hollow.tar:rank0.json: the file is empty"));
+  EXPECT_THAT(ReadDocuments(hollow).status().message(),
+              HasSubstr("hollow.tar:rank0.json: the file is empty"));
 }
 
 TEST(InputFile, RefusesTruncatedAndDamagedCompression) {
   const TempFolder folder;
   const std::string whole = folder.path() + "/whole";
   const std::string text = LongText(100'000);
-  for (const Compression compression :
-       {Compression::kGzip, Compression::kXz, Compression::kZstd}) {
+  for (const Compression compression : {Compression::kGzip, Compression::kXz, Compression::kZstd}) {
     WriteCompressed(whole, text, compression);
     const std::string bytes = Slurp(whole);
     const std::string cut = folder.Write("cut", bytes.substr(0, bytes.size() / 2));

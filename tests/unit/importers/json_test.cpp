@@ -29,9 +29,9 @@ TEST(ParseMicroseconds, ReadsEveryNotation) {
   expect("12", 12, 0);
   expect("1.5e3", 1500, 0);
   expect("1.712402348256123e+15", 1712402348256123, 0);
-  expect("25e-7", 0, 2);              // 2.5 ps, cut off
-  expect("0.0000019", 0, 1);          // decimals past the picosecond are cut off
-  expect("-0.25", -1, 750000);        // -1 us + 0.75 us
+  expect("25e-7", 0, 2);        // 2.5 ps, cut off
+  expect("0.0000019", 0, 1);    // decimals past the picosecond are cut off
+  expect("-0.25", -1, 750000);  // -1 us + 0.75 us
   expect("-3", -3, 0);
   expect("0e300", 0, 0);
 }
@@ -50,7 +50,8 @@ TEST(ParseInteger, ReadsIdsOfAllKinds) {
   EXPECT_EQ(ParseInteger("0x1f"), 31);
   EXPECT_EQ(ParseInteger("7.0"), 7);
   EXPECT_EQ(ParseInteger("-7.0"), -7);
-  for (const std::string_view text : {"", "7.5", "-7.5", "a", "0x", "0xg", "18446744073709551616"}) {
+  for (const std::string_view text :
+       {"", "7.5", "-7.5", "a", "0x", "0xg", "18446744073709551616"}) {
     EXPECT_FALSE(ParseInteger(text)) << text;
   }
 }
@@ -145,9 +146,9 @@ TEST(Reader, EveryPrefixIsTruncated) {
     ASSERT_FALSE(status.ok()) << length;
     // Cutting a literal short may leave one that is none.
     if (status.message().find("invalid value") != std::string_view::npos) continue;
-    EXPECT_EQ(std::string(status.message()),
-              "pieces.json: truncated at byte " + std::to_string(length) +
-                  ": the JSON document does not end");
+    EXPECT_EQ(std::string(status.message()), "pieces.json: truncated at byte " +
+                                                 std::to_string(length) +
+                                                 ": the JSON document does not end");
   }
 }
 
@@ -167,8 +168,9 @@ TEST(Reader, NamesByteAndCause) {
          "pieces.json: not valid JSON at byte 3: a control character within a string");
   expect("[\"\\q\"]", "pieces.json: not valid JSON at byte 3: an unknown escape");
   expect("[\"\\u12g4\"]", "pieces.json: not valid JSON at byte 3: a damaged \\u escape");
-  expect(std::string(201, '['), "pieces.json: not valid JSON at byte 200: nested deeper than 200 "
-                                "levels");
+  expect(std::string(201, '['),
+         "pieces.json: not valid JSON at byte 200: nested deeper than 200 "
+         "levels");
   expect("{\"skip\": " + std::string(300, '['),
          "pieces.json: not valid JSON at byte 208: nested deeper than 200 levels");
 }

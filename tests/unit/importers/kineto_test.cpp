@@ -156,9 +156,9 @@ std::string CollectiveEvents(const std::string& ranges, const std::string& kerne
   return ranges +
          R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":50,"dur":2,
              "args":{"correlation":5}},
-            {"ph":"X","cat":"kernel","name":")" + kernel +
-         R"(","pid":0,"tid":40,"ts":60,"dur":9,"args":{"stream":40,"correlation":5)" + kernel_args +
-         "}}";
+            {"ph":"X","cat":"kernel","name":")" +
+         kernel + R"(","pid":0,"tid":40,"ts":60,"dur":9,"args":{"stream":40,"correlation":5)" +
+         kernel_args + "}}";
 }
 
 const CommAttr& OnlyCollective(const TraceStore& store, NodeIndex& node) {
@@ -212,9 +212,8 @@ TEST(Kineto, DescribesACollectiveByTheOperatorsAroundItsLaunch) {
 
 TEST(Kineto, TellsSendsFromReceivesAndSumsUpGroupedOnes) {
   const auto range = [](const std::string& name, int ts, int elements) {
-    return R"({"ph":"X","cat":"user_annotation","name":")" + name +
-           R"(","pid":9,"tid":9,"ts":)" + std::to_string(ts) +
-           R"(,"dur":3,"args":{"Input Dims":[[)" + std::to_string(elements) +
+    return R"({"ph":"X","cat":"user_annotation","name":")" + name + R"(","pid":9,"tid":9,"ts":)" +
+           std::to_string(ts) + R"(,"dur":3,"args":{"Input Dims":[[)" + std::to_string(elements) +
            R"(]],"Input type":["float"]}},)";
   };
   NodeIndex node;
@@ -227,9 +226,9 @@ TEST(Kineto, TellsSendsFromReceivesAndSumsUpGroupedOnes) {
   EXPECT_EQ(sent.bytes_in, Bytes(20));
   EXPECT_EQ(sent.bytes_out, Bytes(0));
   // batch_isend_irecv: the operations end before the one launch that serves them.
-  const auto both = ImportEvents(
-      CollectiveEvents(range("nccl:send 0->1", 40, 5) + range("nccl:recv 0<-1", 44, 7),
-                       "ncclDevKernel_SendRecv(ncclDevComm*)"));
+  const auto both =
+      ImportEvents(CollectiveEvents(range("nccl:send 0->1", 40, 5) + range("nccl:recv 0<-1", 44, 7),
+                                    "ncclDevKernel_SendRecv(ncclDevComm*)"));
   ASSERT_TRUE(both.ok()) << both.status();
   const CommAttr& exchange = OnlyCollective(*both, node);
   EXPECT_EQ(both->ranks()[0].kind(node), NodeKind::kCollective);
@@ -247,15 +246,16 @@ TEST(Kineto, FindsPartnersOfBatchedTransfers) {
     return R"({"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":9,"ts":)" + at +
            R"(,"dur":2,"args":{"Collective name":")" + kind + R"(","In msg nelems":3,
                "Out msg nelems":3,"dtype":"Float","Group size":3,"Process Group Name":"pp",
-               "Process Group Ranks":"[1, 4, 7]",)" + partner + R"(}},
-              {"ph":"X","cat":"user_annotation","name":")" + annotation +
-           R"(","pid":9,"tid":9,"ts":)" + at + R"(.5,"dur":1,"args":{}},)";
+               "Process Group Ranks":"[1, 4, 7]",)" +
+           partner + R"(}},
+              {"ph":"X","cat":"user_annotation","name":")" +
+           annotation + R"(","pid":9,"tid":9,"ts":)" + at + R"(.5,"dur":1,"args":{}},)";
   };
-  const auto store = ImportEvents(
-      CollectiveEvents(operation("send", 40, R"("Dst Rank":7)", "nccl:send 1->2") +
-                           operation("recv", 44, R"("Src Rank":1)", "nccl:recv 1<-0"),
-                       "ncclDevKernel_SendRecv(ncclDevComm*)"),
-      R"("distributedInfo": {"backend": "nccl", "rank": 4, "world_size": 9},)");
+  const auto store =
+      ImportEvents(CollectiveEvents(operation("send", 40, R"("Dst Rank":7)", "nccl:send 1->2") +
+                                        operation("recv", 44, R"("Src Rank":1)", "nccl:recv 1<-0"),
+                                    "ncclDevKernel_SendRecv(ncclDevComm*)"),
+                   R"("distributedInfo": {"backend": "nccl", "rank": 4, "world_size": 9},)");
   ASSERT_TRUE(store.ok()) << store.status();
   NodeIndex node;
   const CommAttr& comm = OnlyCollective(*store, node);
@@ -306,11 +306,14 @@ TEST(Kineto, OneClearLineForBadInput) {
   };
   const std::string at = "memory.json: event 0 at byte 17 (op): ";
   expect(ImportEvents(event(R"("dur":1)")), at + "its start \"ts\" is missing");
-  expect(ImportEvents(event(R"("ts":"x","dur":1)")), at + "its start \"ts\" is not a usable number");
-  expect(ImportEvents(event(R"("ts":1e25,"dur":1)")), at + "its start \"ts\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":"x","dur":1)")),
+         at + "its start \"ts\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":1e25,"dur":1)")),
+         at + "its start \"ts\" is not a usable number");
   expect(ImportEvents(event(R"("ts":5e15,"dur":1)")), at + "its start \"ts\" is out of range");
   expect(ImportEvents(event(R"("ts":1,"dur":-2)")), at + "its duration \"dur\" is negative (-2)");
-  expect(ImportEvents(event(R"("ts":1,"dur":"NaN")")), at + "its duration \"dur\" is not a usable number");
+  expect(ImportEvents(event(R"("ts":1,"dur":"NaN")")),
+         at + "its duration \"dur\" is not a usable number");
   expect(ImportEvents(event(R"("ts":1,"dur":NaN)")),
          "memory.json: not valid JSON at byte 83: NaN is no JSON number");
   expect(ImportEvents(event(R"("ts":1,"ts":2,"dur":1)")),
@@ -325,9 +328,9 @@ TEST(Kineto, OneClearLineForBadInput) {
   expect(ImportEvents(kLaunch, R"("distributedInfo": {"rank": 4, "world_size": 4},)"),
          "memory.json: distributedInfo names world_size 4, rank 4");
   const std::string whole = "{\"traceEvents\": [" + event(R"("ts":1,"dur":1)");
-  expect(ImportText(*MakeKinetoImporter(), whole),
-         "memory.json: truncated at byte " + std::to_string(whole.size()) +
-             ": the JSON document does not end");
+  expect(ImportText(*MakeKinetoImporter(), whole), "memory.json: truncated at byte " +
+                                                       std::to_string(whole.size()) +
+                                                       ": the JSON document does not end");
 }
 
 TEST(Kineto, SurvivesAnyTruncationAndAnyFlippedByte) {

@@ -71,16 +71,16 @@ TEST(Linker, JoinsTimesAndDataFlow) {
   const TempFolder folder;
   const std::string in = R"([1,1,0,12,4,"cuda:0"])";
   const std::string out = R"([2,2,0,8,4,"cuda:0"])";
-  folder.Write(
-      "et_0.json",
-      R"({"schema":"1.0.1","nodes":[)" +
-          EtNode(2, 1, "[pytorch|profiler|execution_graph|thread]", 1, "", "") + "," +
-          EtNode(10, 2, "c10d::alltoall_base_", 1, out + "," + in + R"(,"<Object>",[6,2],[4,8],-1)",
-                 "") + "," +
-          EtNode(11, 10, "record_param_comms", 1, in + R"(,152,9,0,"all_to_allv",[4,8],[6,2])",
-                 out) + "," +
-          EtNode(12, 2, "record_param_comms", 1, R"(152,0,0,"wait",[],[])", "") + "," +
-          EtNode(13, 2, "ReluBackward0", 2, out, R"([3,3,0,8,4,"cuda:0"])") + "]}");
+  folder.Write("et_0.json",
+               R"({"schema":"1.0.1","nodes":[)" +
+                   EtNode(2, 1, "[pytorch|profiler|execution_graph|thread]", 1, "", "") + "," +
+                   EtNode(10, 2, "c10d::alltoall_base_", 1,
+                          out + "," + in + R"(,"<Object>",[6,2],[4,8],-1)", "") +
+                   "," +
+                   EtNode(11, 10, "record_param_comms", 1,
+                          in + R"(,152,9,0,"all_to_allv",[4,8],[6,2])", out) +
+                   "," + EtNode(12, 2, "record_param_comms", 1, R"(152,0,0,"wait",[],[])", "") +
+                   "," + EtNode(13, 2, "ReluBackward0", 2, out, R"([3,3,0,8,4,"cuda:0"])") + "]}");
   folder.Write(
       "rank0.json",
       R"({"traceEvents":[)" +
@@ -90,7 +90,8 @@ TEST(Linker, JoinsTimesAndDataFlow) {
           Event("cuda_runtime", "cudaLaunchKernel", 800, 15, 2, R"("correlation":77)") + "," +
           Event("cpu_op", "record_param_comms", 800, 40, 1, R"("External id":3)") + "," +
           Event("kernel", "ncclKernel_SendRecv_RING(int)", 20, 18, 9,
-                R"("stream":20,"device":0,"correlation":77)") + "]}");
+                R"("stream":20,"device":0,"correlation":77)") +
+          "]}");
   const auto store = ImportTraces({folder.path()}, {});
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_EQ(store->ranks().size(), 1u);

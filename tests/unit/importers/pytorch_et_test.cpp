@@ -110,7 +110,8 @@ TEST(DataFlow, GoesThroughViewsAndInPlaceOperators) {
   const auto store = ImportNodes(
       Op(10, 1, "aten::randn", "", T(100, 50)) + "," +
       Op(11, 1, "aten::view", T(100, 50), T(101, 50),
-         "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)") + "," +
+         "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)") +
+      "," +
       Op(12, 1, "aten::add_", T(101, 50) + "," + T(102, 51), T(101, 50),
          "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)") +
       "," + Op(13, 1, "aten::relu", T(100, 50), T(103, 52)));
@@ -122,25 +123,24 @@ TEST(DataFlow, GoesThroughViewsAndInPlaceOperators) {
 TEST(DataFlow, KeepsPartsOfAStorageApart) {
   // Two halves of one buffer written apart; a reader of each half, and one of both.
   const std::string copy = "aten::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)";
-  const auto store = ImportNodes(
-      Op(10, 1, "aten::empty", "", T(1, 9, 0, 16)) + "," +
-      Op(11, 1, "aten::copy_", T(2, 9, 0) + "," + T(3, 30), "", copy) + "," +
-      Op(12, 1, "aten::copy_", T(4, 9, 8) + "," + T(5, 31), "", copy) + "," +
-      Op(13, 1, "aten::relu", T(4, 9, 8), T(6, 32)) + "," +
-      Op(14, 1, "aten::sum", T(1, 9, 0, 16), T(7, 33)));
+  const auto store =
+      ImportNodes(Op(10, 1, "aten::empty", "", T(1, 9, 0, 16)) + "," +
+                  Op(11, 1, "aten::copy_", T(2, 9, 0) + "," + T(3, 30), "", copy) + "," +
+                  Op(12, 1, "aten::copy_", T(4, 9, 8) + "," + T(5, 31), "", copy) + "," +
+                  Op(13, 1, "aten::relu", T(4, 9, 8), T(6, 32)) + "," +
+                  Op(14, 1, "aten::sum", T(1, 9, 0, 16), T(7, 33)));
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_THAT(Edges(*store), ::testing::UnorderedElementsAre("11<10", "12<10", "13<12", "14<11",
-                                                             "14<12"));
+  EXPECT_THAT(Edges(*store),
+              ::testing::UnorderedElementsAre("11<10", "12<10", "13<12", "14<11", "14<12"));
 }
 
 TEST(DataFlow, InnermostOperatorsCountAndAllocationsDoNot) {
   // linear(addmm(empty)): addmm computes; its allocation is no producer; linear repeats nothing.
   // embedding launches itself, its only callee being the allocation.
-  const auto store = ImportNodes(
-      Op(10, 1, "aten::linear", T(1, 1), T(5, 5)) + "," +
-      Op(11, 10, "aten::addmm", T(1, 1), T(5, 5)) + "," +
-      Op(12, 11, "aten::empty", "", T(5, 5)) + "," +
-      Op(13, 1, "aten::relu", T(5, 5), T(6, 6)));
+  const auto store = ImportNodes(Op(10, 1, "aten::linear", T(1, 1), T(5, 5)) + "," +
+                                 Op(11, 10, "aten::addmm", T(1, 1), T(5, 5)) + "," +
+                                 Op(12, 11, "aten::empty", "", T(5, 5)) + "," +
+                                 Op(13, 1, "aten::relu", T(5, 5), T(6, 6)));
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_THAT(Edges(*store), ::testing::UnorderedElementsAre("13<11"));
 }
@@ -158,21 +158,20 @@ TEST(DataFlow, CollectivesWriteTheirOutputAndWaitsNameThem) {
   const auto store = ImportNodes(
       Op(10, 1, "aten::randn", "", T(1, 1)) + "," + Op(11, 1, "aten::empty", "", T(2, 2)) + "," +
       Op(12, 1, "c10d::alltoall_base_", T(2, 2) + "," + T(1, 1) + R"(,"<Object>",[],[],-1)",
-         R"("<Object>")") + "," +
-      Op(13, 12, "record_param_comms", T(1, 1) + R"(,152,9,0,"all_to_all",[],[])", T(2, 2)) + "," +
-      Op(14, 13, "nccl:all_to_all", T(1, 1), "", "", 7) + "," +
-      Op(15, 1, "record_param_comms", wait, "") + "," +
-      Op(16, 1, "aten::view", T(2, 2), T(3, 2)) + "," + Op(17, 1, "aten::relu", T(3, 2), T(4, 4)));
+         R"("<Object>")") +
+      "," + Op(13, 12, "record_param_comms", T(1, 1) + R"(,152,9,0,"all_to_all",[],[])", T(2, 2)) +
+      "," + Op(14, 13, "nccl:all_to_all", T(1, 1), "", "", 7) + "," +
+      Op(15, 1, "record_param_comms", wait, "") + "," + Op(16, 1, "aten::view", T(2, 2), T(3, 2)) +
+      "," + Op(17, 1, "aten::relu", T(3, 2), T(4, 4)));
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_THAT(Edges(*store),
               ::testing::UnorderedElementsAre("12<10", "12<11", "15<12 sync", "16<12", "17<12"));
 }
 
 TEST(DataFlow, CrossesThreads) {
-  const auto store =
-      ImportNodes(Op(10, 1, "aten::relu", "", T(1, 1)) + "," +
-                  Op(11, 1, "ReluBackward0", T(1, 1), T(2, 2), "", 1, 2) + "," +
-                  Op(12, 1, "aten::add_", T(3, 3) + "," + T(2, 2), ""));
+  const auto store = ImportNodes(Op(10, 1, "aten::relu", "", T(1, 1)) + "," +
+                                 Op(11, 1, "ReluBackward0", T(1, 1), T(2, 2), "", 1, 2) + "," +
+                                 Op(12, 1, "aten::add_", T(3, 3) + "," + T(2, 2), ""));
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_THAT(Edges(*store), ::testing::UnorderedElementsAre("11<10", "12<11"));
 }

@@ -25,8 +25,8 @@ struct Counts {
 
 std::ostream& operator<<(std::ostream& out, const Counts& c) {
   return out << "{" << c.nodes << ", " << c.cpu_ops << ", " << c.annotations << ", " << c.calls
-             << ", " << c.kernels << ", " << c.collectives << ", " << c.memcpys << ", "
-             << c.memsets << ", " << c.iterations << "}";
+             << ", " << c.kernels << ", " << c.collectives << ", " << c.memcpys << ", " << c.memsets
+             << ", " << c.iterations << "}";
 }
 
 Counts Count(const RankTrace& rank) {
@@ -75,34 +75,60 @@ TEST_P(RealProfile, HasTheKnownCounts) {
 
 // Counted with `python3 -c` over the JSON: events of phase X by category, step marks by name.
 constexpr Profile kProfiles[] = {
-    {"hta-traces/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz", 0,
-     {110, 70, 3, 21, 14, 0, 2, 0, 2}, 0},
-    {"hta-traces/df_index_resolver/df_index_resolver.json.gz", 1,
-     {123378, 56680, 2035, 42373, 17350, 2020, 2040, 880, 5}, 0},
-    {"hta-traces/execution_trace/benchmark_simple_add_trace.json.gz", 0,
-     {55, 28, 8, 15, 4, 0, 0, 0, 0}, 0},
-    {"hta-traces/nccl_parser_config/nccl_data.json.gz", 0,
-     {26902, 14346, 42, 8740, 2679, 21, 960, 114, 3}, 0},
-    {"hta-traces/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz", 0,
-     {45404, 23910, 70, 15329, 4350, 0, 1600, 145, 5}, 0},
-    {"hta-traces/trace_diff/control/control.json.gz", 3,
-     {74936, 40506, 288, 24692, 8508, 60, 228, 654, 6}, 0},
-    {"hta-traces/trace_filter/sampled_rank-0.json.gz", 0,
-     {4810, 2329, 73, 1204, 1144, 10, 40, 10, 2}, 0},
-    {"hta-traces/trace_filter/sampled_rank-1.json.gz", 1,
-     {4675, 2302, 65, 1154, 1094, 10, 40, 10, 2}, 0},
-    {"hta-traces/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz", 0,
-     {826, 359, 8, 361, 79, 0, 16, 3, 0}, 0},
-    {"hta-traces/critical_path/cuda_event_sync/event_sync_trace.json.gz", 0,
-     {28, 10, 1, 12, 4, 0, 1, 0, 1}, 0},
-    {"hta-traces/critical_path/cuda_event_sync_multi_stream/event_sync_trace.json.gz", 0,
-     {51, 6, 0, 39, 3, 0, 0, 3, 0}, 0},
+    {"hta-traces/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz",
+     0,
+     {110, 70, 3, 21, 14, 0, 2, 0, 2},
+     0},
+    {"hta-traces/df_index_resolver/df_index_resolver.json.gz",
+     1,
+     {123378, 56680, 2035, 42373, 17350, 2020, 2040, 880, 5},
+     0},
+    {"hta-traces/execution_trace/benchmark_simple_add_trace.json.gz",
+     0,
+     {55, 28, 8, 15, 4, 0, 0, 0, 0},
+     0},
+    {"hta-traces/nccl_parser_config/nccl_data.json.gz",
+     0,
+     {26902, 14346, 42, 8740, 2679, 21, 960, 114, 3},
+     0},
+    {"hta-traces/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+     0,
+     {45404, 23910, 70, 15329, 4350, 0, 1600, 145, 5},
+     0},
+    {"hta-traces/trace_diff/control/control.json.gz",
+     3,
+     {74936, 40506, 288, 24692, 8508, 60, 228, 654, 6},
+     0},
+    {"hta-traces/trace_filter/sampled_rank-0.json.gz",
+     0,
+     {4810, 2329, 73, 1204, 1144, 10, 40, 10, 2},
+     0},
+    {"hta-traces/trace_filter/sampled_rank-1.json.gz",
+     1,
+     {4675, 2302, 65, 1154, 1094, 10, 40, 10, 2},
+     0},
+    {"hta-traces/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",
+     0,
+     {826, 359, 8, 361, 79, 0, 16, 3, 0},
+     0},
+    {"hta-traces/critical_path/cuda_event_sync/event_sync_trace.json.gz",
+     0,
+     {28, 10, 1, 12, 4, 0, 1, 0, 1},
+     0},
+    {"hta-traces/critical_path/cuda_event_sync_multi_stream/event_sync_trace.json.gz",
+     0,
+     {51, 6, 0, 39, 3, 0, 0, 3, 0},
+     0},
     // The step marks of PyTorch 1.8 are operators: 23,646 operators, 6 of them marks.
-    {"kineto-tb_plugin/resnet50_num_workers_0.worker0.1623143089861.pt.trace.json.gz", 0,
-     {44665, 23640, 6, 11923, 8772, 0, 12, 312, 6}, 0},
+    {"kineto-tb_plugin/resnet50_num_workers_0.worker0.1623143089861.pt.trace.json.gz",
+     0,
+     {44665, 23640, 6, 11923, 8772, 0, 12, 312, 6},
+     0},
     {"param-et_replay/linear_kineto.json.gz", 0, {61949, 36998, 80, 14515, 8716, 0, 0, 1640, 0}, 0},
-    {"param-et_replay/resnet_kineto.json.gz", 0,
-     {75547, 39416, 90, 25928, 9628, 0, 123, 362, 0}, 0},
+    {"param-et_replay/resnet_kineto.json.gz",
+     0,
+     {75547, 39416, 90, 25928, 9628, 0, 123, 362, 0},
+     0},
 };
 INSTANTIATE_TEST_SUITE_P(All, RealProfile, ::testing::ValuesIn(kProfiles));
 
@@ -204,8 +230,7 @@ TEST_F(Dlrm, LinksEveryOperatorOfEveryRank) {
     EXPECT_EQ(counts.collectives, 8);
     EXPECT_EQ(counts.iterations, 1);
     // 1,675 nodes less a process, two thread roots and no step mark; all in the profile.
-    EXPECT_EQ(rank.info().producer,
-              "pytorch_et 1.0.1 + kineto (1672 of 1672 operators linked)");
+    EXPECT_EQ(rank.info().producer, "pytorch_et 1.0.1 + kineto (1672 of 1672 operators linked)");
   }
   EXPECT_EQ(Count(store_->ranks()[0]).kernels + 8, 245);
 }
@@ -231,10 +256,14 @@ TEST_F(Dlrm, CollectivesHaveConsumersSizesAndWaits) {
     if (rank.kind(node) != NodeKind::kCollective) continue;
     sent[rank.comm(node)->sequence] = rank.comm(node)->bytes_in;
   }
-  EXPECT_EQ(sent, (std::map<int64_t, Bytes>{{147, Bytes(24576)}, {148, Bytes(192)},
-                                            {149, Bytes(1536)}, {150, Bytes(13568)},
-                                            {151, Bytes(1576964)}, {152, Bytes(24576)},
-                                            {153, Bytes(448)}, {154, Bytes(907840)}}));
+  EXPECT_EQ(sent, (std::map<int64_t, Bytes>{{147, Bytes(24576)},
+                                            {148, Bytes(192)},
+                                            {149, Bytes(1536)},
+                                            {150, Bytes(13568)},
+                                            {151, Bytes(1576964)},
+                                            {152, Bytes(24576)},
+                                            {153, Bytes(448)},
+                                            {154, Bytes(907840)}}));
   int waits = 0;
   int collectives = 0;
   int consumed = 0;

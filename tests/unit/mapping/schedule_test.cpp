@@ -123,8 +123,10 @@ TEST(ScheduleTest, ZeroBubbleH1) {
 TEST(ScheduleTest, BadSchedulesAreNamed) {
   TimedPipeline p = Chain({1, 1}, 2);
   p.stages[0].passes = KFKBSchedule(2, 1, 2);
-  p.stages[1].passes = {{PassKind::kForward, 0, 0}, {PassKind::kForward, 1, 0},
-                        {PassKind::kBackward, 1, 0}, {PassKind::kBackward, 0, 0}};
+  p.stages[1].passes = {{PassKind::kForward, 0, 0},
+                        {PassKind::kForward, 1, 0},
+                        {PassKind::kBackward, 1, 0},
+                        {PassKind::kBackward, 0, 0}};
   EXPECT_THAT(TimePipeline(p).status().message(), testing::HasSubstr("C4"));
   // The first stage wants a gradient before it has sent what the second needs for it.
   p = Chain({1, 2}, 2);
@@ -156,8 +158,8 @@ TEST(InFlightTest, Figure35) {
   EXPECT_EQ(end(1, 3), 50);
 }
 
-// Exactly one row of table 3.2 applies to every power-of-two pair, and it asks for at least what the
-// successor holds.
+// Exactly one row of table 3.2 applies to every power-of-two pair, and it asks for at least what
+// the successor holds.
 TEST(InFlightTest, TotalOverPowersOfTwo) {
   for (int32_t bx = 1; bx <= 8; bx *= 2) {
     for (int32_t by = 1; by <= 8; by *= 2) {
@@ -221,7 +223,8 @@ TEST(InFlightTest, ThreeStageSimulations) {
 }
 
 // Chains of sizes as listed, last stage first; what the greedy gives and exhaustive search confirms
-// as the least held for the best time of the stage (alg4_greedy_vs_exhaustive.txt, fig35_greedy.txt).
+// as the least held for the best time of the stage (alg4_greedy_vs_exhaustive.txt,
+// fig35_greedy.txt).
 void ExpectGreedy(const std::vector<int32_t>& sizes, int32_t batch, int64_t ratio,
                   const std::vector<std::string>& expected) {
   TimedPipeline p;
@@ -234,7 +237,8 @@ void ExpectGreedy(const std::vector<int32_t>& sizes, int32_t batch, int64_t rati
     ASSERT_TRUE(passes.ok()) << passes.status();
     EXPECT_EQ(ToString(*passes), expected[i]);
     p.stages.push_back(Stage(b, *passes, b, b * ratio));
-    if (i > 0) p.edges.push_back({static_cast<int32_t>(i), 0, static_cast<int32_t>(i) - 1, 0, {}, {}});
+    if (i > 0)
+      p.edges.push_back({static_cast<int32_t>(i), 0, static_cast<int32_t>(i) - 1, 0, {}, {}});
   }
 }
 

@@ -14,7 +14,8 @@ Topology Nodes(int32_t nodes, int32_t devices) {
   const auto spec = ParsePlatform(
       "name: t\nlinks:\n  n: {class: network, bandwidth_GBps: 10, latency_us: 1, source: t}\n"
       "  l: {class: nvlink, bandwidth_GBps: 100, latency_us: 0, source: t}\n"
-      "node: {devices: " + std::to_string(devices) +
+      "node: {devices: " +
+          std::to_string(devices) +
           ", interconnect: {kind: switch, link: l}, nics: {count: 1}}\nnodes: " +
           std::to_string(nodes) + "\nfabric: {kind: switch, link: n}\n",
       "t.yaml");

@@ -71,8 +71,9 @@ TEST(FluidNetwork, OppositeDirectionsDoNotContend) {
 }
 
 // Two communicators and a send over the same NIC from time 0. Towards node 1 flow half of either
-// all-gather, 5 MB each, and the send's 10 MB: a third of 10 GB/s each until 1,500 us, then the send
-// alone has 5 MB left: 2,000 us. Two hops of 1 us come on top. Alone an all-gather takes 502 us.
+// all-gather, 5 MB each, and the send's 10 MB: a third of 10 GB/s each until 1,500 us, then the
+// send alone has 5 MB left: 2,000 us. Two hops of 1 us come on top. Alone an all-gather takes 502
+// us.
 TEST(ContendingNetworks, CommunicatorsAndSendsShareANic) {
   const Topology topology = TwoNodes();
   for (const NetworkTier tier : {NetworkTier::kFluid, NetworkTier::kSimgrid}) {
@@ -202,8 +203,8 @@ TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_THAT(CollectiveTableJson(*rows), HasSubstr("\"algorithm\":\"ring\""));
 }
 
-// Hopper's switch carries (n+1)/n of the data a port at 5/6 of its rate, 18 links of 25 GB/s each, after
-// 23 us and one piece of 16 channels x 8 ranks x 128 KiB = 16 MiB.
+// Hopper's switch carries (n+1)/n of the data a port at 5/6 of its rate, 18 links of 25 GB/s each,
+// after 23 us and one piece of 16 channels x 8 ranks x 128 KiB = 16 MiB.
 TEST(TransferPlanner, ReducesInTheSwitch) {
   const auto spec = LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-h100.yaml");
   ASSERT_TRUE(spec.ok());

@@ -149,9 +149,10 @@ constexpr double kBandwidth = 40e9;
 // A switch in one node: two hops of half the latency each.
 Topology Switch(int32_t n) {
   const auto spec = ParsePlatform(
-      fmt::format("name: s\nlinks:\n  l: {{class: nvlink, bandwidth_GBps: 40, latency_us: 1.5, "
-                  "source: test}}\nnode: {{devices: {}, interconnect: {{kind: switch, link: l}}}}\n",
-                  std::max(2, n)),
+      fmt::format(
+          "name: s\nlinks:\n  l: {{class: nvlink, bandwidth_GBps: 40, latency_us: 1.5, "
+          "source: test}}\nnode: {{devices: {}, interconnect: {{kind: switch, link: l}}}}\n",
+          std::max(2, n)),
       "s");
   EXPECT_TRUE(spec.ok()) << spec.status();
   return *Topology::Create(*spec);

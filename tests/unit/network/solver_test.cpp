@@ -19,7 +19,8 @@ std::vector<double> BruteForceRates(const std::vector<double>& capacity,
     for (uint32_t l = 0; l < capacity.size(); ++l) {
       double flows = 0;
       for (size_t f = 0; f < routes.size(); ++f) {
-        if (rate[f] < 0) flows += static_cast<double>(std::count(routes[f].begin(), routes[f].end(), l));
+        if (rate[f] < 0)
+          flows += static_cast<double>(std::count(routes[f].begin(), routes[f].end(), l));
       }
       if (flows > 0 && left[l] / flows < best) {
         best = left[l] / flows;
@@ -60,7 +61,8 @@ TEST(FluidSolver, SharesAsBruteForceDoesThroughStartsAndCompletions) {
           if (random() % 4 == 0) route.push_back(l);
         }
         if (route.empty()) route.push_back(random() % link_count);
-        active.push_back(solver.Start(solver.AddRoute(route), 1.0 + static_cast<double>(random() % 9)));
+        active.push_back(
+            solver.Start(solver.AddRoute(route), 1.0 + static_cast<double>(random() % 9)));
         active_routes.push_back(route);
         ++started;
       } else {

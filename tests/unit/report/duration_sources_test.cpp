@@ -11,12 +11,11 @@ SimTime Of(const DurationSources& sources, EstimateSource source) {
   return sources.by_source[static_cast<size_t>(source)];
 }
 
-// Recorded: the GEMMs, 20 + 30 us, and rank 0's 20 us; calibrated: two members of an all-reduce that
-// take 20 us from the last arrival on.
+// Recorded: the GEMMs, 20 + 30 us, and rank 0's 20 us; calibrated: two members of an all-reduce
+// that take 20 us from the last arrival on.
 TEST(DurationSources, AddUpBySourceAndOp) {
   const Scenario s = MakeScenario();
-  const DurationSources d =
-      ComputeDurationSources(*s.table, Classifier(*s.store), s.windows, 10);
+  const DurationSources d = ComputeDurationSources(*s.table, Classifier(*s.store), s.windows, 10);
   EXPECT_EQ(d.device_time, Us(110));
   EXPECT_EQ(Of(d, EstimateSource::kRecorded), Us(70));
   EXPECT_EQ(Of(d, EstimateSource::kCalibrated), Us(40));
@@ -51,8 +50,7 @@ TEST(DurationSources, ListWhatIsWeakFirst) {
     tell(n.all_reduce, Us(45), Us(55), EstimateSource::kCalibrated, true);
     if (r == 0) tell(n.k2, Us(45), Us(45), EstimateSource::kMissing, false);
   }
-  const DurationSources d =
-      ComputeDurationSources(table, Classifier(*s.store), s.windows, 2);
+  const DurationSources d = ComputeDurationSources(table, Classifier(*s.store), s.windows, 2);
   EXPECT_EQ(d.ops, 3);
   EXPECT_EQ(d.extrapolated, Us(20));
   EXPECT_EQ(d.missing, 1);

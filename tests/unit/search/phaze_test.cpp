@@ -121,7 +121,8 @@ TEST(PhazeTest, EqualsBruteForceOnChains) {
     p.bandwidth = 5;
     p.memory_bytes = 10 + static_cast<double>(rng() % 60);
     for (int i = 0; i < p.layers; ++i) {
-      p.by_width[1].push_back({1.0 + rng() % 5, 2.0 + rng() % 5, 1.0 + rng() % 3, 1.0 + rng() % 4, false});
+      p.by_width[1].push_back(
+          {1.0 + rng() % 5, 2.0 + rng() % 5, 1.0 + rng() % 3, 1.0 + rng() % 4, false});
     }
     const double expected = BruteForce(p);
     const auto plan = PlacePhaze(p);

@@ -70,7 +70,8 @@ TEST(PipeDreamTest, CommunicationAndStraightPipelines) {
 
 TEST(PipeDreamTest, Hierarchies) {
   FORETRACE_SKIP_WITHOUT_PARTITIONING_DATA();
-  EXPECT_LE(Bottleneck("vgg16.graph.txt", {{4, 12e9}, {4, 1.25e9}}), 0.04400841546666668 * kRounding);
+  EXPECT_LE(Bottleneck("vgg16.graph.txt", {{4, 12e9}, {4, 1.25e9}}),
+            0.04400841546666668 * kRounding);
   EXPECT_LE(Bottleneck("alexnet.graph.txt", {{4, 12e9}, {4, 1.25e9}}),
             0.005933732000000005 * kRounding);
   EXPECT_LE(Bottleneck("resnet50.graph.txt", {{4, 12e9}, {4, 1.25e9}}), 0.028667352 * kRounding);
@@ -115,7 +116,8 @@ double BruteForce(const PipeDreamProblem& p, int machines, double bandwidth) {
     return true;
   };
   double best = std::numeric_limits<double>::infinity();
-  const std::function<void(unsigned, int, double)> extend = [&](unsigned done, int left, double worst) {
+  const std::function<void(unsigned, int, double)> extend = [&](unsigned done, int left,
+                                                                double worst) {
     if (done == (1u << n) - 1) {
       best = std::min(best, worst);
       return;

@@ -34,14 +34,14 @@ void ExpectConsistent(const PiperProblem& problem, const PiperPlan& plan) {
 // Values by hand; see each name. Published answers in ref_tiny.txt.
 TEST(PiperTest, TinyInstances) {
   FORETRACE_SKIP_WITHOUT_PARTITIONING_DATA();
-  for (const auto& [file, devices, expected] :
-       std::vector<std::tuple<std::string, int, double>>{{"tiny_chain4_k4_N5.json", 4, 3},
-                                                         {"tiny_diamond_k3_N4.json", 3, 2.5},
-                                                         {"tiny_diamond_k4_N1.json", 4, 6},
-                                                         {"tiny_diamond_k4_N4.json", 4, 1.5},
-                                                         {"tiny_diamond_k4_N4_comm1_bw10.json", 4, 1.5},
-                                                         {"tiny_diamond_k4_N4_w4_bw10.json", 4, 1.9},
-                                                         {"tiny_diamond_k4_N8_mem.json", 4, 1.5}}) {
+  for (const auto& [file, devices, expected] : std::vector<std::tuple<std::string, int, double>>{
+           {"tiny_chain4_k4_N5.json", 4, 3},
+           {"tiny_diamond_k3_N4.json", 3, 2.5},
+           {"tiny_diamond_k4_N1.json", 4, 6},
+           {"tiny_diamond_k4_N4.json", 4, 1.5},
+           {"tiny_diamond_k4_N4_comm1_bw10.json", 4, 1.5},
+           {"tiny_diamond_k4_N4_w4_bw10.json", 4, 1.9},
+           {"tiny_diamond_k4_N8_mem.json", 4, 1.5}}) {
     const PiperProblem problem = Load(file);
     EXPECT_EQ(problem.max_devices, devices);
     const auto plan = PartitionPiper(problem);

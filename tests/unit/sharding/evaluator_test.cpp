@@ -72,13 +72,20 @@ TEST(Evaluator, SettingDurationsEqualsBuildingAnew) {
     for (int t = 0; t < 3; ++t) {
       const auto first = static_cast<int32_t>(random.Below(4));
       switch (random.Below(5)) {
-        case 0: plan.tables.push_back(OnAllRanks(PlacementKind::kRow, 4)); break;
-        case 1: plan.tables.push_back(OnAllRanks(PlacementKind::kDataParallel, 4)); break;
-        case 2: plan.tables.push_back(OnNode(0, 4)); break;
+        case 0:
+          plan.tables.push_back(OnAllRanks(PlacementKind::kRow, 4));
+          break;
+        case 1:
+          plan.tables.push_back(OnAllRanks(PlacementKind::kDataParallel, 4));
+          break;
+        case 2:
+          plan.tables.push_back(OnNode(0, 4));
+          break;
         case 3:
           plan.tables.push_back({PlacementKind::kColumn, {first, (first + 1) % 4}, false});
           break;
-        default: plan.tables.push_back(OnRank(first));
+        default:
+          plan.tables.push_back(OnRank(first));
       }
     }
     ASSERT_TRUE(CheckPlan(task, plan, 4).ok());
@@ -122,8 +129,8 @@ TEST(Evaluator, TableRowWiseAcrossNodes) {
   ASSERT_TRUE(e.ok()) << e.status();
   // Within node 0: batch x 64 columns x 4 bytes; node 1 has 32 columns.
   EXPECT_EQ(e->bytes[static_cast<size_t>(CommStep::kTableRowNode)], Bytes(1024 * 64 * 4));
-  // Between nodes: a rank holds sums of 1/8 of the samples for its node's columns, and gets those of
-  // its 64 samples from both nodes: max(128 x 64, 64 x 96) x 4.
+  // Between nodes: a rank holds sums of 1/8 of the samples for its node's columns, and gets those
+  // of its 64 samples from both nodes: max(128 x 64, 64 x 96) x 4.
   EXPECT_EQ(e->bytes[static_cast<size_t>(CommStep::kTableRowAcross)], Bytes(128 * 64 * 4));
 }
 
@@ -138,7 +145,8 @@ TEST(Ranking, FittingPlansComeFirstAndMissesSayWhatTheyNeed) {
   const absl::Status status = CheckFits(task, *ranking);
   // Table a: 256 MB.
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_NE(std::string(status.message()).find("has 0.10 GB; the nearest plan is"), std::string::npos);
+  EXPECT_NE(std::string(status.message()).find("has 0.10 GB; the nearest plan is"),
+            std::string::npos);
 }
 
 // Whoever runs a sharder, its plan and the plan's time are the same.

@@ -33,12 +33,13 @@ ShardingTask FourTables() {
 absl::StatusOr<ShardingPlan> PlanOf(const ShardingTask& task, MakeSharder make, uint64_t seed = 1) {
   const auto evaluator = TestEvaluator(task);
   ModelledCost costs(task, *evaluator);
-  const ShardingProblem problem{task, evaluator->dense(), costs, *evaluator,
-                                evaluator->ranks_per_node(), seed, 200};
+  const ShardingProblem problem{
+      task, evaluator->dense(), costs, *evaluator, evaluator->ranks_per_node(), seed, 200};
   return make()->Shard(problem);
 }
 
-// Table III by hand, tables a to d with (E, L) = (1000, 10), (100, 1), (10000, 5), (10, 20), D = 64.
+// Table III by hand, tables a to d with (E, L) = (1000, 10), (100, 1), (10000, 5), (10, 20), D
+// = 64.
 TEST(Sharders, PaperSixByHand) {
   const ShardingTask task = FourTables();
   // idx % 2.
@@ -55,9 +56,11 @@ TEST(Sharders, PaperSixByHand) {
 
 TEST(Sharders, RandomFollowsItsSeed) {
   const ShardingTask task = FourTables();
-  EXPECT_EQ(RanksOf(*PlanOf(task, MakeRandomSharder, 7)), RanksOf(*PlanOf(task, MakeRandomSharder, 7)));
+  EXPECT_EQ(RanksOf(*PlanOf(task, MakeRandomSharder, 7)),
+            RanksOf(*PlanOf(task, MakeRandomSharder, 7)));
   std::vector<std::vector<int32_t>> seen;
-  for (uint64_t seed = 0; seed < 8; ++seed) seen.push_back(RanksOf(*PlanOf(task, MakeRandomSharder, seed)));
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    seen.push_back(RanksOf(*PlanOf(task, MakeRandomSharder, seed)));
   EXPECT_GT(std::set(seen.begin(), seen.end()).size(), 1u);
 }
 
@@ -88,7 +91,8 @@ TEST(Sharders, LptSplitsWhatDoesNotFitWhole) {
 TEST(Sharders, LptAndIlpFindTheEvenSplit) {
   ShardingTask task = MakeTask(2, 4096);
   for (const double l : {30, 30, 20, 20, 20}) {
-    task.tables.push_back(MakeTable(fmt::format("t{}", task.tables.size()), 1'000'000, 64, l, 4096));
+    task.tables.push_back(
+        MakeTable(fmt::format("t{}", task.tables.size()), 1'000'000, 64, l, 4096));
   }
   task.allowed.assign(task.allowed.size(), false);
   task.allowed[0] = true;
@@ -123,13 +127,15 @@ TEST(Plan, RowsAreCutInBlocksRoundedUp) {
 TEST(Plan, ProblemsNameTheTable) {
   ShardingTask task = FourTables();
   ShardingPlan plan{"p", {OnRank(0), OnRank(1), OnRank(0), OnRank(2)}};
-  EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()), HasSubstr("'d' is placed table_wise: rank 2"));
+  EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()),
+              HasSubstr("'d' is placed table_wise: rank 2"));
   plan.tables[3] = OnRank(1);
   EXPECT_TRUE(CheckPlan(task, plan, 2).ok());
   plan.tables[0] = {PlacementKind::kColumn, {1, 1}, false};
   EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()), HasSubstr("named twice"));
   plan.tables.pop_back();
-  EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()), HasSubstr("places 3 tables, the task has 4"));
+  EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()),
+              HasSubstr("places 3 tables, the task has 4"));
   task.allowed[static_cast<size_t>(PlacementKind::kRow)] = false;
   plan.tables = {OnAllRanks(PlacementKind::kRow, 2), OnRank(0), OnRank(0), OnRank(0)};
   EXPECT_THAT(std::string(CheckPlan(task, plan, 2).message()), HasSubstr("does not allow"));
@@ -137,9 +143,11 @@ TEST(Plan, ProblemsNameTheTable) {
 
 TEST(Plan, JsonReadsBack) {
   const ShardingTask task = FourTables();
-  ShardingPlan plan{"x", {OnRank(1), {PlacementKind::kColumn, {1, 0}, false},
-                          OnAllRanks(PlacementKind::kRow, 2),
-                          OnAllRanks(PlacementKind::kDataParallel, 2)}};
+  ShardingPlan plan{"x",
+                    {OnRank(1),
+                     {PlacementKind::kColumn, {1, 0}, false},
+                     OnAllRanks(PlacementKind::kRow, 2),
+                     OnAllRanks(PlacementKind::kDataParallel, 2)}};
   const std::string json = PlanJson(task, plan, 2);
   EXPECT_THAT(json, HasSubstr("\"placement\": \"rank:1/cuda:1\""));
   const auto back = ParsePlanJson(task, json, "plan.json");
@@ -226,7 +234,8 @@ TEST(Access, ZipfWithoutSkewIsUniform) {
   EXPECT_NEAR(access.reuse.fractions[1], 0.582, 0.001);
   const TableAccess skewed = ZipfAccess(1000, 1000, 1.2);
   EXPECT_LT(skewed.unique_rows, access.unique_rows / 2);
-  EXPECT_NEAR(std::accumulate(skewed.reuse.fractions.begin(), skewed.reuse.fractions.end(), 0.0), 1, 1e-9);
+  EXPECT_NEAR(std::accumulate(skewed.reuse.fractions.begin(), skewed.reuse.fractions.end(), 0.0), 1,
+              1e-9);
 }
 
 constexpr const char* kTask = R"(
@@ -260,9 +269,12 @@ TEST(TaskYaml, ErrorsNameLineAndKey) {
     text.replace(text.find(from), from.size(), to);
     return std::string(ParseShardingTask(text, "t.yaml").status().message());
   };
-  EXPECT_THAT(error("batch: 64", "batch: 63"), HasSubstr("t.yaml:3: key 'batch': 63 samples cannot be shared"));
-  EXPECT_THAT(error("row_wise", "diagonal"), HasSubstr("t.yaml:7: key 'placements[1]': 'diagonal' is not"));
-  EXPECT_THAT(error("dim: 16", "dim: 0"), HasSubstr("t.yaml:13: key 'tables[0].dim': 0 is outside"));
+  EXPECT_THAT(error("batch: 64", "batch: 63"),
+              HasSubstr("t.yaml:3: key 'batch': 63 samples cannot be shared"));
+  EXPECT_THAT(error("row_wise", "diagonal"),
+              HasSubstr("t.yaml:7: key 'placements[1]': 'diagonal' is not"));
+  EXPECT_THAT(error("dim: 16", "dim: 0"),
+              HasSubstr("t.yaml:13: key 'tables[0].dim': 0 is outside"));
   EXPECT_THAT(error("dim: 16", "dim: 8"), HasSubstr("use interaction: concat"));
   EXPECT_THAT(error("zipf: 1", "zipf: x"), HasSubstr("'tables[0].reuse.zipf': must be a number"));
   EXPECT_THAT(error("{0: 0.5, 4: 0.5}", "{few: 1}"), HasSubstr("'few' is not a number of lookups"));

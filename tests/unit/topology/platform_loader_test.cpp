@@ -47,7 +47,8 @@ TEST(PlatformLoader, NamesFileLineKeyAndWhatIsAllowed) {
       {"bandwidth_GBps: 25", "bandwidth_GBps: -3", "outside the allowed range"},
       {"bandwidth_GBps: 25", "bandwidth_GBps: .nan", "must be a number"},
       {"bandwidth_GBps: 25", "bandwidth: 25", "unknown key; allowed: class, bandwidth_GBps"},
-      {"latency_us: 1", "latency_us: fast", "p.yaml:3: key 'links.nv.latency_us': must be a number"},
+      {"latency_us: 1", "latency_us: fast",
+       "p.yaml:3: key 'links.nv.latency_us': must be a number"},
       {", source: s", "", "key 'links.nv.source': missing"},
       {"class: nvlink", "class: string", "'string' is not known; allowed: nvlink, pcie, network"},
       {"devices: 4", "devices: 100000", "p.yaml:5: key 'node.devices': 100000 is outside"},
@@ -63,7 +64,8 @@ TEST(PlatformLoader, NamesFileLineKeyAndWhatIsAllowed) {
       {"name: p", "name: p\nnodes: 1000000", "exceed the limit"},
       {"name: p", "name: p\nranks: {placement: list, devices: [0, 0]}", "given to two ranks"},
       {"name: p", "name: [p", "not valid YAML"},
-      {"name: p", "name: p\nfabric: {kind: dimensions, dimensions: [{kind: ring, size: 2, link: nv}]}",
+      {"name: p",
+       "name: p\nfabric: {kind: dimensions, dimensions: [{kind: ring, size: 2, link: nv}]}",
        "sizes multiply to 2, but there are 1 nodes"},
   };
   for (const BadCase& bad : cases) {
@@ -77,10 +79,11 @@ TEST(PlatformLoader, NamesFileLineKeyAndWhatIsAllowed) {
 }
 
 TEST(PlatformLoader, RefusesFatTreesThatDoNotReachEveryNic) {
-  const auto spec = ParsePlatform(
-      std::string(kGood) + "  nics: {count: 1}\nnodes: 9\nfabric: {kind: fat_tree, link: nv, "
-                           "levels: [{radix: 2}, {radix: 4}]}\n",
-      "p.yaml");
+  const auto spec =
+      ParsePlatform(std::string(kGood) +
+                        "  nics: {count: 1}\nnodes: 9\nfabric: {kind: fat_tree, link: nv, "
+                        "levels: [{radix: 2}, {radix: 4}]}\n",
+                    "p.yaml");
   ASSERT_FALSE(spec.ok());
   EXPECT_THAT(std::string(spec.status().message()),
               HasSubstr("key 'fabric.levels': the radices reach only 8 of 9 NICs"));

@@ -47,8 +47,8 @@ TEST(Topology, PcieSwitchesMeetAtTheHost) {
 TEST(Topology, RailsStayOnTheirLeafAndRelayInsideTheNode) {
   const Topology t = Load("h100-rail-1024");
   // Rail 3 of node 0 to rail 3 of node 1: under one leaf.
-  EXPECT_EQ(Names(t, 3, 8 + 3), (Strings{"node0.gpu3.pcie.up", "nic384.up", "nic385.down",
-                                         "node1.gpu3.pcie.down"}));
+  EXPECT_EQ(Names(t, 3, 8 + 3),
+            (Strings{"node0.gpu3.pcie.up", "nic384.up", "nic385.down", "node1.gpu3.pcie.down"}));
   // Another rail: first over NVLink to the GPU on rail 5.
   EXPECT_EQ(Names(t, 3, 8 + 5)[0], "node0.gpu3.up");
   EXPECT_EQ(Names(t, 3, 8 + 5)[1], "node0.gpu5.down");
@@ -58,9 +58,9 @@ TEST(Topology, RailsStayOnTheirLeafAndRelayInsideTheNode) {
 
 TEST(Topology, FatTreeClimbsToTheLowestCommonSwitch) {
   const Topology t = Load("fat-tree-16384");
-  EXPECT_EQ(Names(t, 0, 8).size(), 4u);        // one leaf
-  EXPECT_EQ(Names(t, 0, 32).size(), 6u);       // next leaf
-  EXPECT_EQ(Names(t, 0, 16383).size(), 8u);    // other pod
+  EXPECT_EQ(Names(t, 0, 8).size(), 4u);      // one leaf
+  EXPECT_EQ(Names(t, 0, 32).size(), 6u);     // next leaf
+  EXPECT_EQ(Names(t, 0, 16383).size(), 8u);  // other pod
   Route route;
   t.FindRoute(0, 16383, route);
   // A pod: 1,024 NICs of 25 GB/s, 2:1 oversubscribed only above the top switches, of which there

@@ -249,8 +249,8 @@ TEST(Communicators, OneStreamARankIsNotAlwaysOneGroup) {
   for (int r = 0; r < 4; ++r) {
     for (int k = 0; k < 8; ++k) {
       const double at = 1000.0 * k + (r >= 2 ? 90.0 * (k % 7) * k : 0);
-      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "", {at, at + 4}, 20,
-                             {at + 9, at + 40 + 0.1 * (r % 2)});
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "", {at, at + 4},
+                             20, {at + 9, at + 40 + 0.1 * (r % 2)});
     }
   }
   const auto map = MatchCommunicators(job.Build());

@@ -101,10 +101,10 @@ TEST(SyncRules, ACollectiveFollowsTheTailOfTheComputeStream) {
 Edges WaitChoice(bool launch_between, bool consumes_second) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
-  rank.Op("nccl:all_reduce", {0, 5}).Collective("x", CollectiveOp::kAllReduce, "", {1, 4}, 20,
-                                                {9, 20});
-  rank.Op("nccl:all_gather", {5, 10}).Collective("y", CollectiveOp::kAllGather, "", {6, 9}, 21,
-                                                 {10, 30});
+  rank.Op("nccl:all_reduce", {0, 5})
+      .Collective("x", CollectiveOp::kAllReduce, "", {1, 4}, 20, {9, 20});
+  rank.Op("nccl:all_gather", {5, 10})
+      .Collective("y", CollectiveOp::kAllGather, "", {6, 9}, 21, {10, 30});
   if (launch_between) rank.Kernel("between", {11, 13}, 7, {31, 32});
   rank.Call("wait", RuntimeCall::kStreamWaitEvent, {14, 15});
   rank.Op("consume", {16, 20}).Kernel("k", {17, 19}, 7, {40, 50});

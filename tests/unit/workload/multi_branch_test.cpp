@@ -24,11 +24,9 @@ TEST(MultiBranchTest, Dlrm) {
   const auto w = BuildDlrm({});
   ASSERT_TRUE(w.ok() && w->Validate().ok());
   const int64_t dense = 4096 * 4096 + 4096;
-  EXPECT_EQ(w->ParameterCount(),
-            28 * dense + 7 * 64'000'000 + 73472 * 4096 + 4096 + 3 * dense);
-  const auto concat = std::find_if(w->operators.begin(), w->operators.end(), [](const auto& op) {
-    return op.kind == OperatorKind::kConcat;
-  });
+  EXPECT_EQ(w->ParameterCount(), 28 * dense + 7 * 64'000'000 + 73472 * 4096 + 4096 + 3 * dense);
+  const auto concat = std::find_if(w->operators.begin(), w->operators.end(),
+                                   [](const auto& op) { return op.kind == OperatorKind::kConcat; });
   ASSERT_NE(concat, w->operators.end());
   EXPECT_EQ(concat->output_bytes, Bytes(4 * 73472));
 }

@@ -44,7 +44,8 @@ TEST(TransformerTest, MegatronParameterCounts) {
 }
 
 // Narayanan et al., equation 2: P = 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)), which leaves out
-// the 2 h parameters of the last norm; appendix: model FLOP = 72 B s l h^2 (1 + s/(6 h) + V/(12 l h)).
+// the 2 h parameters of the last norm; appendix: model FLOP = 72 B s l h^2 (1 + s/(6 h) + V/(12 l
+// h)).
 TEST(TransformerTest, MegatronClosedForms) {
   for (const auto& c : {Gpt(6144, 48, 64), Gpt(12288, 96, 96), Gpt(25600, 128, 160)}) {
     const Workload w = Build(c);
@@ -173,7 +174,8 @@ graph:
     - {name: a, forward_flop: 1e9, output_bytes: 8}
     - {name: b, parameters: 5}
   edges: [[a, b], ]
-)", "g.yaml");
+)",
+                               "g.yaml");
   ASSERT_TRUE(w.ok()) << w.status();
   ASSERT_EQ(w->edges.size(), 1u);
   EXPECT_EQ(w->edges[0].bytes, Bytes(8));

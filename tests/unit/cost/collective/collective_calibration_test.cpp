@@ -35,7 +35,8 @@ double TimeUs(const CollectiveEstimator& estimator, int64_t bytes) {
 }
 
 TEST(CollectiveCalibration, AnswersMeasuredRanksExactly) {
-  const auto calibration = Calibration(Interconnect::kMesh, {Model(CollectiveOp::kAllReduce, 8, 1, 100)});
+  const auto calibration =
+      Calibration(Interconnect::kMesh, {Model(CollectiveOp::kAllReduce, 8, 1, 100)});
   const auto estimator = calibration.Resolve(CollectiveOp::kAllReduce, 8, 1);
   ASSERT_TRUE(estimator.covered());
   const Estimate estimate = estimator.Time(Bytes(1000000));
@@ -46,7 +47,8 @@ TEST(CollectiveCalibration, AnswersMeasuredRanksExactly) {
 }
 
 TEST(CollectiveCalibration, FlagsSizesOutsideTheRange) {
-  const auto calibration = Calibration(Interconnect::kMesh, {Model(CollectiveOp::kAllReduce, 8, 1, 100)});
+  const auto calibration =
+      Calibration(Interconnect::kMesh, {Model(CollectiveOp::kAllReduce, 8, 1, 100)});
   const auto estimator = calibration.Resolve(CollectiveOp::kAllReduce, 8, 1);
   EXPECT_TRUE(estimator.Time(Bytes(1023)).extrapolated);
   EXPECT_FALSE(estimator.Time(Bytes(1024)).extrapolated);
@@ -58,9 +60,9 @@ TEST(CollectiveCalibration, FlagsSizesOutsideTheRange) {
 }
 
 TEST(CollectiveCalibration, InterpolatesBusBandwidthInLogRanksOnASwitch) {
-  const auto calibration =
-      Calibration(Interconnect::kSwitch, {Model(CollectiveOp::kAllReduce, 2, 1, 50),
-                                          Model(CollectiveOp::kAllReduce, 8, 1, 200)});
+  const auto calibration = Calibration(
+      Interconnect::kSwitch,
+      {Model(CollectiveOp::kAllReduce, 2, 1, 50), Model(CollectiveOp::kAllReduce, 8, 1, 200)});
   // 4 lies half-way between 2 and 8 in log: bandwidth sqrt(50 x 200) = 100 GB/s; factor 1.5.
   EXPECT_NEAR(TimeUs(calibration.Resolve(CollectiveOp::kAllReduce, 4, 1), 1000000), 15, 1e-6);
   EXPECT_FALSE(calibration.Resolve(CollectiveOp::kAllReduce, 4, 1).Time(Bytes(4096)).extrapolated);
@@ -72,20 +74,19 @@ TEST(CollectiveCalibration, InterpolatesBusBandwidthInLogRanksOnASwitch) {
 
 TEST(CollectiveCalibration, NeverInterpolatesOnAMesh) {
   for (const Interconnect interconnect : {Interconnect::kMesh, Interconnect::kUnknown}) {
-    const auto calibration =
-        Calibration(interconnect, {Model(CollectiveOp::kAllReduce, 2, 1, 50),
-                                   Model(CollectiveOp::kAllReduce, 8, 1, 200)});
+    const auto calibration = Calibration(
+        interconnect,
+        {Model(CollectiveOp::kAllReduce, 2, 1, 50), Model(CollectiveOp::kAllReduce, 8, 1, 200)});
     EXPECT_FALSE(calibration.Resolve(CollectiveOp::kAllReduce, 4, 1).covered());
     EXPECT_TRUE(calibration.Resolve(CollectiveOp::kAllReduce, 8, 1).covered());
   }
 }
 
 TEST(CollectiveCalibration, KeepsPlacementsApart) {
-  const auto calibration =
-      Calibration(Interconnect::kSwitch, {Model(CollectiveOp::kAllReduce, 8, 1, 200),
-                                          Model(CollectiveOp::kAllReduce, 16, 2, 40),
-                                          Model(CollectiveOp::kAllReduce, 64, 8, 20),
-                                          Model(CollectiveOp::kAllReduce, 8, 2, 10)});
+  const auto calibration = Calibration(
+      Interconnect::kSwitch,
+      {Model(CollectiveOp::kAllReduce, 8, 1, 200), Model(CollectiveOp::kAllReduce, 16, 2, 40),
+       Model(CollectiveOp::kAllReduce, 64, 8, 20), Model(CollectiveOp::kAllReduce, 8, 2, 10)});
   EXPECT_NEAR(TimeUs(calibration.Resolve(CollectiveOp::kAllReduce, 8, 2), 1000000), 175, 1e-6);
   // 32 ranks on 4 nodes: half-way in log between 16 on 2 and 64 on 8: sqrt(40 x 20) GB/s.
   EXPECT_NEAR(TimeUs(calibration.Resolve(CollectiveOp::kAllReduce, 32, 4), 1000000),

@@ -53,8 +53,7 @@ TEST(CollectiveFile, RoundTripsToTheByte) {
   ASSERT_EQ(calibration->models().size(), 1u);
   EXPECT_EQ(calibration->models()[0].source, "lab \"one\"");
   EXPECT_EQ(calibration->models()[0].curve.spec().knots.size(), 3u);
-  EXPECT_EQ(HeaderYaml(calibration->header()) + CollectiveModelsYaml(calibration->models()),
-            kFile);
+  EXPECT_EQ(HeaderYaml(calibration->header()) + CollectiveModelsYaml(calibration->models()), kFile);
 }
 
 TEST(CollectiveFile, RefusesOtherVersionsAndKinds) {

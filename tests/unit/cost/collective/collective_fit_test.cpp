@@ -24,8 +24,7 @@ std::vector<SizeTime> Sweep(const CollectiveCurve& curve, int low, int high) {
 
 TEST(FitCollectiveCurve, RecoversACurveOfItsOwnForm) {
   const CollectiveCurve truth = Truth();
-  const auto fit =
-      FitCollectiveCurve(Sweep(truth, 10, 32), 1.75, CurveForm::kCurve, 1);
+  const auto fit = FitCollectiveCurve(Sweep(truth, 10, 32), 1.75, CurveForm::kCurve, 1);
   ASSERT_TRUE(fit.ok()) << fit.status();
   for (double x = 10; x <= 32; x += 0.37) {
     EXPECT_NEAR(fit->TimeUs(std::exp2(x)) / truth.TimeUs(std::exp2(x)), 1, 0.01) << x;
@@ -52,8 +51,7 @@ TEST(FitCollectiveCurve, KnotsMeetACleanSweep) {
 }
 
 TEST(FitCollectiveCurve, ThreeRegionsNeedTwentySizes) {
-  EXPECT_FALSE(
-      FitCollectiveCurve(Sweep(Truth(), 20, 30), 1.75, CurveForm::kThreeRegion, 1).ok());
+  EXPECT_FALSE(FitCollectiveCurve(Sweep(Truth(), 20, 30), 1.75, CurveForm::kThreeRegion, 1).ok());
   const auto fit = FitCollectiveCurve(Sweep(Truth(), 6, 32), 1.75, CurveForm::kThreeRegion, 1);
   ASSERT_TRUE(fit.ok()) << fit.status();
   double sum = 0;

@@ -18,8 +18,8 @@ TEST(ExpectedReuse, UniformIsPoisson) {
   EXPECT_NEAR(access.reuse.fractions[0], 0, 1e-12);
   EXPECT_NEAR(access.reuse.fractions[1], 1 / e / accessed, 1e-12);
   EXPECT_NEAR(access.reuse.fractions[2], (2.0 / 3) / e / accessed, 1e-12);
-  EXPECT_NEAR(access.reuse.fractions[3], (1.0 / 24 + 1.0 / 120 + 1.0 / 720 + 1.0 / 5040) / e / accessed,
-              1e-12);
+  EXPECT_NEAR(access.reuse.fractions[3],
+              (1.0 / 24 + 1.0 / 120 + 1.0 / 720 + 1.0 / 5040) / e / accessed, 1e-12);
 }
 
 // 5,000 accesses of a row on average: nearly all within 4,096 to 8,191, the bin 13.
@@ -41,7 +41,8 @@ TEST(ExpectedReuse, ZipfAgreesWithItsGenerator) {
     ASSERT_TRUE(expected.ok()) << expected.status();
     // A binomial count of about 10,000 rows has a standard deviation below 100.
     EXPECT_NEAR(expected->unique_rows, static_cast<double>(drawn->unique_rows),
-                0.02 * expected->unique_rows) << exponent;
+                0.02 * expected->unique_rows)
+        << exponent;
     for (size_t b = 0; b < kReuseBins; ++b) {
       EXPECT_NEAR(expected->reuse.fractions[b], drawn->reuse.fractions[b], 0.02) << b;
     }

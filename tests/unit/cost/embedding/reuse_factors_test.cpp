@@ -24,7 +24,7 @@ TEST(ReuseFactors, PaperFigure6) {
   EXPECT_EQ(access->lookups, 14);
   EXPECT_EQ(access->unique_rows, 8);
   EXPECT_DOUBLE_EQ(access->reuse.fractions[0], 0);
-  EXPECT_DOUBLE_EQ(access->reuse.fractions[1], 3.0 / 8);      // once
+  EXPECT_DOUBLE_EQ(access->reuse.fractions[1], 3.0 / 8);            // once
   EXPECT_DOUBLE_EQ(access->reuse.fractions[2], 4.0 / 8 + 1.0 / 8);  // twice or three times
 }
 
@@ -86,20 +86,22 @@ TEST(IndexGenerator, LocalityMatchesItsReuseFactors) {
   }
   // And the distinct rows are estimated well from the factors alone.
   EXPECT_NEAR(EstimatedUniqueRows(access->reuse, 400000, 1 << 20) /
-                  static_cast<double>(access->unique_rows), 1, 0.02);
+                  static_cast<double>(access->unique_rows),
+              1, 0.02);
   EXPECT_FALSE(LocalityIndices(1000, 10, wanted, 3).ok());
   EXPECT_FALSE(LocalityIndices(1000, 1000, ReuseFactors(), 3).ok());
 }
 
 TEST(LocalityStats, RebinsUpstreamsRightClosedBins) {
-  std::string text = "file_a.pt\nAvg # of indices: 100\nAvg # of unique cols: 20\n"
-                     "Histogram of col sizes:\n";
+  std::string text =
+      "file_a.pt\nAvg # of indices: 100\nAvg # of unique cols: 20\n"
+      "Histogram of col sizes:\n";
   const double shares[] = {0.5, 0.25, 0.25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   for (double s : shares) text += "(x: " + std::to_string(s) + "\n";
   const auto stats = ParseLocalityStats("t", text);
   ASSERT_TRUE(stats.ok()) << stats.status();
   const ReuseFactors reuse = ToReuseFactors((*stats)[0]);
-  EXPECT_DOUBLE_EQ(reuse.fractions[1], 0.5);          // count 1
+  EXPECT_DOUBLE_EQ(reuse.fractions[1], 0.5);           // count 1
   EXPECT_DOUBLE_EQ(reuse.fractions[2], 0.25 + 0.125);  // count 2, and 3 of {3, 4}
   EXPECT_DOUBLE_EQ(reuse.fractions[3], 0.125);         // count 4
   EXPECT_FALSE(ParseLocalityStats("t", "nothing here").ok());

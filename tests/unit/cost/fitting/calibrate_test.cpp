@@ -174,7 +174,8 @@ TEST_F(CalibrateTest, FitsCopies) {
 TEST_F(CalibrateTest, FitsOverheads) {
   std::string text = kHeader;
   for (int i = 0; i < 5; ++i) {
-    text += fmt::format("overhead,overhead,-,p,-,name=launch_latency,{},0,9,cuda,run{}\n", 4 + i, i);
+    text +=
+        fmt::format("overhead,overhead,-,p,-,name=launch_latency,{},0,9,cuda,run{}\n", 4 + i, i);
   }
   CalibrateOptions options;
   options.tables = {Write("overheads.csv", text)};
@@ -185,7 +186,7 @@ TEST_F(CalibrateTest, FitsOverheads) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const auto& overheads = dynamic_cast<const FittedOverheads&>(*loaded->second);
   EXPECT_EQ(overheads.Overhead("launch_latency"), SimTime::FromUs(6));  // median of 4..8
-  EXPECT_EQ(overheads.models()[0].spread_us, 1);                       // quartiles 5 and 7
+  EXPECT_EQ(overheads.models()[0].spread_us, 1);                        // quartiles 5 and 7
   EXPECT_FALSE(overheads.Overhead("kernel_gap").has_value());
 }
 

@@ -22,8 +22,9 @@ TEST(CallPairs, AConvolutionTakesItsOutputFromItsGradient) {
 TEST(CallPairs, AConvolutionWithoutAPartnerStaysAssumed) {
   TracedCalls calls;
   calls[3] = Convolution(Direction::kForward, 28, true);
-  calls[9] = TracedOperator{{Conv2dOp{32, 512, 28, 28, 1024, 3, 3, 14, 14}, DType::kFloat32,
-                             Direction::kBackward}, false};
+  calls[9] = TracedOperator{
+      {Conv2dOp{32, 512, 28, 28, 1024, 3, 3, 14, 14}, DType::kFloat32, Direction::kBackward},
+      false};
   CompletePairs(calls);
   EXPECT_EQ(std::get<Conv2dOp>(calls[3]->op.shape).oh, 28);
   EXPECT_TRUE(calls[3]->assumed);

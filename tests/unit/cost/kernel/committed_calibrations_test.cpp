@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> Shipped() {
   std::vector<fs::path> files;
-  for (const auto& folder : fs::directory_iterator(std::string(FORETRACE_SOURCE_DIR) + "/calibration")) {
+  for (const auto& folder :
+       fs::directory_iterator(std::string(FORETRACE_SOURCE_DIR) + "/calibration")) {
     if (fs::exists(folder.path() / "kernels.yaml")) files.push_back(folder.path() / "kernels.yaml");
   }
   return files;
@@ -49,7 +50,8 @@ TEST(CommittedKernelCalibrations, A100GemmIsNearItsPeak) {
   const auto loaded = LoadKernelModels(std::string(FORETRACE_SOURCE_DIR) +
                                        "/calibration/a100-pcie-40gb/kernels.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  // 2 * 4096^3 FLOP at 19.5 TFLOP/s are 7,048 us; cuBLAS reaches 80 to 100 % of the fp32 peak there.
+  // 2 * 4096^3 FLOP at 19.5 TFLOP/s are 7,048 us; cuBLAS reaches 80 to 100 % of the fp32 peak
+  // there.
   const KernelWork work =
       Kernels({LinearOp{4096, 4096, 4096}, DType::kFloat32, Direction::kForward})[0];
   const Estimate estimate = loaded->models.Predict(work, Precision::kFloat32);

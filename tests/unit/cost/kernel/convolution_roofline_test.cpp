@@ -22,8 +22,7 @@ GemmParameters Efficient() {
 }
 
 TEST(ConvolutionRoofline, WinogradSavesTheMultiplicationsThatItSaves) {
-  const ConvolutionTime t =
-      ConvolutionRoofline(Efficient(), A100(), Precision::kFloat32, Conv(3));
+  const ConvolutionTime t = ConvolutionRoofline(Efficient(), A100(), Precision::kFloat32, Conv(3));
   // F(2x2, 3x3): 16 multiplications for what took 4 * 9 = 36. 64 * 16 * 16 tiles in blocks of 32 by
   // 32 filters are 512 * 16 = 8,192 blocks, 75.9 waves of 108, so 76.
   const double direct = 2.0 * 64 * 32 * 32 * 512 * 512 * 9 / 19.5e6;

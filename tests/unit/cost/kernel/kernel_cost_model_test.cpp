@@ -14,9 +14,10 @@ namespace {
 TEST(KernelNames, RolesAndPrecisions) {
   EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").role, KernelRole::kMatmul);
   EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").precision, Precision::kFloat32);
-  EXPECT_EQ(TraitsOfKernel("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>")
-                .precision,
-            Precision::kTensorFloat32);
+  EXPECT_EQ(
+      TraitsOfKernel("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>")
+          .precision,
+      Precision::kTensorFloat32);
   EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").precision, Precision::kHalf);
   EXPECT_EQ(TraitsOfKernel("void splitKreduce_kernel<32, 16, int, float>").role,
             KernelRole::kSplitReduce);

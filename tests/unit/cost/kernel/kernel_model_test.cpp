@@ -31,17 +31,17 @@ TEST(GpuPeaksTest, FindsPlatformsAndDriverNames) {
   EXPECT_EQ(FindGpuPeaks("NVIDIA GeForce RTX 2080 Ti")->sms, 68);
   EXPECT_FALSE(FindGpuPeaks("abacus").has_value());
   // A device's own name finds itself: calibration files name it.
-  for (const char* name : {"a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb",
-                           "h100-sxm5-80gb", "h200-sxm5", "v100-sxm2", "v100-pcie", "p100-pcie", "t4",
-                           "rtx-2080-ti"}) {
+  for (const char* name :
+       {"a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb", "h100-sxm5-80gb",
+        "h200-sxm5", "v100-sxm2", "v100-pcie", "p100-pcie", "t4", "rtx-2080-ti"}) {
     ASSERT_TRUE(FindGpuPeaks(name).has_value()) << name;
     EXPECT_EQ(FindGpuPeaks(name)->name, name);
   }
 }
 
 TEST(Roofline, LargeGemmRunsAtItsEfficiency) {
-  // 8192^3 on 108 SMs. Without an intensity penalty the smallest tile, 32x32, wastes least: 256 * 256
-  // = 65,536 blocks, 606.8 waves, so 607 rounds.
+  // 8192^3 on 108 SMs. Without an intensity penalty the smallest tile, 32x32, wastes least: 256 *
+  // 256 = 65,536 blocks, 606.8 waves, so 607 rounds.
   const GemmParameters p{2, 0.9, 0, 0.8};
   const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(LinearOp{8192, 8192, 8192}));
   const double rounds = 607, tile_flop = 2.0 * 32 * 32 * 8192;
@@ -91,9 +91,8 @@ TEST(Roofline, ChoiceOfTilesIsAveraged) {
   const double full_us = OneRowMore(p, 0).compute_us;
   p.choice_spread = 0.1;
   EXPECT_NEAR(OneRowMore(p, 0).compute_us, full_us, full_us * 1e-9);  // all alike
-  p.choice_spread = 1e9;  // all chosen as often
-  const double mean =
-      std::pow(2.0 * 3 / 2 * 5 / 4 * 5 / 4 * 9 / 8 * 17 / 16 * 33 / 32, 1.0 / 7);
+  p.choice_spread = 1e9;                                              // all chosen as often
+  const double mean = std::pow(2.0 * 3 / 2 * 5 / 4 * 5 / 4 * 9 / 8 * 17 / 16 * 33 / 32, 1.0 / 7);
   EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * mean, full_us * 1e-6);
   p.choice_spread = 1e-3;  // hardly ever but the best
   EXPECT_NEAR(OneRowMore(p, 1).compute_us, full_us * 33 / 32, full_us * 1e-3);
@@ -180,7 +179,8 @@ KernelModels Fitted() {
 
 TEST(KernelModels, FlagsWhatLiesOutsideTheCalibratedRange) {
   const KernelModels models = Fitted();
-  const Estimate inside = models.Predict(Only(ElementwiseOp{1 << 20, 1 << 20}), Precision::kFloat32);
+  const Estimate inside =
+      models.Predict(Only(ElementwiseOp{1 << 20, 1 << 20}), Precision::kFloat32);
   EXPECT_EQ(inside.source, EstimateSource::kCalibrated);
   EXPECT_FALSE(inside.extrapolated);
   EXPECT_TRUE(
@@ -258,7 +258,8 @@ TEST_P(KernelFitOf, TheSameRowsGiveTheSameBytes) {
     row.phase = Phase::kForward;
     row.dtype = GetParam();
     row.shape = *ShapeKeys::Parse(fmt::format("m={};n={};k={}", m, n, k));
-    row.time_us = 5 + static_cast<double>(m * n * k) / 7e6 * (1 + 0.05 * static_cast<double>(i % 3));
+    row.time_us =
+        5 + static_cast<double>(m * n * k) / 7e6 * (1 + 0.05 * static_cast<double>(i % 3));
     rows.push_back(row);
   }
   const KernelFitter fitter;
@@ -272,9 +273,10 @@ TEST_P(KernelFitOf, TheSameRowsGiveTheSameBytes) {
 class KernelFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("foretrace_kernel_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ =
+        std::filesystem::temp_directory_path() /
+        ("foretrace_kernel_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
+         ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
     CalibrationHeader header;
     header.kind = "kernel";

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<MeasuredShape> Sweep(int64_t n, int count) {
   std::vector<MeasuredShape> shapes;
-  for (int i = count; i >= 1; --i) shapes.push_back({100 * i, n, 64, 1, 0.01f * static_cast<float>(i)});
+  for (int i = count; i >= 1; --i)
+    shapes.push_back({100 * i, n, 64, 1, 0.01f * static_cast<float>(i)});
   return shapes;
 }
 

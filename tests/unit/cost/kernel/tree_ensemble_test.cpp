@@ -24,7 +24,7 @@ TEST(TreeEnsemble, WalksCompleteTrees) {
     return e->Evaluate(x);
   };
   EXPECT_EQ(at(0, 4), 11);
-  EXPECT_EQ(at(0, 5), 21);   // 5 < 5 is false
+  EXPECT_EQ(at(0, 5), 21);  // 5 < 5 is false
   EXPECT_EQ(at(1, 6), 32);
   EXPECT_EQ(at(2, 9), 42);
   EXPECT_EQ(TreeEnsemble().Evaluate({}), 0);

@@ -8,7 +8,7 @@ namespace foretrace {
 namespace {
 
 OperatorCall Make(OperatorCall::Shape shape, DType dtype = DType::kFloat32,
-              Direction pass = Direction::kForward) {
+                  Direction pass = Direction::kForward) {
   return {std::move(shape), dtype, pass};
 }
 
@@ -23,7 +23,8 @@ TEST(KernelWork, LinearForwardWithBias) {
 }
 
 TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
-  const KernelList list = Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Direction::kBackward));
+  const KernelList list =
+      Kernels(Make(LinearOp{2, 3, 4, true}, DType::kFloat16, Direction::kBackward));
   ASSERT_EQ(list.size(), 3u);
   // dx[2,4] = dy[2,3] W^T: 2*2*4*3 FLOP, reads 6 + 12 halves, writes 8.
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 48);
@@ -55,7 +56,8 @@ TEST(KernelWork, BatchedMatmul) {
   EXPECT_EQ(list[0].written, Bytes(120));
   // Backward does the same arithmetic twice.
   EXPECT_DOUBLE_EQ(
-      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Direction::kBackward)).flop.count(),
+      TotalWork(Make(BatchedMatmulOp{5, 2, 3, 4}, DType::kFloat32, Direction::kBackward))
+          .flop.count(),
       480);
 }
 
@@ -118,7 +120,8 @@ TEST(KernelWork, LayerNorm) {
   const KernelList forward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16));
   EXPECT_EQ(forward[0].read, Bytes(2 * 72));
   EXPECT_EQ(forward[0].written, Bytes(2 * 60 + 80));
-  const KernelList backward = Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Direction::kBackward));
+  const KernelList backward =
+      Kernels(Make(LayerNormOp{10, 6}, DType::kFloat16, Direction::kBackward));
   ASSERT_EQ(backward.size(), 2u);
   // dy, x, statistics and gamma in, dx out; then dy, x, statistics in, dgamma and dbeta out.
   EXPECT_EQ(backward[0].read, Bytes(240 + 80 + 12));
@@ -144,8 +147,8 @@ TEST(KernelWork, SoftmaxAndDropout) {
             384);
   // 100 halves in and out, and a mask of 100 bytes.
   EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16))[0].total_bytes(), 500);
-  EXPECT_EQ(
-      Kernels(Make(DropoutOp{100}, DType::kFloat16, Direction::kBackward))[0].total_bytes(), 500);
+  EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16, Direction::kBackward))[0].total_bytes(),
+            500);
 }
 
 TEST(KernelWork, ElementwiseChainReadsOperandsOnce) {
@@ -179,16 +182,16 @@ TEST(KernelWork, OptimizerPasses) {
   const auto bytes = [](OptimizerKind kind, OptimizerImpl impl) {
     return TotalWork(Make(OptimizerOp{1, 1, kind, impl})).bytes.count() / 4;
   };
-  EXPECT_EQ(bytes(OptimizerKind::kSgd, OptimizerImpl::kFused), 3);  // p, g in; p out
+  EXPECT_EQ(bytes(OptimizerKind::kSgd, OptimizerImpl::kFused), 3);   // p, g in; p out
   EXPECT_EQ(bytes(OptimizerKind::kAdam, OptimizerImpl::kFused), 7);  // p, g, m, v in; p, m, v out
   EXPECT_EQ(bytes(OptimizerKind::kSgdMomentum, OptimizerImpl::kFused), 5);
   EXPECT_EQ(bytes(OptimizerKind::kAdagrad, OptimizerImpl::kFused), 5);
   // mul_ 2, add_ 3, mul_ 2, addcmul_ 3 (the gradient twice, cached), sqrt 2, div 2, add_ 2,
   // addcdiv_ 4.
   EXPECT_EQ(bytes(OptimizerKind::kAdam, OptimizerImpl::kForeach), 20);
-  EXPECT_EQ(TotalWork(Make(OptimizerOp{100, 5, OptimizerKind::kAdam, OptimizerImpl::kLoop}))
-                .launches,
-            40);
+  EXPECT_EQ(
+      TotalWork(Make(OptimizerOp{100, 5, OptimizerKind::kAdam, OptimizerImpl::kLoop})).launches,
+      40);
 }
 
 TEST(KernelWork, EmbeddingForwardAndFusedBackward) {

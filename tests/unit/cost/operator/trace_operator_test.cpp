@@ -29,7 +29,9 @@ class Lookup {
   int64_t bytes() const { return TotalWork(result_->op).bytes.count(); }
   double flop() const { return TotalWork(result_->op).flop.count(); }
   template <typename T>
-  const T& as() const { return std::get<T>(result_->op.shape); }
+  const T& as() const {
+    return std::get<T>(result_->op.shape);
+  }
 
  private:
   std::vector<Dims> in_, out_;
@@ -75,8 +77,7 @@ TEST(TraceOperator, ConvolutionTakesTheOutputSizeWhereItIsRecorded) {
 
 TEST(TraceOperator, ConvolutionBackwardKnowsItsOutputFromTheGradient) {
   const Lookup call("aten::convolution_backward",
-                    {{2, 64, 112, 112}, {2, 3, 224, 224}, {64, 3, 7, 7}, {}},
-                    {{64, 3, 7, 7}});
+                    {{2, 64, 112, 112}, {2, 3, 224, 224}, {64, 3, 7, 7}, {}}, {{64, 3, 7, 7}});
   EXPECT_EQ(call.op().pass, Direction::kBackward);
   EXPECT_EQ(call.as<Conv2dOp>().oh, 112);
   EXPECT_FALSE(call.as<Conv2dOp>().needs_input_gradient);
@@ -158,8 +159,8 @@ TEST(TraceOperator, AttentionLayouts) {
 
 TEST(TraceOperator, BatchedLookup) {
   // DLRM-8's three tables of 40,017,450 rows of 16 in all, 384 bags of 128 samples, 2,304 lookups.
-  const std::vector<Dims> in = {{0}, {640279200}, {0}, {0, 0}, {3}, {3}, {4}, {}, {}, {4}, {},
-                                {2304}, {385}};
+  const std::vector<Dims> in = {{0}, {640279200}, {0}, {0, 0}, {3},    {3},  {4},
+                                {},  {},          {4}, {},     {2304}, {385}};
   const Lookup call("fbgemm::split_embedding_codegen_lookup_adagrad_function", in, {{128, 48}});
   ASSERT_TRUE(call.found());
   const auto& op = call.as<EmbeddingOp>();
@@ -176,8 +177,9 @@ TEST(TraceOperator, BatchedLookup) {
   // Rows of 16 floats, 8-byte indices and offsets, pooled rows.
   EXPECT_EQ(call.bytes(), 2304 * 64 + 2304 * 8 + 384 * 8 + 384 * 64);
   // Without the result the dimension is not known yet.
-  EXPECT_EQ(Lookup("fbgemm::split_embedding_codegen_lookup_adagrad_function", in)
-                .as<EmbeddingOp>().dim, 0);
+  EXPECT_EQ(
+      Lookup("fbgemm::split_embedding_codegen_lookup_adagrad_function", in).as<EmbeddingOp>().dim,
+      0);
 }
 
 TEST(TraceOperator, EmbeddingAndEmbeddingBag) {

@@ -71,18 +71,42 @@ TEST(ChakraImporter, SymbolicNodesGoToOneStreamPerPurpose) {
 TEST(ChakraImporter, ReadsValuesWhateverTheArm) {
   const auto set = [](AttributeProto* a, int arm) {
     switch (arm) {
-      case 0: a->set_int32_val(77); break;
-      case 1: a->set_int64_val(77); break;
-      case 2: a->set_uint32_val(77); break;
-      case 3: a->set_uint64_val(77); break;
-      case 4: a->set_sint32_val(77); break;
-      case 5: a->set_sint64_val(77); break;
-      case 6: a->set_fixed32_val(77); break;
-      case 7: a->set_fixed64_val(77); break;
-      case 8: a->set_sfixed32_val(77); break;
-      case 9: a->set_sfixed64_val(77); break;
-      case 10: a->set_double_val(77); break;
-      default: a->set_float_val(77); break;
+      case 0:
+        a->set_int32_val(77);
+        break;
+      case 1:
+        a->set_int64_val(77);
+        break;
+      case 2:
+        a->set_uint32_val(77);
+        break;
+      case 3:
+        a->set_uint64_val(77);
+        break;
+      case 4:
+        a->set_sint32_val(77);
+        break;
+      case 5:
+        a->set_sint64_val(77);
+        break;
+      case 6:
+        a->set_fixed32_val(77);
+        break;
+      case 7:
+        a->set_fixed64_val(77);
+        break;
+      case 8:
+        a->set_sfixed32_val(77);
+        break;
+      case 9:
+        a->set_sfixed64_val(77);
+        break;
+      case 10:
+        a->set_double_val(77);
+        break;
+      default:
+        a->set_float_val(77);
+        break;
     }
   };
   for (int arm = 0; arm < 12; ++arm) {
@@ -315,8 +339,8 @@ TEST(ProcessGroupTable, ReadsAndRefuses) {
   EXPECT_TRUE(LooksLikeProcessGroupTable("{\"1\": [0, 1]"));
   EXPECT_FALSE(LooksLikeProcessGroupTable("{\"traceEvents\": [{\"ph\""));
   EXPECT_FALSE(LooksLikeProcessGroupTable("{\"schema\": \"1\""));
-  for (const char* bad : {R"({"1": [0, -1]})", R"({"1": 3})", "[1]", R"({"1": [0)",
-                          R"({"1": [4294967296]})"}) {
+  for (const char* bad :
+       {R"({"1": [0, -1]})", R"({"1": 3})", "[1]", R"({"1": [0)", R"({"1": [4294967296]})"}) {
     const auto refused = ParseProcessGroupTable(bad, "g.json");
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr("g.json"));
   }

@@ -18,7 +18,8 @@ TEST(WireReader, ReadsVarintsOfEveryLength) {
   for (int bits = 0; bits <= 64; ++bits) {
     const uint64_t top = bits == 0 ? 0 : ~uint64_t{0} >> (64 - bits);
     for (const uint64_t value : {top, top ^ (top >> 1), top & uint64_t{0x5a5a5a5a5a5a5a5a}}) {
-      for (const std::string& behind : {std::string(), std::string("\xff", 1), std::string(12, '\xff')}) {
+      for (const std::string& behind :
+           {std::string(), std::string("\xff", 1), std::string(12, '\xff')}) {
         const std::string text = Varint(value) + behind;
         WireReader reader(text);
         uint64_t read = 0;
@@ -45,9 +46,8 @@ TEST(WireReader, RefusesVarintsThatDoNotEndOrAreTooLong) {
 TEST(WireReader, ReadsFieldsOfEverySize) {
   for (const size_t size : {0u, 1u, 127u, 128u, 5'000u, 20'000u}) {
     for (const uint32_t number : {1u, 15u, 16u, 100u}) {
-      const std::string text =
-          Varint(number << 3 | 2) + Varint(size) + std::string(size, 'x') + Varint(number << 3) +
-          Varint(size);
+      const std::string text = Varint(number << 3 | 2) + Varint(size) + std::string(size, 'x') +
+                               Varint(number << 3) + Varint(size);
       WireReader reader(text);
       WireField field;
       ASSERT_TRUE(reader.Next(field));
