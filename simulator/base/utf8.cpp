@@ -47,4 +47,15 @@ std::string ValidUtf8(std::string_view text) {
   return valid;
 }
 
+std::string OneLine(std::string_view text) {
+  std::string line = ValidUtf8(text);
+  for (char& c : line) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return line;
+}
+
+std::string Excerpt(std::string_view text, size_t bytes) { return OneLine(text.substr(0, bytes)); }
+
 }  // namespace foretrace

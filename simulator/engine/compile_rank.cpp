@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/engine/lane_lists.h"
 
 namespace foretrace {
@@ -19,7 +20,7 @@ SimTime RecordedBegin(const RankTrace& rank) { return rank.start(NodeIndex(0)); 
 
 std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeIndex node) {
   return fmt::format("rank {} node {} ({})", rank.info().rank, rank.source_id(node),
-                     store.name(rank, node).substr(0, 60));
+                     Excerpt(store.name(rank, node), 60));
 }
 
 RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "simulator/base/error.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
@@ -13,7 +14,7 @@ constexpr int kListed = 4;
 std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
   const RankTrace& trace = store.ranks()[rank];
   return fmt::format("rank {} node {} ({})", trace.info().rank, trace.source_id(node),
-                     store.name(trace, node).substr(0, 60));
+                     Excerpt(store.name(trace, node), 60));
 }
 
 std::string WhatItWaitsFor(const TraceStore& store, const Program& program,

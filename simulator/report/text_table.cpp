@@ -48,7 +48,7 @@ std::string Shorten(std::string_view text, size_t width) {
 void TextTable::AddRow(std::vector<std::string> cells) {
   FORETRACE_CHECK(cells.size() == columns_.size());
   for (std::string& cell : cells) {
-    cell = ValidUtf8(cell);
+    cell = OneLine(cell);
     std::replace_if(
         cell.begin(), cell.end(),
         [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');

@@ -7,6 +7,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
@@ -178,7 +179,7 @@ void RankTraceBuilder::AddProcessGroup(ProcessGroup group) {
 
 std::string RankTraceBuilder::Where(uint32_t node) const {
   return fmt::format("{}: node {} ({})", trace_.info_.source, source_id_[node],
-                     strings_->Get(trace_.name_[node]).substr(0, 80));
+                     Excerpt(strings_->Get(trace_.name_[node]), 80));
 }
 
 absl::StatusOr<RankTraceBuilder::Result> RankTraceBuilder::Build(const Options& options) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/error.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
@@ -142,7 +143,7 @@ size_t TraceStore::memory_bytes() const {
 
 std::string Describe(const TraceStore& store, const RankTrace& rank, NodeIndex n) {
   return fmt::format("{}: rank {}, node {} ({})", rank.info().source, rank.info().rank,
-                     rank.source_id(n), store.name(rank, n).substr(0, 80));
+                     rank.source_id(n), Excerpt(store.name(rank, n), 80));
 }
 
 }  // namespace foretrace

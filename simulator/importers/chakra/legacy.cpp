@@ -8,6 +8,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/chakra/attribute.h"
 #include "simulator/importers/chakra/mapper.h"
 #include "simulator/importers/chakra/node.h"
@@ -204,7 +205,7 @@ absl::Status Convert(const LegacyNode& from, Version version, const std::string&
   const bool shifted = version != Version::k003 && from.type != 0;
   if (from.type > 7) {
     return InvalidInput("{}: node {} ({}): unknown node type {}", source, from.id,
-                        to.name.substr(0, 80), from.type);
+                        Excerpt(to.name, 80), from.type);
   }
   to.type = from.type + (shifted ? 1 : 0);
   // Parents are data dependencies in all but name: a node starts when they have ended.

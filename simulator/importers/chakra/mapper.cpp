@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/chakra/process_groups.h"
 #include "simulator/importers/kineto/classify.h"
 
@@ -50,7 +51,7 @@ void Mapper::Note(std::string_view kind, const Node& node, std::string_view what
   Diagnostics& diagnostics = builder_.diagnostics();
   diagnostics.Add(kind, diagnostics.IsNew(kind)
                             ? fmt::format("{}: node {} ({}) {}", builder_.info().source, node.id,
-                                          node.name.substr(0, 80), what)
+                                          Excerpt(node.name, 80), what)
                             : "");
 }
 
@@ -59,7 +60,7 @@ absl::Status Mapper::Read(const Node& node, Key key, std::optional<int64_t>& out
   int64_t value = 0;
   if (!node[key].AsInteger(value)) {
     return InvalidInput("{}: node {} ({}): attribute {} is not a whole number",
-                        builder_.info().source, node.id, node.name.substr(0, 80),
+                        builder_.info().source, node.id, Excerpt(node.name, 80),
                         AttributeName(key));
   }
   out = value;
@@ -195,7 +196,7 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
   }
   if (duration_us > static_cast<uint64_t>(kMaxMicros)) {
     return InvalidInput("{}: node {} ({}): duration of {} us is negative or out of range",
-                        builder_.info().source, node.id, node.name.substr(0, 80),
+                        builder_.info().source, node.id, Excerpt(node.name, 80),
                         static_cast<int64_t>(duration_us));
   }
   // Converters cut durations to whole microseconds, so that a recorded one may read as none.
@@ -209,14 +210,14 @@ absl::Status Mapper::AddTimes(const Node& node, const Placement& placement,
     first_start_us_ = node.start_us;
     if (node.start_us > kMaxOriginMicros) {
       return InvalidInput("{}: node {} ({}): start of {} us is negative or out of range",
-                          builder_.info().source, node.id, node.name.substr(0, 80),
+                          builder_.info().source, node.id, Excerpt(node.name, 80),
                           static_cast<int64_t>(node.start_us));
     }
   }
   const auto since_first = static_cast<int64_t>(node.start_us - *first_start_us_);
   if (since_first > kMaxMicros || since_first < -kMaxMicros) {
     return InvalidInput("{}: node {} ({}): start of {} us is over 26 days from the first node's",
-                        builder_.info().source, node.id, node.name.substr(0, 80), node.start_us);
+                        builder_.info().source, node.id, Excerpt(node.name, 80), node.start_us);
   }
   spec.start = SimTime::FromPs(since_first * kPsPerUs);
   return absl::OkStatus();
@@ -228,7 +229,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
   CommAttr comm;
   if (size && *size < 0) {
     return InvalidInput("{}: node {} ({}): comm_size is {}", builder_.info().source, node.id,
-                        node.name.substr(0, 80), *size);
+                        Excerpt(node.name, 80), *size);
   }
   if (!size && op != CollectiveOp::kBarrier) {
     Note("missing_comm_size", node, "has no comm_size");
@@ -264,7 +265,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
     if (!peer) Note("missing_peer", node, send ? "has no comm_dst" : "has no comm_src");
     if (peer.value_or(0) < 0 || peer.value_or(0) > INT32_MAX) {
       return InvalidInput("{}: node {} ({}): peer rank {} is out of range", builder_.info().source,
-                          node.id, node.name.substr(0, 80), *peer);
+                          node.id, Excerpt(node.name, 80), *peer);
     }
     comm.peer = static_cast<int32_t>(peer.value_or(-1));
     comm.tag = static_cast<int32_t>(tag.value_or(0));
@@ -284,7 +285,7 @@ absl::Status Mapper::AddWork(const Node& node, NodeIndex index) {
   // Negated, so that NaN is refused.
   if (!(flop >= 0 && flop < 1e30) || bytes.value_or(0) < 0) {
     return InvalidInput("{}: node {} ({}): num_ops {} or tensor_size {} is out of range",
-                        builder_.info().source, node.id, node.name.substr(0, 80), flop,
+                        builder_.info().source, node.id, Excerpt(node.name, 80), flop,
                         bytes.value_or(0));
   }
   builder_.SetWork(index, {Flop(flop), Bytes(bytes.value_or(0))});
@@ -318,7 +319,7 @@ void Mapper::AddProcessGroups(const Node& node) {
 absl::Status Mapper::Add(const Node& node) {
   if (node.type > static_cast<uint64_t>(NodeType::kCommColl)) {
     return InvalidInput("{}: node {} ({}): unknown node type {}; Chakra v0.0.4 has 1 to 7",
-                        builder_.info().source, node.id, node.name.substr(0, 80), node.type);
+                        builder_.info().source, node.id, Excerpt(node.name, 80), node.type);
   }
   auto type = static_cast<NodeType>(node.type);
   if (type == NodeType::kInvalid) {
@@ -347,7 +348,7 @@ absl::Status Mapper::Add(const Node& node) {
     diagnostics.Add("unknown_attribute",
                     diagnostics.IsNew("unknown_attribute")
                         ? fmt::format("{}: node {} has attribute \"{}\"", builder_.info().source,
-                                      node.id, node.unknown_attribute.substr(0, 80))
+                                      node.id, Excerpt(node.unknown_attribute, 80))
                         : "",
                     node.unknown_attributes);
   }

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/chakra/attribute.h"
 #include "simulator/importers/chakra/wire.h"
 #include "simulator/importers/json/text.h"
@@ -90,7 +91,7 @@ class Decoder {
  private:
   absl::Status Malformed(std::string_view name) const {
     return InvalidInput("{}: attribute {} of the first message is malformed", source_,
-                        name.substr(0, 80));
+                        Excerpt(name, 80));
   }
   template <typename T>
   absl::Status Integer(const Attribute& attribute, T& out) const {

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace::chakra {
 namespace {
@@ -52,7 +53,7 @@ OwnMapper::OwnMapper(RankTraceBuilder& builder, OwnMetadata metadata)
 
 absl::Status OwnMapper::Malformed(const Node& node, const char* name) const {
   return InvalidInput("{}: node {} ({}): attribute {} is malformed or out of range",
-                      builder_.info().source, node.id, node.name.substr(0, 80), name);
+                      builder_.info().source, node.id, Excerpt(node.name, 80), name);
 }
 
 absl::StatusOr<const std::vector<int64_t>*> OwnMapper::List(const Node& node,
@@ -75,7 +76,7 @@ absl::Status OwnMapper::Add(const Node& node) {
     return InvalidInput(
         "{}: node {} ({}): ids must count up from 0 in the order of the file; "
         "expected {}",
-        builder_.info().source, node.id, node.name.substr(0, 80), builder_.size());
+        builder_.info().source, node.id, Excerpt(node.name, 80), builder_.size());
   }
   if (builder_.size() >= NodeIndex::kNone - 1) {
     return InvalidInput("{}: more nodes than 32 bits can number", builder_.info().source);

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/kineto/occupancy.h"
 
 namespace foretrace::kineto {
@@ -29,7 +30,7 @@ Converter::Converter(const std::string& source, const ImportOptions& options)
 
 std::string Converter::Where(const Event& event) const {
   return fmt::format("{}: event {} at byte {} ({})", source_, event.index, event.offset,
-                     event.Text(Field::kName).substr(0, 80));
+                     Excerpt(event.Text(Field::kName), 80));
 }
 
 void Converter::Diagnose(std::string_view kind, const Event& event) {
@@ -104,7 +105,7 @@ absl::StatusOr<SimTime> Converter::DurationOf(const Event& event) {
   if (!time) return InvalidInput("{}: its duration \"dur\" is not a usable number", Where(event));
   if (time->us < 0) {
     return InvalidInput("{}: its duration \"dur\" is negative ({})", Where(event),
-                        event.Text(Field::kDuration).substr(0, 40));
+                        Excerpt(event.Text(Field::kDuration), 40));
   }
   if (time->us > kMaxSpanUs) {
     return InvalidInput("{}: its duration \"dur\" is over 26 days", Where(event));

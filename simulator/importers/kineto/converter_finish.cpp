@@ -7,6 +7,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/kineto/converter.h"
 
 namespace foretrace::kineto {
@@ -67,7 +68,7 @@ absl::Status Converter::OnHeader(std::string_view key, std::string_view json_tex
     const auto base = json::ParseInteger(json_text);
     if (!base || *base < 0 || *base > kMaxBaseNs) {
       return InvalidInput("{}: \"baseTimeNanoseconds\" is no time: {}", source_,
-                          json_text.substr(0, 40));
+                          Excerpt(json_text, 40));
     }
     base_ns_ = *base;
   }
@@ -135,7 +136,7 @@ void Converter::ResolveLaunches() {
       diagnostics.Add("missing_launch",
                       diagnostics.IsNew("missing_launch")
                           ? fmt::format("{}: correlation {} ({})", source_, device.correlation,
-                                        builder_->name(device.node).substr(0, 80))
+                                        Excerpt(builder_->name(device.node), 80))
                           : "");
       continue;
     }

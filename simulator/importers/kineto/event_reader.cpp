@@ -1,6 +1,7 @@
 #include "simulator/importers/kineto/event_reader.h"
 
 #include "simulator/base/error.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace::kineto {
 namespace {
@@ -298,7 +299,7 @@ bool EventReader::SetField(std::string_view text) {
   if (event_.Has(key_.field)) {
     if (mode_ == Mode::kEvent) {
       return Fail(InvalidInput("{}: event {} at byte {}: a key stands twice (second value \"{}\")",
-                               source_, event_.index, event_.offset, text.substr(0, 40)));
+                               source_, event_.index, event_.offset, Excerpt(text, 40)));
     }
     if (event_.Text(key_.field) != text) event_.duplicate = true;
   }

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/linker/alignment.h"
 
 namespace foretrace {
@@ -241,7 +242,7 @@ absl::Status LinkGraphIntoProfile(ImportedFile graph, ImportedFile& profile) {
                     diagnostics.IsNew("unlinked_operator")
                         ? fmt::format("{}: node {} ({}) is not in {}", result.trace.info().source,
                                       result.trace.source_id(node),
-                                      result.strings->Get(result.trace.name(node)).substr(0, 80),
+                                      Excerpt(result.strings->Get(result.trace.name(node)), 80),
                                       builder.info().source)
                         : "");
   }

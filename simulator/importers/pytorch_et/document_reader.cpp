@@ -4,6 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/json/element_reader.h"
 #include "simulator/importers/pytorch_et/node_parser.h"
 
@@ -13,7 +14,7 @@ namespace {
 absl::Status CheckSchema(const std::string& source, std::string_view text) {
   if (text.starts_with("1.0.") || text.starts_with("1.1.")) return absl::OkStatus();
   return InvalidInput("{}: execution trace schema \"{}\" is not supported (1.0.x and 1.1.x are)",
-                      source, text.substr(0, 40));
+                      source, Excerpt(text, 40));
 }
 
 }  // namespace
@@ -41,8 +42,8 @@ absl::StatusOr<Document> ReadDocument(ByteSource& input, const std::string& sour
   for (size_t i = 1; i < document.nodes.size(); ++i) {
     if (document.nodes[i].id == document.nodes[i - 1].id) {
       return InvalidInput("{}: two nodes with id {} ({} and {})", source, document.nodes[i].id,
-                          document.strings.Get(document.nodes[i - 1].name).substr(0, 60),
-                          document.strings.Get(document.nodes[i].name).substr(0, 60));
+                          Excerpt(document.strings.Get(document.nodes[i - 1].name), 60),
+                          Excerpt(document.strings.Get(document.nodes[i].name), 60));
     }
   }
   return document;

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/json/text.h"
 #include "simulator/importers/pytorch_et/process_groups.h"
 
@@ -253,7 +254,7 @@ absl::Status NodeParser::Add(const Tape& tape, int64_t offset) {
   for (const bool outputs : {false, true}) {
     absl::Status status = AddTensors(tape, FindArguments(tape, outputs), outputs);
     if (!status.ok()) {
-      return InvalidInput("{}: node id {} ({}): {}", source_, node.id, name.substr(0, 80),
+      return InvalidInput("{}: node id {} ({}): {}", source_, node.id, Excerpt(name, 80),
                           std::string(status.message()));
     }
   }

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/trace/infer/comm_grouping.h"
 #include "simulator/trace/infer/comm_sequence.h"
 #include "simulator/trace/infer/point_to_point.h"
@@ -163,7 +164,7 @@ class Matcher {
       }
       return fmt::format("rank {} has {} at node {} ({})", rank.info().rank,
                          DescribeCommOp(rank, s.nodes[k]), rank.source_id(s.nodes[k]),
-                         store_.name(rank, s.nodes[k]).substr(0, 60));
+                         Excerpt(store_.name(rank, s.nodes[k]), 60));
     };
     return InvalidInput(
         "communicator \"{}\": ranks disagree on operation {}: {}, but {}; if these are different "

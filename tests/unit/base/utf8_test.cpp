@@ -20,5 +20,11 @@ TEST(ValidUtf8, ReplacesTheRest) {
   EXPECT_EQ(ValidUtf8("\xf4\x90\x80\x80"), "????");  // past U+10FFFF
 }
 
+TEST(OneLine, ReplacesControlCharacters) {
+  EXPECT_EQ(OneLine("a\nb\tc\x7f\xc3\xa9\x80"), "a?b?c?\xc3\xa9?");
+  EXPECT_EQ(Excerpt("aten::\nmm", 7), "aten::?");
+  EXPECT_EQ(Excerpt("\xc3\xa9", 1), "?");  // cut within a character
+}
+
 }  // namespace
 }  // namespace foretrace

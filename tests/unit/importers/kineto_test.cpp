@@ -272,6 +272,13 @@ TEST(Kineto, FindsPartnersOfBatchedTransfers) {
   EXPECT_EQ(OnlyCollective(*single, node).peer, 1);
 }
 
+TEST(Kineto, ErrorsAreOneLineWhateverTheNames) {
+  const auto store = ImportEvents(
+      R"({"ph":"X","cat":"cpu_op","name":"a\nb","pid":1,"tid":1,"ts":"1at","dur":2,"args":{}})");
+  EXPECT_THAT(std::string(store.status().message()),
+              ::testing::HasSubstr("(a?b): its start \"ts\" is not a usable number"));
+}
+
 TEST(Kineto, ReadsRankAndGroupsOfTheJob) {
   const auto store = ImportEvents(
       kLaunch, R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 4, "pg_config": [
