@@ -42,9 +42,9 @@ struct Happening {
   uint32_t item() const { return static_cast<uint32_t>(place); }
   // Without branches: which of two events comes first is hard to predict.
   bool operator<(const Happening& other) const {
-    const bool by_place = place < other.place;
-    const bool by_since = (since < other.since) | ((since == other.since) & by_place);
-    return (time < other.time) | ((time == other.time) & by_since);
+    const int by_place = place < other.place;
+    const int by_since = int{since < other.since} | (int{since == other.since} & by_place);
+    return (int{time < other.time} | (int{time == other.time} & by_since)) != 0;
   }
 };
 
