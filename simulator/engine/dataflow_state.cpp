@@ -34,7 +34,11 @@ DataflowRank::DataflowRank(const RankProgram& program)
   ForEachEdge(program, [this](uint32_t producer, const Consumer& consumer, SimTime) {
     ItemState& from = items[producer];
     ++from.consumers_begin;
-    (consumer.on_start ? from.start_awaited : from.end_awaited) = true;
+    if (consumer.on_start) {
+      from.start_awaited = true;
+    } else {
+      from.end_awaited = true;
+    }
     ItemState& to = items[consumer.item];
     ++(consumer.before_end ? to.before_end : to.before_start);
   });
