@@ -173,14 +173,19 @@ def duration_rows(results):
             yield (name, row["operator"], str(row["count"]), f"{100 * row['share']:.1f}",
                    f"{row['gmae_percent']:.1f}", f"{row['mape_percent']:.1f}",
                    f"{row['bias_percent']:+.1f}", f"{beyond:.0f}")
-def kernel_rows(foretrace, data):
-    done = subprocess.run([str(ROOT / "scripts" / "evaluate_kernels.sh"), str(data)],
+def lines_of(script, foretrace, data):
+    """What an evaluation script prints."""
+    done = subprocess.run([str(ROOT / "scripts" / script), str(data)],
                           env=dict(os.environ, FORETRACE=foretrace), capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
-        sys.exit(f"accuracy: error: evaluate_kernels.sh: {done.stderr.strip()}")
+        sys.exit(f"accuracy: error: {script}: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def kernel_rows(foretrace, data):
     found = {}
-    for line in done.stdout.splitlines():
+    for line in lines_of("evaluate_kernels.sh", foretrace, data):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         found[cells[0], cells[1]] = cells[2:]
     for name, model, goal in KERNEL_GOALS:
@@ -200,13 +205,8 @@ TRANSFER_GOALS = [
 
 
 def transfer_rows(foretrace, data):
-    done = subprocess.run([str(ROOT / "scripts" / "evaluate_collectives.sh"), str(data)],
-                          env=dict(os.environ, FORETRACE=foretrace), capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        sys.exit(f"accuracy: error: evaluate_collectives.sh: {done.stderr.strip()}")
     found, name = {}, None
-    for line in done.stdout.splitlines():
+    for line in lines_of("evaluate_collectives.sh", foretrace, data):
         if line.startswith("== "):
             name = line[3:]
         mean = re.match(r"mean over (\d+) models: GMAE ([\d.]+) %, MAPE ([\d.]+) %", line)

@@ -19,19 +19,30 @@ namespace {
 // What the device needs to start an operator, measured on tensor-core products of an A100.
 constexpr double kOperatorOverheadUs = 5;
 
-Workload SearchedWorkload(const TrainingJob& job) {
-  return job.model.transformer ? CoarsenByBlock(job.model.workload) : job.model.workload;
+// Of the operators that are searched over: a transformer block counts as one.
+std::vector<std::string> OperatorNames(const TrainingJob& job) {
+  std::vector<std::string> names;
+  const Workload workload =
+      job.model.transformer ? CoarsenByBlock(job.model.workload) : job.model.workload;
+  for (const Operator& op : workload.operators) names.push_back(op.name);
+  // Names of built models need not be unique.
+  std::map<std::string, int> seen;
+  for (std::string& name : names) {
+    const int count = seen[name]++;
+    if (count > 0) name += fmt::format(" #{}", count + 1);
+  }
+  return names;
 }
 
-StageMapping MappingOf(const std::vector<std::string>& names, const GraphPipeProblem& problem,
-                       const GraphSearchResult& result) {
+StageMapping MappingOf(const GraphPipeProblem& problem, const GraphSearchResult& result) {
   StageMapping mapping;
   mapping.mini_batch = problem.mini_batch;
   mapping.sequential = result.sequential;
   for (const GraphPipeStage& stage : result.plan.stages) {
     StagePlacement placement;
-    for (const int32_t op : stage.ops)
-      placement.operators.push_back(names[static_cast<size_t>(op)]);
+    for (const int32_t op : stage.ops) {
+      placement.operators.push_back(problem.ops[static_cast<size_t>(op)].name);
+    }
     placement.devices = stage.devices;
     placement.config = stage.config;
     mapping.stages.push_back(std::move(placement));
@@ -106,23 +117,11 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   return problem;
 }
 
-std::vector<std::string> OperatorNames(const TrainingJob& job) {
-  std::vector<std::string> names;
-  for (const Operator& op : SearchedWorkload(job).operators) names.push_back(op.name);
-  // Names of built models need not be unique.
-  std::map<std::string, int> seen;
-  for (std::string& name : names) {
-    const int count = seen[name]++;
-    if (count > 0) name += fmt::format(" #{}", count + 1);
-  }
-  return names;
-}
-
 SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::string searcher,
                 const GraphSearchResult& result) {
   SearchRow row;
   row.searcher = std::move(searcher);
-  row.mapping = MappingOf(OperatorNames(job), problem, result);
+  row.mapping = MappingOf(problem, result);
   const GraphPipePlan& plan = result.plan;
   int32_t widest = 1, smallest = problem.mini_batch;
   double memory = 0, busy = 0;
@@ -167,9 +166,10 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
   EvaluatedGraph out;
   FORETRACE_ASSIGN_OR_RETURN(out.problem, GraphProblemOf(job, mapping.mini_batch));
   out.problem.sequential = out.result.sequential = mapping.sequential;
-  const std::vector<std::string> names = OperatorNames(job);
   std::map<std::string, int32_t> index;
-  for (size_t i = 0; i < names.size(); ++i) index[names[i]] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < out.problem.ops.size(); ++i) {
+    index[out.problem.ops[i].name] = static_cast<int32_t>(i);
+  }
   std::vector<GraphPipeStage> stages;
   int64_t devices = 0;
   for (const StagePlacement& placement : mapping.stages) {
@@ -180,7 +180,7 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
         return Infeasible(
             "C1: the mapping names operator '{}', which workload '{}' lacks; an "
             "operator of it is '{}'",
-            name, job.model.workload.name, names.front());
+            name, job.model.workload.name, out.problem.ops.front().name);
       }
       stage.ops.push_back(it->second);
     }

@@ -14,10 +14,8 @@
 namespace foretrace {
 
 // The problem that graph searchers solve; transformers block by block. Errors: a batch that is no
-// power of two, fewer devices than one.
+// power of two, fewer devices than one. Each of its operators has a name of its own.
 absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t mini_batch);
-// Names of the problem's operators.
-std::vector<std::string> OperatorNames(const TrainingJob& job);
 
 SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::string searcher,
                 const GraphSearchResult& result);

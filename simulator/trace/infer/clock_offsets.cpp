@@ -4,19 +4,13 @@
 #include <tuple>
 
 #include "simulator/trace/infer/communicators.h"
+#include "simulator/trace/infer/end_spread.h"
 
 namespace foretrace {
 namespace {
 
 constexpr SimTime kNoise = SimTime::FromNs(20'000);
-constexpr size_t kFewest = 3;           // collectives that two ranks share
-constexpr size_t kFewestTransfers = 5;  // sends and receives, which tell less
-
-SimTime Median(std::vector<int64_t>& values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return SimTime::FromPs(*middle);
-}
+constexpr size_t kFewest = 3;  // collectives that two ranks share
 
 // What two ranks, the lower index first, recorded of what they did together.
 struct Shared {
@@ -29,11 +23,9 @@ struct Shared {
     if (collectives.size() >= kFewest) return Median(collectives);
     // Sends may be buffered and end early, so that distances of ends alone prove no offset: the
     // recorded order must be impossible, and the distance the same throughout.
-    if (transfers.size() < kFewestTransfers || !backwards) return std::nullopt;
-    const SimTime offset = Median(transfers);
-    std::vector<int64_t> spread;
-    for (const int64_t d : transfers) spread.push_back(std::abs(d - offset.ps()));
-    return Median(spread) <= kNoise ? std::optional(offset) : std::nullopt;
+    if (transfers.size() < kEnoughForSpread || !backwards) return std::nullopt;
+    const EndSpread ends = SpreadOfEnds(transfers);
+    return ends.distance <= kNoise ? std::optional(ends.offset) : std::nullopt;
   }
 };
 

@@ -5,15 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "simulator/trace/infer/end_spread.h"
+
 namespace foretrace {
 namespace {
-
-// Ends of members agree to this, whatever the clock's resolution.
-constexpr SimTime kResolution = SimTime::FromNs(5'000);
-// Ends further apart are not of one collective.
-constexpr SimTime kFarthest = SimTime::FromNs(200'000);
-// With fewer operations a spread says nothing, and the distance itself has to do.
-constexpr size_t kEnoughForSpread = 5;
 
 struct Overlap {
   int64_t begin;  // in a
@@ -26,19 +21,8 @@ Overlap CommonPart(const CommSequence& a, const CommSequence& b, int64_t shift) 
   return {std::max<int64_t>(0, -shift), std::min(na, nb - shift)};
 }
 
-SimTime Median(std::vector<int64_t>& values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return SimTime::FromPs(*middle);
-}
-
-struct EndFit {
-  SimTime distance;  // spread of the differences of ends, or their size where there are few
-  SimTime offset;    // what the spread is about
-};
-
-EndFit FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-               int64_t shift) {
+EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                  int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
   std::vector<int64_t> differences;
   for (int64_t k = common.begin; k < common.end; ++k) {
@@ -47,9 +31,7 @@ EndFit FitEnds(const TraceStore& store, const CommSequence& a, const CommSequenc
             .ps());
   }
   if (differences.empty()) return {SimTime::Max(), SimTime()};
-  const SimTime offset = differences.size() >= kEnoughForSpread ? Median(differences) : SimTime();
-  for (int64_t& d : differences) d = std::abs(d - offset.ps());
-  return {Median(differences), offset};
+  return SpreadOfEnds(std::move(differences));
 }
 
 SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
@@ -125,12 +107,12 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
     bool same = true;
     for (int64_t k = common.begin; k < common.end && same; ++k) same = a.ops[k] == b.ops[k + shift];
     if (!same) continue;
-    const EndFit ends = FitEnds(store, a, b, shift);
+    const EndSpread ends = FitEnds(store, a, b, shift);
     if (!CutOff(store, a, common.begin, common.end, b.rank, -ends.offset) ||
         !CutOff(store, b, common.begin + shift, common.end + shift, a.rank, ends.offset)) {
       continue;
     }
-    const std::pair<SimTime, SimTime> fit{std::max(ends.distance, kResolution),
+    const std::pair<SimTime, SimTime> fit{std::max(ends.distance, kEndResolution),
                                           std::max(ends.offset, -ends.offset)};
     if (fit < best_fit) {
       best = shift;
@@ -144,7 +126,7 @@ bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSe
                     int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
   return common.end - common.begin < static_cast<int64_t>(kEnoughForSpread) ||
-         EndDistance(store, a, b, shift) <= kFarthest;
+         EndDistance(store, a, b, shift) <= kFarthestEnds;
 }
 
 std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
@@ -158,7 +140,7 @@ std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
       const auto shift = AlignSequences(store, *open[a], *open[b]);
       if (!shift.has_value()) continue;
       const SimTime distance = EndDistance(store, *open[a], *open[b], *shift);
-      if (distance > kFarthest) continue;
+      if (distance > kFarthestEnds) continue;
       pairs.push_back({distance, a, b});
       nearest[a] = std::min(nearest[a], distance);
       nearest[b] = std::min(nearest[b], distance);
@@ -172,7 +154,7 @@ std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
   for (const Pair& pair : pairs) {
     // Members are about as close as each one's nearest; replicas are several times further.
     const SimTime near = std::max(nearest[pair.a], nearest[pair.b]);
-    if (pair.distance > std::max(kResolution, near + near + near)) continue;
+    if (pair.distance > std::max(kEndResolution, near + near + near)) continue;
     const size_t keep = std::min(cluster[pair.a], cluster[pair.b]);
     const size_t merge = std::max(cluster[pair.a], cluster[pair.b]);
     if (keep == merge || ShareRank(open, cluster, keep, merge)) continue;

@@ -6,18 +6,15 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
+
+#include "simulator/trace/infer/end_spread.h"
 
 namespace foretrace {
 namespace {
 
-// Ends of streams that meet differ by less in the median; those of others by much more.
-constexpr SimTime kFarthestStreams = SimTime::FromNs(200'000);
-// The same of single kernels, where a coincidence is likelier.
+// kFarthestEnds of single kernels, where a coincidence is likelier than of streams.
 constexpr SimTime kFarthestKernels = SimTime::FromNs(50'000);
-// Ends of kernels that meet agree to this.
-constexpr SimTime kResolution = SimTime::FromNs(5'000);
-// With as many the spread of distances tells, whatever the offset between the two clocks.
-constexpr size_t kEnoughForSpread = 5;
 
 struct Kernel {
   size_t sequence;  // in the list of open ones
@@ -34,17 +31,11 @@ struct Coincidences {
     std::sort(pairs.begin(), pairs.end());
     const SimTime median = std::get<0>(pairs[pairs.size() / 2]);
     return static_cast<double>(pairs.size()) /
-           (1 + static_cast<double>(median.ps()) / static_cast<double>(kResolution.ps()));
+           (1 + static_cast<double>(median.ps()) / static_cast<double>(kEndResolution.ps()));
   }
 };
 
 using AllCoincidences = std::map<std::pair<size_t, size_t>, Coincidences>;  // by two sequences
-
-SimTime MedianOf(std::vector<int64_t>& values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return SimTime::FromPs(*middle);
-}
 
 class Matcher {
  public:
@@ -95,10 +86,7 @@ class Matcher {
     for (size_t k = 0; k < a.nodes.size(); ++k) {
       distances.push_back((EndOf(a, k) - EndOf(b, k)).ps());
     }
-    const bool about_median = !one_clock && distances.size() >= kEnoughForSpread;
-    const SimTime offset = about_median ? MedianOf(distances) : SimTime();
-    for (int64_t& d : distances) d = std::abs(d - offset.ps());
-    return MedianOf(distances);
+    return SpreadOfEnds(std::move(distances), one_clock).distance;
   }
 
   bool IsOpen(size_t s) const { return std::ranges::find(taken_[s], true) == taken_[s].end(); }
@@ -112,7 +100,7 @@ class Matcher {
         if (!IsOpen(a) || !IsOpen(b) || !Complement(open_[a], open_[b])) continue;
         const SimTime distance = EndDistance(open_[a], open_[b], one_clock);
         // Where there are but two streams there is nothing to choose.
-        if (open_.size() > 2 && distance > kFarthestStreams) continue;
+        if (open_.size() > 2 && distance > kFarthestEnds) continue;
         candidates.emplace_back(distance, a, b);
       }
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "simulator/trace/infer/end_spread.h"
+
 namespace foretrace {
 namespace {
 
@@ -12,12 +14,6 @@ constexpr SimTime kIdle = SimTime::FromNs(5'000);
 // byte moves.
 constexpr SimTime kLongest = SimTime::FromNs(50'000);
 constexpr SimTime kLongestStaging = SimTime::FromNs(500'000);
-
-SimTime Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return SimTime::FromPs(*middle);
-}
 
 // For latencies that add up: their sum must come out right, so that no tail is cut.
 SimTime Mean(const std::vector<int64_t>& values) {
