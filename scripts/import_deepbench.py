@@ -65,9 +65,10 @@ def add_conv(table, platform, dtype, header, cells):
     if forward is not None:
         table.add("kernel", "conv2d", platform, dtype, row_shape, forward * 1e3, phase="forward",
                   library="cudnn", source="deepbench")
-    if inputs is not None and weights is not None:
-        table.add("kernel", "conv2d", platform, dtype, row_shape, (inputs + weights) * 1e3,
-                  phase="backward", library="cudnn", source="deepbench")
+    for gradient, time in (("input", inputs), ("weight", weights)):
+        if time is not None:
+            table.add("kernel", "conv2d", platform, dtype, row_shape + ";gradient=" + gradient,
+                      time * 1e3, phase="backward", library="cudnn", source="deepbench")
 
 
 def add_all_reduce(table, platform, header, cells):

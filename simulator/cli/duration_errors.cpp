@@ -39,10 +39,50 @@ std::string ShapeOf(const RankTrace& rank, NodeIndex call) {
   return text;
 }
 
+constexpr double kAlone = 0.05;  // share of its time up to which work counts as alone
+
+// The recorded device work of a rank. Copies use engines of their own and are left out.
+class DeviceWork {
+ public:
+  explicit DeviceWork(const RankTrace& rank) : rank_(rank), lanes_(rank.lanes().size()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex node(i);
+      const bool on_device = rank.lane_at(rank.lane(node)).kind == Lane::Kind::kStream;
+      if (on_device && rank.has_duration(node) && rank.kind(node) != NodeKind::kMemcpy) {
+        lanes_[rank.lane(node).value].push_back(node);
+      }
+    }
+    for (auto& lane : lanes_)
+      std::ranges::stable_sort(lane, {}, [&](NodeIndex n) { return rank.start(n); });
+  }
+
+  // How long work of other streams ran during `node`; that of several streams counts once each.
+  SimTime Beside(NodeIndex node) const {
+    const SimTime begin = rank_.start(node), end = rank_.end(node);
+    SimTime shared;
+    for (size_t l = 0; l < lanes_.size(); ++l) {
+      if (l == rank_.lane(node).value) continue;
+      const auto& lane = lanes_[l];
+      // Work of one stream runs in turn, so that ends are ordered like starts.
+      auto other =
+          std::ranges::partition_point(lane, [&](NodeIndex n) { return rank_.end(n) <= begin; });
+      for (; other != lane.end() && rank_.start(*other) < end; ++other) {
+        shared += std::min(end, rank_.end(*other)) - std::max(begin, rank_.start(*other));
+      }
+    }
+    return shared;
+  }
+
+ private:
+  const RankTrace& rank_;
+  std::vector<std::vector<NodeIndex>> lanes_;
+};
+
 void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCostModel& kernels,
              std::vector<DurationPair>& pairs) {
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     const RankTrace& rank = store.ranks()[r];
+    const DeviceWork device(rank);
     std::map<std::pair<bool, uint32_t>, DurationPair> calls;  // by call, else by node
     for (const Item& item : modelled.job.program.ranks[r].items) {
       if (item.kind != ItemKind::kDevice || item.source == EstimateSource::kRecorded) continue;
@@ -61,8 +101,12 @@ void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCo
       pair.recorded += rank.duration(item.node);
       pair.modelled += item.duration;
       pair.beyond |= item.extrapolated || item.source != EstimateSource::kCalibrated;
+      pair.beside += device.Beside(item.node).us();
     }
-    for (auto& [key, pair] : calls) pairs.push_back(std::move(pair));
+    for (auto& [key, pair] : calls) {
+      pair.beside = pair.recorded > SimTime() ? pair.beside / pair.recorded.us() : 0;
+      pairs.push_back(std::move(pair));
+    }
   }
 }
 
@@ -109,8 +153,8 @@ std::vector<DurationPair> CompareDurations(const TraceStore& store, const Predic
 
 std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pairs) {
   struct Class {
-    std::vector<double> errors;
-    SimTime recorded, modelled;
+    std::vector<double> errors, alone_errors;
+    SimTime recorded, modelled, alone_recorded, alone_modelled;
     int64_t beyond = 0;
   };
   std::map<std::string, Class> classes;
@@ -123,6 +167,10 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
     c.recorded += pair.recorded;
     c.modelled += pair.modelled;
     c.beyond += pair.beyond ? 1 : 0;
+    if (pair.beside > kAlone) continue;
+    c.alone_errors.push_back(c.errors.back());
+    c.alone_recorded += pair.recorded;
+    c.alone_modelled += pair.modelled;
   }
   std::vector<DurationErrorRow> rows;
   for (const auto& [name, c] : classes) {
@@ -132,6 +180,10 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
     row.bias_percent = 100 * (c.modelled.us() / c.recorded.us() - 1.0);
     row.share = c.recorded.us() / total.us();
     row.extrapolated = c.beyond;
+    if (!c.alone_errors.empty()) {
+      row.alone = SummarizeErrors(c.alone_errors);
+      row.alone_bias_percent = 100 * (c.alone_modelled.us() / c.alone_recorded.us() - 1.0);
+    }
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -141,12 +193,12 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
 
 absl::Status WriteDurationRows(const std::vector<DurationPair>& pairs, const std::string& path) {
   std::string text =
-      "case,rank,operator,call,shape,kernel,kernels,recorded_us,modelled_us,beyond\n";
+      "case,rank,operator,call,shape,kernel,kernels,recorded_us,modelled_us,beyond,beside\n";
   for (const DurationPair& pair : pairs) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", CsvQuoted(pair.case_name), pair.rank,
-                        CsvQuoted(pair.operator_class), CsvQuoted(pair.call), CsvQuoted(pair.shape),
-                        CsvQuoted(pair.kernel), pair.kernels, pair.recorded.us(),
-                        pair.modelled.us(), pair.beyond ? 1 : 0);
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f}\n", CsvQuoted(pair.case_name),
+                        pair.rank, CsvQuoted(pair.operator_class), CsvQuoted(pair.call),
+                        CsvQuoted(pair.shape), CsvQuoted(pair.kernel), pair.kernels,
+                        pair.recorded.us(), pair.modelled.us(), pair.beyond ? 1 : 0, pair.beside);
   }
   return WriteFileAtomically(path, text);
 }

@@ -23,6 +23,9 @@ struct DurationPair {
   int64_t kernels = 0;
   SimTime recorded, modelled;
   bool beyond = false;  // an estimate beyond a calibrated range, or analytic
+  // Share of its recorded time that work of other streams ran beside. Models give the time of a
+  // kernel alone; recorded ones share the device.
+  double beside = 0;
 };
 
 struct DurationErrorRow {
@@ -32,6 +35,8 @@ struct DurationErrorRow {
   double bias_percent = 0;     // of the summed durations
   double share = 0;            // of the recorded device time compared
   int64_t extrapolated = 0;    // calls that are `beyond`
+  ErrorSummary alone;          // of calls that next to nothing ran beside
+  double alone_bias_percent = 0;
 };
 
 // `recorded` and `modelled` are predictions of one store that differ in durations alone. The

@@ -65,17 +65,23 @@ std::string DurationTable(const ValidationResult& result, const TextStyle& style
                    {"GMAE %"},
                    {"MAPE %"},
                    {"bias %"},
-                   {"beyond %"}});
+                   {"beyond %"},
+                   {"alone"},
+                   {"GMAE %"},
+                   {"bias %"}});
   for (const DurationErrorRow& row : result.durations) {
     const auto count = static_cast<double>(std::max<size_t>(row.errors.count, 1));
     table.AddRow(
         {row.case_name, row.operator_class, fmt::format("{}", row.errors.count),
          fmt::format("{:.1f}", 100 * row.share), fmt::format("{:.1f}", row.errors.gmae_percent),
          fmt::format("{:.1f}", row.errors.mape_percent), fmt::format("{:+.1f}", row.bias_percent),
-         fmt::format("{:.0f}", 100 * static_cast<double>(row.extrapolated) / count)});
+         fmt::format("{:.0f}", 100 * static_cast<double>(row.extrapolated) / count),
+         fmt::format("{}", row.alone.count),
+         row.alone.count > 0 ? fmt::format("{:.1f}", row.alone.gmae_percent) : "-",
+         row.alone.count > 0 ? fmt::format("{:+.1f}", row.alone_bias_percent) : "-"});
   }
   return "Durations of device work by operator, modelled against recorded (beyond: analytic, or "
-         "outside a calibrated range)\n" +
+         "outside a calibrated range; alone: calls that no kernel of another stream ran beside)\n" +
          table.Format(style);
 }
 
@@ -127,12 +133,17 @@ void WriteDurations(const DurationErrorRow& row, JsonWriter& json) {
   json.Uint64(row.errors.count);
   json.Key("extrapolated_count");
   json.Int64(row.extrapolated);
+  json.Key("alone_count");
+  json.Uint64(row.alone.count);
   const std::pair<const char*, double> figures[] = {{"share", row.share},
                                                     {"gmae_percent", row.errors.gmae_percent},
                                                     {"mape_percent", row.errors.mape_percent},
                                                     {"std_percent", row.errors.std_percent},
                                                     {"max_percent", row.errors.max_percent},
-                                                    {"bias_percent", row.bias_percent}};
+                                                    {"bias_percent", row.bias_percent},
+                                                    {"alone_gmae_percent", row.alone.gmae_percent},
+                                                    {"alone_mape_percent", row.alone.mape_percent},
+                                                    {"alone_bias_percent", row.alone_bias_percent}};
   for (const auto& [key, value] : figures) {
     json.Key(key);
     json.Double(value);

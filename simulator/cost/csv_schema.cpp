@@ -23,7 +23,7 @@ struct OpSchema {
 constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kKernel, "linear", "m n k bias?"},
     {BenchmarkKind::kKernel, "bmm", "b m n k"},
-    {BenchmarkKind::kKernel, "conv2d", "n c h w k r s stride pad dilation groups"},
+    {BenchmarkKind::kKernel, "conv2d", "n c h w k r s stride pad dilation groups | gradient?"},
     {BenchmarkKind::kKernel, "attention", "b heads kv_heads sq skv d causal | impl"},
     {BenchmarkKind::kKernel, "layer_norm", "rows cols"},
     {BenchmarkKind::kKernel, "softmax", "rows cols"},
@@ -161,6 +161,19 @@ absl::Status CheckEmbedding(const BenchmarkRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status CheckConvolution(const BenchmarkRow& row) {
+  const auto gradient = row.shape.Text("gradient");
+  if (!gradient) return absl::OkStatus();
+  if (*gradient != "input" && *gradient != "weight") {
+    return InvalidInput("gradient is '{}', not input or weight", *gradient);
+  }
+  if (row.phase != Phase::kBackward) {
+    return InvalidInput("gradient={} in phase {}: gradients are backward", *gradient,
+                        Name(row.phase));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckRowShape(const BenchmarkRow& row) {
@@ -172,6 +185,7 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
   for (const OpSchema& schema : kSchemas) {
     if (schema.kind != row.kind || schema.op != row.op) continue;
     if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
+    if (row.op == "conv2d") return CheckConvolution(row);
     return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();
   }
   // Captured overheads and memory measurements name themselves.

@@ -22,6 +22,9 @@ OperatorCall::Shape Convolution(const Row& row) {
   op.oh = ConvOutputSize(op.h, op.r, stride, pad, dilation);
   op.ow = ConvOutputSize(op.w, op.s, stride, pad, dilation);
   op.groups = Value(row, "groups", 1);
+  const std::string_view gradient = row.shape.Text("gradient").value_or("");
+  op.needs_input_gradient = gradient != "weight";
+  op.needs_weight_gradient = gradient != "input";
   return op;
 }
 

@@ -21,9 +21,14 @@ struct ConvolutionTime {
   double small_share = 0, large_share = 0;
 };
 
+// Whether Winograd's algorithms are open to it: 3x3 filters, stride 1, no groups.
+bool IsWinograd(const KernelWork& work);
+
 // Fused: F(2x2, 3x3), 16 multiplications for 4 results in one kernel whose blocks take 32 tiles by
 // 32 filters. Staged: F(4x4, 3x3), 36 for 16, as transforms of inputs and filters, 36 batched GEMMs
-// and a transform of the results, each through memory. Images are taken as square.
+// and a transform of the results, each through memory. The gradient of the weights has the staged
+// form alone, F(3x3, 4x4): tiles of the results' gradient stand where the filters do, and the GEMMs
+// sum over tiles. Images are taken as square.
 ConvolutionTime ConvolutionRoofline(const GemmParameters& parameters, const GpuPeaks& device,
                                     Precision precision, const KernelWork& work);
 

@@ -174,17 +174,20 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   OperatorCall call = traced.op;
   std::vector<NodeIndex> mains;
   bool tf32 = false, half = false;
+  int64_t load_elements = 0;
   for (NodeIndex node : op.kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
     half |= traits.precision == Precision::kHalf;
+    load_elements = std::max(load_elements, traits.load_elements);
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
     // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
     CopyOp* copy = std::get_if<CopyOp>(&call.shape);
     if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
   }
-  const KernelList list = Kernels(call);
+  KernelList list = Kernels(call);
   if (list.empty()) return;
+  if (list.size() == 1) list[0].load_elements = load_elements;
   const KernelWork& first = list[0];
   const Precision precision = half ? Precision::kHalf : PrecisionOf(call.dtype, tf32);
   const auto predict = [&](const KernelWork& work) {

@@ -9,6 +9,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/fitting/least_squares.h"
 #include "simulator/cost/kernel/boosting.h"
+#include "simulator/cost/kernel/convolution_roofline.h"
 
 namespace foretrace {
 namespace {
@@ -77,9 +78,11 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
       list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
       list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
     }
-    if (convolution && model.key.pass == Direction::kForward) {
+    if (convolution && IsWinograd(samples[0].work)) {
       // Above 1: fewer multiplications than the form they are counted in.
-      list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
+      if (!samples[0].work.weight_gradient) {
+        list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
+      }
       list.push_back({&model.gemm.staged_efficiency, {0.01, 1.5}, {0.9, 0.5}});
     }
     return list;

@@ -12,12 +12,14 @@
 #include "absl/synchronization/mutex.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/cost/kernel/analytic_memory.h"
+#include "simulator/cost/kernel/convolution_roofline.h"
 
 namespace foretrace {
 namespace {
 
 constexpr int64_t kWarpSoftmaxColumns = 1024;
 constexpr size_t kVariants = 4;
+constexpr uint8_t kImplicitOnly = 1, kWeightGradient = 2;  // bits of a convolution's variant
 constexpr size_t kKeys = static_cast<size_t>(KernelKind::kCount) *
                          static_cast<size_t>(Precision::kCount) *
                          static_cast<size_t>(Direction::kCount) * kVariants;
@@ -35,10 +37,16 @@ bool UsesTensorCores(Precision precision) {
   return precision == Precision::kHalf || precision == Precision::kTensorFloat32;
 }
 
-bool IsGemmLike(KernelKind kind) {
-  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
-         kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
+// Plain matrix products, one or many.
+bool IsProduct(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm;
 }
+
+bool IsGemmLike(KernelKind kind) {
+  return IsProduct(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
+}
+
+double OperandBytes(Precision precision) { return precision == Precision::kHalf ? 2 : 4; }
 
 }  // namespace
 
@@ -55,12 +63,16 @@ KernelKey KeyOf(const KernelWork& work, Precision precision) {
     // Reads for each write: one operand, or two and more.
     key.variant = 2 * work.read.count() > 3 * work.written.count() ? 1 : 0;
   }
+  if (work.kind == KernelKind::kConvolution) {
+    key.variant = static_cast<uint8_t>((IsWinograd(work) ? 0 : kImplicitOnly) |
+                                       (work.weight_gradient ? kWeightGradient : 0));
+  }
   // Element-wise and data-moving kernels are the same code in either direction.
   if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelKind::kBatchNorm) {
     key.pass = Direction::kForward;
   }
   // Backward GEMMs are GEMMs.
-  if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
+  if (IsProduct(work.kind)) {
     key.pass = Direction::kForward;
   }
   return key;
@@ -70,12 +82,14 @@ std::string Name(const KernelKey& key) {
   std::string_view variant;
   if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
   if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
-  if (!IsGemmLike(key.kind)) {
-    return fmt::format("{}{} {}", Name(key.kind), variant,
-                       key.pass == Direction::kForward ? "forward" : "backward");
+  if (key.kind == KernelKind::kConvolution) {
+    static constexpr std::array<std::string_view, kVariants> kConvolutions = {
+        "/winograd", "/implicit", "/weight_winograd", "/weight_implicit"};
+    variant = kConvolutions[key.variant % kVariants];
   }
-  return fmt::format("{} {} {}", Name(key.kind), Name(key.precision),
-                     key.pass == Direction::kForward ? "forward" : "backward");
+  const std::string_view pass = key.pass == Direction::kForward ? "forward" : "backward";
+  if (!IsGemmLike(key.kind)) return fmt::format("{}{} {}", Name(key.kind), variant, pass);
+  return fmt::format("{}{} {} {}", Name(key.kind), variant, Name(key.precision), pass);
 }
 
 std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work) {
@@ -120,8 +134,10 @@ class KernelModels::Memo {
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
-        static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
-        static_cast<int64_t>(work.dtype) << 16 | static_cast<int64_t>(work.direction) << 8 |
+        work.load_elements << 40 | static_cast<int64_t>(work.kind) << 32 |
+        static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
+        static_cast<int64_t>(work.direction) << 8 |
+        static_cast<int64_t>(work.weight_gradient) << 2 |
         static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
     return {small,
             static_cast<int64_t>(precision),
@@ -173,14 +189,8 @@ KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
   for (size_t i = 0; i < models_.size(); ++i) {
     index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
   }
-  generic_gemm_.form = KernelForm::kGemm;
-  generic_memory_.form = KernelForm::kMemory;
-  // A class without a model of its own runs like the platform's plain GEMM or element-wise kernels.
+  // A class without a model of its own streams like the platform's element-wise kernels.
   for (const KernelModel& model : models_) {
-    if (model.key.kind == KernelKind::kGemm) {
-      generic_gemm_.gemm = model.gemm;
-      generic_gemm_.key.precision = model.key.precision;
-    }
     if (model.key.kind == KernelKind::kElementwise) generic_memory_.memory = model.memory;
   }
 }
@@ -192,11 +202,22 @@ const KernelModel* KernelModels::Find(const KernelKey& key) const {
 
 const KernelModel* KernelModels::Relative(const KernelKey& key) const {
   const KernelModel* relative = nullptr;
+  int best = -1;
   for (const KernelModel& model : models_) {
-    if (model.key.kind != key.kind || model.key.variant != key.variant) continue;
+    const bool products = IsProduct(model.key.kind) && IsProduct(key.kind);
+    if (model.key.kind != key.kind && !products) continue;
+    const int differing = model.key.variant ^ key.variant;
+    // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest.
+    if (key.kind == KernelKind::kConvolution ? (differing & kImplicitOnly) != 0 : differing != 0) {
+      continue;
+    }
     // Kernels on tensor cores resemble each other more than those without.
-    if (UsesTensorCores(model.key.precision) == UsesTensorCores(key.precision)) return &model;
-    if (relative == nullptr) relative = &model;
+    const bool alike = UsesTensorCores(model.key.precision) == UsesTensorCores(key.precision);
+    const int likeness = (alike ? 8 : 0) + (model.key.kind == key.kind ? 4 : 0) +
+                         (differing == 0 ? 2 : 0) + (model.key.pass == key.pass ? 1 : 0);
+    if (likeness <= best) continue;
+    best = likeness;
+    relative = &model;
   }
   return relative;
 }
@@ -216,15 +237,22 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
     return {SimTime::FromUs(model->KernelUs(device_, work)), EstimateSource::kCalibrated,
             !model->InRange(work)};
   }
-  KernelModel model = gemm_like ? generic_gemm_ : generic_memory_;
-  if (const KernelModel* relative = Relative(key)) {
+  KernelModel model = generic_memory_;
+  model.form = gemm_like ? KernelForm::kGemm : KernelForm::kMemory;
+  const KernelModel* relative = Relative(key);
+  // A class of products without a model of its own runs like plain GEMMs.
+  if (relative == nullptr && gemm_like)
+    relative = Relative(KernelKey{KernelKind::kGemm, key.precision});
+  if (relative != nullptr) {
     model.gemm = relative->gemm;
     model.memory = relative->memory;
     model.key = relative->key;
   }
-  // Operands reach faster units over the same paths: what a tile must reuse grows with the peak.
-  model.gemm.tile_intensity *=
-      device_.peak_tflops(key.precision) / device_.peak_tflops(model.key.precision);
+  // Operands reach faster units over the same paths: what a tile must reuse grows with the peak and
+  // with the size of an operand.
+  model.gemm.tile_intensity *= device_.peak_tflops(key.precision) * OperandBytes(key.precision) /
+                               device_.peak_tflops(model.key.precision) /
+                               OperandBytes(model.key.precision);
   model.key = key;
   const double us = gemm_like || IsRowWise(work) ? model.KernelUs(device_, work)
                                                  : AnalyticMemoryUs(model.memory, device_, work);

@@ -24,7 +24,8 @@ enum class KernelForm : uint8_t { kGemm, kMemory, kCount };
 std::string_view Name(KernelForm form);
 
 // What a model is for. Element-wise kernels differ by how much they read against what they write;
-// softmax by its algorithm, which changes at 1,024 columns.
+// softmax by its algorithm, which changes at 1,024 columns; convolutions by whether Winograd's
+// algorithms are open to them, and backward by which gradient they compute.
 struct KernelKey {
   KernelKind kind = KernelKind::kOther;
   Precision precision = Precision::kFloat32;
@@ -33,7 +34,7 @@ struct KernelKey {
   bool operator==(const KernelKey&) const = default;
 };
 KernelKey KeyOf(const KernelWork& work, Precision precision);
-// "gemm float32 forward", "softmax/block forward".
+// "gemm float32 forward", "softmax/block forward", "conv2d/weight_winograd float32 backward".
 std::string Name(const KernelKey& key);
 
 struct KernelModel {
@@ -82,13 +83,14 @@ class KernelModels {
  private:
   class Memo;
 
+  // What resembles it most among the calibrated models of its kind; nullptr: nothing.
   const KernelModel* Relative(const KernelKey& key) const;
   Estimate PredictAfresh(const KernelWork& work, Precision precision) const;
 
   GpuPeaks device_;
   std::vector<KernelModel> models_;
   std::vector<int16_t> index_;  // by packed key; -1: none
-  KernelModel generic_gemm_, generic_memory_;
+  KernelModel generic_memory_;
   std::unique_ptr<Memo> memo_;
 };
 

@@ -1,5 +1,6 @@
 #include "simulator/cost/kernel/kernel_names.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace foretrace {
@@ -44,12 +45,26 @@ KernelRole RoleOf(std::string_view name) {
   return KernelRole::kUnknown;
 }
 
+// The number after the last `key` in the name; 0: there is none, or it is no width of a load.
+int64_t NumberAfter(std::string_view name, std::string_view key) {
+  const size_t at = name.rfind(key);
+  if (at == name.npos) return 0;
+  int64_t number = 0;
+  constexpr int64_t kWidest = 16;
+  for (size_t i = at + key.size(); i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) {
+    number = 10 * number + (name[i] - '0');
+    if (number > kWidest) return 0;
+  }
+  return number;
+}
+
 }  // namespace
 
 KernelTraits TraitsOfKernel(std::string_view name) {
   KernelTraits traits;
   traits.role = RoleOf(name);
   if (traits.role != KernelRole::kMatmul) return traits;
+  traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.
   if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
     traits.precision = Precision::kTensorFloat32;

@@ -26,6 +26,8 @@ struct KernelTraits {
   // Set where the name tells (GEMM kernels name their instruction).
   Precision precision = Precision::kFloat32;
   bool precision_known = false;
+  // Elements that a matrix kernel loads at once ("align4", "ldg8"); 0: the name does not say.
+  int64_t load_elements = 0;
 };
 
 // Linear in the name's length; names come from traces and may be anything.

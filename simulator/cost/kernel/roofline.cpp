@@ -55,6 +55,18 @@ class TileChoice {
   size_t count_ = 0;
 };
 
+// How many loads stand for one of full width; 1 where the units do not wait for loads.
+double LoadsOf(const KernelWork& work, Precision precision) {
+  constexpr int64_t kWidestBytes = 16;
+  const bool product = work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
+  if (precision == Precision::kFloat32 || !product) return 1;
+  // Rows of x and W lie along k, those of the result along n.
+  const int64_t sizes = work.n | work.k;
+  const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
+  const int64_t bytes = std::max<int64_t>(elements * ElementSize(work.dtype), 1);
+  return static_cast<double>(kWidestBytes) / static_cast<double>(std::min(bytes, kWidestBytes));
+}
+
 }  // namespace
 
 double SmoothMax(double a, double b) {
@@ -80,6 +92,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   const double sm_flop_per_us =
       device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
   const double bytes_per_us = device.dram_gbps * 1e3;
+  const double tile_intensity = p.tile_intensity * LoadsOf(work, precision);
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
@@ -87,7 +100,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   for (size_t t = 0; t < tiles; ++t) {
     const auto [rows, cols] = kTiles[t];
     const double intensity = rows * cols / (rows + cols);
-    const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
+    const double rate = sm_flop_per_us * intensity / (intensity + tile_intensity);
     const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);
     const double tile_flop = 2 * rows * cols;
     for (int split = 1; split <= 1 << (kSplits - 1); split *= 2) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "simulator/cost/operator/kernel_expander.h"
 
 namespace foretrace {
@@ -66,6 +68,10 @@ KernelWork KernelExpander::Convolution(const Conv2dOp& op, ConvPass pass) const 
     m = SaturatingProduct({op.n, op.h, op.w});
     n = op.c / groups;
     k = SaturatingProduct({op.k / groups, op.r, op.s});
+    // A stride skips inputs: of an input's filters only those that met it count.
+    if (SaturatingProduct({op.oh, op.ow}) < SaturatingProduct({op.h, op.w}) && flop > 0) {
+      k = std::max<int64_t>(1, std::llround(flop / 2 / RealProduct({m, n, groups})));
+    }
   } else if (pass == ConvPass::kWeightGradient) {
     read = SaturatingSum({in, out});
     written = filters;
@@ -86,7 +92,8 @@ KernelWork KernelExpander::Convolution(const Conv2dOp& op, ConvPass pass) const 
   work.stride = op.oh > 0 ? std::max<int64_t>(1, (op.h + op.oh / 2) / op.oh) : 1;
   work.image = op.h;
   work.channels = op.c;
-  work.images = pass == ConvPass::kWeightGradient ? 0 : op.n;
+  work.images = op.n;
+  work.weight_gradient = pass == ConvPass::kWeightGradient;
   return work;
 }
 

@@ -51,12 +51,15 @@ struct KernelWork {
   // Matrix view of GEMM-like kernels (of a convolution, its implicit GEMM: m = n oh ow,
   // n = k, k = c r s / groups, batch = groups). 0 for others.
   int64_t batch = 0, m = 0, n = 0, k = 0;
+  // Elements of a GEMM's operands that its kernel loads at once; 0: as the sizes allow.
+  int64_t load_elements = 0;
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
   bool across_rows = false;  // reductions down the columns of a row-major matrix
   // Filter and image geometry of convolutions.
   int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
-  int64_t images = 0;  // 0 for the weights' gradient, whose sum runs over the images
+  int64_t images = 0;
+  bool weight_gradient = false;  // of a convolution: m = k / groups, n = c r s, k = n oh ow
   CopyDirection direction = CopyDirection::kDeviceToDevice;  // memcpy
   bool pinned = true;                                        // memcpy
   // Kernels that share this work evenly: FLOP and bytes are totals over them.

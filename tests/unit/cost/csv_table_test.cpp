@@ -115,6 +115,18 @@ TEST(BenchmarkCsv, ChecksShapes) {
   EXPECT_THAT(MessageFor(RowWith(",-,", ",sideways,")), HasSubstr("unknown phase"));
 }
 
+TEST(BenchmarkCsv, GradientsOfConvolutionsAreBackward) {
+  const auto row = [](const std::string& phase, const std::string& gradient) {
+    return kHeader + ("kernel,conv2d," + phase) +
+           ",p100-pcie,float32,n=1;c=8;h=8;w=8;k=8;r=3;s=3;stride=1;pad=1;dilation=1;groups=1;"
+           "gradient=" +
+           gradient + ",50,0,1,cudnn,x\n";
+  };
+  EXPECT_EQ(MessageFor(row("backward", "weight")), "");
+  EXPECT_THAT(MessageFor(row("backward", "bias")), HasSubstr("not input or weight"));
+  EXPECT_THAT(MessageFor(row("forward", "input")), HasSubstr("gradients are backward"));
+}
+
 TEST(BenchmarkCsv, RefusesBrokenLines) {
   EXPECT_THAT(MessageFor(std::string(kHeader) + "a,b\n"), HasSubstr("t.csv:2: 2 fields"));
   EXPECT_THAT(MessageFor(std::string(kHeader) + "\"a,b\n"), HasSubstr("quote"));

@@ -19,6 +19,10 @@ TEST(KernelNames, RolesAndPrecisions) {
           .precision,
       Precision::kTensorFloat32);
   EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").precision, Precision::kHalf);
+  EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").load_elements, 8);
+  EXPECT_EQ(TraitsOfKernel("cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>").load_elements, 1);
+  EXPECT_EQ(TraitsOfKernel("volta_sgemm_128x64_nt").load_elements, 0);
+  EXPECT_EQ(TraitsOfKernel("gemm_align99999999999999999999").load_elements, 0);
   EXPECT_EQ(TraitsOfKernel("void splitKreduce_kernel<32, 16, int, float>").role,
             KernelRole::kSplitReduce);
   EXPECT_EQ(TraitsOfKernel("void cudnn::winograd_nonfused::winogradForwardData4x4<float>").role,

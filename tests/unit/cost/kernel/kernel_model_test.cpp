@@ -191,6 +191,81 @@ TEST(KernelModels, FlagsWhatLiesOutsideTheCalibratedRange) {
   EXPECT_GT(other.time.ps(), 0);
 }
 
+// A convolution model of one precision, whose Winograd algorithms alone were measured.
+KernelModels WinogradAndGemm() {
+  KernelModel winograd;
+  winograd.key = {KernelKind::kConvolution, Precision::kFloat32, Direction::kForward, 0};
+  winograd.form = KernelForm::kGemm;
+  winograd.gemm.compute_efficiency = 0.05;  // never the fastest of what was measured
+  winograd.gemm.staged_efficiency = 0.9;
+  winograd.upper = {1 << 30, 1 << 30, 1 << 30, 1};
+  KernelModel gemm;
+  gemm.key = {KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0};
+  gemm.form = KernelForm::kGemm;
+  gemm.gemm = {0, 0.9, 0, 0.8};
+  gemm.upper = winograd.upper;
+  return KernelModels(A100(), {winograd, gemm});
+}
+
+TEST(KernelModels, OtherConvolutionsThanTheMeasuredRunLikeGemms) {
+  const KernelModels models = WinogradAndGemm();
+  const auto estimate = [&](int64_t filter, int64_t stride, Direction pass) {
+    const Conv2dOp op{32, 256, 56, 56, 256, filter, filter, 56 / stride, 56 / stride};
+    const KernelWork work = Kernels({op, DType::kFloat32, pass}).front();
+    return std::pair(models.Predict(work, Precision::kFloat32), work.flop.count() / (0.9 * 19.5e6));
+  };
+  const auto [known, at_peak] = estimate(3, 1, Direction::kForward);
+  EXPECT_EQ(known.source, EstimateSource::kCalibrated);
+  EXPECT_LT(known.time.us(), at_peak);
+  for (const auto& [filter, stride] : {std::pair{1, 1}, {3, 2}, {5, 1}}) {
+    for (const Direction pass : {Direction::kForward, Direction::kBackward}) {
+      const auto [other, alone_us] = estimate(filter, stride, pass);
+      EXPECT_EQ(other.source, EstimateSource::kAnalytic);
+      EXPECT_TRUE(other.extrapolated);
+      // A GEMM of whole tiles, but for the last wave of 108.
+      EXPECT_NEAR(other.time.us() / alone_us, 1.05, 0.05) << filter << " " << stride;
+    }
+  }
+}
+
+TEST(KernelModels, ConvolutionsAreKeyedByAlgorithmAndGradient) {
+  const auto name = [](int64_t filter, Direction pass, bool weight) {
+    const Conv2dOp op{2, 8, 8, 8, 8, filter, filter, 8, 8};
+    const KernelList list = Kernels({op, DType::kFloat32, pass});
+    return Name(KeyOf(weight ? list.back() : list.front(), Precision::kFloat32));
+  };
+  EXPECT_EQ(name(3, Direction::kForward, false), "conv2d/winograd float32 forward");
+  EXPECT_EQ(name(1, Direction::kForward, false), "conv2d/implicit float32 forward");
+  EXPECT_EQ(name(3, Direction::kBackward, false), "conv2d/winograd float32 backward");
+  EXPECT_EQ(name(3, Direction::kBackward, true), "conv2d/weight_winograd float32 backward");
+  EXPECT_EQ(name(5, Direction::kBackward, true), "conv2d/weight_implicit float32 backward");
+}
+
+TEST(Roofline, NarrowLoadsFeedTensorCoresSlowly) {
+  // Tiles of 128 x 256 have an intensity of 128 * 256 / 384 = 85.3. With a tile intensity of 20,
+  // loads of 16 bytes (8 halves) reach 85.3 / 105.3 of the peak, those of 2 bytes, eight times as
+  // many, 85.3 / 245.3; the best tile is the same, the largest. 108 * 128 rows and 256 columns are
+  // one wave.
+  const GemmParameters p{0, 1, 20, 1};
+  KernelWork work = Only(LinearOp{108 * 128, 256, 8192}, DType::kFloat16);
+  const auto us = [&] { return GemmRoofline(p, A100(), Precision::kHalf, work).compute_us; };
+  const double peak_us = work.flop.count() / 312e6;
+  EXPECT_NEAR(us(), peak_us * 105.33 / 85.33, peak_us * 1e-3);
+  work.load_elements = 1;
+  EXPECT_NEAR(us(), peak_us * 245.33 / 85.33, peak_us * 1e-3);
+  // Without a kernel's name the sizes tell: 8,191 is odd, and 250 even.
+  work = Only(LinearOp{108 * 128, 256, 8191}, DType::kFloat16);
+  const double odd = us();
+  work = Only(LinearOp{108 * 128, 250, 8192}, DType::kFloat16);
+  EXPECT_LT(us(), odd);
+  EXPECT_GT(us(), peak_us * 105.33 / 85.33);
+  // Single precision does not wait for its loads.
+  work = Only(LinearOp{1024, 1024, 1023});
+  const double single = GemmRoofline(p, A100(), Precision::kFloat32, work).compute_us;
+  work.load_elements = 4;
+  EXPECT_EQ(GemmRoofline(p, A100(), Precision::kFloat32, work).compute_us, single);
+}
+
 TEST(KernelModels, RemembersAnswersWithoutMixingThemUp) {
   const KernelModels models = Fitted();
   // The same bytes in other roles are other kernels.

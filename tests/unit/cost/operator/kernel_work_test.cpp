@@ -79,6 +79,12 @@ TEST(KernelWork, ConvolutionForwardAndBackward) {
   for (const KernelWork& w : backward) EXPECT_DOUBLE_EQ(w.flop.count(), 236027904);
   EXPECT_EQ(backward[0].written, Bytes(4 * 150528));
   EXPECT_EQ(backward[1].written, Bytes(4 * 9408));
+  // Of 64 * 49 products for an input pixel a stride of 2 leaves a quarter: 2 m n k is the FLOP.
+  EXPECT_EQ(backward[0].m, 224 * 224);
+  EXPECT_EQ(backward[0].n, 3);
+  EXPECT_EQ(backward[0].k, 64 * 49 / 4);
+  EXPECT_FALSE(backward[0].weight_gradient);
+  EXPECT_TRUE(backward[1].weight_gradient);
 }
 
 TEST(KernelWork, DepthwiseConvolutionDividesByGroups) {
