@@ -39,6 +39,9 @@ std::vector<Field> FieldsOf(KernelModel& m) {
     fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
     fields.push_back({"tile_intensity", &m.gemm.tile_intensity, 0, 1e4});
     fields.push_back({"bandwidth_efficiency", &m.gemm.bandwidth_efficiency, 1e-3, 5});
+    if (m.gemm.reduction_step_us > 0) {
+      fields.push_back({"reduction_step_us", &m.gemm.reduction_step_us, 0, 1e3});
+    }
     if (m.gemm.choice_spread > 0) {  // all four are fitted, or none
       fields.push_back({"overlap_power", &m.gemm.overlap_power, 1, 100});
       fields.push_back({"partial_wave", &m.gemm.partial_wave, 0, 1});
@@ -107,11 +110,12 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
     return InvalidInput("{}: form is not gemm or memory", Name(model.key));
   }
   model.form = *form == "gemm" ? KernelForm::kGemm : KernelForm::kMemory;
-  if (node["choice_spread"]) {
-    model.gemm.choice_spread = Get<double>(node, "choice_spread").value_or(-1);
-    if (model.gemm.choice_spread <= 0) {
-      return InvalidInput("{}: choice_spread is not a positive number", Name(model.key));
-    }
+  // Numbers that only some models have.
+  for (const auto& [key, value] : {std::pair{"choice_spread", &model.gemm.choice_spread},
+                                   {"reduction_step_us", &model.gemm.reduction_step_us}}) {
+    if (!node[key]) continue;
+    *value = Get<double>(node, key).value_or(-1);
+    if (!(*value > 0)) return InvalidInput("{}: {} is not a positive number", Name(model.key), key);
   }
   for (const Field& field : FieldsOf(model)) {
     const auto value = Get<double>(node, field.key);

@@ -71,6 +71,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
+      list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
+    }
     // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
     if (model.key.precision != Precision::kFloat32 && samples.size() >= kMinChoiceSamples) {
       list.push_back({&model.gemm.overlap_power, {1.2, 8}, {4, 3}});

@@ -46,6 +46,23 @@ bool IsGemmLike(KernelKind kind) {
   return IsProduct(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }
 
+// How much a model says of kernels of another key: more is better, negative is nothing.
+int Likeness(const KernelKey& model, const KernelKey& key) {
+  const int differing = model.variant ^ key.variant;
+  if (model.kind == key.kind) {
+    // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest.
+    const bool convolution = key.kind == KernelKind::kConvolution;
+    if ((convolution ? differing & kImplicitOnly : differing) != 0) return -1;
+  } else if (!IsGemmLike(key.kind) || !IsProduct(model.kind)) {
+    return -1;
+  }
+  // Kernels on tensor cores resemble each other, whatever they compute, more than those without.
+  const bool alike = UsesTensorCores(model.precision) == UsesTensorCores(key.precision);
+  return (alike ? 16 : 0) + (model.kind == key.kind ? 8 : 0) +
+         (model.kind == KernelKind::kGemm ? 4 : 0) + (differing == 0 ? 2 : 0) +
+         (model.pass == key.pass ? 1 : 0);
+}
+
 double OperandBytes(Precision precision) { return precision == Precision::kHalf ? 2 : 4; }
 
 }  // namespace
@@ -204,17 +221,7 @@ const KernelModel* KernelModels::Relative(const KernelKey& key) const {
   const KernelModel* relative = nullptr;
   int best = -1;
   for (const KernelModel& model : models_) {
-    const bool products = IsProduct(model.key.kind) && IsProduct(key.kind);
-    if (model.key.kind != key.kind && !products) continue;
-    const int differing = model.key.variant ^ key.variant;
-    // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest.
-    if (key.kind == KernelKind::kConvolution ? (differing & kImplicitOnly) != 0 : differing != 0) {
-      continue;
-    }
-    // Kernels on tensor cores resemble each other more than those without.
-    const bool alike = UsesTensorCores(model.key.precision) == UsesTensorCores(key.precision);
-    const int likeness = (alike ? 8 : 0) + (model.key.kind == key.kind ? 4 : 0) +
-                         (differing == 0 ? 2 : 0) + (model.key.pass == key.pass ? 1 : 0);
+    const int likeness = Likeness(model.key, key);
     if (likeness <= best) continue;
     best = likeness;
     relative = &model;
@@ -240,9 +247,6 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
   KernelModel model = generic_memory_;
   model.form = gemm_like ? KernelForm::kGemm : KernelForm::kMemory;
   const KernelModel* relative = Relative(key);
-  // A class of products without a model of its own runs like plain GEMMs.
-  if (relative == nullptr && gemm_like)
-    relative = Relative(KernelKey{KernelKind::kGemm, key.precision});
   if (relative != nullptr) {
     model.gemm = relative->gemm;
     model.memory = relative->memory;

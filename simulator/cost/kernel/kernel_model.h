@@ -76,14 +76,15 @@ class KernelModels {
   // nullptr when the class, precision or pass was not calibrated.
   const KernelModel* Find(const KernelKey& key) const;
   // Calibrated where there is a model. Otherwise analytic: the nearest calibrated relative (another
-  // precision or pass, then the class's form at the platform's typical efficiency) on the
-  // device's peaks. Deterministic; never fails for a class that computes.
+  // pass, precision or class of products, then the class's form at the platform's typical
+  // efficiency) on the device's peaks. Deterministic; never fails for a class that computes.
   Estimate Predict(const KernelWork& work, Precision precision) const;
 
  private:
   class Memo;
 
-  // What resembles it most among the calibrated models of its kind; nullptr: nothing.
+  // What resembles it most among the calibrated models, plain products for any GEMM-like kernel;
+  // nullptr: nothing does.
   const KernelModel* Relative(const KernelKey& key) const;
   Estimate PredictAfresh(const KernelWork& work, Precision precision) const;
 

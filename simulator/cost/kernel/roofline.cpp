@@ -112,6 +112,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       double us =
           (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
           p.wave_us * full * rows * cols / kTileArea;
+      if (p.reduction_step_us > 0) us = std::max(us, p.reduction_step_us * depth / kReductionBlock);
       if (split > 1) {  // a second kernel adds the parts
         us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
       }

@@ -28,6 +28,9 @@ struct GemmParameters {
   // Libraries choose among tiles by rules, not by trial: times are averaged over tiles in log,
   // weighted by (best / time)^(1 / choice_spread). 0: the best.
   double choice_spread = 0;
+  // A block takes at least this long for a step of 8 along the reduction, however small its tile:
+  // loads from memory and barriers that nothing hides where the device holds few blocks.
+  double reduction_step_us = 0;
   // Convolutions only (convolution_roofline.h): share of the peak that the fused and the staged
   // Winograd algorithms reach on the multiplications that they are left with. 0: not used.
   double fused_efficiency = 0;

@@ -228,6 +228,22 @@ TEST(KernelModels, OtherConvolutionsThanTheMeasuredRunLikeGemms) {
   }
 }
 
+TEST(KernelModels, TensorCoresResembleTensorCores) {
+  // A convolution in TF32 where fp32 ones were measured with Winograd's algorithms and fp16 GEMMs
+  // at 0.7 of 312 TFLOP/s: it runs at 0.7 of TF32's 156, not at a multiple of it.
+  const KernelModels fp32 = WinogradAndGemm();
+  KernelModel half = *fp32.Find({KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0});
+  half.key.precision = Precision::kHalf;
+  half.gemm.compute_efficiency = 0.7;
+  std::vector<KernelModel> all(fp32.models().begin(), fp32.models().end());
+  all.push_back(half);
+  const KernelModels models(A100(), std::move(all));
+  const KernelWork work = Only(Conv2dOp{32, 256, 56, 56, 256, 3, 3, 56, 56});
+  const Estimate estimate = models.Predict(work, Precision::kTensorFloat32);
+  EXPECT_EQ(estimate.source, EstimateSource::kAnalytic);
+  EXPECT_NEAR(estimate.time.us() / (work.flop.count() / (0.7 * 156e6)), 1.05, 0.05);
+}
+
 TEST(KernelModels, ConvolutionsAreKeyedByAlgorithmAndGradient) {
   const auto name = [](int64_t filter, Direction pass, bool weight) {
     const Conv2dOp op{2, 8, 8, 8, 8, filter, filter, 8, 8};
@@ -239,6 +255,21 @@ TEST(KernelModels, ConvolutionsAreKeyedByAlgorithmAndGradient) {
   EXPECT_EQ(name(3, Direction::kBackward, false), "conv2d/winograd float32 backward");
   EXPECT_EQ(name(3, Direction::kBackward, true), "conv2d/weight_winograd float32 backward");
   EXPECT_EQ(name(5, Direction::kBackward, true), "conv2d/weight_implicit float32 backward");
+}
+
+TEST(Roofline, AStepOfTheReductionTakesItsTime) {
+  // 32 x 32 results over 200, too few for two parts: one block, whose 25 steps of 8 take 0.2 us
+  // each. At the peak of one SM they would take 2 * 32 * 32 * 200 / (19.5e6 / 108) = 2.3 us.
+  GemmParameters p{0, 1, 0, 1};
+  const KernelWork work = Only(LinearOp{32, 32, 200});
+  EXPECT_LT(GemmRoofline(p, A100(), Precision::kFloat32, work).compute_us, 2.4);
+  p.reduction_step_us = 0.2;
+  EXPECT_DOUBLE_EQ(GemmRoofline(p, A100(), Precision::kFloat32, work).compute_us, 5);
+  // Tiles that keep an SM busy for longer than a step takes do not notice.
+  const KernelWork large = Only(LinearOp{8192, 8192, 8192});
+  const double with = GemmRoofline(p, A100(), Precision::kFloat32, large).compute_us;
+  p.reduction_step_us = 0;
+  EXPECT_EQ(GemmRoofline(p, A100(), Precision::kFloat32, large).compute_us, with);
 }
 
 TEST(Roofline, NarrowLoadsFeedTensorCoresSlowly) {
@@ -394,7 +425,7 @@ TEST_F(KernelFileTest, KeepsTheChoiceOfTiles) {
   KernelModel model;
   model.form = KernelForm::kGemm;
   model.key = KeyOf(Only(LinearOp{8, 8, 8}), Precision::kHalf);
-  model.gemm = {2, 0.85, 10, 0.8, 2.5, 0.75, 0.5, 0.125};
+  model.gemm = {2, 0.85, 10, 0.8, 2.5, 0.75, 0.5, 0.125, 0.25};
   const std::string header = yaml_.substr(0, yaml_.find("models:"));
   const KernelModels models(A100(), {model});
   Write("kernels.yaml", header + KernelModelsYaml(models));
@@ -406,6 +437,7 @@ TEST_F(KernelFileTest, KeepsTheChoiceOfTiles) {
   EXPECT_EQ(read.partial_wave, 0.75);
   EXPECT_EQ(read.wave_us, 0.5);
   EXPECT_EQ(read.choice_spread, 0.125);
+  EXPECT_EQ(read.reduction_step_us, 0.25);
   yaml_ = header + KernelModelsYaml(models);
   Replace("choice_spread: 0.125", "choice_spread: none");
   EXPECT_THAT(Error(), ::testing::HasSubstr("choice_spread is not a positive number"));
