@@ -23,7 +23,8 @@ struct OpSchema {
 constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kKernel, "linear", "m n k bias?"},
     {BenchmarkKind::kKernel, "bmm", "b m n k"},
-    {BenchmarkKind::kKernel, "conv2d", "n c h w k r s stride pad dilation groups | gradient?"},
+    {BenchmarkKind::kKernel, "conv2d",
+     "n c h w k r s stride pad dilation groups order? | gradient?"},
     {BenchmarkKind::kKernel, "attention", "b heads kv_heads sq skv d causal | impl"},
     {BenchmarkKind::kKernel, "layer_norm", "rows cols"},
     {BenchmarkKind::kKernel, "softmax", "rows cols"},

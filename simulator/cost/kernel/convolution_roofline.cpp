@@ -2,75 +2,184 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace foretrace {
 namespace {
 
 constexpr int64_t kFilter = 3;
-constexpr double kFusedBlock = 32;      // tiles and filters of a block
+constexpr double kFusedFilters = 32;    // of a block
+constexpr double kFusedTiles = 32;      // of a block
 constexpr double kFusedProducts = 16;   // of a 4x4 input tile
 constexpr double kStagedProducts = 36;  // of a 6x6 input tile
+constexpr double kStagedImages = 16;
 constexpr double kDepthStep = 8;
+constexpr double kBlockArea = 128 * 128;  // of GemmParameters::block_us
+
+struct Tile {
+  double rows, cols;
+};
+constexpr std::array<Tile, 3> kImplicitTiles = {{{128, 128}, {128, 64}, {128, 32}}};
+
+// How a fused block's tiles are arranged: images, and rows and columns of 2x2 results.
+struct FusedTiles {
+  double images, rows, cols;
+};
+
+struct Library {
+  std::span<const FusedTiles> fused;
+  std::span<const Tile> staged;  // of the batched GEMM
+};
+
+// What cuDNN has for the device's architecture.
+Library LibraryOf(const GpuPeaks& device) {
+  static constexpr std::array<FusedTiles, 6> kMaxwellFused = {
+      {{1, 4, 8}, {2, 4, 4}, {2, 2, 8}, {4, 2, 4}, {4, 1, 8}, {4, 4, 2}}};
+  static constexpr std::array<FusedTiles, 1> kVoltaFused = {{{1, 4, 8}}};
+  static constexpr std::array<FusedTiles, 2> kAmpereFused = {{{1, 4, 8}, {4, 4, 2}}};
+  static constexpr std::array<Tile, 2> kSmall = {{{32, 128}, {64, 64}}};
+  static constexpr std::array<Tile, 1> kLarge = {{{128, 128}}};
+  if (device.tf32_tflops > 0) return {kAmpereFused, kLarge};
+  const bool tensor_cores = device.fp16_tflops > 4 * device.fp32_tflops;
+  if (tensor_cores) return {kVoltaFused, kSmall};
+  return {kMaxwellFused, kSmall};
+}
 
 double RoundedMax(double a, double b) {
   const double a2 = a * a, b2 = b * b;
   return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
 }
 
+double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
+
+// Rates that all algorithms share.
+class Device {
+ public:
+  Device(const GemmParameters& p, const GpuPeaks& device, Precision precision)
+      : p_(p),
+        sms_(device.sms),
+        sm_flop_per_us_(device.peak_tflops(precision) * 1e6 / device.sms),
+        bytes_per_us_(device.dram_gbps * 1e3 * p.bandwidth_efficiency) {}
+
+  double MemoryUs(double bytes) const { return bytes / bytes_per_us_; }
+  // Full waves of blocks of `flop` at the efficiency, `fill_us` more for each wave.
+  double WavesUs(double blocks, double flop, double efficiency, double fill_us) const {
+    return std::ceil(blocks / sms_) * (flop / (sm_flop_per_us_ * efficiency) + fill_us);
+  }
+  // Of `batch` products of m x n over k.
+  double TilesUs(Tile tile, double batch, double m, double n, double k, double efficiency,
+                 double block_us) const {
+    const double area = tile.rows * tile.cols, intensity = area / (tile.rows + tile.cols);
+    const double flop = 2 * area * std::ceil(k / kDepthStep) * kDepthStep;
+    return WavesUs(batch * std::ceil(m / tile.rows) * std::ceil(n / tile.cols), flop,
+                   efficiency * intensity / (intensity + p_.tile_intensity),
+                   block_us * area / kBlockArea);
+  }
+
+ private:
+  const GemmParameters& p_;
+  double sms_, sm_flop_per_us_, bytes_per_us_;
+};
+
 // What Winograd's algorithms see of a convolution.
 struct Tiled {
-  double channels = 0, filters = 0, side = 1;
+  double images = 1, channels = 1, filters = 1, side = 1, size = 4;
+  double results() const { return images * side * side; }
 };
 
 Tiled TiledOf(const KernelWork& work) {
   constexpr double kFilterArea = kFilter * kFilter;
-  const auto m = static_cast<double>(work.m), n = static_cast<double>(work.n);
-  const auto k = static_cast<double>(work.k), images = static_cast<double>(work.images);
+  const double m = Positive(work.m), n = Positive(work.n), k = Positive(work.k);
+  const double images = Positive(work.images), size = Positive(ElementSize(work.dtype));
   const double pixels = work.weight_gradient ? k : m;
   const double side = std::max(1.0, std::round(std::sqrt(pixels / images)));
-  if (work.weight_gradient) return {n / kFilterArea, m, side};
-  return {k / kFilterArea, n, side};
+  if (work.weight_gradient) return {images, std::max(n / kFilterArea, 1.0), m, side, size};
+  return {images, std::max(k / kFilterArea, 1.0), n, side, size};
 }
 
-double FusedUs(const GemmParameters& p, const GpuPeaks& device, Precision precision,
-               const Tiled& shape, double tiles, double memory_us) {
-  const double blocks = std::ceil(tiles / kFusedBlock) * std::ceil(shape.filters / kFusedBlock);
-  const double flop = 2 * kFusedProducts * kFusedBlock * kFusedBlock *
+void AddFused(const GemmParameters& p, const GpuPeaks& gpu, const Device& device,
+              const Tiled& shape, ConvolutionTime& time) {
+  double patches = HUGE_VAL;
+  for (const FusedTiles& tiles : LibraryOf(gpu).fused) {
+    patches = std::min(patches, std::ceil(shape.images / tiles.images) *
+                                    std::ceil(shape.side / 2 / tiles.rows) *
+                                    std::ceil(shape.side / 2 / tiles.cols));
+  }
+  time.fused_blocks = patches * std::ceil(shape.filters / kFusedFilters);
+  time.fused_share = shape.results() / (patches * kFusedTiles * 4);
+  if (p.fused_efficiency <= 0) return;
+  const double flop = 2 * kFusedProducts * kFusedTiles * kFusedFilters *
                       std::ceil(shape.channels / kDepthStep) * kDepthStep;
-  const double rate = device.peak_tflops(precision) * 1e6 * p.fused_efficiency / device.sms;
-  return RoundedMax(std::ceil(blocks / device.sms) * flop / rate, memory_us);
+  const double compute_us = device.WavesUs(time.fused_blocks, flop, p.fused_efficiency, p.block_us);
+  const double transformed =
+      (kFilter * kFilter + kFusedProducts) * shape.channels * shape.filters * shape.size;
+  time.algorithm_us[1] = RoundedMax(compute_us, time.memory_us) + device.MemoryUs(transformed);
 }
 
-double StagedUs(const GemmParameters& p, const GpuPeaks& device, Precision precision,
-                const KernelWork& work, const Tiled& shape, double tiles, double memory_us) {
+// The products of the weights' gradient split their long sum over tiles, and those in other
+// precisions have other tiles: as GEMMs choose.
+double ProductsUs(const GemmParameters& p, const GpuPeaks& gpu, Precision precision,
+                  const KernelWork& work, const Tiled& shape, double tiles) {
   GemmParameters gemm = p;
   gemm.base_us = 0;
   gemm.compute_efficiency = p.staged_efficiency;
-  const auto size = static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
-  const double inputs = kStagedProducts * shape.channels * tiles * size;
-  const double weights = kStagedProducts * shape.channels * shape.filters * size;
-  const double results = kStagedProducts * shape.filters * tiles * size;
   const auto whole = [](double x) {
     return std::max<int64_t>(static_cast<int64_t>(std::min(x, 1e18)), 1);
   };
   KernelWork products;
   products.kind = KernelKind::kBatchedGemm;
   products.batch = static_cast<int64_t>(kStagedProducts);
-  if (work.weight_gradient) {
-    products.m = whole(shape.filters);
-    products.n = whole(shape.channels);
-    products.k = whole(tiles);
-  } else {
-    products.m = whole(tiles);
-    products.n = whole(shape.filters);
-    products.k = whole(shape.channels);
-  }
+  products.m = whole(work.weight_gradient ? shape.filters : tiles);
+  products.n = whole(work.weight_gradient ? shape.channels : shape.filters);
+  products.k = whole(work.weight_gradient ? tiles : shape.channels);
+  const double bytes = kStagedProducts * shape.size;
+  const double inputs = shape.channels * tiles, weights = shape.channels * shape.filters,
+               results = shape.filters * tiles;
   const double written = work.weight_gradient ? weights : results;
-  products.read = Bytes(whole(inputs + weights + results - written));
-  products.written = Bytes(whole(written));
-  const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
-  return GemmRoofline(gemm, device, precision, products).kernel_us + memory_us +
-         (inputs + weights + results) / bytes_per_us;
+  products.read = Bytes(whole(bytes * (inputs + weights + results - written)));
+  products.written = Bytes(whole(bytes * written));
+  return GemmRoofline(gemm, gpu, precision, products).kernel_us;
+}
+
+void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& device,
+               Precision precision, const KernelWork& work, const Tiled& shape,
+               ConvolutionTime& time) {
+  const double large = std::ceil(shape.side / 4);
+  time.staged_rows = std::ceil(shape.images / kStagedImages) * kStagedImages * large * large;
+  time.staged_share = shape.results() / (time.staged_rows * 16);
+  if (p.staged_efficiency <= 0) return;
+  const double traffic_us = device.MemoryUs(
+      kStagedProducts * shape.size *
+      (shape.channels * shape.filters + (shape.channels + shape.filters) * time.staged_rows));
+  double products_us = HUGE_VAL;
+  if (work.weight_gradient || precision != Precision::kFloat32) {
+    products_us = ProductsUs(p, gpu, precision, work, shape, time.staged_rows);
+  } else {
+    for (const Tile& tile : LibraryOf(gpu).staged) {
+      const double compute_us =
+          device.TilesUs(tile, kStagedProducts, time.staged_rows, shape.filters, shape.channels,
+                         p.staged_efficiency, /*block_us=*/0);
+      products_us = std::min(products_us, RoundedMax(compute_us, traffic_us));
+    }
+  }
+  time.algorithm_us[2] = products_us + time.memory_us + traffic_us;
+}
+
+// The best of the algorithms, or their average in log: see GemmParameters::choice_spread.
+double Chosen(const std::array<double, 3>& algorithm_us, double spread) {
+  double best = HUGE_VAL;
+  for (const double us : algorithm_us) {
+    if (us > 0) best = std::min(best, us);
+  }
+  if (spread <= 0) return best;
+  double weights = 0, sum = 0;
+  for (const double us : algorithm_us) {
+    if (us <= 0) continue;
+    const double beyond = std::log(us / best), weight = std::exp(-beyond / spread);
+    weights += weight;
+    sum += weight * beyond;
+  }
+  return best * std::exp(sum / weights);
 }
 
 }  // namespace
@@ -80,34 +189,28 @@ bool IsWinograd(const KernelWork& work) {
          work.batch <= 1 && work.images > 0;
 }
 
-ConvolutionTime ConvolutionRoofline(const GemmParameters& p, const GpuPeaks& device,
+ConvolutionTime ConvolutionRoofline(const GemmParameters& p, const GpuPeaks& gpu,
                                     Precision precision, const KernelWork& work) {
+  const Device device(p, gpu, precision);
   ConvolutionTime time;
-  time.implicit_gemm = GemmRoofline(p, device, precision, work);
-  auto& us = time.algorithm_us;
-  us[0] = time.implicit_gemm.kernel_us - p.base_us;
-  time.kernel_us = us[0];
+  time.memory_us = device.MemoryUs(static_cast<double>(work.total_bytes()));
+  // Gradients of the weights split their long reduction, as GEMMs do.
+  if (precision == Precision::kFloat32 && !work.weight_gradient) {
+    for (size_t i = 0; i < kImplicitTiles.size(); ++i) {
+      time.implicit_us[i] =
+          device.TilesUs(kImplicitTiles[i], Positive(work.batch), Positive(work.m),
+                         Positive(work.n), Positive(work.k), p.compute_efficiency, p.block_us);
+    }
+    time.algorithm_us[0] = RoundedMax(*std::ranges::min_element(time.implicit_us), time.memory_us);
+  } else {
+    time.algorithm_us[0] = GemmRoofline(p, gpu, precision, work).kernel_us - p.base_us;
+  }
   if (IsWinograd(work)) {
     const Tiled shape = TiledOf(work);
-    const auto images = static_cast<double>(work.images);
-    const double small = std::ceil(shape.side / 2), large = std::ceil(shape.side / 4);
-    time.small_tiles = images * small * small;
-    time.large_tiles = images * large * large;
-    time.small_share = shape.side * shape.side / (4 * small * small);
-    time.large_share = shape.side * shape.side / (16 * large * large);
-    const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
-    const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
-    if (p.fused_efficiency > 0 && !work.weight_gradient) {
-      us[1] = FusedUs(p, device, precision, shape, time.small_tiles, memory_us);
-    }
-    if (p.staged_efficiency > 0) {
-      us[2] = StagedUs(p, device, precision, work, shape, time.large_tiles, memory_us);
-    }
+    if (!work.weight_gradient) AddFused(p, gpu, device, shape, time);
+    AddStaged(p, gpu, device, precision, work, shape, time);
   }
-  for (const double t : us) {
-    if (t > 0) time.kernel_us = std::min(time.kernel_us, t);
-  }
-  time.kernel_us += p.base_us;
+  time.kernel_us = Chosen(time.algorithm_us, p.algorithm_spread) + p.base_us;
   return time;
 }
 

@@ -77,8 +77,15 @@ KernelPoint ConvolutionPoint(const ConvolutionTime& time, const GpuPeaks& device
   };
   const auto m = static_cast<double>(std::max<int64_t>(work.m, 1));
   const auto n = static_cast<double>(std::max<int64_t>(work.n, 1));
-  const double fused = Blocks(time.small_tiles, n, 32, 32);
-  const double staged = 36 * Blocks(time.large_tiles, n, 128, 128);
+  const auto share = [&](double rows, double cols) {
+    return WaveShare(Blocks(m, n, rows, cols) / device.sms);
+  };
+  const auto staged = [&](double rows, double cols) {
+    return 36 * Blocks(time.staged_rows, n, rows, cols) / device.sms;
+  };
+  const double fused = time.fused_blocks / device.sms;
+  const auto& implicit = time.implicit_us;
+  const bool tiles = implicit[0] > 0;
   KernelPoint point;
   point.kernel_us = time.kernel_us;
   point.features = {Log2(time.kernel_us),
@@ -93,17 +100,21 @@ KernelPoint ConvolutionPoint(const ConvolutionTime& time, const GpuPeaks& device
                     static_cast<float>(work.image),
                     static_cast<float>(work.filter_h),
                     static_cast<float>(work.stride),
-                    static_cast<float>(time.small_share),
-                    static_cast<float>(time.large_share),
-                    WaveShare(fused / device.sms),
-                    Log2(fused / device.sms),
-                    WaveShare(staged / device.sms),
-                    Log2(staged),
-                    time.large_tiles > 0 ? TileShare(time.large_tiles, n, 128, 128) : 0.0f,
-                    TileShare(m, n, 128, 64),
+                    static_cast<float>(time.fused_share),
+                    static_cast<float>(time.staged_share),
+                    WaveShare(fused),
+                    Log2(fused),
+                    WaveShare(staged(32, 128)),
+                    WaveShare(staged(64, 64)),
+                    WaveShare(staged(128, 128)),
+                    Log2(staged(128, 128)),
+                    Log2(time.memory_us / time.kernel_us),
                     Alignment(work.channels, kChannelAlignment),
                     Alignment(work.n, kChannelAlignment),
-                    WaveShare(Blocks(m, n, 128, 64) / device.sms)};
+                    share(128, 128),
+                    share(128, 64),
+                    tiles ? Log2(implicit[1] / implicit[0]) : 0.0f,
+                    tiles ? Log2(implicit[2] / implicit[0]) : 0.0f};
   return point;
 }
 
@@ -117,7 +128,7 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, 
   return MatmulPoint(GemmRoofline(parameters, device, precision, work), device, work);
 }
 
-int GemmFeatureCount(KernelKind kind) { return kind == KernelKind::kConvolution ? 23 : 22; }
+int GemmFeatureCount(KernelKind kind) { return kind == KernelKind::kConvolution ? 27 : 22; }
 
 KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
                         const KernelWork& work) {

@@ -10,7 +10,7 @@
 namespace foretrace {
 
 // A feature vector always holds this many values; models use the first FeatureCount of them.
-inline constexpr int kMaxKernelFeatures = 23;
+inline constexpr int kMaxKernelFeatures = 27;
 using KernelFeatures = std::array<float, kMaxKernelFeatures>;
 
 struct KernelPoint {

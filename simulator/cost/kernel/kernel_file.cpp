@@ -34,6 +34,10 @@ std::vector<Field> FieldsOf(KernelModel& m) {
   std::vector<Field> fields = {{"floor_us", &m.measurement.floor_us, 0, 1e6},
                                {"overhead_us", &m.measurement.overhead_us, 0, 1e6},
                                {"residual_clip", &m.residual_clip, 0, 3}};
+  if (m.measurement.drift_us + m.measurement.drift_growth_us > 0) {  // both are fitted, or none
+    fields.push_back({"drift_us", &m.measurement.drift_us, 0, 1e6});
+    fields.push_back({"drift_growth_us", &m.measurement.drift_growth_us, 0, 1e6});
+  }
   if (m.form == KernelForm::kGemm) {
     fields.push_back({"base_us", &m.gemm.base_us, 0, 1e6});
     fields.push_back({"compute_efficiency", &m.gemm.compute_efficiency, 1e-3, 5});
@@ -51,6 +55,8 @@ std::vector<Field> FieldsOf(KernelModel& m) {
     if (m.key.kind == KernelKind::kConvolution) {
       fields.push_back({"fused_efficiency", &m.gemm.fused_efficiency, 0, 5});
       fields.push_back({"staged_efficiency", &m.gemm.staged_efficiency, 0, 5});
+      fields.push_back({"block_us", &m.gemm.block_us, 0, 1e6});
+      fields.push_back({"algorithm_spread", &m.gemm.algorithm_spread, 0, 10});
     }
   } else {
     fields.push_back({"base_us", &m.memory.base_us, 0, 1e6});
@@ -117,6 +123,7 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
     *value = Get<double>(node, key).value_or(-1);
     if (!(*value > 0)) return InvalidInput("{}: {} is not a positive number", Name(model.key), key);
   }
+  if (node["drift_us"]) model.measurement.drift_us = 1;  // so that its fields are read below
   for (const Field& field : FieldsOf(model)) {
     const auto value = Get<double>(node, field.key);
     if (!value)

@@ -58,6 +58,10 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     const double most = model.key.kind == KernelKind::kConvolution ? 150.0 : 60.0;
     list.push_back(
         {&model.measurement.overhead_us, {0, std::min(low, most)}, {0.2 * low, 0.8 * low}});
+    if (std::ranges::any_of(samples, [](const KernelSample& s) { return s.order > 0; })) {
+      list.push_back({&model.measurement.drift_us, {0, 500}, {30, 100}});
+      list.push_back({&model.measurement.drift_growth_us, {0, 100}, {10, 3}});
+    }
   }
   const bool gemm = model.form == KernelForm::kGemm;
   double& base = gemm ? model.gemm.base_us : model.memory.base_us;
@@ -67,7 +71,7 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
   }
   if (gemm) {
     const bool convolution = model.key.kind == KernelKind::kConvolution;
-    const double most = convolution ? 1.2 : 1.0;
+    const double most = convolution ? 1.5 : 1.0;
     list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
@@ -86,7 +90,11 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
       if (!samples[0].work.weight_gradient) {
         list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
       }
-      list.push_back({&model.gemm.staged_efficiency, {0.01, 1.5}, {0.9, 0.5}});
+      list.push_back({&model.gemm.staged_efficiency, {0.01, 2}, {0.9, 0.5}});
+      if (samples.size() >= kMinChoiceSamples) {
+        list.push_back({&model.gemm.block_us, {0, 20}, {1, 4}});
+        list.push_back({&model.gemm.algorithm_spread, {0.005, 0.5}, {0.1, 0.2}});
+      }
     }
     return list;
   }
@@ -128,8 +136,9 @@ absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> s
   problem.residuals = [&](std::span<const double> values, std::span<double> residuals) {
     assign(values);
     for (size_t i = 0; i < used.size(); ++i) {
-      const double kernel_us = model.Point(device, used[i]->work).kernel_us;
-      residuals[i] = std::log(model.measurement.Observed(kernel_us) / used[i]->time_us);
+      const KernelSample& sample = *used[i];
+      const double kernel_us = model.Point(device, sample.work).kernel_us;
+      residuals[i] = std::log(model.measurement.Observed(kernel_us, sample.order) / sample.time_us);
     }
   };
   LeastSquaresOptions solver;
@@ -142,10 +151,11 @@ absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> s
 }
 
 // d log(observed) / d log(kernel): how much a measurement says about the kernel itself.
-double Sensitivity(const Measurement& measurement, double kernel_us) {
-  const double observed = measurement.Observed(kernel_us);
+double Sensitivity(const Measurement& measurement, double kernel_us, int64_t order) {
+  const double undrifted = measurement.Observed(kernel_us);
   const double sum = measurement.overhead_us + kernel_us;
-  return kernel_us / sum * std::pow(sum / observed, 8);
+  return kernel_us / sum * std::pow(sum / undrifted, 8) * undrifted /
+         measurement.Observed(kernel_us, order);
 }
 
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
@@ -155,8 +165,9 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   std::vector<double> seen;
   for (const KernelSample& sample : samples) {
     const KernelPoint point = model.Point(device, sample.work);
-    const double s = std::max(Sensitivity(model.measurement, point.kernel_us), 0.02);
-    const double error = std::log(sample.time_us / model.measurement.Observed(point.kernel_us));
+    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
+    const double error =
+        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
     const double target = std::clamp(error / s, -1.5, 1.5);
     features.insert(features.end(), point.features.begin(), point.features.begin() + count);
     targets.push_back(static_cast<float>(target));
@@ -173,6 +184,7 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
       options.learning_rate = 0.05;
       options.rows_per_tree = 0.7;
     }
+    if (model.key.kind == KernelKind::kConvolution) options.min_child_weight = 2;
   } else {
     options.depth = 4;
   }
@@ -189,8 +201,8 @@ MeasuredShapes Remaining(const GpuPeaks& device, std::span<const KernelSample> s
     const KernelWork& work = sample.work;
     if (std::min({work.m, work.n, work.k, work.batch}) < 1) continue;
     const double us = model.LearntUs(model.Point(device, work));
-    const double s = std::max(Sensitivity(model.measurement, us), 0.02);
-    const double left = std::log(sample.time_us / model.measurement.Observed(us)) / s;
+    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
+    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
     shapes.push_back({work.m, work.n, work.k, work.batch,
                       static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining))});
   }

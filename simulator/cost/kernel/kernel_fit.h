@@ -13,6 +13,7 @@ namespace foretrace {
 struct KernelSample {
   KernelWork work;
   double time_us = 0;  // as measured
+  int64_t order = 0;   // new shapes that the benchmark had run before, where that is known
 };
 
 struct KernelFitOptions {

@@ -25,6 +25,8 @@ bool HasOverhead(const BenchmarkRow& row) {
                              [&](std::string_view s) { return row.source.starts_with(s); });
 }
 
+int64_t OrderOf(const BenchmarkRow& row) { return row.shape.Int("order").value_or(0); }
+
 struct Group {
   KernelKey key;
   std::vector<KernelSample> samples;
@@ -50,7 +52,7 @@ std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
     const KernelKey key = KeyOf(kernels[0], op->precision);
     Group& group = groups[Name(key)];
     group.key = key;
-    group.samples.push_back({kernels[0], row.time_us});
+    group.samples.push_back({kernels[0], row.time_us, OrderOf(row)});
     group.has_overhead |= HasOverhead(row);
   }
   return groups;
@@ -169,7 +171,7 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
     }
     if (!covered) continue;
     evaluated.push_back(
-        {&row, ModelName(row, first), measurement.Observed(kernel_us), extrapolated});
+        {&row, ModelName(row, first), measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
   }
   return evaluated;
 }

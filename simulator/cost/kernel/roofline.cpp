@@ -79,8 +79,9 @@ double SmoothMax(double a, double b) {
   return high * std::sqrt(std::sqrt(std::sqrt(1 + r)));
 }
 
-double Measurement::Observed(double kernel_us) const {
-  return SmoothMax(floor_us, overhead_us + kernel_us);
+double Measurement::Observed(double kernel_us, int64_t order) const {
+  const double x = static_cast<double>(order) / 1000;
+  return SmoothMax(floor_us, overhead_us + kernel_us) + (drift_us + drift_growth_us * x) * x;
 }
 
 GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,

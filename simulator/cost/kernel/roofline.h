@@ -35,6 +35,10 @@ struct GemmParameters {
   // Winograd algorithms reach on the multiplications that they are left with. 0: not used.
   double fused_efficiency = 0;
   double staged_efficiency = 0;
+  // Filling and draining the pipeline of a block of cuDNN's, 128 x 128 results, in each wave.
+  double block_us = 0;
+  // As choice_spread, among the algorithms. 0: the best.
+  double algorithm_spread = 0;
 };
 
 struct GemmTime {
@@ -86,10 +90,13 @@ MemoryTime MemoryRoofline(const MemoryParameters& parameters, const GpuPeaks& de
 bool IsRowWise(const KernelWork& work);
 
 // What a benchmark reports for a kernel: launch and measurement add `overhead_us`, and nothing
-// shows below `floor_us`. Predictions of kernel time leave both out.
+// shows below `floor_us`. Some benchmarks slow down as they go: a call of cuDNN costs the host more
+// with each new shape that the process has run. After `order` such calls, in thousands x, that adds
+// drift_us x + drift_growth_us x^2. Predictions of kernel time leave all of it out.
 struct Measurement {
   double floor_us = 0, overhead_us = 0;
-  double Observed(double kernel_us) const;
+  double drift_us = 0, drift_growth_us = 0;
+  double Observed(double kernel_us, int64_t order = 0) const;
 };
 
 // (a^8 + b^8)^(1/8), a maximum with a rounded corner; arguments at least 0.
