@@ -69,9 +69,9 @@ KERNEL_GOALS = [
     ("NeuSight p100-pcie" + TEST, "softmax/warp forward", "8 / 12"),
     ("NeuSight a100-pcie-40gb" + TEST, "elementwise/binary forward add", "2 / 3"),
     ("NeuSight a100-pcie-40gb" + TEST, "elementwise/unary forward gelu", "2 / 3"),
-    ("NeuSight a100-pcie-80gb, convolutions" + FIFTH, "conv2d float32 forward", "10 / 18"),
-    ("NeuSight v100-pcie, convolutions" + FIFTH, "conv2d float32 forward", "10 / 18"),
-    ("NeuSight p100-pcie, convolutions" + FIFTH, "conv2d float32 forward", "10 / 18"),
+    ("NeuSight a100-pcie-80gb, convolutions" + FIFTH, "conv2d/winograd float32 forward", "10 / 18"),
+    ("NeuSight v100-pcie, convolutions" + FIFTH, "conv2d/winograd float32 forward", "10 / 18"),
+    ("NeuSight p100-pcie, convolutions" + FIFTH, "conv2d/winograd float32 forward", "10 / 18"),
     ("vidur a100-sxm4-nvswitch, fp16 GEMM, unseen N x K", "gemm half forward", "3.5 / 5"),
     ("vidur h100-sxm5-nvswitch, fp16 GEMM, unseen N x K", "gemm half forward", "3.5 / 5"),
     ("vidur a100-sxm4-nvswitch, fp16 GEMM" + FIFTH, "gemm half forward", "1.2 / 2.2"),
@@ -89,8 +89,13 @@ KERNELS = """## Kernels
 Errors of calibrated kernel times on rows that took no part in the fit, GMAE / MAPE in percent. By
 `scripts/evaluate_kernels.sh $D`, which prints every model; goals are those of the project.
 NeuSight's test rows are mostly larger than any row that it trains on (extrapolated: outside the
-fitted range). Held-out convolutions keep about a tenth of error even when the algorithm that cuDNN
-chose is given. Unseen N x K leaves out a fifth of the weight matrices with all their rows.
+fitted range). Unseen N x K leaves out a fifth of the weight matrices with all their rows.
+
+NeuSight's convolutions cost their host more with every new shape that the process has run, whatever
+the size: by the last of 5,000 some 0.3 ms on the A100 and the V100 and 0.75 ms on the P100, where the
+median call takes 1.55 ms. The fit sets this drift apart from the kernels by a row's place in the
+table, and the rows kept back are told theirs. A model that is not told it keeps an error of 8.76 /
+15.27, 6.39 / 11.01 and 10.53 / 19.54 on the three (the tables without `order`).
 
 What bounds any model, by `scripts/repeat_noise.py` on the imported tables: on vidur's A100
 the same fp16 GEMM in two runs differs by 0.88 / 3.03 % (3,626 rows); on its H100 no shape was run
