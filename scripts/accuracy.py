@@ -94,8 +94,8 @@ fitted range). Unseen N x K leaves out a fifth of the weight matrices with all t
 NeuSight's convolutions cost their host more with every new shape that the process has run, whatever
 the size: by the last of 5,000 some 0.3 ms on the A100 and the V100 and 0.75 ms on the P100, where the
 median call takes 1.55 ms. The fit sets this drift apart from the kernels by a row's place in the
-table, and the rows kept back are told theirs. A model that is not told it keeps an error of 8.76 /
-15.27, 6.39 / 11.01 and 10.53 / 19.54 on the three (the tables without `order`).
+table, and the rows kept back are told theirs. A model that is not told it keeps an error of 8.82 /
+15.20, 6.21 / 10.95 and 10.53 / 19.40 on the three (the tables without `order`).
 
 What bounds any model, by `scripts/repeat_noise.py` on the imported tables: on vidur's A100
 the same fp16 GEMM in two runs differs by 0.88 / 3.03 % (3,626 rows); on its H100 no shape was run
