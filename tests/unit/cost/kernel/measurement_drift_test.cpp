@@ -51,8 +51,8 @@ std::vector<KernelSample> Drifting() {
 
 TEST(MeasurementDrift, IsFittedApartFromTheKernels) {
   const auto samples = Drifting();
-  const auto model = FitKernelModel(P100(), Truth().key, samples,
-                                    {.has_overhead = true, .with_residual = false});
+  const auto model =
+      FitKernelModel(P100(), Truth().key, samples, {.has_overhead = true, .with_residual = false});
   ASSERT_TRUE(model.ok()) << model.status();
   // 4,378 shapes: 80 * 4.378 + 15 * 4.378 * 4.378 = 638 us by the last row.
   EXPECT_NEAR(model->measurement.Observed(100, 4378) - model->measurement.Observed(100), 638, 20);
@@ -65,8 +65,8 @@ TEST(MeasurementDrift, IsFittedApartFromTheKernels) {
 TEST(MeasurementDrift, IsAbsentWhereNoOrderIsKnown) {
   auto samples = Drifting();
   for (KernelSample& sample : samples) sample.order = 0;
-  const auto model = FitKernelModel(P100(), Truth().key, samples,
-                                    {.has_overhead = true, .with_residual = false});
+  const auto model =
+      FitKernelModel(P100(), Truth().key, samples, {.has_overhead = true, .with_residual = false});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->measurement.drift_us, 0);
   EXPECT_EQ(model->measurement.drift_growth_us, 0);
