@@ -1,29 +1,82 @@
 #include "simulator/cli/run.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "simulator/base/error.h"
 
 namespace foretrace {
 namespace {
 
-// "aten::foo x12, bar x3 and 4 more names"
+SimTime RecordedTime(const RankTrace& rank, NodeIndex node) {
+  return rank.has_duration(node) ? rank.duration(node) : SimTime();
+}
+
+// "aten::foo x12, bar x3 and 4 more names", what was recorded longest first.
 std::string CountNames(const TraceStore& store, const std::vector<NodeRef>& nodes) {
-  std::map<std::string, int64_t> counts;
+  struct Named {
+    std::string name;
+    int64_t count = 0;
+    SimTime recorded;
+  };
+  std::map<std::string, Named> by_name;
   for (const NodeRef& ref : nodes) {
     const RankTrace& rank = store.ranks()[ref.rank];
-    ++counts[std::string(store.name(rank, ref.node).substr(0, 60))];
+    std::string name(store.name(rank, ref.node).substr(0, 60));
+    Named& named = by_name[name];
+    named.name = std::move(name);
+    ++named.count;
+    named.recorded += RecordedTime(rank, ref.node);
   }
+  std::vector<Named> names;
+  for (auto& [key, named] : by_name) names.push_back(std::move(named));
+  std::ranges::stable_sort(names, std::greater(), &Named::recorded);
+  constexpr size_t kListed = 3;
   std::string text;
-  int listed = 0;
-  for (const auto& [name, count] : counts) {
-    if (listed == 3) {
-      text += fmt::format(" and {} more names", counts.size() - 3);
-      break;
-    }
-    text += fmt::format("{}{} x{}", listed++ ? ", " : "", name, count);
+  for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
+    text += fmt::format("{}{} x{}", i > 0 ? ", " : "", names[i].name, names[i].count);
   }
+  if (names.size() > kListed) text += fmt::format(" and {} more names", names.size() - kListed);
   return text;
+}
+
+bool HasShapes(const TraceStore& store) {
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      for (const Tensor& tensor : rank.tensors(NodeIndex(i))) {
+        if (!rank.dims(tensor).empty()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// What work without a model amounts to, and what to do about it.
+std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& missing) {
+  SimTime recorded, total;
+  for (const NodeRef& ref : missing) {
+    recorded += RecordedTime(store.ranks()[ref.rank], ref.node);
+  }
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex node(i);
+      if (rank.lane_at(rank.lane(node)).kind != Lane::Kind::kStream) continue;
+      total += RecordedTime(rank, node);
+    }
+  }
+  std::string share, remedy;
+  if (recorded > SimTime()) {
+    share =
+        fmt::format(", {:.1f} % of the recorded device time,", 100 * recorded.us() / total.us());
+    remedy = HasShapes(store)
+                 ? "; `--durations model-for=SELECTOR` replays what no selector names"
+                 : "; the traces hold no tensor shapes: profile with record_shapes=True or add the "
+                   "execution trace of the run";
+  }
+  return fmt::format("{} nodes{} have no duration from any model and count as zero: {}{}",
+                     missing.size(), share, CountNames(store, missing), remedy);
 }
 
 }  // namespace
@@ -81,8 +134,7 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
                     job.communicators.outside_window));
   }
   if (!job.missing.empty()) {
-    notes.push_back(fmt::format("{} nodes have no duration from any model and count as zero: {}",
-                                job.missing.size(), CountNames(store, job.missing)));
+    notes.push_back(MissingNote(store, job.missing));
   }
   return notes;
 }
