@@ -1,6 +1,9 @@
 #include "simulator/cost/kernel/analytic_memory.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 namespace foretrace {
 namespace {
@@ -23,10 +26,40 @@ constexpr std::array<ClassCost, 3> kClasses = {{
     {KernelKind::kTranspose, 0.6, 0.7, 0.0},
 }};
 
+// One round trip to DRAM with the device nearly empty ("Dissecting the NVIDIA Volta GPU
+// architecture via microbenchmarking", 2018: 375 to 500 cycles at 1.4 GHz).
+constexpr double kRoundTripUs = 0.3;
+constexpr double kColumnLatencyUs = 3;  // of a sum down columns, before its loop
+
+// Trips through the loop of a sum down the columns of a row-major matrix, each four loads wide.
+// PyTorch's setReduceConfig (aten/native/cuda/Reduce.cuh): up to four columns a thread, blocks of
+// 512 threads over that, as wide as a warp if there are columns for it; from 256 rows a thread on,
+// blocks share the rows, 16 each, and one of them adds up their parts.
+double ColumnSumTrips(const KernelWork& work) {
+  constexpr int64_t kUnroll = 4, kWarp = 32, kMostThreads = 512, kShared = 256, kPart = 16;
+  const int64_t columns = std::max<int64_t>(work.rows, 1), rows = std::max<int64_t>(work.cols, 1);
+  const int64_t vector = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
+  const auto power_below = [](int64_t x) {
+    return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
+  };
+  const int64_t width = std::min(power_below(columns / vector), kWarp);
+  const int64_t height = std::min(power_below(rows), kMostThreads / vector / width);
+  int64_t each = rows;
+  if (rows >= kPart * height || rows >= kShared) each = (rows + height - 1) / height;
+  const bool shared = each >= kShared;
+  if (shared) each = 2 * kPart;
+  return std::ceil(static_cast<double>(each) / kUnroll);
+}
+
 }  // namespace
 
 double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& device,
                         const KernelWork& work) {
+  if (work.kind == KernelKind::kReduction && work.across_rows) {
+    const MemoryTime time = MemoryRoofline(streaming, device, work);
+    return time.kernel_us - time.memory_us + kColumnLatencyUs +
+           std::max(time.memory_us, ColumnSumTrips(work) * kRoundTripUs);
+  }
   MemoryParameters parameters = streaming;
   double extra_us = 0;
   for (const ClassCost& cost : kClasses) {

@@ -77,7 +77,10 @@ Result Reduction(const Call& call) {
   const int64_t total = Elements(call.in[0]);
   if (!call.out.empty()) {
     const int64_t results = std::max<int64_t>(Elements(call.out[0]), 1);
-    return Traced(ReductionOp{results, total / results}, call);
+    const auto &from = call.in[0].dims, &to = call.out[0].dims;
+    // Down the columns where the last dimension is all that remains.
+    const bool across_rows = from.size() >= 2 && to.back() == from.back() && results == from.back();
+    return Traced(ReductionOp{results, total / results, across_rows}, call);
   }
   // Without the result's shape: a matrix is summed down its columns (bias gradients), anything else
   // to a scalar; the bytes are much the same.

@@ -323,6 +323,27 @@ TEST(AnalyticMemory, ReductionsTakeABarrierTreeOnTopOfStreaming) {
   EXPECT_NEAR(AnalyticMemoryUs(p, A100(), fill), 2 + 4.0 * (1 << 20) / (0.8 * 1555e3), 1e-9);
 }
 
+TEST(AnalyticMemory, SumsDownColumnsWaitForTheirLoads) {
+  const MemoryParameters p{2, 1};
+  const auto us = [&](int64_t columns, int64_t rows) {
+    const KernelWork work = Only(ReductionOp{columns, rows, true});
+    return AnalyticMemoryUs(p, A100(), work);
+  };
+  // 100 columns, four a thread: blocks of 16 by 8 threads. 1,024 rows are 128 a thread, 32 trips of
+  // four loads.
+  EXPECT_NEAR(us(100, 1024), 2 + 3 + 32 * 0.3, 1e-9);
+  // 128 columns: blocks of 32 by 4, 256 rows a thread, which blocks share: 16 rows and 16 parts.
+  EXPECT_NEAR(us(128, 1024), 2 + 3 + 8 * 0.3, 1e-9);
+  // 16 rows are too few to share: 4 trips.
+  EXPECT_NEAR(us(512, 16), 2 + 3 + 4 * 0.3, 1e-9);
+  // Many columns stream: 1 GB at 1,555 GB/s.
+  EXPECT_NEAR(us(1 << 20, 256), 2 + 3 + 4.0 * ((1 << 20) * 257.0) / 1555e3, 1e-6);
+  // Hostile sizes.
+  EXPECT_GT(us(int64_t{1} << 62, 1), 0);
+  EXPECT_GT(us(1, int64_t{1} << 62), 0);
+  EXPECT_GT(us(0, 0), 0);
+}
+
 TEST(GpuPeaksTest, BoardsOfOneChip) {
   EXPECT_TRUE(IsSameChip(A100(), *FindGpuPeaks("a100-sxm4-80gb")));
   EXPECT_FALSE(IsSameChip(A100(), *FindGpuPeaks("v100-sxm2")));

@@ -114,6 +114,11 @@ TEST(TraceOperator, ReductionShapes) {
   const Lookup bias("aten::sum", {{1024, 96}, {}, {}, {}});
   EXPECT_EQ(bias.as<ReductionOp>().rows, 96);
   EXPECT_TRUE(bias.as<ReductionOp>().across_rows);
+  const Lookup kept("aten::sum", {{512, 1024}}, {{1, 1024}});
+  EXPECT_EQ(kept.as<ReductionOp>().rows, 1024);
+  EXPECT_TRUE(kept.as<ReductionOp>().across_rows);
+  const Lookup along("aten::sum", {{512, 1024}}, {{512}});
+  EXPECT_FALSE(along.as<ReductionOp>().across_rows);
   EXPECT_EQ(Lookup("aten::sum", {{1024, 96}}, {{1024, 1}}).as<ReductionOp>().cols, 96);
 }
 
