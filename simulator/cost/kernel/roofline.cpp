@@ -55,11 +55,21 @@ class TileChoice {
   size_t count_ = 0;
 };
 
+bool IsProduct(const KernelWork& work) {
+  return work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
+}
+
+// Whether libraries run it by kernels without tiles: a matrix times a vector (cuBLAS's gemv), or an
+// outer product (gemmk1).
+bool HasVector(const KernelWork& work, Precision precision) {
+  return precision == Precision::kFloat32 && IsProduct(work) &&
+         std::min({work.m, work.n, work.k}) <= 1;
+}
+
 // How many loads stand for one of full width; 1 where the units do not wait for loads.
 double LoadsOf(const KernelWork& work, Precision precision) {
   constexpr int64_t kWidestBytes = 16;
-  const bool product = work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
-  if (precision == Precision::kFloat32 || !product) return 1;
+  if (precision == Precision::kFloat32 || !IsProduct(work)) return 1;
   // Rows of x and W lie along k, those of the result along n.
   const int64_t sizes = work.n | work.k;
   const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
@@ -127,6 +137,9 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
     }
   }
   if (p.choice_spread > 0) best.compute_us = choice.Us(best.compute_us);
+  if (HasVector(work, precision)) {
+    best.compute_us = 2 * m * n * k * batch / (sm_flop_per_us * device.sms);
+  }
   best.memory_us =
       static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
   best.kernel_us = p.base_us + SmoothSum(best.compute_us, best.memory_us, p.overlap_power);

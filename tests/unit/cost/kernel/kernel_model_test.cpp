@@ -272,6 +272,18 @@ TEST(Roofline, AStepOfTheReductionTakesItsTime) {
   EXPECT_EQ(GemmRoofline(p, A100(), Precision::kFloat32, large).compute_us, with);
 }
 
+TEST(Roofline, VectorsFillNoTiles) {
+  // 1,024 matrices of 32 x 32 times vectors: 2 * 1024^2 FLOP at the peak, whichever size is 1; a
+  // tile of 32 x 32 would take 32 times as long.
+  const GemmParameters p{0, 1, 0, 1};
+  for (const BatchedMatmulOp& op :
+       {BatchedMatmulOp{1024, 32, 1, 32}, {1024, 1, 32, 32}, {1024, 32, 32, 1}}) {
+    const GemmTime t = GemmRoofline(p, A100(), Precision::kFloat32, Only(op));
+    EXPECT_NEAR(t.compute_us, 2.0 * 1024 * 1024 / 19.5e6, 1e-9);
+    EXPECT_GT(t.memory_us, t.compute_us);
+  }
+}
+
 TEST(Roofline, NarrowLoadsFeedTensorCoresSlowly) {
   // Tiles of 128 x 256 have an intensity of 128 * 256 / 384 = 85.3. With a tile intensity of 20,
   // loads of 16 bytes (8 halves) reach 85.3 / 105.3 of the peak, those of 2 bytes, eight times as
