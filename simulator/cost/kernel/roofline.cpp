@@ -59,11 +59,9 @@ bool IsProduct(const KernelWork& work) {
   return work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
 }
 
-// Whether libraries run it by kernels without tiles: a matrix times a vector (cuBLAS's gemv), or an
-// outer product (gemmk1).
+// Whether libraries run it by kernels without tiles: a matrix times a vector (cuBLAS's gemv).
 bool HasVector(const KernelWork& work, Precision precision) {
-  return precision == Precision::kFloat32 && IsProduct(work) &&
-         std::min({work.m, work.n, work.k}) <= 1;
+  return precision == Precision::kFloat32 && IsProduct(work) && std::min(work.m, work.n) <= 1;
 }
 
 // How many loads stand for one of full width; 1 where the units do not wait for loads.

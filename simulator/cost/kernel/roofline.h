@@ -49,10 +49,9 @@ struct GemmTime {
   double waves = 0;      // blocks for each SM
 };
 
-// `work` has a matrix view (GEMM, batched GEMM, convolution). Products in fp32 with a vector or a
-// single term in the sum have no tiles to fill. Tensor cores wait for operands that are not aligned
-// to 16 bytes, the widest load: of products with narrower ones tiles need as many times the
-// intensity.
+// `work` has a matrix view (GEMM, batched GEMM, convolution). Products with a vector in fp32 have
+// no tiles to fill. Tensor cores wait for operands that are not aligned to 16 bytes, the widest
+// load: of products with narrower ones tiles need as many times the intensity.
 GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work);
 
