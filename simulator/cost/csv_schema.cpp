@@ -92,8 +92,7 @@ absl::Status CheckKeys(const BenchmarkRow& row, std::string_view schema) {
     }
   }
   for (const auto& [name, value] : row.shape.entries()) {
-    const bool known =
-        std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+    const bool known = std::ranges::find(keys, std::string_view(name), &Key::name) != keys.end();
     if (!known) {
       return InvalidInput("{} has no shape key '{}' (keys: {})", row.op, name, schema);
     }

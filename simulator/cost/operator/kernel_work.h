@@ -66,7 +66,11 @@ struct KernelWork {
   int64_t launches = 1;
   int64_t parts = 1;  // tensors that a concatenation reads
 
-  int64_t total_bytes() const { return read.count() + written.count(); }
+  // Saturates at 2^62, like its parts.
+  int64_t total_bytes() const {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    return read.count() > kMost - written.count() ? kMost : read.count() + written.count();
+  }
 };
 
 using KernelList = absl::InlinedVector<KernelWork, 4>;
