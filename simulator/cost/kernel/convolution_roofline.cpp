@@ -14,6 +14,7 @@ constexpr double kFusedProducts = 16;   // of a 4x4 input tile
 constexpr double kStagedProducts = 36;  // of a 6x6 input tile
 constexpr double kStagedImages = 16;
 constexpr double kDepthStep = 8;
+constexpr double kOverlapPower = 4;       // how compute and memory time of a block add up
 constexpr double kBlockArea = 128 * 128;  // of GemmParameters::block_us
 
 struct Tile {
@@ -43,11 +44,6 @@ Library LibraryOf(const GpuPeaks& device) {
   const bool tensor_cores = device.fp16_tflops > 4 * device.fp32_tflops;
   if (tensor_cores) return {kVoltaFused, kSmall};
   return {kMaxwellFused, kSmall};
-}
-
-double RoundedMax(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
 }
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
@@ -113,7 +109,8 @@ void AddFused(const GemmParameters& p, const GpuPeaks& gpu, const Device& device
   const double compute_us = device.WavesUs(time.fused_blocks, flop, p.fused_efficiency, p.block_us);
   const double transformed =
       (kFilter * kFilter + kFusedProducts) * shape.channels * shape.filters * shape.size;
-  time.algorithm_us[1] = RoundedMax(compute_us, time.memory_us) + device.MemoryUs(transformed);
+  time.algorithm_us[1] =
+      SmoothSum(compute_us, time.memory_us, kOverlapPower) + device.MemoryUs(transformed);
 }
 
 // The products of the weights' gradient split their long sum over tiles, and those in other
@@ -159,7 +156,7 @@ void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& devic
       const double compute_us =
           device.TilesUs(tile, kStagedProducts, time.staged_rows, shape.filters, shape.channels,
                          p.staged_efficiency, /*block_us=*/0);
-      products_us = std::min(products_us, RoundedMax(compute_us, traffic_us));
+      products_us = std::min(products_us, SmoothSum(compute_us, traffic_us, kOverlapPower));
     }
   }
   time.algorithm_us[2] = products_us + time.memory_us + traffic_us;
@@ -201,7 +198,8 @@ ConvolutionTime ConvolutionRoofline(const GemmParameters& p, const GpuPeaks& gpu
           device.TilesUs(kImplicitTiles[i], Positive(work.batch), Positive(work.m),
                          Positive(work.n), Positive(work.k), p.compute_efficiency, p.block_us);
     }
-    time.algorithm_us[0] = RoundedMax(*std::ranges::min_element(time.implicit_us), time.memory_us);
+    time.algorithm_us[0] =
+        SmoothSum(*std::ranges::min_element(time.implicit_us), time.memory_us, kOverlapPower);
   } else {
     time.algorithm_us[0] = GemmRoofline(p, gpu, precision, work).kernel_us - p.base_us;
   }

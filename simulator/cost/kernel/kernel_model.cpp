@@ -37,11 +37,6 @@ bool UsesTensorCores(Precision precision) {
   return precision == Precision::kHalf || precision == Precision::kTensorFloat32;
 }
 
-// Plain matrix products, one or many.
-bool IsProduct(KernelKind kind) {
-  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm;
-}
-
 bool IsGemmLike(KernelKind kind) {
   return IsProduct(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }

@@ -21,16 +21,6 @@ constexpr double kReductionBlock = 8;      // reductions run in multiples of it
 
 constexpr double kTileArea = 128 * 128;  // of GemmParameters::wave_us
 
-double SmoothSum(double a, double b, double power) {
-  if (power == 4) {
-    const double a2 = a * a, b2 = b * b;
-    return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
-  }
-  const double high = std::max(a, b), low = std::min(a, b);
-  if (high <= 0) return 0;
-  return high * std::pow(1 + std::pow(low / high, power), 1 / power);
-}
-
 // The time that a library's choice among tiles takes: see GemmParameters::choice_spread.
 class TileChoice {
  public:
@@ -55,27 +45,38 @@ class TileChoice {
   size_t count_ = 0;
 };
 
-bool IsProduct(const KernelWork& work) {
-  return work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
-}
-
 // Whether libraries run it by kernels without tiles: a matrix times a vector (cuBLAS's gemv).
 bool HasVector(const KernelWork& work, Precision precision) {
-  return precision == Precision::kFloat32 && IsProduct(work) && std::min(work.m, work.n) <= 1;
+  return precision == Precision::kFloat32 && IsProduct(work.kind) && std::min(work.m, work.n) <= 1;
 }
 
 // How many loads stand for one of full width; 1 where the units do not wait for loads.
 double LoadsOf(const KernelWork& work, Precision precision) {
   constexpr int64_t kWidestBytes = 16;
-  if (precision == Precision::kFloat32 || !IsProduct(work)) return 1;
+  if (precision == Precision::kFloat32 || !IsProduct(work.kind)) return 1;
   // Rows of x and W lie along k, those of the result along n.
   const int64_t sizes = work.n | work.k;
   const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
-  const int64_t bytes = std::max<int64_t>(elements * ElementSize(work.dtype), 1);
+  const int64_t bytes =
+      std::max<int64_t>(std::min(elements, kWidestBytes) * ElementSize(work.dtype), 1);
   return static_cast<double>(kWidestBytes) / static_cast<double>(std::min(bytes, kWidestBytes));
 }
 
 }  // namespace
+
+bool IsProduct(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm;
+}
+
+double SmoothSum(double a, double b, double power) {
+  if (power == 4) {
+    const double a2 = a * a, b2 = b * b;
+    return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
+  }
+  const double high = std::max(a, b), low = std::min(a, b);
+  if (high <= 0) return 0;
+  return high * std::pow(1 + std::pow(low / high, power), 1 / power);
+}
 
 double SmoothMax(double a, double b) {
   const double high = std::max(a, b), low = std::min(a, b);

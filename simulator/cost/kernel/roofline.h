@@ -99,6 +99,11 @@ struct Measurement {
   double Observed(double kernel_us, int64_t order = 0) const;
 };
 
+// Plain matrix products, one or many.
+bool IsProduct(KernelKind kind);
+
+// (a^power + b^power)^(1/power); arguments at least 0.
+double SmoothSum(double a, double b, double power);
 // (a^8 + b^8)^(1/8), a maximum with a rounded corner; arguments at least 0.
 double SmoothMax(double a, double b);
 
