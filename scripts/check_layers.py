@@ -8,19 +8,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = {
     "base": [],
     "trace": ["base"],
+    "reconstruct": ["base", "trace"],
     "topology": ["base"],
     "des": ["base"],
     "importers": ["base", "trace", "proto"],
     "exporters": ["base", "trace", "proto"],
-    "cost": ["base", "trace", "topology", "proto"],
+    "cost": ["base", "trace", "reconstruct", "topology", "proto"],
     "network": ["base", "topology", "des", "cost"],
     "workload": ["base"],
     "mapping": ["base", "trace", "workload", "topology"],
-    "engine": ["base", "trace", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
+    "engine": ["base", "trace", "reconstruct", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/trace_event_writer.h"],
     "search": ["base", "workload", "mapping"],
-    "sharding": ["base", "trace", "topology", "cost", "network", "engine"],
+    "sharding": ["base", "trace", "reconstruct", "topology", "cost", "network", "engine"],
     "cli": None,  # everything
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')

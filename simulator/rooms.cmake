@@ -42,6 +42,7 @@ set(BASICS absl::status absl::statusor absl::strings absl::flat_hash_map absl::f
 
 foretrace_room(base LIBS ${BASICS} Threads::Threads)
 foretrace_room(trace DEPS base)
+foretrace_room(reconstruct DEPS base trace)
 foretrace_room(topology DEPS base LIBS yaml-cpp)
 foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace
@@ -50,7 +51,7 @@ foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 # Ceres is used by cost/fitting/least_squares.cpp alone.
 find_package(Ceres REQUIRED)
 # XGBoost is used by cost/kernel/boosting.cpp alone; Debian's CMake config of it does not work.
-foretrace_room(cost DEPS base trace topology LIBS yaml-cpp Ceres::ceres foretrace_proto xgboost)
+foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp Ceres::ceres foretrace_proto xgboost)
 # SimGrid is used by network/simgrid/simgrid_module.cpp alone, which is loaded when asked for.
 add_library(foretrace_simgrid MODULE ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_module.cpp)
 target_include_directories(foretrace_simgrid PRIVATE ${PROJECT_SOURCE_DIR})
@@ -65,13 +66,13 @@ endif()
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
 # Of network and cost the engine knows the interfaces alone, which are headers.
-foretrace_room(engine DEPS base trace topology des)
+foretrace_room(engine DEPS base trace reconstruct topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base workload mapping)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 # CBC is used by sharding/sharders/ilp.cpp alone.
-foretrace_room(sharding DEPS base trace topology cost network engine LIBS yaml-cpp PkgConfig::CBC)
-foretrace_room(cli DEPS base trace topology des importers exporters cost network workload mapping
+foretrace_room(sharding DEPS base trace reconstruct topology cost network engine LIBS yaml-cpp PkgConfig::CBC)
+foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost network workload mapping
                engine report search sharding)
 
 if(TARGET foretrace_cli)

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "simulator/trace/infer/communicators.h"
-#include "simulator/trace/infer/device_index.h"
-#include "simulator/trace/infer/issue_order.h"
+#include "simulator/reconstruct/communicators.h"
+#include "simulator/reconstruct/device_index.h"
+#include "simulator/reconstruct/issue_order.h"
 
 namespace foretrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "simulator/report/text_table.h"
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/sync_rules.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "simulator/base/estimate.h"
-#include "simulator/trace/infer/cpu_timeline.h"
+#include "simulator/reconstruct/cpu_timeline.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

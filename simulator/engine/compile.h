@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/engine/program.h"
-#include "simulator/trace/infer/communicators.h"
-#include "simulator/trace/infer/cpu_timeline.h"
-#include "simulator/trace/infer/latencies.h"
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/communicators.h"
+#include "simulator/reconstruct/cpu_timeline.h"
+#include "simulator/reconstruct/latencies.h"
+#include "simulator/reconstruct/sync_rules.h"
 
 namespace foretrace {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "simulator/base/error.h"
-#include "simulator/trace/infer/device_index.h"
-#include "simulator/trace/infer/issue_order.h"
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/device_index.h"
+#include "simulator/reconstruct/issue_order.h"
+#include "simulator/reconstruct/sync_rules.h"
 
 namespace foretrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/issue_order.h"
+#include "simulator/reconstruct/issue_order.h"
 
 #include <algorithm>
 #include <numeric>

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "simulator/base/string_pool.h"
-#include "simulator/trace/infer/issue_order.h"
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/issue_order.h"
+#include "simulator/reconstruct/sync_rules.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

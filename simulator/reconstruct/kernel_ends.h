@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "simulator/trace/infer/comm_sequence.h"
-#include "simulator/trace/infer/point_to_point.h"
+#include "simulator/reconstruct/comm_sequence.h"
+#include "simulator/reconstruct/point_to_point.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/point_to_point.h"
+#include "simulator/reconstruct/point_to_point.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
-#include "simulator/trace/infer/comm_grouping.h"
-#include "simulator/trace/infer/kernel_ends.h"
+#include "simulator/reconstruct/comm_grouping.h"
+#include "simulator/reconstruct/kernel_ends.h"
 
 namespace foretrace {
 namespace {

@@ -1,5 +1,5 @@
 // Which communication of different ranks belongs together.
-#include "simulator/trace/infer/communicators.h"
+#include "simulator/reconstruct/communicators.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // T1..T5 of a small timeline, and blocking calls in it.
-#include "simulator/trace/infer/cpu_timeline.h"
+#include "simulator/reconstruct/cpu_timeline.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "simulator/base/string_pool.h"
-#include "simulator/trace/infer/device_index.h"
-#include "simulator/trace/infer/issue_order.h"
+#include "simulator/reconstruct/device_index.h"
+#include "simulator/reconstruct/issue_order.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

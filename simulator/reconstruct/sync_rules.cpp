@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/sync_rules.h"
 
 #include <algorithm>
 #include <array>

@@ -3,8 +3,8 @@
 #include <queue>
 #include <tuple>
 
-#include "simulator/trace/infer/communicators.h"
-#include "simulator/trace/infer/end_spread.h"
+#include "simulator/reconstruct/communicators.h"
+#include "simulator/reconstruct/end_spread.h"
 
 namespace foretrace {
 namespace {

@@ -1,11 +1,11 @@
-#include "simulator/trace/infer/comm_grouping.h"
+#include "simulator/reconstruct/comm_grouping.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "simulator/trace/infer/end_spread.h"
+#include "simulator/reconstruct/end_spread.h"
 
 namespace foretrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/reconstruct/comm_sequence.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/kernel_ends.h"
+#include "simulator/reconstruct/kernel_ends.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "simulator/trace/infer/end_spread.h"
+#include "simulator/reconstruct/end_spread.h"
 
 namespace foretrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/end_spread.h"
+#include "simulator/reconstruct/end_spread.h"
 
 #include <algorithm>
 #include <cstdlib>

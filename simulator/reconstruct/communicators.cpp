@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/communicators.h"
+#include "simulator/reconstruct/communicators.h"
 
 #include <fmt/ranges.h>
 
@@ -11,9 +11,9 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
-#include "simulator/trace/infer/comm_grouping.h"
-#include "simulator/trace/infer/comm_sequence.h"
-#include "simulator/trace/infer/point_to_point.h"
+#include "simulator/reconstruct/comm_grouping.h"
+#include "simulator/reconstruct/comm_sequence.h"
+#include "simulator/reconstruct/point_to_point.h"
 
 namespace foretrace {
 namespace {

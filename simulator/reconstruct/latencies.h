@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/sync_rules.h"
 
 namespace foretrace {
 

@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/cpu_timeline.h"
+#include "simulator/reconstruct/cpu_timeline.h"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
-#include "simulator/trace/infer/latencies.h"
+#include "simulator/reconstruct/latencies.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "simulator/trace/infer/end_spread.h"
+#include "simulator/reconstruct/end_spread.h"
 
 namespace foretrace {
 namespace {

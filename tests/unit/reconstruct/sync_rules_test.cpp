@@ -1,5 +1,5 @@
 // One test for each rule of synchronisation inside a rank.
-#include "simulator/trace/infer/sync_rules.h"
+#include "simulator/reconstruct/sync_rules.h"
 
 #include <gtest/gtest.h>
 

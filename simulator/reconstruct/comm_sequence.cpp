@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/reconstruct/comm_sequence.h"
 
 #include <fmt/format.h>
 

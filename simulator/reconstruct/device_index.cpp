@@ -1,4 +1,4 @@
-#include "simulator/trace/infer/device_index.h"
+#include "simulator/reconstruct/device_index.h"
 
 #include <numeric>
 #include <string_view>

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/trace/infer/comm_sequence.h"
+#include "simulator/reconstruct/comm_sequence.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
