@@ -1,6 +1,6 @@
 #pragma once
-// What most files include; precompiled where FORETRACE_PCH is on. Sources still name what they use:
-// builds without it are the default.
+// What most files include; precompiled unless FORETRACE_PRECOMPILE is off. Sources still name what
+// they use.
 #include <fmt/format.h>
 
 #include <algorithm>
