@@ -7,7 +7,7 @@ set(FORETRACE_ROOMS "")
 function(foretrace_room NAME)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/simulator/${NAME}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(main|simgrid_module)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|[a-z]+_module)\\.cpp$")
   if(NOT sources)
     return()
   endif()
@@ -34,13 +34,27 @@ else()
   add_library(foretrace_proto INTERFACE)
 endif()
 
+# Libraries that few commands need are linked by modules alone, which are loaded when asked for
+# (base/module.h): foretrace_NAME.so, beside the program.
+set(FORETRACE_MODULES "")
+function(foretrace_module NAME SOURCE)
+  add_library(foretrace_${NAME} MODULE ${PROJECT_SOURCE_DIR}/simulator/${SOURCE})
+  set_target_properties(foretrace_${NAME} PROPERTIES PREFIX "")
+  target_include_directories(foretrace_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(foretrace_${NAME} PRIVATE ${ARGN})
+  set(FORETRACE_MODULES ${FORETRACE_MODULES} foretrace_${NAME} PARENT_SCOPE)
+endfunction()
+
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid)
 
 set(BASICS absl::status absl::statusor absl::strings absl::flat_hash_map absl::flat_hash_set
     absl::btree absl::span absl::inlined_vector fmt::fmt)
 
-foretrace_room(base LIBS ${BASICS} Threads::Threads)
+foretrace_room(base LIBS ${BASICS} Threads::Threads ${CMAKE_DL_LIBS})
+# Only this file sees the path, so that a compiler cache serves the others to every checkout.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROPERTIES
+  COMPILE_DEFINITIONS FORETRACE_BUILD_FOLDER="${CMAKE_BINARY_DIR}")
 foretrace_room(trace DEPS base)
 foretrace_room(reconstruct DEPS base trace)
 foretrace_room(topology DEPS base LIBS yaml-cpp)
@@ -48,31 +62,25 @@ foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace
                LIBS foretrace_proto PkgConfig::ARCHIVE ZLIB::ZLIB yaml-cpp)
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
-# Ceres is used by cost/fitting/least_squares.cpp alone.
+foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp foretrace_proto)
 find_package(Ceres REQUIRED)
-# XGBoost is used by cost/kernel/boosting.cpp alone; Debian's CMake config of it does not work.
-foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp Ceres::ceres foretrace_proto xgboost)
-# SimGrid is used by network/simgrid/simgrid_module.cpp alone, which is loaded when asked for.
-add_library(foretrace_simgrid MODULE ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_module.cpp)
-target_include_directories(foretrace_simgrid PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(foretrace_simgrid PRIVATE PkgConfig::SIMGRID ${BASICS})
-foretrace_room(network DEPS base topology des cost LIBS ${CMAKE_DL_LIBS})
-if(TARGET foretrace_network)
-  add_dependencies(foretrace_network foretrace_simgrid)
-  set_source_files_properties(
-    ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_network.cpp PROPERTIES
-    COMPILE_DEFINITIONS FORETRACE_SIMGRID_MODULE="$<TARGET_FILE:foretrace_simgrid>")
-endif()
+foretrace_module(ceres calibrate/ceres_module.cpp Ceres::ceres)
+# Debian's CMake config of XGBoost does not work.
+foretrace_module(xgboost calibrate/xgboost_module.cpp xgboost)
+foretrace_room(calibrate DEPS base trace topology cost)
+pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
+foretrace_module(cbc optimise/cbc_module.cpp PkgConfig::CBC absl::statusor)
+foretrace_room(optimise DEPS base)
+foretrace_module(simgrid network/simgrid/simgrid_module.cpp PkgConfig::SIMGRID ${BASICS})
+foretrace_room(network DEPS base topology des cost)
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base workload mapping)
-pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
-# CBC is used by sharding/sharders/ilp.cpp alone.
-foretrace_room(sharding DEPS base trace reconstruct topology cost network engine LIBS yaml-cpp PkgConfig::CBC)
-foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost network workload mapping
+foretrace_room(sharding DEPS base trace reconstruct topology cost calibrate optimise network engine LIBS yaml-cpp)
+foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost calibrate network workload mapping
                engine report search sharding)
 
 if(TARGET foretrace_cli)

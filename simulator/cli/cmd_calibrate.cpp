@@ -1,6 +1,5 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,16 +8,17 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/calibrate/calibrate.h"
+#include "simulator/calibrate/collective/collective_fitter.h"
+#include "simulator/calibrate/embedding/embedding_fitter.h"
+#include "simulator/calibrate/embedding/trace_lookups.h"
+#include "simulator/calibrate/kernel/kernel_fitter.h"
+#include "simulator/calibrate/memcpy/memory_fitter.h"
+#include "simulator/calibrate/overheads/overhead_fitter.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/trace_options.h"
-#include "simulator/cost/collective/collective_fitter.h"
-#include "simulator/cost/embedding/embedding_fitter.h"
-#include "simulator/cost/embedding/trace_lookups.h"
-#include "simulator/cost/fitting/calibrate.h"
-#include "simulator/cost/kernel/kernel_fitter.h"
-#include "simulator/cost/memory/memory_fitter.h"
-#include "simulator/cost/overheads/overhead_fitter.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {

@@ -1,13 +1,13 @@
 // calibrate trace-overheads: T1..T5 of the CPU from captured traces.
 
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <memory>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/rank_list.h"
 #include "simulator/cli/trace_options.h"

@@ -1,9 +1,9 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/trace_options.h"
 #include "simulator/cli/traced_model.h"

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
@@ -6,6 +5,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/inspection.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/trace_options.h"
 #include "simulator/topology/describe.h"

@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "simulator/cli/command.h"
 #include "simulator/cli/mapped_job.h"
 #include "simulator/cli/memory_report.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/processes.h"
 #include "simulator/cli/search_journal.h"

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/shard_models.h"
 #include "simulator/cli/shard_output.h"

@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 
+namespace foretrace {
+
 namespace CLI {
 class App;
 }
-
-namespace foretrace {
 
 // What a command needs to register itself. `run` is set by the subcommand that the user chose.
 struct CommandContext {

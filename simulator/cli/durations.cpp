@@ -1,12 +1,12 @@
 #include "simulator/cli/durations.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/shipped.h"
 #include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
@@ -183,7 +183,7 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
     }
     if (all->kernels == nullptr) all->kernels = set.kernels;
     if (all->collectives == nullptr) all->collectives = set.collectives;
-    if (all->memory == nullptr) all->memory = set.memory;
+    if (all->copies == nullptr) all->copies = set.copies;
     if (all->embedding == nullptr) all->embedding = set.embedding;
   }
   return all;
@@ -210,7 +210,7 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
   models->kernels = by_operator.get();
   models->chain.Append(std::move(by_operator));
   models->chain.Append(std::make_unique<CopyCostModel>(
-      kernels, calibration == nullptr ? nullptr : calibration->memory));
+      kernels, calibration == nullptr ? nullptr : calibration->copies));
   return models;
 }
 

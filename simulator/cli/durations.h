@@ -14,11 +14,11 @@
 #include "simulator/cost/cost_model.h"
 #include "simulator/topology/platform.h"
 
+namespace foretrace {
+
 namespace CLI {
 class App;
 }
-
-namespace foretrace {
 
 class KernelCostModel;
 

@@ -11,6 +11,7 @@
 #include "simulator/base/nearest_name.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/commands.h"
+#include "simulator/cli/options.h"
 
 namespace {
 
@@ -48,7 +49,8 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough(false);
   foretrace::CommandContext context;
-  for (const foretrace::AddCommand add : foretrace::AllCommands()) add(app, context);
+  foretrace::CLI::App commands(&app);
+  for (const foretrace::AddCommand add : foretrace::AllCommands()) add(commands, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

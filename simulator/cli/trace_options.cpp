@@ -1,7 +1,6 @@
 #include "simulator/cli/trace_options.h"
 
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -9,6 +8,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/shipped.h"
 #include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"

@@ -11,11 +11,11 @@
 #include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
 
+namespace foretrace {
+
 namespace CLI {
 class App;
 }
-
-namespace foretrace {
 
 struct TraceOptions {
   std::vector<std::string> paths;

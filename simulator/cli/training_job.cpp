@@ -1,7 +1,6 @@
 #include "simulator/cli/training_job.h"
 
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/measured_device.h"
+#include "simulator/cli/options.h"
 #include "simulator/cli/shipped.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/network/fitted_network.h"

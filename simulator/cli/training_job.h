@@ -10,11 +10,11 @@
 #include "simulator/topology/platform.h"
 #include "simulator/workload/workload_yaml.h"
 
+namespace foretrace {
+
 namespace CLI {
 class App;
 }
-
-namespace foretrace {
 
 struct TrainingJobOptions {
   std::string workload;

@@ -45,17 +45,16 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
     set.collectives = std::make_shared<const CollectiveCalibration>(std::move(loaded));
   }
   if (const std::string path = path_of("memory.yaml"); there(path)) {
-    FORETRACE_ASSIGN_OR_RETURN(auto loaded, MemoryFitter().Load(path));
-    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.first, path, set));
-    set.memory =
-        std::shared_ptr<const FittedMemory>(static_cast<FittedMemory*>(loaded.second.release()));
+    FORETRACE_ASSIGN_OR_RETURN(LoadedCopies loaded, LoadCopyModels(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
+    set.copies = std::make_shared<const CopyModels>(std::move(loaded.models));
   }
   if (const std::string path = path_of("embedding.yaml"); there(path)) {
     FORETRACE_ASSIGN_OR_RETURN(LoadedEmbedding loaded, LoadEmbeddingModels(path));
     FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
     set.embedding = std::make_shared<const EmbeddingModels>(std::move(loaded.models));
   }
-  if (set.kernels == nullptr && set.collectives == nullptr && set.memory == nullptr &&
+  if (set.kernels == nullptr && set.collectives == nullptr && set.copies == nullptr &&
       set.embedding == nullptr) {
     return InvalidInput(
         "{}: no kernels.yaml, collectives.yaml, memory.yaml or embedding.yaml there; "

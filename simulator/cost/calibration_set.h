@@ -10,7 +10,7 @@
 #include "simulator/cost/collective/collective_calibration.h"
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_model.h"
-#include "simulator/cost/memory/memory_fitter.h"
+#include "simulator/cost/memcpy/copy_models.h"
 
 namespace foretrace {
 
@@ -20,7 +20,7 @@ struct CalibrationSet {
   // Null where the folder has no such file.
   std::shared_ptr<const KernelModels> kernels;
   std::shared_ptr<const CollectiveCalibration> collectives;
-  std::shared_ptr<const FittedMemory> memory;
+  std::shared_ptr<const CopyModels> copies;
   std::shared_ptr<const EmbeddingModels> embedding;
 };
 

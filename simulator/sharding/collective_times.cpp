@@ -6,7 +6,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cost/collective/collective_fit.h"
+#include "simulator/calibrate/collective/collective_fit.h"
 
 namespace foretrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "simulator/calibrate/collective/collective_fit.h"
 #include "simulator/cost/collective/collective_file.h"
-#include "simulator/cost/collective/collective_fit.h"
 
 namespace foretrace {
 namespace {

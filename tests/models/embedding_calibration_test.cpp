@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "simulator/cost/embedding/embedding_fitter.h"
-#include "simulator/cost/embedding/trace_lookups.h"
-#include "simulator/cost/fitting/calibrate.h"
+#include "simulator/calibrate/calibrate.h"
+#include "simulator/calibrate/embedding/embedding_fitter.h"
+#include "simulator/calibrate/embedding/trace_lookups.h"
 #include "simulator/importers/import.h"
 #include "tests/support/real_data.h"
 

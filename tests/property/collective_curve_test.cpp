@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/cost/collective/collective_fit.h"
+#include "simulator/calibrate/collective/collective_fit.h"
 
 namespace foretrace {
 namespace {

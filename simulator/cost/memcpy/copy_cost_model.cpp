@@ -34,13 +34,13 @@ double HostLinkGbps(const GpuPeaks& device) {
 }
 
 CopyCostModel::CopyCostModel(std::shared_ptr<const KernelModels> kernels,
-                             std::shared_ptr<const FittedMemory> memory)
-    : kernels_(std::move(kernels)), memory_(std::move(memory)) {}
+                             std::shared_ptr<const CopyModels> copies)
+    : kernels_(std::move(kernels)), copies_(std::move(copies)) {}
 
 Estimate CopyCostModel::HostCopy(CopyDirection direction, bool pinned, Bytes bytes) const {
-  if (memory_ != nullptr) {
+  if (copies_ != nullptr) {
     const std::string_view name = direction == CopyDirection::kHostToDevice ? "htod" : "dtoh";
-    if (const auto estimate = memory_->CopyTime(name, pinned, bytes)) return *estimate;
+    if (const auto estimate = copies_->CopyTime(name, pinned, bytes)) return *estimate;
   }
   const double link = HostLinkGbps(kernels_->device());
   const double gbps = pinned ? link : std::min(link, kStagingGbps);

@@ -7,7 +7,7 @@
 
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/kernel/kernel_model.h"
-#include "simulator/cost/memory/memory_fitter.h"
+#include "simulator/cost/memcpy/copy_models.h"
 
 namespace foretrace {
 
@@ -21,9 +21,9 @@ double HostLinkGbps(const GpuPeaks& device);
 // buffer that one core fills. Copies within the device and fills are kernels of their bytes.
 class CopyCostModel : public CostModel {
  public:
-  // `memory` may be null.
+  // `copies` may be null.
   CopyCostModel(std::shared_ptr<const KernelModels> kernels,
-                std::shared_ptr<const FittedMemory> memory);
+                std::shared_ptr<const CopyModels> copies);
 
   std::string_view name() const override { return "copy"; }
   std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
@@ -33,7 +33,7 @@ class CopyCostModel : public CostModel {
   Estimate HostCopy(CopyDirection direction, bool pinned, Bytes bytes) const;
 
   std::shared_ptr<const KernelModels> kernels_;
-  std::shared_ptr<const FittedMemory> memory_;
+  std::shared_ptr<const CopyModels> copies_;
 };
 
 }  // namespace foretrace

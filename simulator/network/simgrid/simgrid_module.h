@@ -1,8 +1,7 @@
 #pragma once
 // What the SimGrid module offers. SimGrid brings dozens of libraries, which take tens of
 // milliseconds and megabytes to load; so it is a module that is loaded when a network asks for it.
-// The module is linked against SimGrid alone: what it needs of this program comes as values, and
-// this header and those it includes must stay free of functions that are defined elsewhere.
+// Rules of modules: base/module.h.
 
 #include <cstdint>
 #include <functional>

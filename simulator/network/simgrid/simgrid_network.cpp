@@ -1,17 +1,13 @@
 #include "simulator/network/simgrid/simgrid_network.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include "simulator/base/error.h"
+#include "simulator/base/module.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/simgrid/simgrid_module.h"
 #include "simulator/network/simgrid/worker.h"
@@ -55,31 +51,14 @@ absl::Status WorkerLost() {
   return absl::InternalError("the SimGrid worker process ended unexpectedly");
 }
 
-// Beside the program, or where it was built.
-std::array<std::string, 2> ModulePaths() {
-  const std::string built = FORETRACE_SIMGRID_MODULE;
-  std::string program(PATH_MAX, '\0');
-  const ssize_t size = readlink("/proc/self/exe", program.data(), program.size());
-  program.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  const auto folder = [](const std::string& path) { return path.substr(0, path.rfind('/') + 1); };
-  return {folder(program) + built.substr(folder(built).size()), built};
-}
-
-// Stays loaded. In the process that forks the workers, so that it is loaded once for all of them.
+// In the process that forks the workers, so that it is loaded once for all of them.
 absl::StatusOr<MakeSimgridBackend*> LoadSimgrid() {
-  std::string problem;
-  for (const std::string& path : ModulePaths()) {
-    if (access(path.c_str(), R_OK) != 0) continue;
-    void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    void* const symbol = module == nullptr ? nullptr : dlsym(module, kMakeSimgridBackend);
-    if (symbol != nullptr) return reinterpret_cast<MakeSimgridBackend*>(symbol);
-    problem = dlerror();
+  absl::StatusOr<void*> symbol = LoadModule("simgrid", kMakeSimgridBackend);
+  if (!symbol.ok()) {
+    return Infeasible("the simgrid network cannot be used: {}; or use --network fluid",
+                      std::string(symbol.status().message()));
   }
-  if (problem.empty()) problem = ModulePaths().front() + " is not there";
-  return Infeasible(
-      "the simgrid network cannot be loaded: {}; build the target foretrace_simgrid, "
-      "or use --network fluid",
-      problem);
+  return reinterpret_cast<MakeSimgridBackend*>(*symbol);
 }
 
 SimgridPlatform PlatformOf(const Topology& topology) {

@@ -6,12 +6,11 @@
 // Lookups of all ranks end before the all-to-all that the most loaded sender bounds, so the two
 // maxima add up.
 
-#include <CbcModel.hpp>
-#include <OsiClpSolverInterface.hpp>
-
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/optimise/milp.h"
 #include "simulator/sharding/sharders/packing.h"
 
 namespace foretrace {
@@ -47,22 +46,15 @@ class AssignmentProgram {
   size_t variables() const { return units_.size() * gpus_; }
 
   absl::StatusOr<ShardingPlan> Solve() {
-    OsiClpSolverInterface solver;
-    solver.messageHandler()->setLogLevel(0);
-    Load(solver);
-    CbcModel model(solver);
-    model.setLogLevel(0);
-    model.setMaximumNodes(
-        static_cast<int>(std::min(kMostNodes, kNodesTimesVariables / variables())));
-    model.setAllowableFractionGap(kGap);
-    const std::vector<double> start = SeedSolution();
-    model.setBestSolution(start.data(), static_cast<int>(start.size()), Objective(start), true);
-    model.branchAndBound();
-    const double* solution = model.bestSolution();
+    MilpProblem program = Program();
+    program.start = SeedSolution();
+    program.max_nodes = static_cast<int>(std::min(kMostNodes, kNodesTimesVariables / variables()));
+    program.relative_gap = kGap;
+    FORETRACE_ASSIGN_OR_RETURN(const auto solution, SolveMilp(program));
     ShardingPlan plan = seed_;
-    if (solution == nullptr) return plan;  // nothing better than the seed within the limits
+    if (!solution) return plan;  // nothing better than the seed within the limits
     for (size_t u = 0; u < units_.size(); ++u) {
-      const double* x = solution + u * gpus_;
+      const double* x = solution->data() + u * gpus_;
       plan.tables[units_[u].table].ranks[units_[u].position] =
           static_cast<int32_t>(std::max_element(x, x + gpus_) - x);
     }
@@ -87,55 +79,39 @@ class AssignmentProgram {
   int LookupColumn() const { return static_cast<int>(variables()); }
   int TransferColumn() const { return static_cast<int>(variables()) + 1; }
 
-  void Load(OsiClpSolverInterface& solver) const {
-    CoinPackedMatrix matrix(false, 0, 0);
-    const int columns = static_cast<int>(variables()) + 2;
-    matrix.setDimensions(0, columns);
-    std::vector<double> low, high;
-    const auto row = [&](const CoinPackedVector& v, double from, double to) {
-      matrix.appendRow(v);
-      low.push_back(from);
-      high.push_back(to);
-    };
-    const double infinity = solver.getInfinity();
+  MilpProblem Program() const {
+    MilpProblem program;
+    program.columns.assign(variables(), {0, 1, 0, true});
+    program.columns.resize(variables() + 2, {0, kNoBound, 1, false});
     for (size_t u = 0; u < units_.size(); ++u) {
-      CoinPackedVector once;
-      for (size_t r = 0; r < gpus_; ++r) once.insert(Column(u, r), 1);
-      row(once, 1, 1);
+      MilpRow once{{}, 1, 1};
+      for (size_t r = 0; r < gpus_; ++r) once.terms.emplace_back(Column(u, r), 1);
+      program.rows.push_back(std::move(once));
     }
     for (size_t r = 0; r < gpus_; ++r) {
-      CoinPackedVector lookup, transfer, memory;
+      MilpRow lookup{{}, -kNoBound, -lookup_fixed_[r]}, transfer{{}, -kNoBound, 0}, memory;
       for (size_t u = 0; u < units_.size(); ++u) {
-        lookup.insert(Column(u, r), units_[u].lookup_us);
-        transfer.insert(Column(u, r), units_[u].transfer_us);
-        memory.insert(Column(u, r), units_[u].gigabytes);
+        lookup.terms.emplace_back(Column(u, r), units_[u].lookup_us);
+        transfer.terms.emplace_back(Column(u, r), units_[u].transfer_us);
+        memory.terms.emplace_back(Column(u, r), units_[u].gigabytes);
       }
-      lookup.insert(LookupColumn(), -1);
-      transfer.insert(TransferColumn(), -1);
-      row(lookup, -infinity, -lookup_fixed_[r]);
-      row(transfer, -infinity, 0);
-      const Bytes room = problem_.task.memory - memory_fixed_[r];
-      row(memory, -infinity, static_cast<double>(room.count()) * 1e-9);
-      for (size_t u = 0; u + 1 < units_.size(); ++u) AddApart(u, r, row, infinity);
+      lookup.terms.emplace_back(LookupColumn(), -1);
+      transfer.terms.emplace_back(TransferColumn(), -1);
+      memory.upper = static_cast<double>((problem_.task.memory - memory_fixed_[r]).count()) * 1e-9;
+      for (MilpRow* row : {&lookup, &transfer, &memory}) program.rows.push_back(std::move(*row));
+      for (size_t u = 0; u + 1 < units_.size(); ++u) AddApart(u, r, program);
     }
-    std::vector<double> lower(static_cast<size_t>(columns), 0), upper(lower), objective(lower);
-    std::fill(upper.begin(), upper.end() - 2, 1);
-    std::fill(upper.end() - 2, upper.end(), infinity);
-    std::fill(objective.end() - 2, objective.end(), 1);
-    solver.loadProblem(matrix, lower.data(), upper.data(), objective.data(), low.data(),
-                       high.data());
-    for (int c = 0; c < columns - 2; ++c) solver.setInteger(c);
+    return program;
   }
 
-  // Blocks of the table that begins at unit `u`.
-  template <typename Row>
-  void AddApart(size_t u, size_t rank, const Row& row, double infinity) const {
-    if (units_[u].position != 0 || units_[u + 1].table != units_[u].table) return;
-    CoinPackedVector apart;
-    for (size_t v = u; v < units_.size() && units_[v].table == units_[u].table; ++v) {
-      apart.insert(Column(v, rank), 1);
+  // Blocks of the table that begins at `unit`.
+  void AddApart(size_t unit, size_t rank, MilpProblem& program) const {
+    if (units_[unit].position != 0 || units_[unit + 1].table != units_[unit].table) return;
+    MilpRow apart{{}, -kNoBound, 1};
+    for (size_t v = unit; v < units_.size() && units_[v].table == units_[unit].table; ++v) {
+      apart.terms.emplace_back(Column(v, rank), 1);
     }
-    row(apart, -infinity, 1);
+    program.rows.push_back(std::move(apart));
   }
 
   std::vector<double> SeedSolution() const {
@@ -152,7 +128,6 @@ class AssignmentProgram {
     x[x.size() - 1] = *std::max_element(transfer.begin(), transfer.end());
     return x;
   }
-  static double Objective(const std::vector<double>& x) { return x[x.size() - 2] + x.back(); }
 
   const ShardingProblem& problem_;
   const ShardingPlan& seed_;

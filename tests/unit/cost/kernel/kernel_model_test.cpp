@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "simulator/calibrate/kernel/kernel_fit.h"
+#include "simulator/calibrate/kernel/kernel_fitter.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/kernel_file.h"
-#include "simulator/cost/kernel/kernel_fit.h"
-#include "simulator/cost/kernel/kernel_fitter.h"
 #include "simulator/cost/kernel/roofline.h"
 
 namespace foretrace {

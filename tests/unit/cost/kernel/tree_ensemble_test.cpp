@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "simulator/cost/kernel/boosting.h"
+#include "simulator/calibrate/boosting.h"
 
 namespace foretrace {
 namespace {

@@ -1,0 +1,273 @@
+#include "simulator/calibrate/calibrate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+std::string BaseName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// "a100-pcie-40gb/kernels.yaml": a calibration's name with its platform.
+std::string LastTwo(const std::string& path) {
+  const std::filesystem::path p(path);
+  return (p.parent_path().filename() / p.filename()).string();
+}
+
+// A calibration to correct or to evaluate.
+struct Prior {
+  std::unique_ptr<FittedModels> models;
+  std::vector<std::map<std::string, std::string, std::less<>>> sources;
+};
+
+// What the tables say about one platform.
+struct PlatformData {
+  std::vector<BenchmarkRow> rows;
+  std::vector<BenchmarkRow> test_rows;
+  Interconnect interconnect = Interconnect::kUnknown;
+  std::vector<std::map<std::string, std::string, std::less<>>> sources;
+  std::string date;
+};
+using Platforms = std::map<std::string, PlatformData>;
+
+absl::Status AddProvenance(const BenchmarkTable& table, PlatformData& data) {
+  auto& source = data.sources.emplace_back(table.provenance);
+  if (!source.contains("trace")) source["table"] = BaseName(table.path);
+  if (const auto it = table.provenance.find("date"); it != table.provenance.end()) {
+    data.date = std::max(data.date, it->second);
+  }
+  const auto it = table.provenance.find("interconnect");
+  if (it == table.provenance.end()) return absl::OkStatus();
+  const Interconnect interconnect = ParseInterconnect(it->second);
+  if (interconnect == Interconnect::kUnknown) {
+    return InvalidInput("{}: interconnect is '{}', not switch or mesh", table.path, it->second);
+  }
+  if (data.interconnect != Interconnect::kUnknown && data.interconnect != interconnect) {
+    return InvalidInput("{}: interconnect is {}, but another table of the same platform says {}",
+                        table.path, Name(interconnect), Name(data.interconnect));
+  }
+  data.interconnect = interconnect;
+  return absl::OkStatus();
+}
+
+absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
+                       std::vector<BenchmarkTable> tables, bool test, Platforms& platforms) {
+  std::set<std::string> seen;
+  for (BenchmarkTable& table : tables) {
+    const std::string& path = table.path;
+    if (!seen.insert(path).second) return InvalidInput("{}: given twice", path);
+    std::set<std::string> in_table;
+    for (BenchmarkRow& row : table.rows) {
+      if (row.kind != fitter.row_kind()) continue;
+      if (!options.platform.empty() && row.platform != options.platform) continue;
+      const std::string platform = row.platform;
+      in_table.insert(platform);
+      PlatformData& data = platforms[platform];
+      (test ? data.test_rows : data.rows).push_back(std::move(row));
+    }
+    if (in_table.empty()) {
+      return InvalidInput("{}: no rows of kind {}{}", path, Name(fitter.row_kind()),
+                          options.platform.empty() ? "" : " for platform " + options.platform);
+    }
+    if (test) continue;
+    for (const std::string& platform : in_table) {
+      FORETRACE_RETURN_IF_ERROR(AddProvenance(table, platforms[platform]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTables(const Fitter& fitter, const CalibrateOptions& options,
+                        const std::vector<std::string>& paths,
+                        const std::vector<BenchmarkTable>& made, bool test, Platforms& platforms) {
+  std::vector<BenchmarkTable> tables;
+  for (const std::string& path : paths) {
+    FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, ReadBenchmarkCsv(path));
+    tables.push_back(std::move(table));
+  }
+  tables.insert(tables.end(), made.begin(), made.end());
+  return AddTables(fitter, options, std::move(tables), test, platforms);
+}
+
+// The command that makes the same file from the same tables, without folders.
+std::string CommandLine(const Fitter& fitter, const CalibrateOptions& options,
+                        const PlatformData& data) {
+  std::string command = fmt::format("foretrace calibrate {}", fitter.kind());
+  for (const auto& source : data.sources) {
+    const auto trace = source.find("trace");
+    command +=
+        " " + (trace != source.end() ? "--trace " + trace->second : source.find("table")->second);
+  }
+  if (!options.fit.form.empty()) command += " --form " + options.fit.form;
+  if (options.fit.seed != 1) command += fmt::format(" --seed {}", options.fit.seed);
+  if (!options.hold_out.empty()) command += " --hold-out " + options.hold_out;
+  if (!options.adapt.empty()) command += " --adapt " + LastTwo(options.adapt);
+  return command;
+}
+
+absl::StatusOr<std::unique_ptr<FittedModels>> FitOrAdapt(const Fitter& fitter,
+                                                         const CalibrateOptions& options,
+                                                         const FittedModels* prior,
+                                                         std::span<const BenchmarkRow> rows,
+                                                         Interconnect interconnect) {
+  if (prior != nullptr) return fitter.Adapt(*prior, rows);
+  FitOptions fit = options.fit;
+  if (fit.interconnect == Interconnect::kUnknown) fit.interconnect = interconnect;
+  return fitter.Fit(rows, fit);
+}
+
+void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
+            const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
+  report.uncovered_count += tested.size() - evaluated.size();
+  for (const EvaluatedRow& row : evaluated) {
+    std::string shape;
+    for (const auto& [key, value] : row.row->shape.entries()) {
+      shape += fmt::format("{}{}={}", shape.empty() ? "" : ";", key, value);
+    }
+    report.rows.push_back({platform, row.model, std::move(shape), row.row->time_us,
+                           row.predicted_us, row.extrapolated});
+  }
+}
+
+absl::Status Write(const Fitter& fitter, const CalibrateOptions& options,
+                   const std::string& platform, const FittedModels& models,
+                   const CalibrationHeader& header, CalibrateReport& report) {
+  const std::filesystem::path folder = std::filesystem::path(options.output) / platform;
+  const std::string path = (folder / (std::string(fitter.file_stem()) + ".yaml")).string();
+  FORETRACE_RETURN_IF_ERROR(WriteFileAtomically(path, HeaderYaml(header) + models.ToYaml()));
+  report.written.push_back(path);
+  for (const auto& [name, bytes] : models.SideFiles()) {
+    const std::string side = (folder / name).string();
+    FORETRACE_RETURN_IF_ERROR(WriteFileAtomically(side, bytes));
+    report.written.push_back(side);
+  }
+  return absl::OkStatus();
+}
+
+std::optional<ErrorSummary> PooledErrors(const std::vector<EvaluatedRow>& rows) {
+  if (rows.empty()) return std::nullopt;
+  return SummarizeByModel(rows).back().errors;
+}
+
+absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, const Prior& prior,
+                         const std::string& platform, const PlatformData& data,
+                         CalibrateReport& report) {
+  RowSplit split{data.rows, data.test_rows};
+  if (!options.hold_out.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(split, fitter.Split(data.rows, options.hold_out, options.fit.seed));
+  }
+  std::unique_ptr<FittedModels> models;
+  if (options.calibration.empty()) {
+    auto fitted = FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
+    if (!fitted.ok()) {
+      return InvalidInput("{}: {}", platform, std::string(fitted.status().message()));
+    }
+    models = *std::move(fitted);
+    for (const std::string& note : models->Notes()) {
+      report.notes.push_back(fmt::format("{}: {}", platform, note));
+    }
+  }
+  const FittedModels& tested_models = models ? *models : *prior.models;
+  const std::vector<BenchmarkRow>& tested = report.in_sample ? split.train : split.test;
+  const std::vector<EvaluatedRow> evaluated = tested_models.Evaluate(tested);
+  Report(platform, tested, evaluated, report);
+  if (options.output.empty()) return absl::OkStatus();
+
+  // The file rests on all rows; without rows kept back that is what was tested.
+  std::unique_ptr<FittedModels> final_models = std::move(models);
+  if (!options.hold_out.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(final_models, FitOrAdapt(fitter, options, prior.models.get(),
+                                                        data.rows, data.interconnect));
+  }
+  CalibrationHeader header;
+  header.kind = fitter.kind();
+  header.platform = options.output_platform.empty() ? platform : options.output_platform;
+  header.interconnect = options.fit.interconnect != Interconnect::kUnknown
+                            ? options.fit.interconnect
+                            : data.interconnect;
+  header.date = !options.date.empty() ? options.date : data.date.empty() ? "undated" : data.date;
+  header.command = CommandLine(fitter, options, data);
+  header.note = options.note;
+  header.sources = data.sources;
+  for (auto source : prior.sources) {
+    source["by_way_of"] = LastTwo(options.adapt);
+    header.sources.push_back(std::move(source));
+  }
+  header.in_sample = PooledErrors(final_models->Evaluate(data.rows));
+  if (!report.in_sample) {
+    header.held_out = PooledErrors(evaluated);
+    header.held_out_rule = options.hold_out.empty() ? "test tables" : options.hold_out;
+  }
+  return Write(fitter, options, header.platform, *final_models, header, report);
+}
+
+absl::Status CheckOptions(const CalibrateOptions& options) {
+  const bool fits = !options.tables.empty() || !options.made_tables.empty();
+  const bool tests = !options.test_tables.empty() || !options.made_test_tables.empty();
+  if (options.calibration.empty() != fits) {
+    return InvalidInput("give tables to fit, or --calibration FILE with --test tables");
+  }
+  if (!options.calibration.empty() && !tests) {
+    return InvalidInput("--calibration needs --test tables to evaluate it on");
+  }
+  if (!options.calibration.empty() && (!options.adapt.empty() || !options.output.empty())) {
+    return InvalidInput("--calibration evaluates; it goes neither with --adapt nor --output");
+  }
+  if (!options.hold_out.empty() && tests) {
+    return InvalidInput("--hold-out and --test exclude each other");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
+                                             const CalibrateOptions& options) {
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
+  Platforms platforms;
+  FORETRACE_RETURN_IF_ERROR(
+      ReadTables(fitter, options, options.tables, options.made_tables, false, platforms));
+  FORETRACE_RETURN_IF_ERROR(
+      ReadTables(fitter, options, options.test_tables, options.made_test_tables, true, platforms));
+  Prior prior;
+  const std::string prior_path = options.calibration.empty() ? options.adapt : options.calibration;
+  if (!prior_path.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(auto loaded, fitter.Load(prior_path));
+    prior.models = std::move(loaded.second);
+    prior.sources = std::move(loaded.first.sources);
+  }
+  if (!options.output_platform.empty() && platforms.size() > 1) {
+    return InvalidInput("one name for {} platforms; choose one with --platform", platforms.size());
+  }
+  CalibrateReport report;
+  report.in_sample =
+      options.hold_out.empty() && options.test_tables.empty() && options.made_test_tables.empty();
+  for (const auto& [platform, data] : platforms) {
+    if (options.calibration.empty() && data.rows.empty()) {
+      return InvalidInput("test rows of platform {}, but no table to fit has that platform",
+                          platform);
+    }
+    FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
+  }
+  // Summaries over all platforms.
+  std::vector<BenchmarkRow> measured(report.rows.size());
+  std::vector<EvaluatedRow> all;
+  for (size_t i = 0; i < report.rows.size(); ++i) {
+    const CalibrateRow& row = report.rows[i];
+    measured[i].time_us = row.measured_us;
+    all.push_back({&measured[i], platforms.size() > 1 ? row.platform + " " + row.model : row.model,
+                   row.predicted_us, row.extrapolated});
+  }
+  report.models = SummarizeByModel(all);
+  return report;
+}
+
+}  // namespace foretrace

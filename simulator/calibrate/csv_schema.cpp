@@ -1,0 +1,198 @@
+#include "simulator/calibrate/csv_schema.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "simulator/base/collective_op.h"
+#include "simulator/base/error.h"
+#include "simulator/calibrate/embedding/embedding_rows.h"
+
+namespace foretrace {
+namespace {
+
+struct OpSchema {
+  BenchmarkKind kind;
+  std::string_view op;
+  // Space-separated keys; those after '|' hold text, all others integers; a final '?' marks an
+  // optional key.
+  std::string_view keys;
+};
+
+// calibration/README.md documents the same table.
+constexpr OpSchema kSchemas[] = {
+    {BenchmarkKind::kKernel, "linear", "m n k bias?"},
+    {BenchmarkKind::kKernel, "bmm", "b m n k"},
+    {BenchmarkKind::kKernel, "conv2d",
+     "n c h w k r s stride pad dilation groups order? | gradient?"},
+    {BenchmarkKind::kKernel, "attention", "b heads kv_heads sq skv d causal | impl"},
+    {BenchmarkKind::kKernel, "layer_norm", "rows cols"},
+    {BenchmarkKind::kKernel, "softmax", "rows cols"},
+    {BenchmarkKind::kKernel, "batch_norm", "n c h w"},
+    {BenchmarkKind::kKernel, "dropout", "elements inputs | op?"},
+    {BenchmarkKind::kKernel, "elementwise", "elements inputs | op"},
+    {BenchmarkKind::kKernel, "reduction", "rows cols | op"},
+    {BenchmarkKind::kKernel, "concat", "parts elements"},
+    {BenchmarkKind::kKernel, "copy", "elements"},
+    {BenchmarkKind::kKernel, "transpose", "b m n"},
+    {BenchmarkKind::kKernel, "index", "n rows cols"},
+    {BenchmarkKind::kKernel, "tril", "n b"},
+    {BenchmarkKind::kKernel, "memcpy", "bytes pinned | direction"},
+    {BenchmarkKind::kMemory, "memcpy", "bytes pinned | direction"},
+    {BenchmarkKind::kKernel, "optimizer", "params tensors | op impl"},
+    {BenchmarkKind::kEmbedding, "embedding", "tables b | e d l weights rf unique?"},
+    {BenchmarkKind::kOverhead, "overhead", "depth? bytes? | name op?"},
+};
+constexpr std::string_view kCollectiveKeys = "bytes ranks nodes inplace | placement splits?";
+
+bool IsCollective(std::string_view op) {
+  for (int i = 1; i < static_cast<int>(CollectiveOp::kCount); ++i) {
+    if (Name(static_cast<CollectiveOp>(i)) == op) return true;
+  }
+  return false;
+}
+
+struct Key {
+  std::string_view name;
+  bool text = false;
+  bool optional = false;
+};
+
+std::vector<Key> ParseKeys(std::string_view keys) {
+  std::vector<Key> result;
+  bool text = false;
+  while (!keys.empty()) {
+    const size_t space = std::min(keys.find(' '), keys.size());
+    std::string_view word = keys.substr(0, space);
+    keys.remove_prefix(std::min(space + 1, keys.size()));
+    if (word == "|") {
+      text = true;
+      continue;
+    }
+    const bool optional = word.ends_with('?');
+    if (optional) word.remove_suffix(1);
+    result.push_back({word, text, optional});
+  }
+  return result;
+}
+
+absl::Status CheckKeys(const BenchmarkRow& row, std::string_view schema) {
+  const std::vector<Key> keys = ParseKeys(schema);
+  for (const Key& key : keys) {
+    const auto text = row.shape.Text(key.name);
+    if (!text) {
+      if (key.optional) continue;
+      return InvalidInput("{} needs the shape key '{}' (keys: {})", row.op, key.name, schema);
+    }
+    if (!key.text && !row.shape.Int(key.name)) {
+      return InvalidInput("shape key '{}' is '{}', not an integer", key.name, *text);
+    }
+    if (!key.text && *row.shape.Int(key.name) < 0) {
+      return InvalidInput("shape key '{}' is negative ({})", key.name, *text);
+    }
+  }
+  for (const auto& [name, value] : row.shape.entries()) {
+    const bool known = std::ranges::find(keys, std::string_view(name), &Key::name) != keys.end();
+    if (!known) {
+      return InvalidInput("{} has no shape key '{}' (keys: {})", row.op, name, schema);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Times a thousandfold too small or too large show in the bandwidth that they imply.
+absl::Status CheckCollective(const BenchmarkRow& row) {
+  const int64_t bytes = *row.shape.Int("bytes");
+  const int64_t ranks = *row.shape.Int("ranks");
+  const int64_t nodes = *row.shape.Int("nodes");
+  const std::string_view placement = *row.shape.Text("placement");
+  if (bytes == 0) return InvalidInput("bytes is 0: leave out empty messages");
+  if (ranks < 2) return InvalidInput("a collective of {} ranks; it needs at least 2", ranks);
+  if (nodes < 1 || nodes > ranks) return InvalidInput("{} nodes for {} ranks", nodes, ranks);
+  if (placement != "node" && placement != "cross") {
+    return InvalidInput("placement is '{}', not node or cross", placement);
+  }
+  if ((placement == "cross") != (nodes > 1)) {
+    return InvalidInput("placement is {} with {} nodes", placement, nodes);
+  }
+  const double gbps = static_cast<double>(bytes) / row.time_us * 1e-3;
+  constexpr double kImplausiblyFast = 2e4;
+  if (gbps > kImplausiblyFast) {
+    return InvalidInput(
+        "{} bytes in {} us is {:.0f} GB/s: are the times in milliseconds or seconds? "
+        "time_us takes microseconds",
+        bytes, row.time_us, gbps);
+  }
+  constexpr double kImplausiblySlow = 0.01;
+  constexpr int64_t kLarge = 16 << 20;
+  if (gbps < kImplausiblySlow && bytes >= kLarge) {
+    return InvalidInput(
+        "{} bytes in {} us is {:.2g} GB/s: are the times in nanoseconds? time_us "
+        "takes microseconds",
+        bytes, row.time_us, gbps);
+  }
+  return absl::OkStatus();
+}
+
+// What is moved at least, for the units: each distinct row once.
+absl::Status CheckEmbedding(const BenchmarkRow& row) {
+  auto sample = SampleOfRow(row);
+  if (!sample.ok()) return sample.status();
+  double lookups = 0, bytes = 0;
+  for (const TableLookup& t : sample->query.tables) {
+    lookups += sample->calls * t.batch * t.pooling;
+    bytes += sample->calls * t.batch * t.dim * 4;  // pooled vectors
+  }
+  const double gbps = bytes / row.time_us * 1e-3;
+  constexpr double kImplausiblyFast = 2e4;
+  if (gbps > kImplausiblyFast) {
+    return InvalidInput(
+        "pooled vectors of {:.0f} bytes in {} us are {:.0f} GB/s: are the times in "
+        "milliseconds or seconds? time_us takes microseconds",
+        bytes, row.time_us, gbps);
+  }
+  constexpr double kImplausiblySlow = 1e5;  // lookups a second
+  if (lookups > 1e5 && lookups / row.time_us * 1e6 < kImplausiblySlow) {
+    return InvalidInput(
+        "{:.0f} lookups in {} us: are the times in nanoseconds? time_us takes "
+        "microseconds",
+        lookups, row.time_us);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckConvolution(const BenchmarkRow& row) {
+  const auto gradient = row.shape.Text("gradient");
+  if (!gradient) return absl::OkStatus();
+  if (*gradient != "input" && *gradient != "weight") {
+    return InvalidInput("gradient is '{}', not input or weight", *gradient);
+  }
+  if (row.phase != Phase::kBackward) {
+    return InvalidInput("gradient={} in phase {}: gradients are backward", *gradient,
+                        Name(row.phase));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckRowShape(const BenchmarkRow& row) {
+  if (row.kind == BenchmarkKind::kCollective) {
+    if (!IsCollective(row.op)) return InvalidInput("unknown collective '{}'", row.op);
+    if (absl::Status status = CheckKeys(row, kCollectiveKeys); !status.ok()) return status;
+    return CheckCollective(row);
+  }
+  for (const OpSchema& schema : kSchemas) {
+    if (schema.kind != row.kind || schema.op != row.op) continue;
+    if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
+    if (row.op == "conv2d") return CheckConvolution(row);
+    return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();
+  }
+  // Captured overheads and memory measurements name themselves.
+  if (row.kind == BenchmarkKind::kOverhead || row.kind == BenchmarkKind::kMemory) {
+    return absl::OkStatus();
+  }
+  return InvalidInput("unknown {} operator '{}'", Name(row.kind), row.op);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,143 @@
+#include "simulator/calibrate/kernel/benchmark_operator.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+using Row = BenchmarkRow;
+
+int64_t Value(const Row& row, std::string_view key, int64_t otherwise = 0) {
+  return row.shape.Int(key).value_or(otherwise);
+}
+
+OperatorCall::Shape Convolution(const Row& row) {
+  Conv2dOp op{Value(row, "n"), Value(row, "c"), Value(row, "h"), Value(row, "w"),
+              Value(row, "k"), Value(row, "r"), Value(row, "s")};
+  const int64_t stride = std::max<int64_t>(Value(row, "stride"), 1);
+  const int64_t pad = Value(row, "pad"), dilation = Value(row, "dilation");
+  op.oh = ConvOutputSize(op.h, op.r, stride, pad, dilation);
+  op.ow = ConvOutputSize(op.w, op.s, stride, pad, dilation);
+  op.groups = Value(row, "groups", 1);
+  const std::string_view gradient = row.shape.Text("gradient").value_or("");
+  op.needs_input_gradient = gradient != "weight";
+  op.needs_weight_gradient = gradient != "input";
+  return op;
+}
+
+OperatorCall::Shape Optimizer(const Row& row) {
+  OptimizerOp op{Value(row, "params"), Value(row, "tensors", 1)};
+  const std::string_view kind = row.shape.Text("op").value_or("sgd");
+  op.kind = kind == "adam"       ? OptimizerKind::kAdam
+            : kind == "adagrad"  ? OptimizerKind::kAdagrad
+            : kind == "momentum" ? OptimizerKind::kSgdMomentum
+                                 : OptimizerKind::kSgd;
+  const std::string_view impl = row.shape.Text("impl").value_or("foreach");
+  op.impl = impl == "fused"  ? OptimizerImpl::kFused
+            : impl == "loop" ? OptimizerImpl::kLoop
+                             : OptimizerImpl::kForeach;
+  return op;
+}
+
+OperatorCall::Shape Memcpy(const Row& row) {
+  MemcpyOp op{Value(row, "bytes")};
+  const std::string_view direction = row.shape.Text("direction").value_or("dtod");
+  op.direction = direction == "htod"   ? CopyDirection::kHostToDevice
+                 : direction == "dtoh" ? CopyDirection::kDeviceToHost
+                 : direction == "htoh" ? CopyDirection::kHostToHost
+                                       : CopyDirection::kDeviceToDevice;
+  op.pinned = Value(row, "pinned", 1) != 0;
+  return op;
+}
+
+struct Rule {
+  std::string_view op;
+  OperatorCall::Shape (*make)(const Row&);
+};
+
+// One line for each operator of the schema that has kernels.
+constexpr Rule kRules[] = {
+    {"linear",
+     [](const Row& r) -> OperatorCall::Shape {
+       return LinearOp{Value(r, "m"), Value(r, "n"), Value(r, "k"), Value(r, "bias") != 0};
+     }},
+    {"bmm",
+     [](const Row& r) -> OperatorCall::Shape {
+       return BatchedMatmulOp{Value(r, "b"), Value(r, "m"), Value(r, "n"), Value(r, "k")};
+     }},
+    {"conv2d", Convolution},
+    {"attention",
+     [](const Row& r) -> OperatorCall::Shape {
+       return AttentionOp{Value(r, "b"),           Value(r, "heads"),
+                          Value(r, "kv_heads"),    Value(r, "sq"),
+                          Value(r, "skv"),         Value(r, "d"),
+                          Value(r, "causal") != 0, r.shape.Text("impl").value_or("") == "flash"};
+     }},
+    {"layer_norm",
+     [](const Row& r) -> OperatorCall::Shape {
+       return LayerNormOp{Value(r, "rows"), Value(r, "cols")};
+     }},
+    {"softmax",
+     [](const Row& r) -> OperatorCall::Shape {
+       return SoftmaxOp{Value(r, "rows"), Value(r, "cols")};
+     }},
+    {"batch_norm",
+     [](const Row& r) -> OperatorCall::Shape {
+       return BatchNormOp{Value(r, "n"), Value(r, "c"), Value(r, "h"), Value(r, "w")};
+     }},
+    {"dropout",
+     [](const Row& r) -> OperatorCall::Shape { return DropoutOp{Value(r, "elements")}; }},
+    {"elementwise",
+     [](const Row& r) -> OperatorCall::Shape {
+       return ElementwiseOp{Value(r, "elements"),
+                            SaturatingProduct({Value(r, "elements"), Value(r, "inputs", 1)})};
+     }},
+    {"reduction",
+     [](const Row& r) -> OperatorCall::Shape {
+       return ReductionOp{Value(r, "rows"), Value(r, "cols")};
+     }},
+    {"concat",
+     [](const Row& r) -> OperatorCall::Shape {
+       return ConcatOp{Value(r, "elements"), Value(r, "parts")};
+     }},
+    {"copy", [](const Row& r) -> OperatorCall::Shape { return CopyOp{Value(r, "elements")}; }},
+    {"transpose",
+     [](const Row& r) -> OperatorCall::Shape {
+       return CopyOp{SaturatingProduct({Value(r, "b"), Value(r, "m"), Value(r, "n")}), true};
+     }},
+    {"index",
+     [](const Row& r) -> OperatorCall::Shape {
+       return IndexOp{SaturatingProduct({Value(r, "n"), Value(r, "cols")}), Value(r, "n"),
+                      SaturatingProduct({Value(r, "rows"), Value(r, "cols")})};
+     }},
+    {"tril",
+     [](const Row& r) -> OperatorCall::Shape {
+       return IndexOp{SaturatingProduct({Value(r, "b"), Value(r, "n"), Value(r, "n")}), 0, 0};
+     }},
+    {"memcpy", Memcpy},
+    {"optimizer", Optimizer},
+};
+
+}  // namespace
+
+absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row) {
+  for (const Rule& rule : kRules) {
+    if (rule.op != row.op) continue;
+    BenchmarkOperator result;
+    const bool tf32 = row.dtype == "tf32";
+    result.op.dtype = tf32 ? DType::kFloat32 : ParseDType(row.dtype);
+    if (ElementSize(result.op.dtype) == 0) {
+      return InvalidInput("line {}: dtype '{}' of {} is not known", row.line, row.dtype, row.op);
+    }
+    result.precision = PrecisionOf(result.op.dtype, tf32);
+    result.op.pass = row.phase == Phase::kBackward ? Direction::kBackward : Direction::kForward;
+    result.op.shape = rule.make(row);
+    return result;
+  }
+  return InvalidInput("line {}: no kernel model for operator '{}'", row.line, row.op);
+}
+
+}  // namespace foretrace

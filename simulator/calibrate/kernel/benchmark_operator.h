@@ -1,0 +1,19 @@
+#pragma once
+// From a row of a benchmark table to the operator that it timed.
+
+#include "absl/status/statusor.h"
+#include "simulator/calibrate/csv_table.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/operator/operator.h"
+
+namespace foretrace {
+
+struct BenchmarkOperator {
+  OperatorCall op;
+  Precision precision = Precision::kFloat32;
+};
+
+// Errors: an operator without a kernel model, a dtype that is not a floating-point type.
+absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row);
+
+}  // namespace foretrace

@@ -1,0 +1,241 @@
+#include "simulator/calibrate/kernel/kernel_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/statistics.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/calibrate/boosting.h"
+#include "simulator/calibrate/least_squares.h"
+#include "simulator/cost/kernel/convolution_roofline.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kMinSamples = 5;
+constexpr size_t kMinResidualSamples = 200;
+constexpr size_t kMinChoiceSamples = 200;
+constexpr size_t kMostSolverSamples = 1200;
+constexpr double kSoftL1 = 0.05;
+constexpr double kShortestKernelUs = 2;
+constexpr double kMostRemaining = 1;
+constexpr double kMostFloorUs = 100;  // of a PyTorch call between two synchronisations
+
+KernelForm FormOf(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kGemm:
+    case KernelKind::kBatchedGemm:
+    case KernelKind::kConvolution:
+    case KernelKind::kAttention:
+      return KernelForm::kGemm;
+    default:
+      return KernelForm::kMemory;
+  }
+}
+
+// One fitted number: where it lives in the model, its bounds and where to start.
+struct Parameter {
+  double* value;
+  ParameterBounds bounds;
+  std::vector<double> starts;
+};
+
+// The parameters that a model of this key has. A fixed one has equal bounds.
+std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& options,
+                                    std::span<const KernelSample> samples) {
+  std::vector<double> times;
+  for (const KernelSample& s : samples) times.push_back(s.time_us);
+  const double shortest = *std::min_element(times.begin(), times.end());
+  std::vector<Parameter> list;
+  if (options.has_overhead) {
+    // A few long kernels say nothing of the floor: what nobody reached must not bound them.
+    const double low = Quantile(times, 0.02);
+    const double floor = std::min(low, kMostFloorUs);
+    list.push_back({&model.measurement.floor_us, {0, 1.3 * floor}, {floor, 0.3 * floor}});
+    // Convolutions run several kernels, each with its launch.
+    const double most = model.key.kind == KernelKind::kConvolution ? 150.0 : 60.0;
+    list.push_back(
+        {&model.measurement.overhead_us, {0, std::min(low, most)}, {0.2 * low, 0.8 * low}});
+    if (std::ranges::any_of(samples, [](const KernelSample& s) { return s.order > 0; })) {
+      list.push_back({&model.measurement.drift_us, {0, 500}, {30, 100}});
+      list.push_back({&model.measurement.drift_growth_us, {0, 100}, {10, 3}});
+    }
+  }
+  const bool gemm = model.form == KernelForm::kGemm;
+  double& base = gemm ? model.gemm.base_us : model.memory.base_us;
+  base = kShortestKernelUs;
+  if (!options.has_overhead) {
+    list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
+  }
+  if (gemm) {
+    const bool convolution = model.key.kind == KernelKind::kConvolution;
+    const double most = convolution ? 1.5 : 1.0;
+    list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
+    list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
+    list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
+      list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
+    }
+    // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
+    if (model.key.precision != Precision::kFloat32 && samples.size() >= kMinChoiceSamples) {
+      list.push_back({&model.gemm.overlap_power, {1.2, 8}, {4, 3}});
+      list.push_back({&model.gemm.partial_wave, {0, 1}, {0.1, 0.5}});
+      list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
+      list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
+    }
+    if (convolution && IsWinograd(samples[0].work)) {
+      // Above 1: fewer multiplications than the form they are counted in.
+      if (!samples[0].work.weight_gradient) {
+        list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
+      }
+      list.push_back({&model.gemm.staged_efficiency, {0.01, 2}, {0.9, 0.5}});
+      if (samples.size() >= kMinChoiceSamples) {
+        list.push_back({&model.gemm.block_us, {0, 20}, {1, 4}});
+        list.push_back({&model.gemm.algorithm_spread, {0.005, 0.5}, {0.1, 0.2}});
+      }
+    }
+    return list;
+  }
+  const bool rows = IsRowWise(samples[0].work);
+  const double stream = options.stream_efficiency;
+  const bool near = rows && stream > 0;
+  list.push_back({&model.memory.bandwidth_efficiency,
+                  {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
+                  {near ? stream : 0.85, 0.9}});
+  if (rows) {
+    // Softmax keeps the nominal share: few of its rows fill the cache in training, and layer norm's
+    // holds what is not known of its own occupancy.
+    if (model.key.kind == KernelKind::kLayerNorm) {
+      list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
+    }
+    list.push_back({&model.memory.row_us, {0, 6}, {3, 1}});
+    list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
+    list.push_back({&model.memory.fill_rows, {0, 1}, {0.8, 0.4}});
+  }
+  return list;
+}
+
+absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         const KernelFitOptions& options, KernelModel& model) {
+  const std::vector<Parameter> parameters = ParametersOf(model, options, samples);
+  std::vector<const KernelSample*> used;
+  const size_t stride = (samples.size() + kMostSolverSamples - 1) / kMostSolverSamples;
+  for (size_t i = 0; i < samples.size(); i += stride) used.push_back(&samples[i]);
+  const auto assign = [&](std::span<const double> values) {
+    for (size_t i = 0; i < parameters.size(); ++i) *parameters[i].value = values[i];
+  };
+  LeastSquaresProblem problem;
+  problem.residual_count = used.size();
+  problem.starts.resize(2);
+  for (const Parameter& parameter : parameters) {
+    problem.bounds.push_back(parameter.bounds);
+    for (size_t s = 0; s < 2; ++s) problem.starts[s].push_back(parameter.starts[s]);
+  }
+  problem.residuals = [&](std::span<const double> values, std::span<double> residuals) {
+    assign(values);
+    for (size_t i = 0; i < used.size(); ++i) {
+      const KernelSample& sample = *used[i];
+      const double kernel_us = model.Point(device, sample.work).kernel_us;
+      residuals[i] = std::log(model.measurement.Observed(kernel_us, sample.order) / sample.time_us);
+    }
+  };
+  LeastSquaresOptions solver;
+  solver.soft_l1_scale = kSoftL1;
+  solver.seed = options.seed;
+  solver.max_iterations = 60;
+  FORETRACE_ASSIGN_OR_RETURN(const LeastSquaresResult result, SolveLeastSquares(problem, solver));
+  assign(result.parameters);
+  return absl::OkStatus();
+}
+
+// d log(observed) / d log(kernel): how much a measurement says about the kernel itself.
+double Sensitivity(const Measurement& measurement, double kernel_us, int64_t order) {
+  const double undrifted = measurement.Observed(kernel_us);
+  const double sum = measurement.overhead_us + kernel_us;
+  return kernel_us / sum * std::pow(sum / undrifted, 8) * undrifted /
+         measurement.Observed(kernel_us, order);
+}
+
+absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         KernelModel& model) {
+  const int count = model.feature_count();
+  std::vector<float> features, targets, weights;
+  std::vector<double> seen;
+  for (const KernelSample& sample : samples) {
+    const KernelPoint point = model.Point(device, sample.work);
+    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
+    const double error =
+        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
+    const double target = std::clamp(error / s, -1.5, 1.5);
+    features.insert(features.end(), point.features.begin(), point.features.begin() + count);
+    targets.push_back(static_cast<float>(target));
+    weights.push_back(static_cast<float>(s * s));
+    if (s > 0.3) seen.push_back(std::abs(target));
+  }
+  model.residual_clip = std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
+  BoostingOptions options;
+  if (model.form == KernelForm::kGemm) {
+    options = {
+        .trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5, .huber = 0.05};
+    if (model.key.precision != Precision::kFloat32) {
+      options.trees = 200;
+      options.learning_rate = 0.05;
+      options.rows_per_tree = 0.7;
+    }
+    if (model.key.kind == KernelKind::kConvolution) options.min_child_weight = 2;
+  } else {
+    options.depth = 4;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(model.residual,
+                             TrainBoostedTrees(features, count, targets, weights, options));
+  return absl::OkStatus();
+}
+
+// What is left between measurement and model, by shape.
+MeasuredShapes Remaining(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         const KernelModel& model) {
+  std::vector<MeasuredShape> shapes;
+  for (const KernelSample& sample : samples) {
+    const KernelWork& work = sample.work;
+    if (std::min({work.m, work.n, work.k, work.batch}) < 1) continue;
+    const double us = model.LearntUs(model.Point(device, work));
+    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
+    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
+    shapes.push_back({work.m, work.n, work.k, work.batch,
+                      static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining))});
+  }
+  return MeasuredShapes::Select(std::move(shapes));
+}
+
+}  // namespace
+
+absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
+                                           std::span<const KernelSample> samples,
+                                           const KernelFitOptions& options) {
+  if (samples.size() < kMinSamples) {
+    return InvalidInput("{}: {} rows; a kernel model needs at least {}", Name(key), samples.size(),
+                        kMinSamples);
+  }
+  KernelModel model;
+  model.key = key;
+  model.form = FormOf(key.kind);
+  FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
+  if (options.with_residual && samples.size() >= kMinResidualSamples) {
+    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, model));
+    if (key.kind == KernelKind::kGemm) model.measured = Remaining(device, samples, model);
+  }
+  model.lower = model.upper = RangeOf(model.form, samples[0].work);
+  for (const KernelSample& sample : samples) {
+    const auto at = RangeOf(model.form, sample.work);
+    for (size_t i = 0; i < at.size(); ++i) {
+      model.lower[i] = std::min(model.lower[i], at[i]);
+      model.upper[i] = std::max(model.upper[i], at[i]);
+    }
+  }
+  model.points = static_cast<int64_t>(samples.size());
+  return model;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,236 @@
+#include "simulator/calibrate/kernel/kernel_fitter.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/calibrate/kernel/benchmark_operator.h"
+#include "simulator/calibrate/kernel/kernel_fit.h"
+#include "simulator/cost/kernel/kernel_file.h"
+
+namespace foretrace {
+namespace {
+
+// Sources whose times contain launch and measurement; the others report kernels alone. One line
+// each: NeuSight times whole PyTorch calls (shortest 24 us and more).
+constexpr std::array<std::string_view, 1> kSourcesWithOverhead = {"neusight"};
+
+bool HasOverhead(const BenchmarkRow& row) {
+  return std::ranges::any_of(kSourcesWithOverhead,
+                             [&](std::string_view s) { return row.source.starts_with(s); });
+}
+
+int64_t OrderOf(const BenchmarkRow& row) { return row.shape.Int("order").value_or(0); }
+
+struct Group {
+  KernelKey key;
+  std::vector<KernelSample> samples;
+  bool has_overhead = false;
+};
+
+// Rows that are one kernel each, by key, in order of key name.
+std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
+                                      std::map<std::string, size_t>& skipped) {
+  std::map<std::string, Group> groups;
+  for (const BenchmarkRow& row : rows) {
+    if (row.kind != BenchmarkKind::kKernel) continue;
+    const auto op = OperatorOfRow(row);
+    if (!op.ok()) {
+      ++skipped[fmt::format("rows of operator {} without a model", row.op)];
+      continue;
+    }
+    const KernelList kernels = Kernels(op->op);
+    if (kernels.size() != 1) {
+      ++skipped[fmt::format("rows of {} {} that run several kernels", row.op, Name(row.phase))];
+      continue;
+    }
+    const KernelKey key = KeyOf(kernels[0], op->precision);
+    Group& group = groups[Name(key)];
+    group.key = key;
+    group.samples.push_back({kernels[0], row.time_us, OrderOf(row)});
+    group.has_overhead |= HasOverhead(row);
+  }
+  return groups;
+}
+
+absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
+  if (rows.empty()) return InvalidInput("no rows to fit kernel models to");
+  const auto device = FindGpuPeaks(rows[0].platform);
+  if (!device) {
+    return InvalidInput(
+        "platform '{}': its GPU is not in the list of device peaks "
+        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
+        rows[0].platform);
+  }
+  return *device;
+}
+
+absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
+                                                        uint64_t seed, bool with_residual,
+                                                        const KernelModels* prior) {
+  FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(rows));
+  std::map<std::string, size_t> skipped;
+  const std::map<std::string, Group> groups = GroupsOf(rows, skipped);
+  std::vector<std::string> notes;
+  for (const auto& [what, count] : skipped)
+    notes.push_back(fmt::format("left out {} {}", count, what));
+  std::vector<KernelModel> models;
+  KernelFitOptions options;
+  options.seed = seed;
+  options.with_residual = with_residual;
+  // By name, element-wise kernels come first and find what DRAM gives.
+  for (const auto& [name, group] : groups) {
+    options.has_overhead = group.has_overhead;
+    auto model = FitKernelModel(device, group.key, group.samples, options);
+    if (!model.ok()) {
+      notes.push_back(std::string(model.status().message()));
+      continue;
+    }
+    if (model->key.kind == KernelKind::kElementwise) {
+      options.stream_efficiency =
+          std::max(options.stream_efficiency, model->memory.bandwidth_efficiency);
+    }
+    models.push_back(*std::move(model));
+  }
+  if (prior != nullptr) {
+    for (KernelModel model : prior->models()) {
+      const bool fitted =
+          std::ranges::any_of(models, [&](const KernelModel& m) { return m.key == model.key; });
+      if (fitted) continue;
+      if (!IsSameChip(prior->device(), device)) {
+        model.residual = TreeEnsemble();
+        model.residual_clip = 0;
+        model.measured = MeasuredShapes();
+      }
+      models.push_back(std::move(model));
+    }
+  }
+  if (models.empty())
+    return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes[0]);
+  return std::make_unique<FittedKernels>(KernelModels(device, std::move(models)), std::move(notes));
+}
+
+// A small hash with good low bits (splitmix64), the same on every machine.
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+std::string ModelName(const BenchmarkRow& row, const KernelKey& key) {
+  if (row.op != "elementwise") return Name(key);
+  return fmt::format("{} {}", Name(key), row.shape.Text("op").value_or("?"));
+}
+
+}  // namespace
+
+FittedKernels::FittedKernels(KernelModels models, std::vector<std::string> notes)
+    : models_(std::move(models)), notes_(std::move(notes)) {}
+
+std::string FittedKernels::ToYaml() const { return KernelModelsYaml(models_); }
+
+std::vector<std::pair<std::string, std::string>> FittedKernels::SideFiles() const {
+  for (const KernelModel& model : models_.models()) {
+    if (!model.residual.empty()) {
+      return {{std::string(kKernelResidualFile), KernelResidualBytes(models_)}};
+    }
+  }
+  return {};
+}
+
+std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> rows) const {
+  std::vector<EvaluatedRow> evaluated;
+  for (const BenchmarkRow& row : rows) {
+    if (row.kind != BenchmarkKind::kKernel) continue;
+    const auto op = OperatorOfRow(row);
+    if (!op.ok()) continue;
+    const KernelList kernels = Kernels(op->op);
+    double kernel_us = 0;
+    bool covered = !kernels.empty(), extrapolated = false;
+    Measurement measurement;
+    KernelKey first;
+    for (const KernelWork& work : kernels) {
+      const KernelKey key = KeyOf(work, op->precision);
+      const KernelModel* model = models_.Find(key);
+      if (model == nullptr) {
+        covered = false;
+        break;
+      }
+      if (kernel_us == 0) {
+        first = key;
+        measurement = model->measurement;
+      }
+      kernel_us += model->KernelUs(models_.device(), work);
+      extrapolated |= !model->InRange(work);
+    }
+    if (!covered) continue;
+    evaluated.push_back(
+        {&row, ModelName(row, first), measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
+  }
+  return evaluated;
+}
+
+absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const BenchmarkRow> rows,
+                                                                const FitOptions& options) const {
+  if (!options.form.empty() && options.form != "roofline" && options.form != "residual") {
+    return InvalidInput("kernel models have the forms roofline and residual, not '{}'",
+                        options.form);
+  }
+  return FitGroups(rows, options.seed, options.form != "roofline", nullptr);
+}
+
+absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> KernelFitter::Load(
+    const std::string& path) const {
+  FORETRACE_ASSIGN_OR_RETURN(LoadedKernels loaded, LoadKernelModels(path));
+  return std::make_pair(std::move(loaded.header),
+                        std::unique_ptr<FittedModels>(std::make_unique<FittedKernels>(
+                            std::move(loaded.models), std::vector<std::string>())));
+}
+
+absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Adapt(
+    const FittedModels& prior, std::span<const BenchmarkRow> rows) const {
+  const auto* kernels = dynamic_cast<const FittedKernels*>(&prior);
+  if (kernels == nullptr) return InvalidInput("the prior calibration is not one of kernels");
+  return FitGroups(rows, 1, true, &kernels->models());
+}
+
+absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
+                                             std::string_view rule, uint64_t seed) const {
+  RowSplit split;
+  std::map<std::string, size_t> counts, taken;
+  const auto model_of = [](const BenchmarkRow& row) {
+    return fmt::format("{} {} {}", row.op, row.dtype, row.shape.Text("op").value_or(""));
+  };
+  for (const BenchmarkRow& row : rows) ++counts[model_of(row)];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const BenchmarkRow& row = rows[i];
+    bool keep_back = false;
+    if (rule == "random-fifth") {
+      keep_back = Mix(seed * 0x100000001 + i) % 5 == 0;
+    } else if (rule == "unseen-nk") {
+      const auto n = row.shape.Int("n"), k = row.shape.Int("k");
+      keep_back =
+          n && k &&
+          Mix(seed ^ Mix(static_cast<uint64_t>(*n) << 32 ^ static_cast<uint64_t>(*k))) % 5 == 0;
+    } else if (rule == "twenty") {
+      size_t& n = taken[model_of(row)];
+      const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
+      keep_back = n++ % stride != 0;
+    } else {
+      return InvalidInput(
+          "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk and "
+          "twenty",
+          rule);
+    }
+    (keep_back ? split.test : split.train).push_back(row);
+  }
+  return split;
+}
+
+}  // namespace foretrace

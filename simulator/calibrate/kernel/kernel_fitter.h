@@ -1,0 +1,56 @@
+#pragma once
+// The family "kernel" of `foretrace calibrate`.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "simulator/calibrate/fitter.h"
+#include "simulator/cost/kernel/kernel_model.h"
+
+namespace foretrace {
+
+class FittedKernels : public FittedModels {
+ public:
+  FittedKernels(KernelModels models, std::vector<std::string> notes);
+
+  std::string ToYaml() const override;
+  std::vector<std::pair<std::string, std::string>> SideFiles() const override;
+  // As measured: launch and measurement overhead of the fitted source included.
+  std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
+  std::vector<std::string> Notes() const override { return notes_; }
+  const KernelModels& models() const { return models_; }
+
+ private:
+  KernelModels models_;
+  std::vector<std::string> notes_;
+};
+
+class KernelFitter : public Fitter {
+ public:
+  std::string_view kind() const override { return "kernel"; }
+  std::string_view file_stem() const override { return "kernels"; }
+  BenchmarkKind row_kind() const override { return BenchmarkKind::kKernel; }
+  // One model per KernelKey. The form "roofline" leaves the residuals out.
+  absl::StatusOr<std::unique_ptr<FittedModels>> Fit(std::span<const BenchmarkRow> rows,
+                                                    const FitOptions& options) const override;
+  absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Load(
+      const std::string& path) const override;
+  // Rooflines refitted to the rows (about 20 an operator) of the new device, with residuals from
+  // 200 rows on; models without at least 5 rows keep the prior's efficiencies. Residuals carry over
+  // only between boards of one chip.
+  absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
+      const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
+  // "random-fifth": a fifth of the rows. "unseen-nk": a fifth of the (n, k) pairs of GEMMs, with
+  // all their rows. "twenty": all but 20 rows of each model, for use with Adapt.
+  std::vector<std::string_view> HoldOutRules() const override {
+    return {"random-fifth", "unseen-nk", "twenty"};
+  }
+  absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
+                                 uint64_t seed) const override;
+};
+
+}  // namespace foretrace
