@@ -46,15 +46,27 @@ function(foretrace_module NAME SOURCE)
 endfunction()
 
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
-pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid)
 
 set(BASICS absl::status absl::statusor absl::strings absl::flat_hash_map absl::flat_hash_set
     absl::btree absl::span absl::inlined_vector fmt::fmt)
 
+if(FORETRACE_WITH_MODULES)
+  find_package(Ceres REQUIRED)
+  foretrace_module(ceres calibrate/ceres_module.cpp Ceres::ceres)
+  # Debian's CMake config of XGBoost does not work.
+  foretrace_module(xgboost calibrate/xgboost_module.cpp xgboost)
+  pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
+  foretrace_module(cbc optimise/cbc_module.cpp PkgConfig::CBC absl::statusor)
+  pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid)
+  foretrace_module(simgrid network/simgrid/simgrid_module.cpp PkgConfig::SIMGRID ${BASICS})
+endif()
+
 foretrace_room(base LIBS ${BASICS} Threads::Threads ${CMAKE_DL_LIBS})
-# Only this file sees the path, so that a compiler cache serves the others to every checkout.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROPERTIES
-  COMPILE_DEFINITIONS FORETRACE_BUILD_FOLDER="${CMAKE_BINARY_DIR}")
+# Only these files see the paths, so that a compiler cache serves the others to every checkout.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROPERTIES COMPILE_DEFINITIONS
+  "FORETRACE_BUILD_FOLDER=\"${CMAKE_BINARY_DIR}\";FORETRACE_INSTALLED_MODULES=\"${CMAKE_INSTALL_PREFIX}/lib/foretrace\"")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/shipped.cpp PROPERTIES COMPILE_DEFINITIONS
+  "FORETRACE_SOURCE_DATA=\"${PROJECT_SOURCE_DIR}\";FORETRACE_INSTALLED_DATA=\"${CMAKE_INSTALL_PREFIX}/share/foretrace\"")
 foretrace_room(trace DEPS base)
 foretrace_room(reconstruct DEPS base trace)
 foretrace_room(topology DEPS base LIBS yaml-cpp)
@@ -63,15 +75,8 @@ foretrace_room(importers DEPS base trace
                LIBS foretrace_proto PkgConfig::ARCHIVE ZLIB::ZLIB yaml-cpp)
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp foretrace_proto)
-find_package(Ceres REQUIRED)
-foretrace_module(ceres calibrate/ceres_module.cpp Ceres::ceres)
-# Debian's CMake config of XGBoost does not work.
-foretrace_module(xgboost calibrate/xgboost_module.cpp xgboost)
 foretrace_room(calibrate DEPS base trace topology cost)
-pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
-foretrace_module(cbc optimise/cbc_module.cpp PkgConfig::CBC absl::statusor)
 foretrace_room(optimise DEPS base)
-foretrace_module(simgrid network/simgrid/simgrid_module.cpp PkgConfig::SIMGRID ${BASICS})
 foretrace_room(network DEPS base topology des cost)
 foretrace_room(workload DEPS base LIBS yaml-cpp)
 foretrace_room(mapping DEPS base trace workload topology)
@@ -84,20 +89,15 @@ foretrace_room(cli DEPS base trace reconstruct topology des importers exporters 
                engine report search sharding)
 
 if(TARGET foretrace_cli)
-  # Platforms and calibrations that ship with foretrace are found by name. Only the files that look
-  # for them see the path, so that a compiler cache serves the others to every checkout.
-  set_source_files_properties(
-    ${PROJECT_SOURCE_DIR}/simulator/cli/shipped.cpp
-    ${PROJECT_SOURCE_DIR}/simulator/cli/training_job.cpp
-    ${PROJECT_SOURCE_DIR}/simulator/cli/validation_cases.cpp
+  # Public data that are beside a checkout where $FORETRACE_REALDATA does not say.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/validation_cases.cpp
     PROPERTIES COMPILE_DEFINITIONS FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
   # Searches spread over machines with MPI, where it is there (scripts/setup --mpi).
   find_package(MPI COMPONENTS CXX QUIET)
   option(FORETRACE_WITH_MPI "spread searches over processes with MPI" ${MPI_CXX_FOUND})
   if(FORETRACE_WITH_MPI AND MPI_CXX_FOUND)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/processes.cpp PROPERTIES
-      COMPILE_DEFINITIONS "FORETRACE_MPI;OMPI_SKIP_MPICXX")
-    target_link_libraries(foretrace_cli PRIVATE MPI::MPI_CXX)
+    foretrace_module(mpi cli/mpi_module.cpp MPI::MPI_CXX absl::statusor)
+    target_compile_definitions(foretrace_mpi PRIVATE OMPI_SKIP_MPICXX)
   endif()
   add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)
   target_link_libraries(foretrace PRIVATE foretrace_cli)

@@ -17,7 +17,8 @@ std::string CodeFolder();
 
 // Loads foretrace_NAME.so and finds `symbol` in it. Stays loaded. Looked for in $FORETRACE_MODULES
 // where that is set; else beside the program or library, in ../lib/foretrace from there (an
-// installation), and where the program was built. Errors say where it was looked for.
+// installation), and where foretrace is installed and was built. Errors say where it was looked
+// for.
 absl::StatusOr<void*> LoadModule(std::string_view name, const char* symbol);
 
 }  // namespace foretrace

@@ -27,9 +27,8 @@ class Evaluator {
 
 }  // namespace
 
-extern "C" void foretrace_minimize_with_ceres(const CeresProblem& problem,
-                                              const std::vector<int>& fixed,
-                                              std::vector<double>& parameters) {
+extern "C" [[gnu::visibility("default")]] void foretrace_minimize_with_ceres(
+    const CeresProblem& problem, const std::vector<int>& fixed, std::vector<double>& parameters) {
   auto cost_function =
       std::make_unique<ceres::DynamicNumericDiffCostFunction<Evaluator, ceres::CENTRAL>>(
           new Evaluator(problem));

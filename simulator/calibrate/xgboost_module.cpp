@@ -42,7 +42,8 @@ bool Train(const XgboostTask& task, Handles& handles) {
 
 }  // namespace
 
-extern "C" void foretrace_train_with_xgboost(const XgboostTask& task, XgboostResult& result) {
+extern "C" [[gnu::visibility("default")]] void foretrace_train_with_xgboost(const XgboostTask& task,
+                                                                            XgboostResult& result) {
   Handles handles;
   bst_ulong length = 0;
   const char* text = nullptr;

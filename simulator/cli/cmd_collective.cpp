@@ -4,11 +4,11 @@
 #include <numeric>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/network/collective_table.h"
 #include "simulator/network/link_study.h"
 #include "simulator/topology/platform_loader.h"
@@ -119,8 +119,9 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
 }
 
 absl::Status Collective(const CollectiveOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform,
-                             LoadPlatform(FindShipped("topologies", options.topology, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
+                             FindShipped(kPlatforms, options.topology));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(platform_file));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network);

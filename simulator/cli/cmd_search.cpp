@@ -279,7 +279,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
 }
 
 absl::Status RunSearch(const SearchCommandOptions& o) {
-  const std::unique_ptr<Processes> processes = Processes::Start();
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
   SearchReport report;
   report.workload = job.model.workload.name;

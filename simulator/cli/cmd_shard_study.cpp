@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/shard_models.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/exporters/atomic_file.h"
 #include "simulator/report/text_table.h"
 #include "simulator/sharding/generate.h"
@@ -27,9 +27,9 @@ struct GenerateOptions {
 };
 
 absl::Status Generate(GenerateOptions options) {
-  FORETRACE_ASSIGN_OR_RETURN(
-      const PlatformSpec platform,
-      LoadPlatform(FindShipped("topologies", options.tasks.platform, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
+                             FindShipped(kPlatforms, options.tasks.platform));
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, LoadPlatform(platform_file));
   if (platform.node.device.memory_bytes <= 0) {
     return InvalidInput("platform {} does not state its devices' memory", options.tasks.platform);
   }

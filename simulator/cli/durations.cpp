@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/options.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
@@ -175,8 +175,8 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
     const std::vector<std::string>& names) {
   std::unique_ptr<CalibrationSet> all;
   for (const std::string& name : names) {
-    FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set,
-                               LoadCalibrationSet(FindShipped("calibration", name, "")));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string folder, FindShipped(kCalibrations, name));
+    FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
     if (all == nullptr) {
       all = std::make_unique<CalibrationSet>(std::move(set));
       continue;

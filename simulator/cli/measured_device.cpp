@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/cost/calibration_file.h"
 #include "simulator/cost/calibration_set.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
@@ -125,7 +125,7 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
     FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(peaks->name));
     if (folder.empty()) return none;
   } else {
-    folder = FindShipped("calibration", kernels, "");
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindShipped(kCalibrations, kernels));
   }
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
   if (set.kernels == nullptr) {

@@ -30,6 +30,7 @@ Check IsMember(std::initializer_list<const char*> names) {
 
 Option* Option::required() { return option_->required(), this; }
 Option* Option::type_name(std::string name) { return option_->type_name(std::move(name)), this; }
+Option* Option::group(std::string name) { return option_->group(std::move(name)), this; }
 Option* Option::check(const Check& check) { return check(*option_), this; }
 Option* Option::capture_default_str() { return option_->capture_default_str(), this; }
 Option* Option::delimiter(char separator) { return option_->delimiter(separator), this; }
@@ -43,6 +44,7 @@ App* App::add_subcommand(const std::string& name, const std::string& help) {
   return commands_.back().get();
 }
 App* App::require_subcommand(int count) { return app_->require_subcommand(count), this; }
+App* App::group(std::string name) { return app_->group(std::move(name)), this; }
 App* App::footer(const std::string& text) { return app_->footer(text), this; }
 App* App::callback(std::function<void()> call) { return app_->callback(std::move(call)), this; }
 
@@ -67,6 +69,14 @@ Option* App::add_option(const std::string& name, uint64_t& variable, const std::
   return Keep(Add(*app_, name, variable, help));
 }
 Option* App::add_option(const std::string& name, double& variable, const std::string& help) {
+  return Keep(Add(*app_, name, variable, help));
+}
+Option* App::add_option(const std::string& name, std::optional<int32_t>& variable,
+                        const std::string& help) {
+  return Keep(Add(*app_, name, variable, help));
+}
+Option* App::add_option(const std::string& name, std::optional<int64_t>& variable,
+                        const std::string& help) {
   return Keep(Add(*app_, name, variable, help));
 }
 Option* App::add_flag(const std::string& name, bool& variable, const std::string& help) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Option {
   explicit Option(::CLI::Option* option) : option_(option) {}
   Option* required();
   Option* type_name(std::string name);
+  Option* group(std::string name);  // heading of the help that lists it
   Option* check(const Check& check);
   Option* capture_default_str();
   Option* delimiter(char separator);
@@ -59,6 +61,7 @@ class App {
   App& operator=(const App&) = delete;
   App* add_subcommand(const std::string& name, const std::string& help);
   App* require_subcommand(int count);
+  App* group(std::string name);  // heading of the help that lists it
   App* footer(const std::string& text);
   App* callback(std::function<void()> call);
   // `variable` must outlive the parsing.
@@ -69,6 +72,10 @@ class App {
   Option* add_option(const std::string& name, int64_t& variable, const std::string& help = "");
   Option* add_option(const std::string& name, uint64_t& variable, const std::string& help = "");
   Option* add_option(const std::string& name, double& variable, const std::string& help = "");
+  Option* add_option(const std::string& name, std::optional<int32_t>& variable,
+                     const std::string& help = "");
+  Option* add_option(const std::string& name, std::optional<int64_t>& variable,
+                     const std::string& help = "");
   Option* add_flag(const std::string& name, bool& variable, const std::string& help = "");
 
  private:

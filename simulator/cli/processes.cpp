@@ -1,88 +1,25 @@
 #include "simulator/cli/processes.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <utility>
 
-#ifdef FORETRACE_MPI
-#include <mpi.h>
-#endif
+#include "simulator/base/error.h"
+#include "simulator/base/module.h"
+#include "simulator/cli/mpi_module.h"
 
 namespace foretrace {
 
-#ifdef FORETRACE_MPI
-
-namespace {
-
-class MpiProcesses : public Processes {
- public:
-  MpiProcesses() {
-    MPI_Init(nullptr, nullptr);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  }
-  ~MpiProcesses() override { MPI_Finalize(); }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-
-  std::string Broadcast(std::string text) const override {
-    auto bytes = static_cast<uint64_t>(text.size());
-    MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-    text.resize(bytes);
-    // MPI counts are int.
-    constexpr uint64_t kPiece = uint64_t{1} << 30;
-    for (uint64_t at = 0; at < bytes; at += kPiece) {
-      const auto piece = static_cast<int>(std::min(kPiece, bytes - at));
-      MPI_Bcast(text.data() + at, piece, MPI_BYTE, 0, MPI_COMM_WORLD);
-    }
-    return text;
-  }
-
-  std::vector<std::string> Gather(std::string own) const override {
-    const auto count = static_cast<size_t>(size_);
-    std::vector<int> sizes(count), offsets(count);
-    const auto mine = static_cast<int>(own.size());
-    MPI_Allgather(&mine, 1, MPI_INT, sizes.data(), 1, MPI_INT, MPI_COMM_WORLD);
-    int total = 0;
-    for (size_t i = 0; i < count; ++i) {
-      offsets[i] = total;
-      total += sizes[i];
-    }
-    std::string all(static_cast<size_t>(total), '\0');
-    MPI_Allgatherv(own.data(), mine, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE,
-                   MPI_COMM_WORLD);
-    std::vector<std::string> out;
-    for (size_t i = 0; i < count; ++i) {
-      out.push_back(all.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(sizes[i])));
-    }
-    return out;
-  }
-
-  bool Any(bool own) const override {
-    int value = own ? 1 : 0;
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return value != 0;
-  }
-
- private:
-  int rank_ = 0, size_ = 1;
-};
-
-}  // namespace
-
-std::unique_ptr<Processes> Processes::Start() {
+absl::StatusOr<std::unique_ptr<Processes>> Processes::Start() {
   // A process alone does not need MPI, whose start-up takes a fifth of a second.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (std::getenv(name) != nullptr) return std::make_unique<MpiProcesses>();
+    if (std::getenv(name) == nullptr) continue;
+    const absl::StatusOr<void*> symbol = LoadModule("mpi", kStartMpi);
+    if (!symbol.ok()) {
+      return Infeasible("{} is set, so MPI started this process, but {} (scripts/setup --mpi)",
+                        name, std::string(symbol.status().message()));
+    }
+    return std::unique_ptr<Processes>(reinterpret_cast<StartMpi*>(*symbol)());
   }
   return std::make_unique<Processes>();
 }
-
-#else
-
-std::unique_ptr<Processes> Processes::Start() { return std::make_unique<Processes>(); }
-
-#endif
 
 }  // namespace foretrace

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 namespace foretrace {
 
 // All processes make the same calls in the same order.
@@ -19,8 +21,8 @@ class Processes {
   virtual std::vector<std::string> Gather(std::string own) const { return {std::move(own)}; }
   virtual bool Any(bool own) const { return own; }
 
-  // MPI where foretrace was built with it and mpirun started it.
-  static std::unique_ptr<Processes> Start();
+  // MPI where mpirun started the process. Errors: foretrace was built without it.
+  static absl::StatusOr<std::unique_ptr<Processes>> Start();
 };
 
 }  // namespace foretrace

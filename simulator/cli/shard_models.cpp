@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/cost/collective/collective_file.h"
 #include "simulator/cost/embedding/embedding_file.h"
 #include "simulator/cost/kernel/kernel_file.h"
@@ -14,11 +14,23 @@
 
 namespace foretrace {
 
+namespace {
+
+absl::StatusOr<std::string> Shipped(const ShippedKind& kind, const std::string& name,
+                                    const ShardingTask& task) {
+  absl::StatusOr<std::string> path = FindShipped(kind, name);
+  if (path.ok()) return path;
+  return InvalidInput("{}: {}", task.file, std::string(path.status().message()));
+}
+
+}  // namespace
+
 absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task) {
   LoadedShardingModels loaded;
   ShardingModels& models = loaded.models;
-  FORETRACE_ASSIGN_OR_RETURN(models.platform,
-                             LoadPlatform(FindShipped("topologies", task.platform, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
+                             Shipped(kPlatforms, task.platform, task));
+  FORETRACE_ASSIGN_OR_RETURN(models.platform, LoadPlatform(platform_file));
   const std::string& device = models.platform.node.device.name;
   const std::optional<GpuPeaks> peaks = FindGpuPeaks(device);
   if (!peaks) {
@@ -30,7 +42,8 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
   bool kernels_calibrated = false, lookups_calibrated = false;
   if (!task.calibration.empty()) {
-    const std::string folder = FindShipped("calibration", task.calibration, "");
+    FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
+                               Shipped(kCalibrations, task.calibration, task));
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) {
       return InvalidInput("{}: calibration '{}' is no folder and no name in calibration/",

@@ -7,9 +7,9 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/options.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/roofline/roofline_cost_model.h"
@@ -136,8 +136,9 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                             ? "--durations needs a platform to model communication on"
                             : "--network needs a platform");
   }
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec,
-                             LoadPlatform(FindShipped("topologies", options.platform, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
+                             FindShipped(kPlatforms, options.platform));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(platform_file));
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
   topology_ = std::make_unique<Topology>(std::move(topology));
   if (topology_->rank_count() < store.world_size()) {

@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/measured_device.h"
 #include "simulator/cli/options.h"
-#include "simulator/cli/shipped.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/topology/platform_loader.h"
@@ -114,8 +114,9 @@ void TrainingJobOptions::Register(CLI::App& command) {
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
                                             DeviceSpec* device, int64_t* devices,
                                             std::vector<std::string>& notes) {
-  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec,
-                             LoadPlatform(FindShipped("topologies", choice.platform, ".yaml")));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
+                             FindShipped(kPlatforms, choice.platform));
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, LoadPlatform(platform_file));
   ClusterParameters cluster;
   *device = spec.node.device;
   *devices = spec.devices();

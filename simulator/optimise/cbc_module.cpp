@@ -43,8 +43,8 @@ double Objective(const MilpProblem& problem, const std::vector<double>& values) 
 
 }  // namespace
 
-extern "C" void foretrace_solve_with_cbc(const MilpProblem& problem,
-                                         std::optional<std::vector<double>>& solution) {
+extern "C" [[gnu::visibility("default")]] void foretrace_solve_with_cbc(
+    const MilpProblem& problem, std::optional<std::vector<double>>& solution) {
   OsiClpSolverInterface solver;
   solver.messageHandler()->setLogLevel(0);
   Load(problem, solver);

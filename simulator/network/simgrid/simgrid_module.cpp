@@ -163,8 +163,8 @@ void Backend::Run(std::function<void()> after_event) {
 
 }  // namespace
 
-extern "C" SimgridBackend* foretrace_make_simgrid_backend(const SimgridPlatform& platform,
-                                                          FlowSink& sink) {
+extern "C" [[gnu::visibility("default")]] SimgridBackend* foretrace_make_simgrid_backend(
+    const SimgridPlatform& platform, FlowSink& sink) {
   return new Backend(platform, sink);
 }
 

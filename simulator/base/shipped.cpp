@@ -1,0 +1,111 @@
+#include "simulator/base/shipped.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "simulator/base/error.h"
+#include "simulator/base/module.h"
+#include "simulator/base/nearest_name.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names of the kind in a folder, in order.
+std::vector<std::string> NamesIn(const fs::path& folder, const ShippedKind& kind) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (kind.suffix.empty() ? !entry.is_directory(error) : !name.ends_with(kind.suffix)) continue;
+    name.resize(name.size() - kind.suffix.size());
+    names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status Unknown(const ShippedKind& kind, const std::string& name) {
+  std::vector<std::string> looked, names;
+  for (const std::string& root : DataFolders()) {
+    const fs::path folder = fs::path(root) / kind.folder;
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) continue;
+    looked.push_back(folder.string());
+    for (std::string& known : NamesIn(folder, kind)) names.push_back(std::move(known));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (looked.empty()) {
+    return InvalidInput(
+        "{} \"{}\": there is no such file, and no folder {} with those that ship with foretrace; "
+        "set FORETRACE_DATA to the folder that holds it",
+        kind.what, name, kind.folder);
+  }
+  const std::string nearest = NearestName(name, names);
+  return InvalidInput(
+      "{} \"{}\": there is no such file, and none of that name{} in {}; there are {}", kind.what,
+      name, nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
+      fmt::join(looked, " or "), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> DataFolders() {
+  std::vector<std::string> candidates;
+  if (const char* folders = std::getenv("FORETRACE_DATA"); folders != nullptr) {
+    std::string_view rest = folders;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(':'), rest.size());
+      if (end > 0) candidates.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  const std::string here = CodeFolder();
+  for (const std::string& folder :
+       {std::string("."), here + "/data", here + "/../share/foretrace",
+        std::string(FORETRACE_INSTALLED_DATA), std::string(FORETRACE_SOURCE_DATA)}) {
+    candidates.push_back(folder);
+  }
+  std::vector<std::string> folders;
+  std::vector<fs::path> seen;
+  for (const std::string& folder : candidates) {
+    std::error_code error;
+    const fs::path real = fs::canonical(folder, error);
+    if (error || std::find(seen.begin(), seen.end(), real) != seen.end()) continue;
+    seen.push_back(real);
+    folders.push_back(folder == "." ? folder : real.string());
+  }
+  return folders;
+}
+
+absl::StatusOr<std::string> FindShipped(const ShippedKind& kind, const std::string& name) {
+  if (name.find('/') != std::string::npos || access(name.c_str(), R_OK) == 0) return name;
+  for (const std::string& root : DataFolders()) {
+    const std::string path = fmt::format("{}/{}/{}{}", root, kind.folder, name, kind.suffix);
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  return Unknown(kind, name);
+}
+
+std::vector<std::string> ListShipped(std::string_view folder, std::string_view file) {
+  std::vector<std::string> all;
+  for (const std::string& root : DataFolders()) {
+    std::error_code error;
+    std::vector<std::string> here;
+    for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, error)) {
+      const fs::path path = entry.path() / file;
+      if (fs::exists(path, error)) here.push_back(path.string());
+    }
+    std::sort(here.begin(), here.end());
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  return all;
+}
+
+}  // namespace foretrace
