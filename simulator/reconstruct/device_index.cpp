@@ -16,7 +16,8 @@ bool IsCommOpName(std::string_view name) {
 
 }  // namespace
 
-DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings) : rank_(rank) {
+DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings)
+    : rank_(rank), strings_(strings) {
   comm_name_.resize(strings.size(), CommOp::kNo);
   for (uint32_t s = 0; s < strings.size(); ++s) {
     if (IsCommOpName(strings.Get(StringId(s)))) comm_name_[s] = CommOp::kYes;

@@ -13,6 +13,7 @@ class DeviceIndex {
  public:
   DeviceIndex(const RankTrace& rank, const StringPool& strings);
 
+  const StringPool& strings() const { return strings_; }
   // Device nodes that a runtime call issued, in order of start; more than one for a graph launch.
   std::span<const NodeIndex> issued_by(NodeIndex call) const {
     return {issued_.data() + issued_begin_[call.value],
@@ -30,6 +31,7 @@ class DeviceIndex {
  private:
   enum class CommOp : uint8_t { kNo, kYes };
   const RankTrace& rank_;
+  const StringPool& strings_;
   std::vector<CommOp> comm_name_;  // by StringId
   std::vector<uint32_t> issued_begin_;
   std::vector<NodeIndex> issued_;

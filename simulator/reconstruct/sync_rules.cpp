@@ -1,12 +1,9 @@
 #include "simulator/reconstruct/sync_rules.h"
 
 #include <algorithm>
-#include <array>
-#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "simulator/base/enum_names.h"
+#include "simulator/reconstruct/declared_edges.h"
 
 namespace foretrace {
 namespace {
@@ -14,11 +11,16 @@ namespace {
 // Recordings of older profilers have microsecond resolution.
 constexpr SimTime kClockTolerance = SimTime::FromNs(1000);
 constexpr SimTime kTight = SimTime::FromNs(10'000);
+// A call that returned so long before work ended did not wait for it; less is the distance between
+// the clocks of CPU and device.
+constexpr SimTime kReturnedBefore = SimTime::FromNs(20'000);
 // A stream wait that fits nothing is kept for this many launches before it is given up.
 constexpr int kWaitPatience = 8;
 
 struct PendingWait {
   NodeIndex call;
+  uint32_t unnamed = 0;             // in the list of unnamed waits
+  LaneIndex stream;                 // that waits; invalid when the recording does not say
   bool explicit_comm_wait = false;  // lies in a communication op that issues nothing
   bool launch_since_collective = false;
   LaneIndex stream_before;
@@ -36,9 +38,12 @@ struct TimelineState {
 
 class Inference {
  public:
-  Inference(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order)
+  // `earlier`: waits that are decided already.
+  Inference(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
+            const EarlierEvents& earlier)
       : rank_(rank),
         index_(index),
+        earlier_(earlier),
         tail_(rank.lanes().size()),
         pending_exact_(rank.lanes().size()),
         timeline_of_lane_(rank.lanes().size(), -1) {
@@ -53,30 +58,31 @@ class Inference {
   RankSync Run() {
     AddDataDependencies();
     AddDeclaredDependencies();
+    for (const SyncEdge& e : earlier_.edges) {
+      if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
+        AddBlockEdge(e.consumer, e.producer, e.rule);
+      } else {
+        AddDeviceEdge(e.consumer, e.producer, e.rule);
+      }
+    }
+    FindNamedRecords();
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
       if (rank_.kind(n) == NodeKind::kRuntimeCall) OnCall(n);
     }
-    for (const TimelineState& state : states_) {
-      result_.unresolved_waits += static_cast<int64_t>(state.waits.size());
+    for (const UnnamedWait& wait : unnamed_) {
+      if (!wait.blocks && !wait.resolved && !earlier_.Decides(wait.call)) {
+        ++result_.unresolved_waits;
+      }
     }
     SortEdges(result_.device_edges);
     SortEdges(result_.block_edges);
     return std::move(result_);
   }
 
- private:
-  static void SortEdges(std::vector<SyncEdge>& edges) {
-    std::stable_sort(edges.begin(), edges.end(), [](const SyncEdge& a, const SyncEdge& b) {
-      return std::tie(a.consumer, a.producer, a.rule) < std::tie(b.consumer, b.producer, b.rule);
-    });
-    edges.erase(std::unique(edges.begin(), edges.end(),
-                            [](const SyncEdge& a, const SyncEdge& b) {
-                              return a.consumer == b.consumer && a.producer == b.producer;
-                            }),
-                edges.end());
-  }
+  std::vector<UnnamedWait>& unnamed() { return unnamed_; }
 
+ private:
   bool Feasible(NodeIndex producer, NodeIndex consumer) const {
     return rank_.end(producer) <= rank_.start(consumer) + kClockTolerance;
   }
@@ -102,55 +108,42 @@ class Inference {
     const SimTime slack = rank_.end(call) - rank_.end(producer);
     if (slack < -kClockTolerance) {
       ++count.violations;
+      if (slack < -kReturnedBefore) return;
     } else if (rank_.end(producer) > rank_.start(call) && slack <= SimTime::FromNs(30'000)) {
       ++count.tight;
     }
     result_.block_edges.push_back({call, producer, rule});
   }
 
-  // --- tensor ids -----------------------------------------------------------------------------
-
-  // Device work that produces the inputs of `op`, through ops that issue none (views).
-  void CollectProducers(NodeIndex op, int depth, absl::flat_hash_set<uint32_t>& seen,
-                        std::vector<NodeIndex>& out) const {
-    if (depth > 32 || !seen.insert(op.value).second) return;
-    for (const Dependency& d : rank_.dependencies(op)) {
-      if (d.kind != DependencyKind::kData || IsDeviceKind(rank_.kind(d.producer))) continue;
-      const NodeIndex device = index_.last_of(d.producer);
-      if (device.valid()) {
-        out.push_back(device);
-      } else {
-        CollectProducers(d.producer, depth + 1, seen, out);
-      }
-    }
-  }
+  // --- dependencies that the files declare ------------------------------------------------------
 
   void AddDataDependencies() {
-    std::vector<NodeIndex> producers;
-    for (uint32_t i = 0; i < rank_.size(); ++i) {
-      const NodeIndex op(i);
-      if (rank_.kind(op) != NodeKind::kCpuOp && rank_.kind(op) != NodeKind::kAnnotation) continue;
-      const NodeIndex consumer = index_.first_of(op);
-      if (!consumer.valid() || rank_.dependencies(op).empty()) continue;
-      producers.clear();
-      absl::flat_hash_set<uint32_t> seen;
-      CollectProducers(op, 0, seen, producers);
-      for (const NodeIndex producer : producers) {
-        if (rank_.lane(producer) == rank_.lane(consumer)) continue;
-        if (!AddDeviceEdge(consumer, producer, SyncRule::kDataDependency)) continue;
-        const auto [it, inserted] = first_consumer_.emplace(producer.value, consumer.value);
-        if (!inserted) it->second = std::min(it->second, consumer.value);
-      }
+    for (const SyncEdge& e : DataDependencies(rank_, index_)) {
+      if (!AddDeviceEdge(e.consumer, e.producer, e.rule)) continue;
+      const auto [it, inserted] = first_consumer_.emplace(e.producer.value, e.consumer.value);
+      if (!inserted) it->second = std::min(it->second, e.consumer.value);
     }
   }
 
   void AddDeclaredDependencies() {
+    for (const SyncEdge& e : DeclaredDependencies(rank_)) {
+      AddDeviceEdge(e.consumer, e.producer, e.rule);
+    }
+  }
+
+  // Waits of newer profiles name the record call and its stream; the record call itself names none.
+  void FindNamedRecords() {
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
-      if (!IsDeviceKind(rank_.kind(n))) continue;
-      for (const Dependency& d : rank_.dependencies(n)) {
-        if (IsDeviceKind(rank_.kind(d.producer)) && rank_.lane(d.producer) != rank_.lane(n)) {
-          AddDeviceEdge(n, d.producer, SyncRule::kDeclaredDependency);
+      if (rank_.kind(n) != NodeKind::kRuntimeCall) continue;
+      const SyncAttr* attr = rank_.sync(n);
+      if (attr == nullptr) continue;
+      if (rank_.runtime_call(n) == RuntimeCall::kEventRecord) {
+        events_are_named_ = events_are_named_ || attr->event >= 0;
+      } else if (attr->waits_for_correlation >= 0) {
+        events_are_named_ = true;
+        if (attr->waits_for_stream.valid()) {
+          record_stream_[attr->waits_for_correlation] = attr->waits_for_stream;
         }
       }
     }
@@ -182,7 +175,10 @@ class Inference {
 
   void OnEventRecord(TimelineState& state, NodeIndex call) {
     const SyncAttr* attr = rank_.sync(call);
-    const LaneIndex stream = attr && attr->stream.valid() ? attr->stream : state.last_used_stream;
+    const auto named = record_stream_.find(static_cast<int64_t>(rank_.source_id(call)));
+    const LaneIndex stream = named != record_stream_.end()  ? named->second
+                             : attr && attr->stream.valid() ? attr->stream
+                                                            : state.last_used_stream;
     if (!stream.valid()) return;
     const NodeIndex tail = tail_[stream.value];
     if (attr && attr->event >= 0) event_tail_[attr->event] = tail;
@@ -205,7 +201,15 @@ class Inference {
         return it->second;
       }
     }
+    // A recording that names events and does not have this one began after it was recorded.
+    named = attr.event >= 0 && events_are_named_;
     return NodeIndex();
+  }
+
+  uint32_t AddUnnamed(NodeIndex call, bool blocks, bool resolved) {
+    const int timeline = timeline_of_lane_[rank_.lane(call).value];
+    unnamed_.push_back({call, static_cast<uint32_t>(timeline), blocks, resolved});
+    return static_cast<uint32_t>(unnamed_.size() - 1);
   }
 
   void OnStreamWait(TimelineState& state, NodeIndex call) {
@@ -218,8 +222,12 @@ class Inference {
       }
     }
     if (index_.within_issuing_comm_op(call)) return;  // the collective's own
+    const uint32_t unnamed = AddUnnamed(call, false, false);
+    if (earlier_.Decides(call)) return;
     PendingWait wait;
     wait.call = call;
+    wait.unnamed = unnamed;
+    if (const SyncAttr* attr = rank_.sync(call)) wait.stream = attr->stream;
     wait.explicit_comm_wait = index_.within_comm_op(call);
     wait.launch_since_collective = state.launch_since_collective;
     wait.stream_before = state.current_stream;
@@ -238,17 +246,23 @@ class Inference {
         if (named) {
           AddBlockEdge(call, producer, SyncRule::kEventId);
         } else {
-          AddBlockEdge(call, last_record_tail_, SyncRule::kBlockingLastStream);
+          BlockOnUnnamed(call, last_record_tail_);
         }
         break;
       }
       default:
         if (attr && attr->stream.valid()) {
           AddBlockEdge(call, tail_[attr->stream.value], SyncRule::kEventId);
-        } else if (state.last_used_stream.valid()) {
-          AddBlockEdge(call, tail_[state.last_used_stream.value], SyncRule::kBlockingLastStream);
+        } else {
+          BlockOnUnnamed(call, state.last_used_stream.valid() ? tail_[state.last_used_stream.value]
+                                                              : NodeIndex());
         }
     }
+  }
+
+  void BlockOnUnnamed(NodeIndex call, NodeIndex producer) {
+    AddUnnamed(call, true, producer.valid());
+    if (!earlier_.Decides(call)) AddBlockEdge(call, producer, SyncRule::kBlockingLastStream);
   }
 
   void OnIssue(TimelineState& state, NodeIndex call, NodeIndex device) {
@@ -299,11 +313,10 @@ class Inference {
     if (state.waits.empty()) return;
     std::vector<PendingWait> still_pending;
     for (PendingWait& wait : state.waits) {
-      if (ResolveWait(state, wait, device)) continue;
-      if (--wait.launches_left > 0) {
+      if (ResolveWait(state, wait, device)) {
+        unnamed_[wait.unnamed].resolved = true;
+      } else if (--wait.launches_left > 0) {
         still_pending.push_back(wait);
-      } else {
-        ++result_.unresolved_waits;
       }
     }
     state.waits.swap(still_pending);
@@ -311,6 +324,7 @@ class Inference {
 
   bool ResolveWait(TimelineState& state, const PendingWait& wait, NodeIndex device) {
     const LaneIndex stream = rank_.lane(device);
+    if (wait.stream.valid() && wait.stream != stream) return false;
     const bool stream_changed = wait.stream_before.valid() && wait.stream_before != stream;
     if (stream_changed && !wait.explicit_comm_wait) {
       if (JoinStream(wait.stream_before, device)) return true;
@@ -369,28 +383,32 @@ class Inference {
 
   const RankTrace& rank_;
   const DeviceIndex& index_;
+  const EarlierEvents& earlier_;
   RankSync result_;
+  std::vector<UnnamedWait> unnamed_;
+  bool events_are_named_ = false;
   std::vector<NodeIndex> tail_;  // by lane: the last device node issued
   std::vector<std::vector<NodeIndex>> pending_exact_;
   std::vector<int> timeline_of_lane_;
   std::vector<TimelineState> states_;
   absl::flat_hash_map<int64_t, NodeIndex> event_tail_;
   absl::flat_hash_map<int64_t, NodeIndex> record_tail_;
+  absl::flat_hash_map<int64_t, LaneIndex> record_stream_;  // by correlation of the record call
   NodeIndex last_record_tail_;
   absl::flat_hash_map<uint32_t, uint32_t> first_consumer_;
 };
 
 }  // namespace
 
-std::string_view Name(SyncRule rule) {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "event_id",        "data_dependency", "declared_dependency", "collective_input",
-      "collective_wait", "stream_hand_off", "blocking_last_stream"};
-  return EnumName(kNames, rule);
-}
-
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order) {
-  return Inference(rank, index, order).Run();
+  EarlierEvents earlier;
+  Inference call_by_call(rank, index, order, earlier);
+  RankSync sync = call_by_call.Run();
+  const std::vector<UnnamedWait> waits = std::move(call_by_call.unnamed());
+  earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  if (!earlier.decided.empty()) sync = Inference(rank, index, order, earlier).Run();
+  sync.held = FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  return sync;
 }
 
 }  // namespace foretrace

@@ -9,33 +9,16 @@
 // Recorded times only choose between structures; no recorded wait becomes a duration.
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "simulator/base/string_pool.h"
 #include "simulator/reconstruct/device_index.h"
+#include "simulator/reconstruct/earlier_events.h"
 #include "simulator/reconstruct/issue_order.h"
+#include "simulator/reconstruct/sync_edges.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
-
-enum class SyncRule : uint8_t {
-  kEventId,             // the recording names the event or stream
-  kDataDependency,      // tensor ids of the execution trace
-  kDeclaredDependency,  // dependency between device nodes in the file
-  kCollectiveInput,     // a collective follows the tail of the current stream at its launch
-  kCollectiveWait,      // a stream wait outside the collective's own range is its wait()
-  kStreamHandOff,       // a stream wait where the current stream changes follows the stream left
-  kBlockingLastStream,  // a blocking call without a named stream targets the stream used last
-  kCount,
-};
-std::string_view Name(SyncRule rule);
-
-struct SyncEdge {
-  NodeIndex consumer;  // device node; or the blocking runtime call
-  NodeIndex producer;  // device node that must have ended
-  SyncRule rule = SyncRule::kEventId;
-};
 
 struct RuleCount {
   int64_t applied = 0;
@@ -49,6 +32,8 @@ struct RankSync {
   RuleCount rules[static_cast<int>(SyncRule::kCount)];
   // Stream waits that no rule could explain.
   int64_t unresolved_waits = 0;
+  // Waits that held something up for longer than all edges explain.
+  std::vector<HeldWait> held;
 };
 
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order);

@@ -96,6 +96,16 @@ class RankScript {
     builder_.SetSync(Of(call), attr);
     return *this;
   }
+  // As newer profiles say it: the waiting stream, the record call and that call's stream.
+  RankScript& NamesRecord(std::string_view wait, std::string_view record, int stream,
+                          int recorded_on) {
+    SyncAttr attr;
+    attr.stream = Stream(stream);
+    attr.waits_for_correlation = static_cast<int64_t>(source_ids_.at(std::string(record)));
+    attr.waits_for_stream = Stream(recorded_on);
+    builder_.SetSync(Of(wait), attr);
+    return *this;
+  }
   RankScript& Waves(std::string_view kernel, uint32_t waves_milli) {
     builder_.SetWaves(Of(kernel), waves_milli);
     return *this;
@@ -138,12 +148,13 @@ class RankScript {
     spec.lane = lane;
     spec.start = Us(at.start);
     spec.duration = Us(at.end - at.start);
-    spec.source_id = 1 + nodes_.size();
+    spec.source_id = source_ids_[std::string(name)] = 1 + nodes_.size();
     return nodes_[std::string(name)] = builder_.AddNode(spec);
   }
 
   RankTraceBuilder builder_;
   absl::flat_hash_map<std::string, NodeIndex> nodes_;
+  absl::flat_hash_map<std::string, uint64_t> source_ids_;
 };
 
 class JobScript {

@@ -13,7 +13,9 @@ import random
 GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+ALL_TO_ALL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 COMPUTE, TENSOR_PARALLEL, PIPELINE = 7, 20, 30  # streams
+COPIES, INPUT_DIST, EXCHANGE = 40, 41, 42  # of a pipeline that prefetches its input
 
 
 class EventGraph:
@@ -96,6 +98,25 @@ class Rank:
         self.call("cudaStreamWaitEvent", 1.2)
         self.waits.setdefault(stream, []).append(self.graph.add([end], 1.0))
 
+    def record_event(self, stream):
+        """What `stream` holds by now, for a wait to come."""
+        self.call("cudaEventRecord", 1.1)
+        return {"end": self.last.get(stream), "stream": stream, "record": self.correlation}
+
+    def wait_event(self, stream, event):
+        self.call("cudaStreamWaitEvent", 1.2)
+        self.rows[-1][5]["_wait"] = (stream, event)
+        if event["end"] is not None:
+            self.waits.setdefault(stream, []).append(self.graph.add([event["end"]], 1.0))
+
+    def copy_to_host(self, stream):
+        """`.item()` or `.tolist()` of something on the stream: a pageable copy returns once copied."""
+        with self.range("aten::item"), self.range("aten::_local_scalar_dense"):
+            _, copied = self.launch(stream, 2.0, "Memcpy DtoH (Device -> Pageable)", {"bytes": 4},
+                                    "cudaMemcpyAsync", "gpu_memcpy")
+            self.graph.after[self.now] += [self.graph.add([copied], 3.0)]
+            self.block("cudaStreamSynchronize", [])
+
     def after_stream(self, stream, other):
         """Makes `stream` wait for what `other` holds by now."""
         if other in self.last:
@@ -163,6 +184,17 @@ class Job:
         if wait:
             rank.stream_waits(COMPUTE, kernel[1])
         return kernel[1]
+
+    def exchange(self, rank, group, key, us, stream):
+        """An all-to-all issued from `stream` on the communicator's own; returns what its wait() awaits."""
+        arguments = communication("all_to_allv", 1 << 20, group, self.groups[group])
+        with rank.range("c10d::alltoall_base_"):
+            with rank.range("record_param_comms", arguments=arguments):
+                rank.wait_event(EXCHANGE, rank.record_event(stream))
+                kernel = rank.launch(EXCHANGE, None, ALL_TO_ALL, arguments, "cudaLaunchKernelExC")
+                done = rank.record_event(EXCHANGE)
+        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        return done
 
     def _describe(self, rank, kind, peer, group):
         ranks = self.groups[group]
@@ -234,11 +266,16 @@ class Job:
         return [times[end] - times[begin] for rank in self.ranks
                 for begin, end, name, *_ in rank.rows if name == f"ProfilerStep#{step}"]
 
-    def write(self, folder, clocks=lambda rank: 0.0, metadata="all"):
-        """One profile a rank. `metadata` of communication: all, annotations, none."""
+    def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded"):
+        """One profile a rank. `metadata` of communication: all, annotations, none. `events`: their
+        records are calls without arguments (recorded), are left out (absent), or waits name them,
+        as newer profilers write it (named)."""
         os.makedirs(folder, exist_ok=True)
         for rank in self.ranks:
-            events = [self._event(rank, row, clocks(rank.number), metadata) for row in rank.rows]
+            rows = [row for row in rank.rows if events != "absent" or row[2] != "cudaEventRecord"]
+            if events == "named":
+                rows += self._named_waits(rank)
+            rows = [self._event(rank, row, clocks(rank.number), metadata) for row in rows]
             info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
             if metadata == "all":
                 info["pg_config"] = [
@@ -249,10 +286,25 @@ class Job:
                 json.dump({"schemaVersion": 1, "distributedInfo": info,
                            "deviceProperties": [{"id": rank.number % 8, "numSms": 108,
                                                  "name": "NVIDIA A100-SXM4-80GB"}],
-                           "traceEvents": [e for e in events if e is not None]}, file)
+                           "traceEvents": [e for e in rows if e is not None]}, file)
+
+    @staticmethod
+    def _named_waits(rank):
+        rows = []
+        for begin, end, name, _, _, arguments in rank.rows:
+            if "_wait" not in arguments:
+                continue
+            stream, event = arguments["_wait"]
+            rows.append((begin, end, "Stream Wait Event", "cuda_sync", stream,
+                         {"stream": stream, "correlation": arguments["correlation"],
+                          "device": rank.number % 8,
+                          "wait_on_stream": event["stream"], "wait_on_cuda_event_id": 1,
+                          "wait_on_cuda_event_record_corr_id": event["record"]}))
+        return rows
 
     def _event(self, rank, row, clock, metadata):
         begin, end, name, category, thread, arguments = row
+        arguments = {k: v for k, v in arguments.items() if k[0] != "_"}
         if metadata == "none" and (name == "record_param_comms" or name.startswith("nccl:")):
             return None
         if metadata != "all":
@@ -356,4 +408,84 @@ def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4
                 with rank.range("Optimizer.step#SGD.step", "user_annotation"):
                     job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 rank.read_loss()
+    return job.solve()
+
+
+def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0, order="late",
+                reuse=True, steps=range(3, 9)):
+    """A recommendation model whose pipeline copies batch i+2, distributes the indices of batch i+1 and
+    trains on batch i, on a stream each. The event that the distribution waits for is recorded before
+    the forward pass; it is issued after it (`order` late) or before it (early: then it waits for what
+    the compute stream held at the end of the iteration before). `reuse`: the copy waits until the
+    forward pass of the iteration before has read the buffer. `slower`: rank -> factor of its GEMMs."""
+    job = Job(ranks, {"mp": list(range(ranks))})
+    for rank in job.ranks:
+        rank.read, rank.forward_begins, rank.distributed = None, None, None
+
+    def copy_batch(rank):
+        with rank.range("## copy_batch_to_gpu ##", "user_annotation"):
+            if reuse and rank.read is not None:
+                rank.wait_event(COPIES, rank.read)
+            for part in (0.7, 0.3):
+                with rank.range("aten::to"), rank.range("aten::copy_"):
+                    rank.launch(COPIES, copy_us * part, "Memcpy HtoD (Pinned -> Device)",
+                                {"bytes": 1 << 20}, "cudaMemcpyAsync", "gpu_memcpy")
+
+    def distribute(rank, step):
+        with rank.range("## sparse_data_dist ##", "user_annotation"):
+            rank.wait_event(INPUT_DIST, rank.record_event(COPIES))
+            if rank.forward_begins is not None:
+                rank.wait_event(INPUT_DIST, rank.forward_begins)
+            with rank.range("fbgemm::permute_2D_sparse_data"):
+                rank.launch(INPUT_DIST, 40.0, "permute_2D_lengths_kernel")
+                rank.copy_to_host(INPUT_DIST)
+            done = job.exchange(rank, "mp", (step, "lengths"), 70.0 * exchange_factor, INPUT_DIST)
+            rank.wait_event(INPUT_DIST, done)
+            with rank.range("aten::tolist"):
+                rank.copy_to_host(INPUT_DIST)
+            rank.distributed = job.exchange(rank, "mp", (step, "indices"), 260.0 * exchange_factor,
+                                            INPUT_DIST)
+
+    def one_step(rank, step):
+        factor = (slower or {}).get(rank.number, 1.0)
+        with rank.range("## zero_grad ##", "user_annotation"), rank.range("aten::zero_"):
+            rank.launch(COMPUTE, 25.0, "vectorized_elementwise_kernel")
+        copy_batch(rank)
+        with rank.range("## wait_for_batch ##", "user_annotation"):
+            if rank.distributed is not None:
+                rank.wait_event(INPUT_DIST, rank.distributed)
+                with rank.range("fbgemm::permute_sparse_data"):
+                    rank.launch(INPUT_DIST, 30.0, "permute_data_kernel")
+            rank.wait_event(COMPUTE, rank.record_event(INPUT_DIST))
+        if order == "early":
+            distribute(rank, step)
+            rank.forward_begins = rank.record_event(COMPUTE)
+        else:
+            rank.forward_begins = rank.record_event(COMPUTE)
+        with rank.range("## forward ##", "user_annotation"):
+            job.compute(rank, "embedding_lookup", 2, 700.0 * factor, "tn")
+            pooled = job.exchange(rank, "mp", (step, "pooled"), 330.0 * exchange_factor, COMPUTE)
+            job.compute(rank, "bottom_mlp", 3, 600.0 * factor, "tn")
+            rank.wait_event(COMPUTE, pooled)
+            for _ in range(layers):
+                job.compute(rank, "aten::linear", 1, 420.0 * factor, "tn")
+        rank.read = rank.record_event(COMPUTE)
+        if order == "late":
+            distribute(rank, step)
+        rank.thread = 2
+        for _ in range(layers):
+            job.compute(rank, "autograd::engine::evaluate_function: AddmmBackward0", 2,
+                        900.0 * factor, "nt")
+        gradients = job.exchange(rank, "mp", (step, "gradients"), 400.0 * exchange_factor, COMPUTE)
+        rank.wait_event(COMPUTE, gradients)
+        job.compute(rank, "autograd::engine::evaluate_function: EmbeddingBackward", 1,
+                    500.0 * factor, "nt")
+        rank.thread = 1
+        with rank.range("## optimizer ##", "user_annotation"):
+            job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+
+    for step in steps:
+        for rank in job.ranks:
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                one_step(rank, step)
     return job.solve()

@@ -14,8 +14,8 @@ import job as truth
 FORETRACE = os.environ.get("FORETRACE", "build/release/foretrace")
 
 
-def predict(folder, what_if=()):
-    command = [FORETRACE, "predict", folder, "--iteration", "3", "--json"]
+def predict(folder, what_if=(), step=3):
+    command = [FORETRACE, "predict", folder, "--iteration", str(step), "--json"]
     for change in what_if:
         command += ["--what-if", change]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -25,13 +25,13 @@ def predict(folder, what_if=()):
 
 
 class WhatIf(unittest.TestCase):
-    def check(self, build, cases, tolerance, **writing):
+    def check(self, build, cases, tolerance, step=3, **writing):
         """`cases`: (what-if, the same change to the job)."""
         with tempfile.TemporaryDirectory() as folder:
             build(None).write(folder, **writing)
             for what_if, slower in [((), None)] + cases:
-                expected = build(slower).step_times(3)
-                predicted = predict(folder, what_if)
+                expected = build(slower).step_times(step)
+                predicted = predict(folder, what_if, step)
                 self.assertEqual(len(predicted), len(expected))
                 for rank, (p, e) in enumerate(zip(predicted, expected)):
                     self.assertAlmostEqual(p / e, 1.0, delta=tolerance,
@@ -83,6 +83,32 @@ class WhatIf(unittest.TestCase):
     def test_ring(self):
         self.check(lambda slower: truth.ring(4, 8, slower),
                    [(["name=gemm:x2"], {r: 2.0 for r in range(4)})], 0.002)
+
+    def check_prefetching(self, ranks, unnamed_cases=4, **job):
+        cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
+                 (["kind=memcpy,name=HtoD:x5"], {"copy_us": 4500.0}),
+                 (["kind=collective:x3"], {"exchange_factor": 3.0}),
+                 (["name=gemm.*_(tn|nt):x0.4"], {"slower": {r: 0.4 for r in range(ranks)}})]
+        for events in ("named", "recorded", "absent"):
+            known = cases if events == "named" else cases[:unnamed_cases]
+            for step in (5, 7):
+                with self.subTest(events=events, step=step):
+                    self.check(lambda change: truth.prefetching(ranks, **job, **(change or {})),
+                               known, 0.001, step, events=events)
+
+    def test_input_distributed_after_forward(self):
+        self.check_prefetching(2)
+
+    def test_input_distributed_before_forward(self):
+        # With GEMMs at 0.4 the forward pass would wait for the input's distribution, which it never
+        # did in the recording: without names nothing shows whom that wait held back.
+        self.check_prefetching(2, unnamed_cases=3, order="early")
+
+    def test_copies_that_wait_for_nothing(self):
+        self.check_prefetching(2, reuse=False)
+
+    def test_prefetching_of_one_rank(self):
+        self.check_prefetching(1)
 
 
 if __name__ == "__main__":

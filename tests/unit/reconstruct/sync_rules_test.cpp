@@ -177,5 +177,79 @@ TEST(SyncRules, ANamedStreamAndTheWholeDevice) {
             (Edges{"a>stream (event_id)", "a>device (event_id)", "b>device (event_id)"}));
 }
 
+// Two iterations of a pipeline that records an event on stream 7 before its forward pass, and makes
+// stream 8 wait for it after. `from_event` is when the side stream's work starts after the event's.
+TraceStore Prefetching(double from_event) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  for (int i = 0; i < 2; ++i) {
+    const double t = 2000.0 * i;
+    const std::string n = std::to_string(i);
+    rank.Op("## load 1" + n + " ##", {t, t + 10})
+        .Kernel("before" + n, {t + 2, t + 6}, 7, {t + 10, t + 500});
+    rank.Op("## forward ##", {t + 20, t + 40})
+        .Kernel("forward" + n, {t + 22, t + 26}, 7, {t + 502, t + 1500});
+    rank.Op("## dist ##", {t + 50, t + 90})
+        .Call("wait" + n, RuntimeCall::kStreamWaitEvent, {t + 52, t + 53})
+        .Kernel("side" + n, {t + 60, t + 64}, 8, {t + 500 + from_event, t + 520 + from_event});
+  }
+  return job.Build();
+}
+
+RankSync SyncOf(const TraceStore& store) {
+  const RankTrace& rank = store.ranks()[0];
+  return InferSync(rank, DeviceIndex(rank, store.strings()), FindIssueOrder(rank));
+}
+
+TEST(SyncRules, AWaitForAnEventThatWasRecordedBeforeTheForwardPass) {
+  const TraceStore store = Prefetching(4);
+  const RankSync sync = SyncOf(store);
+  const RankTrace& rank = store.ranks()[0];
+  ASSERT_EQ(sync.device_edges.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const SyncEdge& edge = sync.device_edges[i];
+    EXPECT_EQ(store.name(rank, edge.consumer), "side" + std::to_string(i));
+    EXPECT_EQ(store.name(rank, edge.producer), "before" + std::to_string(i));
+    EXPECT_EQ(edge.rule, SyncRule::kEarlierEvent);
+  }
+  EXPECT_EQ(sync.unresolved_waits, 0);
+  EXPECT_TRUE(sync.held.empty());
+}
+
+TEST(SyncRules, AWaitThatHeldWorkUpAndFitsNothingIsCountedWithItsTime) {
+  // 300 us after anything that could have been waited for.
+  const TraceStore store = Prefetching(300);
+  const RankSync sync = SyncOf(store);
+  EXPECT_EQ(sync.unresolved_waits, 2);
+  ASSERT_EQ(sync.held.size(), 2u);
+  // Launched at 60; nothing before it on its stream, and no edge: 740 us that nothing explains.
+  EXPECT_EQ(sync.held[0].time, Us(740));
+  EXPECT_EQ(store.name(store.ranks()[0], sync.held[0].held), "side0");
+}
+
+TEST(SyncRules, ABlockingCallThatReturnedBeforeTheWorkEndedDidNotWaitForIt) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 500})
+      .Call("synchronize", RuntimeCall::kStreamSynchronize, {6, 10});
+  const Inferred inferred(job);
+  EXPECT_TRUE(inferred.sync.block_edges.empty());
+  EXPECT_EQ(inferred.rule(SyncRule::kBlockingLastStream).violations, 1);
+}
+
+TEST(SyncRules, ARecordedEventIsOnTheStreamThatItsWaitNames) {
+  // The record call itself names nothing, and stream 8 was used last.
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 50})
+      .Kernel("b", {4, 6}, 8, {12, 20})
+      .Call("record", RuntimeCall::kEventRecord, {6, 7})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {7, 8})
+      .Kernel("c", {8, 10}, 9, {52, 60});
+  job.rank(0).NamesRecord("wait", "record", 9, 7);
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>c (event_id)"});
+}
+
 }  // namespace
 }  // namespace foretrace

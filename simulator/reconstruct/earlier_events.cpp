@@ -1,0 +1,320 @@
+#include "simulator/reconstruct/earlier_events.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/reconstruct/call_paths.h"
+#include "simulator/reconstruct/wait_sites.h"
+
+namespace foretrace {
+namespace {
+
+constexpr SimTime kClockTolerance = SimTime::FromNs(1'000);
+constexpr SimTime kTight = SimTime::FromNs(10'000);
+// A blocking call returns some microseconds later; its end is on the clock of the CPU.
+constexpr SimTime kReturnTolerance = SimTime::FromNs(20'000);
+constexpr SimTime kTightReturn = SimTime::FromNs(30'000);
+// Points of the program that are tried for one stream; the latest first.
+constexpr size_t kMostPoints = 4096;
+
+// A point of the program before each wait: the key, and how many of it lie between; or the wait.
+struct Boundary {
+  bool at_wait = false;
+  uint64_t key = 0;
+  int64_t between = 0;
+};
+
+struct Choice {
+  LaneIndex stream;
+  Boundary boundary;
+  SimTime recorded;  // the point before the reference wait, to find the latest
+  int64_t tight = 0;
+};
+
+// One place of the program.
+struct Site {
+  std::vector<uint32_t> waits;
+  bool blocks = false;
+  uint32_t timeline = 0;
+};
+
+class Search {
+ public:
+  Search(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
+         const std::vector<UnnamedWait>& waits, const std::vector<SyncEdge>& device_edges,
+         const std::vector<SyncEdge>& block_edges)
+      : rank_(rank),
+        order_(order),
+        waits_(waits),
+        paths_(rank, index.strings()),
+        queues_(rank),
+        targets_(rank, index, order, queues_, waits, device_edges, block_edges),
+        points_(order.timelines.size()) {}
+
+  EarlierEvents Run() {
+    std::vector<Site> sites = Sites();
+    // Of several waits before one piece of work the last is judged first: side streams wait for the
+    // stream that they follow, then for an event.
+    for (auto site = sites.rbegin(); site != sites.rend(); ++site) Resolve(*site);
+    SortEdges(result_.edges);
+    std::sort(result_.decided.begin(), result_.decided.end());
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<Site> Sites() {
+    std::vector<NodeIndex> calls;
+    for (const UnnamedWait& w : waits_) calls.push_back(w.call);
+    const std::vector<uint64_t> places = paths_.PlacesOf(calls);
+    std::vector<Site> sites;
+    absl::flat_hash_map<uint64_t, size_t> known;
+    for (uint32_t w = 0; w < waits_.size(); ++w) {
+      const uint64_t kind = uint64_t{waits_[w].timeline} * 2 + (waits_[w].blocks ? 1 : 0);
+      const auto [it, inserted] = known.emplace(MixHash(places[w], kind), sites.size());
+      if (inserted) sites.push_back({{}, waits_[w].blocks, waits_[w].timeline});
+      sites[it->second].waits.push_back(w);
+    }
+    return sites;
+  }
+
+  void Resolve(const Site& site) {
+    std::vector<std::vector<Target>> targets;
+    std::vector<LaneIndex> streams;  // that the waits can have held up, the nearest first
+    for (const uint32_t w : site.waits) {
+      targets.push_back(targets_.Of(w));
+      for (Target& t : targets.back()) {
+        if (const auto it = explained_.find(t.consumer.value); it != explained_.end()) {
+          t.held = t.held && t.begun - it->second > kTight;
+        }
+        const LaneIndex lane = rank_.lane(t.consumer);
+        if (std::find(streams.begin(), streams.end(), lane) == streams.end()) {
+          streams.push_back(lane);
+        }
+      }
+    }
+    for (const LaneIndex stream : streams) {
+      std::vector<Target> on_stream;
+      for (const std::vector<Target>& of_wait : targets) {
+        for (const Target& t : of_wait) {
+          if (rank_.lane(t.consumer) == stream) on_stream.push_back(t);
+        }
+      }
+      const auto held =
+          std::count_if(on_stream.begin(), on_stream.end(), [](const Target& t) { return t.held; });
+      const auto late =
+          std::count_if(on_stream.begin(), on_stream.end(), [](const Target& t) { return t.late; });
+      if (held == 0 || 2 * held < late) continue;
+      const std::optional<Choice> choice = Choose(site, on_stream, held);
+      if (!choice.has_value()) continue;
+      Take(site, on_stream, *choice);
+      return;
+    }
+    JoinWhatIsUnresolved(site, targets);
+  }
+
+  // What no wait holds up, the replay still has to know: the stream used last that none of the
+  // site's waits contradicts.
+  void JoinWhatIsUnresolved(const Site& site, const std::vector<std::vector<Target>>& targets) {
+    const auto resolved = std::count_if(site.waits.begin(), site.waits.end(),
+                                        [this](uint32_t w) { return waits_[w].resolved; });
+    if (site.blocks || 2 * static_cast<size_t>(resolved) >= site.waits.size()) return;
+    std::vector<Target> next;
+    for (const std::vector<Target>& of_wait : targets) {
+      const auto first = std::find_if(of_wait.begin(), of_wait.end(), [this](const Target& t) {
+        return !IsCommunicationKind(rank_.kind(t.consumer));
+      });
+      if (first != of_wait.end()) next.push_back(*first);
+    }
+    if (next.empty() || std::any_of(next.begin(), next.end(), [](auto& t) { return t.held; })) {
+      return;
+    }
+    std::optional<Choice> best;
+    for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
+      const LaneIndex stream(lane);
+      const NodeIndex tail = queues_.TailAt(stream, next.back().waited_at);
+      if (!tail.valid() || stream == rank_.lane(next.back().consumer) ||
+          IsCommunicationKind(rank_.kind(tail)) || !rank_.launcher(tail).valid()) {
+        continue;
+      }
+      Choice choice{stream, {true, 0, 0}, rank_.start(rank_.launcher(tail)), 0};
+      if (!Judge(site, next, choice)) continue;
+      if (!best.has_value() || choice.recorded > best->recorded) best = choice;
+    }
+    if (best.has_value()) Take(site, next, *best);
+  }
+
+  const RecordPoints& points(uint32_t timeline) {
+    if (points_[timeline] == nullptr) {
+      points_[timeline] = std::make_unique<RecordPoints>(rank_, order_.timelines[timeline], paths_);
+    }
+    return *points_[timeline];
+  }
+
+  // The stream and point that explain most of what was held, more than half; the latest of them.
+  std::optional<Choice> Choose(const Site& site, const std::vector<Target>& targets, int64_t held) {
+    std::optional<Choice> best;
+    for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
+      const LaneIndex stream(lane);
+      if (queues_.of(stream).empty()) continue;
+      if (!site.blocks && stream == rank_.lane(targets.front().consumer)) continue;
+      const std::optional<Choice> choice = BestPoint(site, targets, held, stream);
+      if (!choice.has_value()) continue;
+      if (!best.has_value() || choice->tight > best->tight ||
+          (choice->tight == best->tight && choice->recorded > best->recorded)) {
+        best = choice;
+      }
+    }
+    return best;
+  }
+
+  SimTime Tight(const Site& site) const { return site.blocks ? kTightReturn : kTight; }
+  SimTime Tolerance(const Site& site) const {
+    return site.blocks ? kReturnTolerance : kClockTolerance;
+  }
+
+  // The stretch of the CPU's time in which an event recorded on the stream explains the target.
+  struct Stretch {
+    SimTime after;  // the launch of the work that the target followed
+    SimTime until;  // the next launch; or the wait
+  };
+  std::optional<Stretch> Explains(const Site& site, const Target& target, LaneIndex stream) const {
+    const auto& queue = queues_.of(stream);
+    const size_t issued = queues_.IssuedBefore(stream, target.waited_at);
+    const size_t ended = queues_.EndedBy(stream, target.begun + Tolerance(site));
+    const size_t last = std::min(issued, ended);
+    if (last == 0 || target.begun - queue[last - 1].end > Tight(site)) return std::nullopt;
+    return Stretch{queue[last - 1].issued, last < issued ? queue[last].issued : target.waited_at};
+  }
+
+  std::optional<Choice> BestPoint(const Site& site, const std::vector<Target>& targets,
+                                  int64_t held, LaneIndex stream) {
+    // The target that leaves the fewest points to choose from.
+    std::optional<Stretch> narrowest;
+    const Target* reference = nullptr;
+    int64_t explained = 0;
+    for (const Target& t : targets) {
+      if (!t.held) continue;
+      const std::optional<Stretch> stretch = Explains(site, t, stream);
+      if (!stretch.has_value()) continue;
+      ++explained;
+      if (!narrowest.has_value() ||
+          (stretch->after != SimTime::Min() &&
+           (narrowest->after == SimTime::Min() ||
+            stretch->until - stretch->after < narrowest->until - narrowest->after))) {
+        narrowest = stretch;
+        reference = &t;
+      }
+    }
+    if (2 * explained <= held) return std::nullopt;
+
+    std::optional<Choice> best;
+    const auto consider = [&](const Boundary& boundary, SimTime at) {
+      Choice choice{stream, boundary, at, 0};
+      if (!Judge(site, targets, choice) || 2 * choice.tight <= held) return;
+      if (!best.has_value() || choice.tight > best->tight) best = choice;
+    };
+    if (narrowest->until == reference->waited_at) consider({true, 0, 0}, reference->waited_at);
+    const RecordPoints& known = points(site.timeline);
+    const auto& all = known.all();
+    auto point = std::upper_bound(all.begin(), all.end(), narrowest->until,
+                                  [](SimTime t, const RecordPoints::Point& p) { return t < p.at; });
+    for (size_t tried = 0; point != all.begin() && tried < kMostPoints; ++tried) {
+      --point;
+      if (point->at <= narrowest->after || (best.has_value() && best->tight == held)) break;
+      if (point->at >= reference->waited_at) continue;
+      const int64_t between = known.CountBetween(point->key, point->at, reference->waited_at);
+      consider({false, point->key, between}, point->at);
+    }
+    return best;
+  }
+
+  // When the event was recorded that a wait at `at` refers to; SimTime::Min(): before the
+  // recording.
+  SimTime Recorded(const Site& site, const Boundary& boundary, SimTime at) {
+    if (boundary.at_wait) return at;
+    return points(site.timeline).Before(boundary.key, at, boundary.between);
+  }
+
+  // False when the choice contradicts a target; counts those that it explains.
+  bool Judge(const Site& site, const std::vector<Target>& targets, Choice& choice) {
+    for (const Target& t : targets) {
+      const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
+      if (recorded == SimTime::Min()) continue;
+      const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
+      if (!producer.valid()) continue;
+      const SimTime slack = t.begun - rank_.end(producer);
+      if (slack < -Tolerance(site)) return false;
+      if (t.held && slack <= Tight(site)) ++choice.tight;
+    }
+    return true;
+  }
+
+  void Take(const Site& site, const std::vector<Target>& targets, const Choice& choice) {
+    for (const Target& t : targets) {
+      const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
+      if (recorded == SimTime::Min()) continue;
+      const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
+      if (!producer.valid()) continue;
+      result_.edges.push_back({t.consumer, producer, SyncRule::kEarlierEvent});
+      SimTime& explained = explained_.emplace(t.consumer.value, SimTime::Min()).first->second;
+      explained = std::max(explained, rank_.end(producer));
+    }
+    for (const uint32_t w : site.waits) result_.decided.push_back(waits_[w].call);
+  }
+
+  const RankTrace& rank_;
+  const IssueOrder& order_;
+  const std::vector<UnnamedWait>& waits_;
+  CallPaths paths_;
+  StreamQueues queues_;
+  WaitTargets targets_;
+  std::vector<std::unique_ptr<RecordPoints>> points_;  // by timeline, once needed
+  absl::flat_hash_map<uint32_t, SimTime> explained_;   // by consumer, through edges found here
+  EarlierEvents result_;
+};
+
+}  // namespace
+
+bool EarlierEvents::Decides(NodeIndex call) const {
+  return std::binary_search(decided.begin(), decided.end(), call);
+}
+
+EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
+                                const IssueOrder& order, const std::vector<UnnamedWait>& waits,
+                                const std::vector<SyncEdge>& device_edges,
+                                const std::vector<SyncEdge>& block_edges) {
+  if (waits.empty()) return {};
+  return Search(rank, index, order, waits, device_edges, block_edges).Run();
+}
+
+std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,
+                                    const IssueOrder& order, const std::vector<UnnamedWait>& waits,
+                                    const std::vector<SyncEdge>& device_edges,
+                                    const std::vector<SyncEdge>& block_edges) {
+  std::vector<HeldWait> held;
+  if (waits.empty()) return held;
+  const StreamQueues queues(rank);
+  const WaitTargets targets(rank, index, order, queues, waits, device_edges, block_edges);
+  for (uint32_t w = 0; w < waits.size(); ++w) {
+    for (const Target& t : targets.Of(w)) {
+      if (t.held && !queues.DeviceIsFull(t.consumer))
+        held.push_back({waits[w].call, t.consumer, t.begun - t.explained});
+    }
+  }
+  // Of several waits before one piece of work the last is named.
+  std::stable_sort(held.begin(), held.end(),
+                   [](const HeldWait& a, const HeldWait& b) { return a.held < b.held; });
+  std::vector<HeldWait> once;
+  for (const HeldWait& h : held) {
+    if (!once.empty() && once.back().held == h.held) {
+      once.back() = h;
+    } else {
+      once.push_back(h);
+    }
+  }
+  return once;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,56 @@
+#pragma once
+// Waits on events that were recorded earlier in the program, where the recording does not name
+// them.
+//
+// A prefetching pipeline records an event before its forward pass and makes a side stream wait for
+// it much later; another waits for what a stream held one iteration ago. Such a wait means "what
+// stream P held at point B of the program". All waits from one place of the program mean the same P
+// and B, so that they are judged together: (P, B) must contradict none of them, explain most of
+// those that held something up, and of all such the latest is taken. Recorded times only choose P
+// and B.
+
+#include <cstdint>
+#include <vector>
+
+#include "simulator/reconstruct/device_index.h"
+#include "simulator/reconstruct/issue_order.h"
+#include "simulator/reconstruct/sync_edges.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// A call whose event or stream the recording does not name: a stream wait that is not a
+// collective's own, or a blocking call.
+struct UnnamedWait {
+  NodeIndex call;
+  uint32_t timeline = 0;
+  bool blocks = false;    // a blocking call rather than a stream wait
+  bool resolved = false;  // the rules that look at one call found something
+};
+
+// A wait that held something up for longer than anything known explains.
+struct HeldWait {
+  NodeIndex call;
+  NodeIndex held;  // the device work that came late; the call itself where it blocks
+  SimTime time;    // by how much
+};
+
+struct EarlierEvents {
+  std::vector<SyncEdge> edges;     // consumer: device work, or the blocking call
+  std::vector<NodeIndex> decided;  // the waits that they stand for; ascending
+  bool Decides(NodeIndex call) const;
+};
+
+// `waits` in order of time; `device_edges` and `block_edges` sorted, as the other rules found them.
+EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
+                                const IssueOrder& order, const std::vector<UnnamedWait>& waits,
+                                const std::vector<SyncEdge>& device_edges,
+                                const std::vector<SyncEdge>& block_edges);
+
+// What stays unexplained with all edges in place; each piece of held work once.
+std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,
+                                    const IssueOrder& order, const std::vector<UnnamedWait>& waits,
+                                    const std::vector<SyncEdge>& device_edges,
+                                    const std::vector<SyncEdge>& block_edges);
+
+}  // namespace foretrace
