@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "simulator/report/text_table.h"
 #include "simulator/reconstruct/sync_rules.h"
+#include "simulator/report/text_table.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
