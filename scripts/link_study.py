@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares closed-form collective times with public measurements, table by table.
+"""Compares predicted collective times with public measurements, table by table and tier by tier.
 
 Imports nccl-tests-cluster, vidur, vTrain and Galvatron from a folder of raw public data
 (FORETRACE_REALDATA), fits one latency and one efficiency per link type to every other table where
@@ -36,8 +36,9 @@ STUDIES = [
     ("Galvatron, 8 A100", "galvatron", "galvatron",
      "galvatron-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "", ["--fit-launch"]),
 ]
-HEADER = ("Source", "Platform and flags", "Operation", "Nodes", "Ranks", "Rows", "GMAE %", "MAPE %",
-          "Max %")
+TIERS = ("fitted", "fluid")
+HEADER = ("Source", "Platform and flags", "Operation", "Nodes", "Ranks", "Rows",
+          *(f"{tier}: {figure} %" for tier in TIERS for figure in ("GMAE", "MAPE", "max")))
 
 
 def study_rows(foretrace, data, every_table=False):
@@ -52,17 +53,23 @@ def study_rows(foretrace, data, every_table=False):
             command = [foretrace, "collective", *([operation] if operation else []), "--topology",
                        ROOT / "topologies" / f"{platform}.yaml", "--measured", target / table,
                        *flags, "--json"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                sys.exit(f"link_study: error: {name}: {done.stderr.strip()}")
-            for t in json.loads(done.stdout)["tables"]:
+            by_tier = []
+            for tier in TIERS:
+                done = subprocess.run([*command, "--network", tier], capture_output=True, text=True,
+                                      check=False)
+                if done.returncode != 0:
+                    sys.exit(f"link_study: error: {name}: {done.stderr.strip()}")
+                by_tier.append(json.loads(done.stdout)["tables"])
+            for tables in zip(*by_tier, strict=True):
+                t = tables[0]
                 if flags and not t["held_out"] and not every_table:
                     continue
                 mark = " (fitted)" if flags and not t["held_out"] else ""
                 yield (name, f"`{' '.join([platform, *flags])}`", t["operation"] + mark,
                        str(t["nodes"]), str(t["ranks"]), str(t["rows"]),
-                       f"{t['gmae_percent']:.1f}", f"{t['mape_percent']:.1f}",
-                       f"{t['max_percent']:.0f}")
+                       *(text for tier in tables
+                         for text in (f"{tier['gmae_percent']:.1f}", f"{tier['mape_percent']:.1f}",
+                                      f"{tier['max_percent']:.0f}")))
 
 
 def main():

@@ -24,7 +24,7 @@ struct CollectiveOptions {
   std::string algorithm = "auto";
   std::string protocol = "auto";
   int32_t chunks = 0;
-  std::string network = "fluid";
+  std::string network;  // empty: fluid; with --measured the closed forms
   bool json = false;
   std::string measured;
   bool fit = false;
@@ -99,8 +99,19 @@ absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& 
   return tables;
 }
 
+absl::StatusOr<NetworkTier> ParseTier(const CollectiveOptions& options) {
+  if (options.network.empty()) {
+    return options.measured.empty() ? NetworkTier::kFluid : NetworkTier::kFitted;
+  }
+  const NetworkTier tier = ParseNetworkTier(options.network);
+  if (tier != NetworkTier::kCount) return tier;
+  return InvalidInput("--network '{}' is not known; allowed: fitted, fluid, simgrid",
+                      options.network);
+}
+
 absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
                                  NetworkOptions network) {
+  FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
   FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
   const bool fit = options.fit || options.fit_launch;
   std::string out;
@@ -113,8 +124,8 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
                          link.efficiency);
     }
   }
-  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, network, tables));
-  if (options.json) return Print(StudyJson(fit ? &platform : nullptr, tables) + "\n");
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
+  if (options.json) return Print(StudyJson(fit ? &platform : nullptr, tier, tables) + "\n");
   return Print(out + FormatTables(tables));
 }
 
@@ -133,11 +144,7 @@ absl::Status Collective(const CollectiveOptions& options) {
   CollectiveQuery query;
   FORETRACE_ASSIGN_OR_RETURN(query.op,
                              ParseOperation(options.op.empty() ? "all_reduce" : options.op));
-  query.tier = ParseNetworkTier(options.network);
-  if (query.tier == NetworkTier::kCount) {
-    return InvalidInput("--network '{}' is not known; allowed: fitted, fluid, simgrid",
-                        options.network);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(query.tier, ParseTier(options));
   query.options = network;
   const int32_t ranks = options.ranks == 0 ? topology.rank_count() : options.ranks;
   if (ranks > topology.rank_count()) {
@@ -170,16 +177,17 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   auto* bytes = command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
   command->add_option("--algorithm", o->algorithm, "auto, ring, tree, direct, hierarchical, ...");
   command->add_option("--protocol", o->protocol, "auto, raw, ll, ll128, simple");
-  command->add_option("--chunks", o->chunks, "pieces that algorithms pipeline (0: chosen)")
-      ->check(CLI::Range(0, 1 << 16));
-  auto* tier = command->add_option("--network", o->network, "fitted, fluid (default) or simgrid");
-  command->add_flag("--json", o->json, "one JSON document on standard output");
   command
-      ->add_option("--measured", o->measured,
-                   "compare the closed form with a table of measured collectives")
+      ->add_option("--chunks", o->chunks,
+                   "1 over the share that fills trees and chains hop by hop before the rest "
+                   "streams; chunks of hierarchical algorithms (0: chosen)")
+      ->check(CLI::Range(0, 1 << 16));
+  command->add_option("--network", o->network,
+                      "fitted, fluid or simgrid (default: fluid; with --measured: fitted)");
+  command->add_flag("--json", o->json, "one JSON document on standard output");
+  command->add_option("--measured", o->measured, "compare with a table of measured collectives")
       ->excludes(ranks)
-      ->excludes(bytes)
-      ->excludes(tier);
+      ->excludes(bytes);
   command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
   command->add_flag("--fit-launch", o->fit_launch,
                     "as --fit, and the start-up cost of the tables' harness");

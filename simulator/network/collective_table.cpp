@@ -13,6 +13,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/fluid/run_alone.h"
 #include "simulator/network/simgrid/simgrid_network.h"
 
 namespace foretrace {
@@ -28,6 +29,9 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
   row.ranks = static_cast<int32_t>(spec.members.size());
   row.tier = query.tier;
   double seconds = 0;
+  if (query.tier == NetworkTier::kSimgrid) {
+    FORETRACE_RETURN_IF_ERROR(CheckSimgridSize(topology));
+  }
   if (query.tier == NetworkTier::kFitted) {
     FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner.Choose(spec));
     row.algorithm = choice.algorithm;

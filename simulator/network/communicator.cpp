@@ -37,6 +37,7 @@ void MeasureNodes(const Topology& topology, Communicator& c) {
   absl::flat_hash_map<int32_t, int32_t> count;
   for (DeviceId device : c.devices) {
     c.ranks_per_node = std::max(c.ranks_per_node, ++count[topology.node_of(device)]);
+    c.node_of.push_back(topology.node_of(device));
   }
   c.nodes = static_cast<int32_t>(count.size());
   c.blocked = c.nodes * c.ranks_per_node == c.size();
@@ -90,7 +91,11 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   const NodeSpec& node = topology.spec().node;
   auto paths = static_cast<int32_t>(c.ring_orders.size());
   if (c.nodes == 1 && node.interconnect == InterconnectKind::kSwitch) paths = node.links_per_device;
-  if (const int32_t chains = MeshChains(topology, c.devices); chains > 0) {
+  c.chain_orders = MeshChains(topology, c.devices);
+  if (c.chain_orders.empty()) {
+    c.chain_orders = c.ring_orders;
+  } else {
+    const auto chains = static_cast<int32_t>(c.chain_orders.size() / 2);  // and their reverses
     const PlatformSpec& spec = topology.spec();
     c.tree_bandwidth =
         chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();
@@ -126,6 +131,9 @@ double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> dev
   std::vector<Send> sends;
   LinkLoads loads(topology);
   double total = 0;
+  // The next step of each rank in each lane, so that idle ranks cost a comparison a step.
+  const auto ranks = static_cast<size_t>(schedule.ranks());
+  std::vector<int32_t> next(ranks * static_cast<size_t>(schedule.lanes()), 0);
   for (int32_t step = 0; step < schedule.steps(); ++step) {
     StepCost& cost = costs[static_cast<size_t>(step)];
     const int32_t same = schedule.SameStep(step);
@@ -135,6 +143,10 @@ double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> dev
       loads.Clear();
       for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
         for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
+          int32_t& due = next[static_cast<size_t>(lane) * ranks + static_cast<size_t>(rank)];
+          if (due > step) continue;
+          due = schedule.NextStep(rank, lane, step);
+          if (due > step) continue;
           sends.clear();
           schedule.Sends(rank, lane, step, sends);
           for (const Send& send : sends) {

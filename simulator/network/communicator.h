@@ -17,8 +17,10 @@ namespace foretrace {
 struct Communicator {
   std::vector<DeviceId> devices;  // per member
   std::vector<std::vector<int32_t>> ring_orders;
-  int32_t nodes = 1;           // that hold a member
-  int32_t ranks_per_node = 1;  // the most on one node
+  std::vector<std::vector<int32_t>> chain_orders;  // for trees and chains
+  std::vector<int32_t> node_of;                    // per member
+  int32_t nodes = 1;                               // that hold a member
+  int32_t ranks_per_node = 1;                      // the most on one node
   // Ranks divide evenly over nodes, in member order with nodes slowest.
   bool blocked = true;
   std::vector<int32_t> dimensions;  // for hierarchical algorithms, first fastest

@@ -27,7 +27,7 @@ TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform, int64
 
 // Mean squared log error over the tables for fitting; infinite where prediction fails.
 double Loss(const PlatformSpec& platform, NetworkOptions options, std::vector<StudyTable>& tables) {
-  if (!PredictTables(platform, options, tables).ok()) return INFINITY;
+  if (!PredictTables(platform, NetworkTier::kFitted, options, tables).ok()) return INFINITY;
   double sum = 0;
   double count = 0;
   for (const StudyTable& table : tables) {
@@ -60,10 +60,10 @@ std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, 
   return ordered;
 }
 
-absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
+absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, NetworkOptions options,
                            std::vector<StudyTable>& tables) {
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(platform));
-  TransferPlanner planner(topology, options);
+  FORETRACE_ASSIGN_OR_RETURN(const auto network, MakeNetwork(tier, topology, options));
   for (StudyTable& table : tables) {
     if (table.nodes > platform.nodes || table.ranks / table.nodes > platform.node.devices) {
       return InvalidInput(
@@ -73,10 +73,10 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
     table.predicted_us.clear();
     std::vector<double> errors;
     for (const MeasuredCollective& row : table.rows) {
-      FORETRACE_ASSIGN_OR_RETURN(const Choice choice,
-                                 planner.Choose(SpecOf(table, platform, row.bytes)));
-      table.predicted_us.push_back(choice.seconds * 1e6);
-      errors.push_back(choice.seconds * 1e6 / row.time_us - 1);
+      FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate,
+                                 network->IsolatedDuration(SpecOf(table, platform, row.bytes)));
+      table.predicted_us.push_back(estimate.time.us());
+      errors.push_back(estimate.time.us() / row.time_us - 1);
     }
     table.errors = SummarizeErrors(errors);
   }
@@ -89,7 +89,7 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions opti
     platform.library.launch = SimTime::FromUs(10);  // a start for the search, which only scales
   }
   std::erase_if(tables, [](const StudyTable& table) { return table.held_out; });
-  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, options, tables));
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, NetworkTier::kFitted, options, tables));
   double best = Loss(platform, options, tables);
   const auto keep_if_better = [&](PlatformSpec trial) {
     const double loss = Loss(trial, options, tables);
@@ -136,7 +136,8 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
   return SummarizeErrors(errors);
 }
 
-std::string StudyJson(const PlatformSpec* fitted, const std::vector<StudyTable>& tables) {
+std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
+                      const std::vector<StudyTable>& tables) {
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
   const auto text = [&](const char* key, std::string_view value) {
@@ -148,6 +149,7 @@ std::string StudyJson(const PlatformSpec* fitted, const std::vector<StudyTable>&
     json.Double(value);
   };
   json.StartObject();
+  text("network", Name(tier));
   if (fitted != nullptr) {
     number("launch_us", fitted->library.launch.us());
     json.Key("links");

@@ -1,5 +1,5 @@
 #pragma once
-// Closed-form predictions against measured collectives, and the fit of one latency and one
+// Predictions of a network tier against measured collectives, and the fit of one latency and one
 // efficiency per link type. Tables are (operation, ranks, nodes); every other table is for fitting,
 // the rest are held out.
 
@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/statistics.h"
+#include "simulator/network/collective_table.h"
 #include "simulator/network/measured_table.h"
-#include "simulator/network/transfer_planner.h"
 
 namespace foretrace {
 
@@ -28,20 +28,21 @@ struct StudyTable {
 std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes);
 
 // Fills predictions and errors. Ranks are placed in order on the first `nodes` nodes.
-absl::Status PredictTables(const PlatformSpec& platform, NetworkOptions options,
+absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, NetworkOptions options,
                            std::vector<StudyTable>& tables);
 
 // Adjusts latency and efficiency of the link types of class nvlink and network to the tables that
-// are not held out, by coordinate search on the mean squared log error. With `launch`, the
-// library's start-up cost too: for tables whose harness adds one of its own (timing through a
-// framework).
+// are not held out, by coordinate search on the mean squared log error of the closed forms. With
+// `launch`, the library's start-up cost too: for tables whose harness adds one of its own (timing
+// through a framework).
 absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
                                       std::vector<StudyTable> tables, bool launch);
 
 // Over all rows of the tables whose held_out is as given.
 ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);
 
-// One JSON document: the links where they were fitted, and the tables.
-std::string StudyJson(const PlatformSpec* fitted, const std::vector<StudyTable>& tables);
+// One JSON document: the tier, the links where they were fitted, and the tables.
+std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
+                      const std::vector<StudyTable>& tables);
 
 }  // namespace foretrace

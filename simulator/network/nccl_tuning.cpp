@@ -92,6 +92,7 @@ double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t
 ProtocolCost NvlsCost(int32_t ranks) {
   ProtocolCost cost;
   cost.launch = kNvlsBaseUs * 1e-6;
+  cost.intra_latency = 0;
   cost.bandwidth = 5.0 / 6.0 * ranks / (ranks + 1.0);
   return cost;
 }

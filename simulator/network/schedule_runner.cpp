@@ -24,7 +24,6 @@ void ScheduleRunner::Begin(uint32_t name, TransferPlan plan, double time) {
   t.ranks = schedule.ranks();
   t.lanes = schedule.lanes();
   t.steps = schedule.steps();
-  t.stride = schedule.lane_stride();
   t.serial = schedule.serial();
   t.open = int64_t{t.lanes} * t.ranks;
   t.states.assign(static_cast<size_t>(t.open), State{});
@@ -41,7 +40,7 @@ void ScheduleRunner::OnTimer(uint32_t slot) {
   for (int32_t lane = 0; lane < lanes; ++lane) {
     for (int32_t rank = 0; rank < ranks; ++rank) {
       // A serial lane is advanced by the one before it.
-      if (transfers_[slot]->serial && lane >= transfers_[slot]->stride) return;
+      if (transfers_[slot]->serial && lane > 0) return;
       Advance(slot, lane, rank);
     }
   }
@@ -50,18 +49,17 @@ void ScheduleRunner::OnTimer(uint32_t slot) {
 // Issues the next step of a state when the rule allows. True when it did.
 bool ScheduleRunner::Issue(uint32_t slot, Transfer& t, int32_t lane, int32_t rank, State& state) {
   if (state.missing > 0 || state.undrained > 0) return false;
+  if (state.next > t.steps) return false;
   const size_t index =
       static_cast<size_t>(lane) * static_cast<size_t>(t.ranks) + static_cast<size_t>(rank);
-  if (state.next == t.steps) {
-    ++state.next;  // done
+  const int32_t step = t.plan.schedule->NextStep(rank, lane, state.next);
+  if (step == t.steps) {
+    state.next = t.steps + 1;  // done
     if (--t.open == 0) Finish(slot);
     return false;
   }
-  if (state.next > t.steps) return false;
-  const int32_t step = state.next;
-  if (t.serial && lane >= t.stride) {
-    const State& before =
-        t.states[index - static_cast<size_t>(t.stride) * static_cast<size_t>(t.ranks)];
+  if (t.serial && lane > 0) {
+    const State& before = t.states[index - static_cast<size_t>(t.ranks)];
     const bool drained =
         before.next > step + 1 || (before.next == step + 1 && before.undrained == 0);
     if (!drained) return false;
@@ -111,8 +109,7 @@ void ScheduleRunner::Advance(uint32_t slot, int32_t lane, int32_t rank) {
     Transfer& t = *transfers_[slot];
     // Later lanes of a pipeline wait for this one's sends.
     if (!t.serial || t.name != name || t.open == 0) return;
-    lane += t.stride;
-    if (lane >= t.lanes) return;
+    if (++lane >= t.lanes) return;
   }
 }
 

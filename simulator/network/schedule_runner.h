@@ -62,7 +62,6 @@ class ScheduleRunner : public FlowSink {
     int32_t ranks = 0;
     int32_t lanes = 0;
     int32_t steps = 0;
-    int32_t stride = 1;
     bool serial = false;
     std::vector<State> states;  // lane x rank
     int64_t open = 0;           // states that are not done

@@ -6,13 +6,15 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/network/fluid/run_alone.h"
 
 namespace foretrace {
 namespace {
 
 // NCCL runs this many of a rank's sends and receives at a time; further peers wait for a round.
 constexpr int32_t kPeersPerRound = 8;
-constexpr int32_t kMaxTreeChunks = 32;
+// Flows at a time, beyond which their state would take gigabytes.
+constexpr int64_t kMaxFlows = int64_t{1} << 23;
 
 bool RingOp(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
@@ -56,14 +58,12 @@ double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& c
          c.ring_inter_share * c.ring_latency_inter * cost.inter_latency;
 }
 
-void TransferPlanner::Consider(const Job&, Choice candidate, double seconds, Choice& best) const {
-  if (options_.protocol != Protocol::kCount && options_.protocol != candidate.protocol) return;
-  if (options_.algorithm != Algorithm::kAuto && options_.algorithm != candidate.algorithm) return;
-  candidate.seconds = seconds;
-  if (best.algorithm == Algorithm::kAuto || seconds < best.seconds) best = candidate;
+bool TransferPlanner::Allowed(const Choice& candidate) const {
+  return (options_.protocol == Protocol::kCount || options_.protocol == candidate.protocol) &&
+         (options_.algorithm == Algorithm::kAuto || options_.algorithm == candidate.algorithm);
 }
 
-void TransferPlanner::ConsiderRing(const Job& job, Choice& best) const {
+void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
   const int32_t steps = job.spec.op == CollectiveOp::kAllReduce ? 2 * (n - 1) : n - 1;
@@ -75,14 +75,13 @@ void TransferPlanner::ConsiderRing(const Job& job, Choice& best) const {
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
-    Consider(
-        job, candidate,
-        candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth),
-        best);
+    candidate.seconds =
+        candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth);
+    if (Allowed(candidate)) out.push_back(candidate);
   }
 }
 
-void TransferPlanner::ConsiderTree(const Job& job, Choice& best) const {
+void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const auto bytes = static_cast<double>(job.spec.bytes.count());
   for (Protocol protocol : kNcclProtocols) {
@@ -97,17 +96,14 @@ void TransferPlanner::ConsiderTree(const Job& job, Choice& best) const {
                            tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
     const double bandwidth =
         std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
-    const double piece =
-        c.channels * TreeChunkBytes(protocol, bytes, c.channels, c.nodes, c.ranks_per_node);
-    // Between nodes proxies pass whole pieces on, so the first one fills every hop in turn before
-    // the others stream behind it. Chains of one node show no such fill.
-    const double fill = c.nodes > 1 ? (chain_hops + tree_hops - 1) * piece / bandwidth : 0;
-    Consider(job, candidate, candidate.cost.launch + latency + fill + 2 * bytes / bandwidth, best);
+    const double fill = (chain_hops + tree_hops - 1) * PieceBytes(job, candidate) / bandwidth;
+    candidate.seconds = candidate.cost.launch + latency + fill + 2 * bytes / bandwidth;
+    if (Allowed(candidate)) out.push_back(candidate);
   }
 }
 
 // Hopper's NVSwitch reduces in the switch. Two ranks would exchange more than their data.
-void TransferPlanner::ConsiderInSwitch(const Job& job, Choice& best) const {
+void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
   if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
@@ -119,34 +115,59 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, Choice& best) const {
   candidate.cost.launch += spec.library.launch.seconds();
   const auto bytes = static_cast<double>(job.spec.bytes.count());
   // The first piece is reduced before any is multicast; from then on both directions are busy.
-  Consider(job, candidate,
-           candidate.cost.launch + (bytes + NvlsPieceBytes(bytes, c.size())) /
-                                       (c.ring_bandwidth * candidate.cost.bandwidth),
-           best);
+  candidate.seconds = candidate.cost.launch + (bytes + PieceBytes(job, candidate)) /
+                                                  (c.ring_bandwidth * candidate.cost.bandwidth);
+  if (Allowed(candidate)) out.push_back(candidate);
 }
 
-CollectiveRequest TransferPlanner::Request(const Job& job, Algorithm algorithm,
-                                           double bytes) const {
+// The first piece that a pipeline passes on whole.
+double TransferPlanner::PieceBytes(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  if (choice.algorithm == Algorithm::kInSwitch) return NvlsPieceBytes(bytes, c.size());
+  if (options_.chunks > 0) return bytes / options_.chunks;
+  // Between nodes proxies pass whole pieces on, so the first one fills every hop in turn before the
+  // others stream behind it. Trees of one node show no such fill: they are chains of small slices.
+  const bool tree = choice.algorithm == Algorithm::kDoubleBinaryTree;
+  if (tree && c.nodes == 1 && choice.protocol != Protocol::kRaw) return 0;
+  const Protocol protocol = choice.protocol == Protocol::kRaw ? Protocol::kSimple : choice.protocol;
+  return c.channels * TreeChunkBytes(protocol, bytes, c.channels, c.nodes, c.ranks_per_node);
+}
+
+// The share of the links' rate that the protocol leaves for payload.
+double TransferPlanner::WireRate(const Communicator& c, const Choice& choice) const {
+  const double links =
+      choice.algorithm == Algorithm::kDoubleBinaryTree ? c.tree_bandwidth : c.ring_bandwidth;
+  double rate = choice.cost.bandwidth;
+  if (links > 0) rate = std::min(rate, choice.cost.max_bandwidth / links);
+  return rate;
+}
+
+// A protocol's bandwidth is modelled as more bytes on the wire.
+CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
+                                           double rate) const {
+  const Communicator& c = *job.communicator;
+  const Algorithm algorithm = choice.algorithm;
   CollectiveRequest request;
   request.op = job.spec.op;
   request.point_to_point = job.spec.point_to_point;
   request.ranks = c.size();
-  request.bytes = bytes;
+  request.bytes = static_cast<double>(job.spec.bytes.count()) / rate;
   request.split_bytes = job.spec.split_bytes;
   request.dimensions = c.dimensions;
-  if (algorithm == Algorithm::kRing || algorithm == Algorithm::kBidirectionalRing) {
+  request.chunks = std::max(1, options_.chunks);
+  const bool tree = algorithm == Algorithm::kDoubleBinaryTree;
+  const bool rooted =
+      job.spec.op == CollectiveOp::kBroadcast || job.spec.op == CollectiveOp::kReduce;
+  const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kBidirectionalRing;
+  if (tree || (ring && rooted)) {
+    request.ring_orders = c.chain_orders;
+  } else if (ring) {
     request.ring_orders = c.ring_orders;
   }
-  request.chunks = std::max(1, options_.chunks);
-  if (options_.chunks == 0 &&
-      (algorithm == Algorithm::kDoubleBinaryTree || job.spec.op == CollectiveOp::kBroadcast ||
-       job.spec.op == CollectiveOp::kReduce)) {
-    const double piece = c.channels * TreeChunkBytes(Protocol::kSimple, bytes, c.channels, c.nodes,
-                                                     c.ranks_per_node);
-    request.chunks =
-        piece > 0 ? static_cast<int32_t>(std::clamp(bytes / piece, 1.0, double{kMaxTreeChunks}))
-                  : 1;
+  if (tree && choice.protocol != Protocol::kRaw) request.nodes = c.node_of;
+  if (tree || rooted || algorithm == Algorithm::kInSwitch) {
+    request.piece = PieceBytes(job, choice) / rate;
   }
   return request;
 }
@@ -165,11 +186,9 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
           std::max(0, rounds - 1) * std::max(c.ring_latency_intra, c.ring_latency_inter);
     }
   }
-  const CollectiveRequest request =
-      Request(job, algorithm, static_cast<double>(job.spec.bytes.count()));
-  FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, request));
+  FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, Request(job, choice, 1)));
   choice.seconds = choice.cost.launch + StepSum(*schedule, c.devices, topology_);
-  if (schedule->serial() && schedule->lanes() > schedule->lane_stride()) {
+  if (schedule->serial() && schedule->lanes() > 1) {
     // Pipelined: StepSum adds the chunks of a step, but only the first waits for every step.
     AlphaBeta net{std::max(c.ring_latency_intra, c.ring_latency_inter), c.ring_bandwidth};
     choice.seconds = choice.cost.launch + schedule->ClosedForm(net);
@@ -177,25 +196,24 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
   return choice;
 }
 
-absl::StatusOr<Choice> TransferPlanner::ChooseFor(const Job& job, bool flows_only) {
+absl::StatusOr<std::vector<Choice>> TransferPlanner::Candidates(const Job& job) const {
   const Communicator& c = *job.communicator;
   const TransferSpec& spec = job.spec;
   const bool library = topology_.spec().has_library;
   const Protocol protocol = options_.protocol != Protocol::kCount ? options_.protocol
                             : library                             ? Protocol::kSimple
                                                                   : Protocol::kRaw;
-  if (c.size() == 1) return Choice{Algorithm::kDirect, protocol};
-  if (spec.point_to_point) return Generic(job, Algorithm::kDirect, protocol);
-  Choice best;
-  if (library && options_.protocol != Protocol::kRaw && RingOp(spec.op)) {
-    ConsiderRing(job, best);
+  if (c.size() == 1) return std::vector<Choice>{{Algorithm::kDirect, protocol}};
+  std::vector<Choice> out;
+  if (library && !spec.point_to_point && options_.protocol != Protocol::kRaw && RingOp(spec.op)) {
+    ConsiderRing(job, out);
     if (spec.op == CollectiveOp::kAllReduce) {
-      ConsiderTree(job, best);
-      if (!flows_only) ConsiderInSwitch(job, best);
+      ConsiderTree(job, out);
+      ConsiderInSwitch(job, out);
     }
-    if (best.algorithm != Algorithm::kAuto) return best;
+    if (!out.empty()) return out;
   }
-  Algorithm algorithm = options_.algorithm;
+  Algorithm algorithm = spec.point_to_point ? Algorithm::kDirect : options_.algorithm;
   if (algorithm == Algorithm::kAuto) {
     const bool composed = topology_.spec().fabric.kind == FabricKind::kDimensions;
     if (RingOp(spec.op)) {
@@ -210,34 +228,34 @@ absl::StatusOr<Choice> TransferPlanner::ChooseFor(const Job& job, bool flows_onl
   }
   if (algorithm == Algorithm::kInSwitch) {
     return InvalidInput(
-        "{}: in_switch needs an all-reduce of three ranks or more of one Hopper "
-        "node, and the fitted network",
+        "{}: in_switch needs an all-reduce of three ranks or more of one Hopper node with an "
+        "NVLink switch",
         Describe(spec));
   }
-  return Generic(job, algorithm, protocol);
+  FORETRACE_ASSIGN_OR_RETURN(const Choice generic, Generic(job, algorithm, protocol));
+  out.push_back(generic);
+  return out;
 }
 
 absl::StatusOr<Choice> TransferPlanner::Choose(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
-  return ChooseFor(job, /*flows_only=*/false);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
 }
 
-absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
-  FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
-  FORETRACE_ASSIGN_OR_RETURN(const Choice choice, ChooseFor(job, /*flows_only=*/true));
+absl::StatusOr<TransferPlan> TransferPlanner::PlanFor(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
-  // A protocol's bandwidth is modelled as more bytes on the wire.
-  double rate = choice.cost.bandwidth;
-  if (c.ring_bandwidth > 0) {
-    rate = std::min(rate, choice.cost.max_bandwidth / c.ring_bandwidth);
-  }
-  const auto bytes = static_cast<double>(spec.bytes.count()) / rate;
   TransferPlan plan;
-  FORETRACE_ASSIGN_OR_RETURN(plan.schedule,
-                             MakeSchedule(choice.algorithm, Request(job, choice.algorithm, bytes)));
-  if (int64_t{plan.schedule->lanes()} * plan.schedule->ranks() > (int64_t{1} << 30)) {
-    return InvalidInput("{}: {} lanes of {} ranks are too many", Describe(spec),
-                        plan.schedule->lanes(), plan.schedule->ranks());
+  FORETRACE_ASSIGN_OR_RETURN(
+      plan.schedule, MakeSchedule(choice.algorithm, Request(job, choice, WireRate(c, choice))));
+  const CollectiveSchedule& schedule = *plan.schedule;
+  if (int64_t{schedule.lanes()} * schedule.ranks() > kMaxFlows ||
+      schedule.flows() / std::max(1, schedule.steps()) > kMaxFlows) {
+    return Infeasible(
+        "{}: {} messages in {} steps are more than can be in flight at a time ({}); use "
+        "--network fitted, or another algorithm",
+        Describe(job.spec), schedule.flows(), schedule.steps(), kMaxFlows);
   }
   plan.devices = c.devices;
   plan.launch = choice.cost.launch;
@@ -246,6 +264,28 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   plan.latency_scale_intra = choice.cost.intra_latency;
   plan.latency_scale_inter = choice.cost.inter_latency;
   return plan;
+}
+
+absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
+  FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
+  if (candidates.size() == 1) return PlanFor(job, candidates.front());
+  const std::tuple key(job.communicator.get(), spec.op, spec.bytes.count());
+  const auto known = chosen_.find(key);
+  if (known != chosen_.end()) return PlanFor(job, candidates[known->second]);
+  TransferPlan best;
+  double least = 0;
+  size_t chosen = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    FORETRACE_ASSIGN_OR_RETURN(TransferPlan plan, PlanFor(job, candidates[i]));
+    FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(topology_, plan, true));
+    if (best.schedule != nullptr && run.seconds >= least) continue;
+    least = run.seconds;
+    best = std::move(plan);
+    chosen = i;
+  }
+  chosen_[key] = chosen;
+  return best;
 }
 
 }  // namespace foretrace

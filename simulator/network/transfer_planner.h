@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "simulator/network/communicator.h"
 #include "simulator/network/nccl_tuning.h"
@@ -30,6 +33,9 @@ struct Choice {
 };
 
 // Not thread-safe. The topology must outlive it.
+//
+// Where the library has a choice, the fitted tier takes what its closed forms find fastest, and the
+// tiers that run flows take what is fastest when run alone: `auto` compares what it will simulate.
 class TransferPlanner {
  public:
   TransferPlanner(const Topology& topology, NetworkOptions options)
@@ -39,7 +45,7 @@ class TransferPlanner {
   const NetworkOptions& options() const { return options_; }
   // The closed form; what the `fitted` tier answers where nothing was measured.
   absl::StatusOr<Choice> Choose(const TransferSpec& spec);
-  // For the tiers that run flows. Algorithms that have no flows are replaced by the best that has.
+  // For the tiers that run flows.
   absl::StatusOr<TransferPlan> Plan(const TransferSpec& spec);
 
  private:
@@ -48,18 +54,24 @@ class TransferPlanner {
     std::shared_ptr<const Communicator> communicator;
   };
   absl::StatusOr<Job> Check(const TransferSpec& spec);
-  absl::StatusOr<Choice> ChooseFor(const Job& job, bool flows_only);
-  void Consider(const Job& job, Choice candidate, double seconds, Choice& best) const;
-  void ConsiderRing(const Job& job, Choice& best) const;
-  void ConsiderTree(const Job& job, Choice& best) const;
-  void ConsiderInSwitch(const Job& job, Choice& best) const;
+  // What the library could do, with closed-form times; never empty.
+  absl::StatusOr<std::vector<Choice>> Candidates(const Job& job) const;
+  void ConsiderRing(const Job& job, std::vector<Choice>& out) const;
+  void ConsiderTree(const Job& job, std::vector<Choice>& out) const;
+  void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
+  bool Allowed(const Choice& candidate) const;
   absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
-  CollectiveRequest Request(const Job& job, Algorithm algorithm, double bytes) const;
+  absl::StatusOr<TransferPlan> PlanFor(const Job& job, const Choice& choice) const;
+  CollectiveRequest Request(const Job& job, const Choice& choice, double rate) const;
+  double PieceBytes(const Job& job, const Choice& choice) const;
+  double WireRate(const Communicator& c, const Choice& choice) const;
   double StepLatency(const Communicator& c, const ProtocolCost& cost) const;
 
   const Topology& topology_;
   NetworkOptions options_;
   CommunicatorCache communicators_;
+  // Which of its candidates a transfer was run with, by communicator, operation and size.
+  absl::flat_hash_map<std::tuple<const Communicator*, CollectiveOp, int64_t>, size_t> chosen_;
 };
 
 // "all_reduce of 1048576 bytes on 8 ranks", for messages.

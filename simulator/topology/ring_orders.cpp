@@ -158,18 +158,18 @@ std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
   return orders;
 }
 
-int32_t MeshChains(const Topology& topology, std::span<const DeviceId> devices) {
+std::vector<std::vector<int32_t>> MeshChains(const Topology& topology,
+                                             std::span<const DeviceId> devices) {
   const size_t n = devices.size();
   if (topology.spec().node.interconnect != InterconnectKind::kMesh || n < 3 ||
       n > CyclePacker::kMaxMembers) {
-    return 0;
+    return {};
   }
   for (DeviceId device : devices) {
-    if (topology.node_of(device) != topology.node_of(devices[0])) return 0;
+    if (topology.node_of(device) != topology.node_of(devices[0])) return {};
   }
-  if (!CyclePacker(topology, devices, true).Pack().empty()) return 0;
-  // Pack lists a path and its reverse.
-  return static_cast<int32_t>(CyclePacker(topology, devices, false).Pack().size() / 2);
+  if (!CyclePacker(topology, devices, true).Pack().empty()) return {};
+  return CyclePacker(topology, devices, false).Pack();
 }
 
 }  // namespace foretrace

@@ -17,8 +17,9 @@ namespace foretrace {
 std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
                                              std::span<const DeviceId> devices);
 
-// For devices of one mesh node that no Hamiltonian cycle joins: how many edge-disjoint Hamiltonian
-// paths do; chains and trees run along them. 0 everywhere else.
-int32_t MeshChains(const Topology& topology, std::span<const DeviceId> devices);
+// For devices of one mesh node that no Hamiltonian cycle joins: edge-disjoint Hamiltonian paths,
+// both ways round, along which chains and trees run. Empty everywhere else.
+std::vector<std::vector<int32_t>> MeshChains(const Topology& topology,
+                                             std::span<const DeviceId> devices);
 
 }  // namespace foretrace

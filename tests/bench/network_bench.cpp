@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/fluid/run_alone.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {

@@ -11,6 +11,7 @@
 
 #include "simulator/network/fluid/fluid_backend.h"
 #include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/fluid/run_alone.h"
 #include "simulator/network/simgrid/simgrid_network.h"
 #include "simulator/topology/platform_loader.h"
 

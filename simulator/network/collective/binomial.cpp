@@ -53,7 +53,7 @@ class Binomial : public CollectiveSchedule {
   int32_t blocks() const override {
     return op_ == CollectiveOp::kGather || op_ == CollectiveOp::kScatter ? n_ : 1;
   }
-  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t,
+  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t, int32_t,
                   std::vector<int32_t>& out) const override {
     if (blocks() == 1) {
       out.push_back(0);

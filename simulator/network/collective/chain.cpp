@@ -1,4 +1,8 @@
-// Broadcast and reduce along a chain, pipelined over chunks. The root is rank 0.
+// Broadcast and reduce along chains, one per ring order, pipelined: the first piece passes hop by
+// hop, the rest streams behind it. The root is rank 0: a broadcast starts there and runs round the
+// ring, a reduce ends there.
+
+#include <algorithm>
 
 #include "simulator/network/collective/schedule.h"
 
@@ -8,42 +12,72 @@ namespace {
 class Chain : public CollectiveSchedule {
  public:
   explicit Chain(const CollectiveRequest& r)
-      : n_(r.ranks),
-        reduce_(r.op == CollectiveOp::kReduce),
-        chunks_(r.chunks),
-        bytes_(r.bytes / r.chunks) {}
+      : n_(r.ranks), reduce_(r.op == CollectiveOp::kReduce), orders_(OrdersOf(r)) {
+    for (auto& order : orders_) {
+      const auto root = std::find(order.begin(), order.end(), 0);
+      std::rotate(order.begin(), reduce_ ? root + 1 : root, order.end());
+      auto& position = positions_.emplace_back(order.size());
+      for (size_t p = 0; p < order.size(); ++p) {
+        position[static_cast<size_t>(order[p])] = static_cast<int32_t>(p);
+      }
+    }
+    bytes_ = r.bytes / lanes();
+    piece_ = bytes_ * PieceShare(r);
+  }
 
   int32_t ranks() const override { return n_; }
-  int32_t lanes() const override { return chunks_; }
+  int32_t lanes() const override { return static_cast<int32_t>(orders_.size()); }
+  // The last hop has no piece of its own: its stream carries everything.
   int32_t steps() const override { return n_ - 1; }
-  bool serial() const override { return true; }
-  void Sends(int32_t rank, int32_t, int32_t step, std::vector<Send>& out) const override {
-    if (step != SendStep(rank)) return;
-    out.push_back({reduce_ ? rank - 1 : rank + 1, bytes_, reduce_});
+  void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
+    const int32_t x = Position(rank, lane);
+    const bool stream = step == n_ - 2;
+    if (x == n_ - 1 || (!stream && x != step)) return;
+    const double bytes = !stream ? piece_ : x == n_ - 2 ? bytes_ : bytes_ - piece_;
+    if (stream && bytes <= 0 && x < n_ - 2) return;
+    out.push_back({orders_[static_cast<size_t>(lane)][static_cast<size_t>(x + 1)], bytes, reduce_});
   }
-  int32_t Receives(int32_t rank, int32_t, int32_t step) const override {
-    const int32_t from = reduce_ ? rank + 1 : rank - 1;
-    return from >= 0 && from < n_ && step == SendStep(from) ? 1 : 0;
+  int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
+    const int32_t x = Position(rank, lane);
+    if (step < n_ - 2) return x == step + 1 ? 1 : 0;
+    return x == n_ - 1 || (x > 0 && bytes_ > piece_) ? 1 : 0;
   }
-  int64_t flows() const override { return int64_t{chunks_} * steps(); }
+  int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
+    if (step >= steps()) return step;
+    const int32_t x = Position(rank, lane);
+    return std::min(n_ - 2, x - 1 >= step ? x - 1 : x >= step ? x : n_ - 2);
+  }
+  int64_t flows() const override {
+    return n_ == 1 ? 0 : int64_t{lanes()} * (bytes_ > piece_ ? 2 * n_ - 3 : n_ - 1);
+  }
   double ClosedForm(const AlphaBeta& net) const override {
     if (n_ == 1) return 0;
-    const double chunk = bytes_ / net.bandwidth;
-    return steps() * (net.alpha + chunk) + (chunks_ - 1) * chunk;
+    return (n_ - 1) * net.alpha + lanes() * (std::max(0, n_ - 2) * piece_ + bytes_) / net.bandwidth;
   }
-  int32_t blocks() const override { return 1; }
-  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>& out) const override {
-    out.push_back(0);
+  int32_t blocks() const override { return bytes_ > piece_ ? 2 : 1; }
+  int32_t rounds(int32_t, int32_t step) const override { return step == n_ - 2 ? n_ - 1 : 1; }
+  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t, int32_t round,
+                  std::vector<int32_t>& out) const override {
+    const int32_t x = Position(rank, lane);
+    if (step < n_ - 2) {
+      out.push_back(0);
+    } else if (round == x) {
+      if (x == n_ - 2) out.push_back(0);
+      if (bytes_ > piece_) out.push_back(1);
+    }
   }
 
  private:
-  // The step in which `rank` passes data on; n-1 and more: never.
-  int32_t SendStep(int32_t rank) const { return reduce_ ? n_ - 1 - rank : rank; }
+  int32_t Position(int32_t rank, int32_t lane) const {
+    return positions_[static_cast<size_t>(lane)][static_cast<size_t>(rank)];
+  }
 
   int32_t n_;
   bool reduce_;
-  int32_t chunks_;
-  double bytes_;
+  std::vector<std::vector<int32_t>> orders_;
+  std::vector<std::vector<int32_t>> positions_;  // of each rank in each order
+  double bytes_ = 0;                             // of a lane
+  double piece_ = 0;                             // of it, the first
 };
 
 }  // namespace

@@ -31,6 +31,10 @@ class Direct : public CollectiveSchedule {
     return count;
   }
   int32_t SameStep(int32_t) const override { return 0; }
+  int64_t flows() const override {
+    if (pair_ || !splits_.empty() || !EveryPair()) return CollectiveSchedule::flows();
+    return int64_t{n_} * (n_ - 1) * steps();
+  }
   // The busiest port carries its data once (all-reduce: twice). For unequal splits that is the
   // least time, which fair sharing need not reach.
   double ClosedForm(const AlphaBeta& net) const override {
@@ -62,7 +66,7 @@ class Direct : public CollectiveSchedule {
     if (pair_ || op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kReduce) return 1;
     return op_ == CollectiveOp::kAllToAll ? n_ * n_ : n_;
   }
-  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k,
+  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t,
                   std::vector<int32_t>& out) const override {
     if (blocks() == 1) {
       out.push_back(0);

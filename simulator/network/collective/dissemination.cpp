@@ -19,7 +19,8 @@ class Dissemination : public CollectiveSchedule {
   int32_t Receives(int32_t, int32_t, int32_t) const override { return 1; }
   double ClosedForm(const AlphaBeta& net) const override { return log_ * net.alpha; }
   int32_t blocks() const override { return 1; }
-  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>& out) const override {
+  void SentBlocks(int32_t, int32_t, int32_t, int32_t, int32_t,
+                  std::vector<int32_t>& out) const override {
     out.push_back(0);
   }
 

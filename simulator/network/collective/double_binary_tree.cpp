@@ -1,8 +1,12 @@
-// All-reduce over two binary trees, each carrying half of the data, pipelined over chunks (Sanders,
-// Speck and Traeff, 2009; the shape is that of NCCL's trees). A rank that is inner in one tree is a
-// leaf of the other.
+// All-reduce over two binary trees, each carrying half of the data (Sanders, Speck and Traeff,
+// 2009), in the shape of NCCL's: a chain within each node, binary trees over the chains' heads. A
+// node that is inner in one tree is a leaf of the other. On one node a chain alone is left. Every
+// ring order brings its own trees, so that together they use all NICs.
+//
+// A pipeline: the first piece goes up and down hop by hop, then all edges stream the rest at once.
 
 #include <algorithm>
+#include <iterator>
 
 #include "simulator/network/collective/schedule.h"
 
@@ -24,88 +28,168 @@ int32_t InOrderParent(int32_t rank, int32_t n) {
   return up < n ? up : rank ^ bit;
 }
 
-// `relabel` maps positions of the in-order tree to ranks.
+// `chains` are the ranks of each node, head first; `relabel` maps positions of the in-order tree to
+// chains.
 template <typename Relabel>
-Tree MakeTree(int32_t n, Relabel relabel) {
+Tree MakeTree(int32_t ranks, const std::vector<std::vector<int32_t>>& chains, Relabel relabel) {
   Tree tree;
-  const auto size = static_cast<size_t>(n);
+  const auto size = static_cast<size_t>(ranks);
   tree.parent.assign(size, -1);
   tree.children.resize(size);
-  tree.depth.assign(size, 0);
+  tree.depth.assign(size, -1);
+  const auto join = [&](int32_t parent, int32_t child) {
+    tree.parent[static_cast<size_t>(child)] = parent;
+    tree.children[static_cast<size_t>(parent)].push_back(child);
+  };
+  const auto n = static_cast<int32_t>(chains.size());
+  std::vector<int32_t> open;
   for (int32_t position = 0; position < n; ++position) {
+    const auto& chain = chains[static_cast<size_t>(relabel(position))];
     const int32_t up = InOrderParent(position, n);
-    if (up < 0) continue;
-    const int32_t rank = relabel(position);
-    tree.parent[static_cast<size_t>(rank)] = relabel(up);
-    tree.children[static_cast<size_t>(relabel(up))].push_back(rank);
-  }
-  for (size_t rank = 0; rank < size; ++rank) {
-    int32_t depth = 0;
-    for (int32_t at = tree.parent[rank]; at >= 0; at = tree.parent[static_cast<size_t>(at)]) {
-      ++depth;
+    if (up >= 0) {
+      join(chains[static_cast<size_t>(relabel(up))].front(), chain.front());
+    } else {
+      tree.depth[static_cast<size_t>(chain.front())] = 0;
+      open.push_back(chain.front());
     }
-    tree.depth[rank] = depth;
-    tree.height = std::max(tree.height, depth);
+    for (size_t i = 1; i < chain.size(); ++i) join(chain[i - 1], chain[i]);
+  }
+  while (!open.empty()) {
+    const auto rank = static_cast<size_t>(open.back());
+    open.pop_back();
+    tree.height = std::max(tree.height, tree.depth[rank]);
+    for (int32_t child : tree.children[rank]) {
+      tree.depth[static_cast<size_t>(child)] = tree.depth[rank] + 1;
+      open.push_back(child);
+    }
   }
   return tree;
 }
 
+// Runs of ranks on one node, in the order given.
+std::vector<std::vector<int32_t>> Chains(const std::vector<int32_t>& order,
+                                         const std::vector<int32_t>& nodes) {
+  std::vector<std::vector<int32_t>> chains;
+  int32_t last = -1;
+  for (int32_t rank : order) {
+    const int32_t node = nodes.empty() ? rank : nodes[static_cast<size_t>(rank)];
+    if (chains.empty() || node != last) chains.emplace_back();
+    last = node;
+    chains.back().push_back(rank);
+  }
+  return chains;
+}
+
 class DoubleBinaryTree : public CollectiveSchedule {
  public:
-  explicit DoubleBinaryTree(const CollectiveRequest& r)
-      : n_(r.ranks), chunks_(r.chunks), bytes_(r.bytes / (2.0 * r.chunks)), total_(r.bytes) {
-    trees_[0] = MakeTree(n_, [](int32_t p) { return p; });
-    trees_[1] = MakeTree(n_, [this](int32_t p) { return n_ % 2 == 0 ? n_ - 1 - p : (p + 1) % n_; });
-    height_ = std::max(trees_[0].height, trees_[1].height);
+  explicit DoubleBinaryTree(const CollectiveRequest& r) : n_(r.ranks), total_(r.bytes) {
+    for (const auto& order : OrdersOf(r)) {
+      const auto chains = Chains(order, r.nodes);
+      const auto c = static_cast<int32_t>(chains.size());
+      trees_.push_back(MakeTree(n_, chains, [](int32_t p) { return p; }));
+      if (c == 1) continue;
+      trees_.push_back(
+          MakeTree(n_, chains, [c](int32_t p) { return c % 2 == 0 ? c - 1 - p : (p + 1) % c; }));
+    }
+    for (const Tree& tree : trees_) height_ = std::max(height_, tree.height);
+    bytes_ = r.bytes / lanes();
+    piece_ = bytes_ * PieceShare(r);
+    for (const Tree& tree : trees_) {
+      int64_t leaves = 0;
+      for (int32_t rank = 0; rank < n_; ++rank) leaves += Leaf(tree, rank) ? 1 : 0;
+      // The piece: up every edge, down those to inner ranks; the stream: all edges both ways, or
+      // only those to leaves.
+      if (n_ > 1) flows_ += (n_ - 1) + (n_ - 1 - leaves) + (Rest() ? 2 * (n_ - 1) : leaves);
+    }
   }
 
   int32_t ranks() const override { return n_; }
-  int32_t lanes() const override { return 2 * chunks_; }
-  int32_t lane_stride() const override { return 2; }
-  bool serial() const override { return true; }
-  // Reduce: depth d sends in step height - d. Broadcast: depth d sends in step height + d.
-  int32_t steps() const override { return 2 * height_; }
+  int32_t lanes() const override { return static_cast<int32_t>(trees_.size()); }
+  // The first piece: depth d sends up in step height - d, down in step height + d, but not to
+  // leaves, whose stream carries everything. The last step streams.
+  int32_t steps() const override { return n_ == 1 ? 0 : 2 * height_ + 1; }
   void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
-    const Tree& tree = trees_[lane % 2];
+    const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    if (step < height_) {
-      if (tree.parent[r] >= 0 && step == height_ - tree.depth[r]) {
-        out.push_back({tree.parent[r], bytes_, true});
+    const bool stream = step == 2 * height_;
+    if (tree.parent[r] >= 0 && (stream ? Rest() : step == height_ - tree.depth[r])) {
+      out.push_back({tree.parent[r], stream ? bytes_ - piece_ : piece_, true});
+    }
+    if (!stream && step != height_ + tree.depth[r]) return;
+    for (int32_t child : tree.children[r]) {
+      const bool leaf = Leaf(tree, child);
+      if (stream && (leaf || Rest())) {
+        out.push_back({child, leaf ? bytes_ : bytes_ - piece_, false});
+      } else if (!stream && !leaf) {
+        out.push_back({child, piece_, false});
       }
-    } else if (step == height_ + tree.depth[r]) {
-      for (int32_t child : tree.children[r]) out.push_back({child, bytes_, false});
     }
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
-    const Tree& tree = trees_[lane % 2];
+    const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    if (step < height_) {
-      return step == height_ - tree.depth[r] - 1 ? static_cast<int32_t>(tree.children[r].size())
-                                                 : 0;
+    const auto children = static_cast<int32_t>(tree.children[r].size());
+    const bool leaf = children == 0;
+    if (step == 2 * height_) {
+      const int32_t down = tree.parent[r] >= 0 && (leaf || Rest()) ? 1 : 0;
+      return down + (Rest() ? children : 0);
     }
-    return tree.parent[r] >= 0 && step == height_ + tree.depth[r] - 1 ? 1 : 0;
+    const int32_t up = step == height_ - tree.depth[r] - 1 ? children : 0;
+    const bool down = tree.parent[r] >= 0 && !leaf && step == height_ + tree.depth[r] - 1;
+    return up + (down ? 1 : 0);
   }
-  int64_t flows() const override { return int64_t{2} * chunks_ * 2 * (n_ - 1); }
-  // An estimate, exact for two ranks with one chunk: the way up and down, a chunk for each child on
-  // every level, and ports that carry the data twice in all (once for two ranks).
+  int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
+    if (step >= 2 * height_) return step;
+    const int32_t d = trees_[static_cast<size_t>(lane)].depth[static_cast<size_t>(rank)];
+    for (int32_t due : {height_ - d - 1, height_ - d, height_ + d - 1, height_ + d}) {
+      if (due >= step) return std::min(due, 2 * height_);
+    }
+    return 2 * height_;
+  }
+  int64_t flows() const override { return flows_; }
+  // An estimate, exact for two ranks with one piece: the piece up and down, then a port of an inner
+  // rank carries the data twice (once for two ranks).
   double ClosedForm(const AlphaBeta& net) const override {
     if (n_ == 1) return 0;
     const double children = n_ == 2 ? 1 : 2;
-    return 2 * height_ * (net.alpha + children * bytes_ / net.bandwidth) +
-           children * total_ / net.bandwidth * (chunks_ - 1) / chunks_;
+    return 2 * height_ * net.alpha +
+           children * ((2 * height_ - 1) * piece_ + total_ - (n_ == 2 ? bytes_ : 0)) /
+               net.bandwidth;
   }
-  int32_t blocks() const override { return 1; }
-  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>& out) const override {
-    out.push_back(0);
+  int32_t blocks() const override { return Rest() ? 2 : 1; }
+  int32_t rounds(int32_t, int32_t step) const override {
+    return step == 2 * height_ ? 2 * height_ : 1;
+  }
+  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t round,
+                  std::vector<int32_t>& out) const override {
+    if (step < 2 * height_) {
+      out.push_back(0);
+      return;
+    }
+    const Tree& tree = trees_[static_cast<size_t>(lane)];
+    const int32_t d = tree.depth[static_cast<size_t>(rank)];
+    std::vector<Send> sends;
+    Sends(rank, lane, step, sends);
+    const Send& send = sends[static_cast<size_t>(k)];
+    if (round != (send.reduce ? height_ - d : height_ + d)) return;
+    if (!send.reduce && Leaf(tree, send.to)) out.push_back(0);
+    if (Rest()) out.push_back(1);
   }
 
  private:
+  static bool Leaf(const Tree& tree, int32_t rank) {
+    return tree.children[static_cast<size_t>(rank)].empty();
+  }
+  // Something is left to stream after the first piece.
+  bool Rest() const { return bytes_ > piece_; }
+
   int32_t n_;
-  int32_t chunks_;
-  double bytes_;
   double total_;
-  Tree trees_[2];
+  double bytes_ = 0;  // of a tree
+  double piece_ = 0;  // of it, the first
+  std::vector<Tree> trees_;
   int32_t height_ = 0;
+  int64_t flows_ = 0;
 };
 
 }  // namespace

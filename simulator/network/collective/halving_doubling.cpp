@@ -45,7 +45,7 @@ class HalvingDoubling : public CollectiveSchedule {
     return surplus_ == 0 ? core : core + 2 * (net.alpha + bytes_ / net.bandwidth);
   }
   int32_t blocks() const override { return power_; }
-  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t,
+  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t, int32_t,
                   std::vector<int32_t>& out) const override {
     if (Folds(step) || Unfolds(step)) {
       for (int32_t b = 0; b < power_; ++b) out.push_back(b);

@@ -60,7 +60,7 @@ class Hierarchical : public CollectiveSchedule {
     }
     return block;
   }
-  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t,
+  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t, int32_t,
                   std::vector<int32_t>& out) const override {
     const Step& s = steps_[static_cast<size_t>(step)];
     const int32_t size = sizes_[static_cast<size_t>(s.dim)];

@@ -44,7 +44,7 @@ class HierarchicalAllToAll : public CollectiveSchedule {
     return total;
   }
   int32_t blocks() const override { return n_ * n_; }
-  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t k,
+  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t k, int32_t,
                   std::vector<int32_t>& out) const override {
     const int32_t x = rank / strides_[static_cast<size_t>(step)] % Size(step);
     AppendBlocks(rank, step, k < x ? k : k + 1, out);

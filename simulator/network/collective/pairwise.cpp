@@ -41,7 +41,7 @@ class Pairwise : public CollectiveSchedule {
     return total;
   }
   int32_t blocks() const override { return reduce_ ? n_ : n_ * n_; }
-  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t,
+  void SentBlocks(int32_t rank, int32_t, int32_t step, int32_t, int32_t,
                   std::vector<int32_t>& out) const override {
     const int32_t to = (rank + step + 1) % n_;
     out.push_back(reduce_ ? to : rank * n_ + to);

@@ -39,7 +39,8 @@ class RecursiveDoubling : public CollectiveSchedule {
     return steps_ * (net.alpha + bytes_ / net.bandwidth);
   }
   int32_t blocks() const override { return 1; }
-  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>& out) const override {
+  void SentBlocks(int32_t, int32_t, int32_t, int32_t, int32_t,
+                  std::vector<int32_t>& out) const override {
     out.push_back(0);
   }
 

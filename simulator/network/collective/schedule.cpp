@@ -1,6 +1,8 @@
 #include "simulator/network/collective/schedule.h"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -74,6 +76,18 @@ Algorithm ParseAlgorithm(std::string_view text) {
   return Algorithm::kCount;
 }
 
+std::vector<std::vector<int32_t>> OrdersOf(const CollectiveRequest& request) {
+  if (!request.ring_orders.empty()) return request.ring_orders;
+  std::vector<int32_t> order(static_cast<size_t>(request.ranks));
+  std::iota(order.begin(), order.end(), 0);
+  return {order};
+}
+
+double PieceShare(const CollectiveRequest& request) {
+  if (request.piece < 0) return 1.0 / request.chunks;
+  return request.bytes > 0 ? std::min(1.0, request.piece / request.bytes) : 1;
+}
+
 int64_t CollectiveSchedule::flows() const {
   int64_t total = 0;
   std::vector<Send> sends;
@@ -132,6 +146,9 @@ absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algor
     case Algorithm::kHierarchical:
       if (Gathers(op)) return MakeHierarchical(r);
       if (op == CollectiveOp::kAllToAll) return MakeHierarchicalAllToAll(r);
+      break;
+    case Algorithm::kInSwitch:
+      if (op == CollectiveOp::kAllReduce) return MakeInSwitch(r);
       break;
     case Algorithm::kBinomial:
       if (op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce ||

@@ -5,8 +5,12 @@
 // A schedule runs in lanes (chunks of the data, or rings and trees that share it) and steps. Rule:
 // a rank issues the sends of (lane, step) once everything it receives in earlier steps of the lane
 // has been delivered and its own sends of earlier steps have drained; in a serial schedule also
-// once its sends of the same step in lane - lane_stride() have drained, which makes chunks a
-// pipeline. Ranks here are positions in the communicator.
+// once its sends of the same step in the lane before have drained, which makes chunks a pipeline.
+// Ranks here are positions in the communicator.
+//
+// Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece: the
+// first piece passes hop by hop (the fill), then every hop streams the rest at once, a flow each.
+// That is the time of the pipeline in its steady state, with as many flows as hops.
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +34,7 @@ enum class Algorithm : uint8_t {
   kHierarchical,
   kBinomial,
   kDissemination,
-  kInSwitch,  // all-reduce inside an NVLink switch; a closed form only, no flows
+  kInSwitch,  // all-reduce inside an NVLink switch
   kCount,
 };
 std::string_view Name(Algorithm algorithm);
@@ -57,11 +61,13 @@ class CollectiveSchedule {
   virtual int32_t lanes() const { return 1; }
   virtual int32_t steps() const = 0;
   virtual bool serial() const { return false; }
-  virtual int32_t lane_stride() const { return 1; }
   // Appends the sends of `rank`.
   virtual void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const = 0;
   // How many messages of (lane, step) arrive at `rank`.
   virtual int32_t Receives(int32_t rank, int32_t lane, int32_t step) const = 0;
+  // The first step from `step` on in which `rank` sends or receives, steps() if there is none. The
+  // default names `step` itself: steps without messages are allowed.
+  virtual int32_t NextStep(int32_t /*rank*/, int32_t /*lane*/, int32_t step) const { return step; }
   // The earliest step with exactly the same sends, ranks and sizes as `step`; `step` if none.
   virtual int32_t SameStep(int32_t step) const { return step; }
   // Total messages over all ranks, lanes and steps; the default counts them.
@@ -70,9 +76,11 @@ class CollectiveSchedule {
   virtual double ClosedForm(const AlphaBeta& network) const = 0;
 
   // For proofs that data ends where it should: a lane's data is `blocks()` blocks, and the k-th
-  // send of (rank, lane, step) carries these.
+  // send of (rank, lane, step) carries these in its round. A step has more than one round where its
+  // messages are streams: a rank passes on what it received in the rounds before.
   virtual int32_t blocks() const = 0;
-  virtual void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k,
+  virtual int32_t rounds(int32_t /*lane*/, int32_t /*step*/) const { return 1; }
+  virtual void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t round,
                           std::vector<int32_t>& out) const = 0;
   // The block of a lane that belongs to `rank` (its input of a gather, its output of a scatter).
   virtual int32_t BlockOf(int32_t rank) const { return rank; }
@@ -85,10 +93,15 @@ struct CollectiveRequest {
   int32_t ranks = 0;
   double bytes = 0;  // as TransferSpec.bytes
   int32_t chunks = 1;
+  // Bytes, over all lanes, of the first piece that fills a chain or tree; negative: bytes / chunks.
+  double piece = -1;
   // Row-major bytes between ranks for an all-to-all with unequal splits; empty: equal.
   std::vector<int64_t> split_bytes;
-  // Orders of ranks around which rings run; empty: 0, 1, 2, ... Each is a permutation.
+  // Orders of ranks around which rings run, and along which chains and trees do; empty: 0, 1, 2,
+  // ... Each is a permutation.
   std::vector<std::vector<int32_t>> ring_orders;
+  // Node of each rank; empty: each has its own. Trees are chains within a node.
+  std::vector<int32_t> nodes;
   // Sizes of the dimensions of a hierarchical algorithm, first fastest; their product is `ranks`.
   std::vector<int32_t> dimensions;
 };
@@ -109,5 +122,11 @@ std::unique_ptr<CollectiveSchedule> MakeHierarchical(const CollectiveRequest& re
 std::unique_ptr<CollectiveSchedule> MakeHierarchicalAllToAll(const CollectiveRequest& request);
 std::unique_ptr<CollectiveSchedule> MakeBinomial(const CollectiveRequest& request);
 std::unique_ptr<CollectiveSchedule> MakeDissemination(const CollectiveRequest& request);
+std::unique_ptr<CollectiveSchedule> MakeInSwitch(const CollectiveRequest& request);
+
+// `orders` of a request, or the one order 0, 1, 2, ...
+std::vector<std::vector<int32_t>> OrdersOf(const CollectiveRequest& request);
+// The first piece of a pipeline as a share of the data, 0 to 1.
+double PieceShare(const CollectiveRequest& request);
 
 }  // namespace foretrace

@@ -10,11 +10,9 @@
 
 namespace foretrace {
 
-// Seconds from the call to the last delivery, or nullopt when the plan is not symmetric. Two cases:
-// - rings in which every rank has links of its own: one recurrence per rank of a period, without a
-//   solver;
-// - steps in which all flows are alike (same size, rate and latency) and every rank takes part: the
-//   ranks move in lock-step, so one flow per step stands for all.
+// Seconds from the call to the last delivery where in every step all flows are alike (same size,
+// rate and latency) and every rank takes part: the ranks move in lock-step, so one flow per step
+// stands for all. nullopt where that is not so.
 std::optional<double> CollapsedDuration(const Topology& topology, const TransferPlan& plan);
 
 }  // namespace foretrace

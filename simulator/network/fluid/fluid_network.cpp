@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/network/fluid/collapse.h"
+#include "simulator/network/fluid/run_alone.h"
 
 namespace foretrace {
 namespace {
@@ -53,29 +53,6 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
   const Completion first = completed_.front();
   completed_.pop_front();
   return first;
-}
-
-absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan,
-                                 bool collapse) {
-  PlanRun run;
-  run.flows = plan.schedule->flows();
-  if (collapse) {
-    if (const auto seconds = CollapsedDuration(topology, plan)) {
-      run.seconds = *seconds;
-      run.collapsed = true;
-      return run;
-    }
-  }
-  ScheduleRunner runner;
-  FluidBackend backend(topology, runner);
-  runner.set_backend(&backend);
-  runner.Begin(0, plan, 0);
-  while (!runner.has_finished()) {
-    if (!backend.RunBatch()) return Stalled(runner);
-  }
-  run.seconds = runner.TakeFinished().front().time;
-  run.events = backend.events();
-  return run;
 }
 
 }  // namespace foretrace

@@ -41,12 +41,6 @@ constexpr uint32_t kNothingYet = 0xfffffffeu;
 // Completions are rounded to picoseconds; one that rounds to the limit is within it.
 constexpr double kHalfPicosecond = 0.5e-12;
 
-absl::Status CheckSize(const Topology& topology) {
-  if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
-  return Infeasible("platform '{}' has {} devices; the simgrid network takes at most {}: use fluid",
-                    topology.spec().name, topology.device_count(), kMaxDevices);
-}
-
 absl::Status WorkerLost() {
   return absl::InternalError("the SimGrid worker process ended unexpectedly");
 }
@@ -176,9 +170,15 @@ class FlowTimes : public FlowSink {
 
 }  // namespace
 
+absl::Status CheckSimgridSize(const Topology& topology) {
+  if (topology.device_count() <= kMaxDevices) return absl::OkStatus();
+  return Infeasible("platform '{}' has {} devices; the simgrid network takes at most {}: use fluid",
+                    topology.spec().name, topology.device_count(), kMaxDevices);
+}
+
 absl::StatusOr<std::unique_ptr<SimgridNetwork>> SimgridNetwork::Create(const Topology& topology,
                                                                        NetworkOptions options) {
-  FORETRACE_RETURN_IF_ERROR(CheckSize(topology));
+  FORETRACE_RETURN_IF_ERROR(CheckSimgridSize(topology));
   FORETRACE_ASSIGN_OR_RETURN(MakeSimgridBackend* const make_backend, LoadSimgrid());
   std::unique_ptr<SimgridNetwork> network(new SimgridNetwork(topology, options));
   FORETRACE_ASSIGN_OR_RETURN(const Worker worker, StartWorker([&](int in, int out) {
@@ -244,7 +244,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(Sim
 
 absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
                                                      const std::vector<TimedFlow>& flows) {
-  FORETRACE_RETURN_IF_ERROR(CheckSize(topology));
+  FORETRACE_RETURN_IF_ERROR(CheckSimgridSize(topology));
   for (const TimedFlow& flow : flows) {
     if (flow.from == flow.to) return InvalidInput("a flow from device {} to itself", flow.from);
   }

@@ -12,6 +12,9 @@
 
 namespace foretrace {
 
+// Errors: more devices than SimGrid is given; known before anything is planned.
+absl::Status CheckSimgridSize(const Topology& topology);
+
 class SimgridNetwork : public NetworkModel {
  public:
   // Forks the worker: create it before starting threads. `topology` must outlive the model.

@@ -9,6 +9,7 @@
 #include "simulator/network/collective_table.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
+#include "simulator/network/fluid/run_alone.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -105,7 +106,8 @@ class Stuck : public CollectiveSchedule {
   int32_t Receives(int32_t rank, int32_t, int32_t) const override { return rank; }
   double ClosedForm(const AlphaBeta&) const override { return 0; }
   int32_t blocks() const override { return 1; }
-  void SentBlocks(int32_t, int32_t, int32_t, int32_t, std::vector<int32_t>&) const override {}
+  void SentBlocks(int32_t, int32_t, int32_t, int32_t, int32_t,
+                  std::vector<int32_t>&) const override {}
 };
 
 TEST(FluidNetwork, NamesWhatAStalledSimulationWaitsFor) {
