@@ -43,10 +43,9 @@ SimTime OverlappedReductionEnd(const ParallelMapping& m, const PassTimes& passes
       at += passes.head_backward;
     }
     for (int64_t layer = 1; layer <= layers; ++layer, ++part) {
-      const SimTime done =
-          at + (kind == PassKind::kBackward
-                    ? PassDuration(passes.layer_backward, layer, passes.weight_gather)
-                    : SimTime::FromPs(passes.layer_weight.ps() * layer));
+      const SimTime done = at + (kind == PassKind::kBackward
+                                     ? PassDuration(passes.layer_backward, layer, passes.Gather())
+                                     : SimTime::FromPs(passes.layer_weight.ps() * layer));
       end = std::max(end, done) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
     }
@@ -74,9 +73,8 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   const bool split = SplitsBackward(m);
   const auto chunks = static_cast<size_t>(m.chunks);
   const SimTime weight = split ? passes.layer_weight : SimTime();
-  const SimTime forward = PassDuration(passes.layer_forward, layers, passes.weight_gather);
-  const SimTime backward =
-      PassDuration(passes.layer_backward - weight, layers, passes.weight_gather);
+  const SimTime forward = PassDuration(passes.layer_forward, layers, passes.Gather());
+  const SimTime backward = PassDuration(passes.layer_backward - weight, layers, passes.Gather());
   std::vector<PassList> zero_bubble;
   if (split) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {

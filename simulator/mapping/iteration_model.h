@@ -24,9 +24,12 @@ struct ClusterParameters {
   double matrix_half_size = 0;
   Bandwidth peak_memory = Bandwidth::GBps(2039);
   double memory_efficiency = 0.8;
-  Bandwidth intra_node = Bandwidth::GBps(230);  // bus bandwidth of an all-reduce within a node
-  Bandwidth adapter = Bandwidth::GBps(20);      // per device, to other nodes
-  SimTime collective_latency = SimTime::FromUs(30);
+  Bandwidth intra_node = Bandwidth::GBps(230);       // bus bandwidth of an all-reduce within a node
+  Bandwidth adapter = Bandwidth::GBps(20);           // per device, to other nodes
+  SimTime collective_latency = SimTime::FromUs(30);  // of an all-reduce within a node
+  // Of one step of a ring: to a neighbour in the node, and to one in another node.
+  SimTime step_inside = SimTime::FromUs(4);
+  SimTime step_outside = SimTime::FromUs(12);
   // Replaces matrix_efficiency where products were measured and intra_node where all-reduces were;
   // null: closed forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
@@ -52,13 +55,15 @@ struct PassTimes {
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
   SimTime head_forward, head_backward;  // output layer and loss, on the last stage
-  LayerExchange tensor;    // all-reduce, or all-gather with reduce-scatter, of a micro-batch
-  LayerExchange context;   // keys and values of the other parts of the sequence
-  LayerExchange expert;    // all-to-all to or from the experts
-  LayerExchange gradient;  // reduce-scatter of a layer's gradients (ZeRO stages 2 and 3)
-  // All-gather of a layer's weights (ZeRO stage 3), one layer ahead; zero where there is none.
-  SimTime weight_gather;
-  Bytes weight_bytes;
+  LayerExchange tensor;   // all-reduce, or all-gather with reduce-scatter, of a micro-batch
+  LayerExchange context;  // keys and values of the other parts of the sequence
+  LayerExchange expert;   // all-to-all to or from the experts
+  // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
+  // experts' over those that hold the same experts.
+  LayerExchange gradient, expert_gradient;
+  // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
+  SimTime weight_gather, expert_weight_gather;
+  Bytes weight_bytes, expert_weight_bytes;
   SimTime transfer;  // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
@@ -67,8 +72,10 @@ struct PassTimes {
   SimTime optimizer;
 
   SimTime Exchanges(bool forward) const {
-    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) + gradient.Sum(forward);
+    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
+           gradient.Sum(forward) + expert_gradient.Sum(forward);
   }
+  SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 
 struct IterationEstimate {

@@ -135,18 +135,28 @@ class Coster {
     }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(Transfer(hidden));
+    SetDivided(times);
+  }
+
+  // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
+  void SetDivided(PassTimes& times) const {
     const LayerParameters layer = LayerParametersOf(c_);
-    const double dense = (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) / t_;
-    const double ring = RingShare(m_.replicas()) / 2;
-    if (m_.zero >= 2 && m_.replicas() > 1) {
-      times.gradient.bytes = Bytes(static_cast<int64_t>(dense * e_));
-      times.gradient.time = SimTime::FromSeconds(ring * dense * e_ / ReplicaBandwidth());
-      times.gradient.backward = 1;
-    }
-    if (m_.zero >= 3 && m_.replicas() > 1) {
-      times.weight_bytes = Bytes(static_cast<int64_t>(dense * e_));
-      times.weight_gather = SimTime::FromSeconds(ring * dense * e_ / ReplicaBandwidth());
-    }
+    const double dense = (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) / t_ * e_;
+    const double expert = c_.experts > 0 ? layer.ffn * layer.copies / m_.expert / t_ * e_ : 0;
+    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
+    const auto reduce = [&](LayerExchange& exchange, double bytes, int32_t ranks) {
+      if (m_.zero < 2 || ranks < 2 || bytes <= 0) return;
+      exchange.bytes = Bytes(static_cast<int64_t>(bytes));
+      exchange.time = SimTime::FromSeconds(RingPass(ranks, replicas / ranks, bytes));
+      exchange.backward = 1;
+    };
+    reduce(times.gradient, dense, replicas);
+    reduce(times.expert_gradient, expert, alike);
+    if (m_.zero < 3) return;
+    times.weight_gather = times.gradient.time;
+    times.weight_bytes = times.gradient.bytes;
+    times.expert_weight_gather = times.expert_gradient.time;
+    times.expert_weight_bytes = times.expert_gradient.bytes;
   }
 
   void SetIteration(PassTimes& times) const {
@@ -165,8 +175,8 @@ class Coster {
       times.gradient_reduction = SimTime::FromSeconds(share * ReplicaAllReduce(dense * e_));
     }
     if (c_.experts > 0 && m_.replicas() > m_.expert) {
-      times.expert_reduction = SimTime::FromSeconds(share * RingShare(m_.replicas() / m_.expert) *
-                                                    (expert * e_) / ReplicaBandwidth());
+      times.expert_reduction = SimTime::FromSeconds(
+          share * 2 * RingPass(m_.replicas() / m_.expert, m_.expert, expert * e_));
     }
     const double divided =
         m_.zero >= 1 ? dense / m_.replicas() + expert * m_.expert / m_.replicas() : dense + expert;
@@ -215,14 +225,26 @@ class Coster {
     if (m_.tensor * m_.replicas() <= p_.devices_per_node && p_.measured != nullptr) {
       return NodeAllReduce(m_.replicas(), bytes);
     }
-    return RingShare(m_.replicas()) * bytes / ReplicaBandwidth();
+    return 2 * RingPass(m_.replicas(), 1, bytes);
   }
-  // Bus bandwidth of a ring over the replicas.
-  double ReplicaBandwidth() const {
-    if (m_.tensor * m_.replicas() <= p_.devices_per_node) return p_.intra_node.bytes_per_second();
-    // As many groups leave each node as tensor-parallel ranks lie in it, and share its adapters.
-    const double groups = std::min(p_.devices_per_node, m_.tensor);
-    return p_.adapter.bytes_per_second() * p_.devices_per_node / groups;
+  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all: replicas that are
+  // `stride` apart among all replicas, each of which is a group of tensor-parallel neighbours. The
+  // last byte takes a step to each other member, as NCCL's tuner counts them (src/graph/tuning.cc).
+  double RingPass(int32_t ranks, int32_t stride, double bytes) const {
+    const int32_t span = m_.tensor * stride;  // devices from one member to the next
+    const int32_t inside = std::clamp(p_.devices_per_node / span, 1, ranks);  // members of a node
+    const int32_t nodes = (ranks + inside - 1) / inside;
+    const double latency =
+        p_.step_inside.seconds() * (ranks - nodes) + p_.step_outside.seconds() * (nodes - 1);
+    return RingShare(ranks) / 2 * bytes / RingBandwidth(inside, nodes) + latency;
+  }
+  // Of each of the rings that run side by side: as many enter and leave a node as have members in
+  // it, and share its adapters; within the node each device has its own links.
+  double RingBandwidth(int32_t inside, int32_t nodes) const {
+    const double links = p_.intra_node.bytes_per_second();
+    if (nodes == 1) return links;
+    const double adapters = p_.adapter.bytes_per_second() * inside;
+    return inside == 1 ? adapters : std::min(adapters, links);
   }
 
   const TransformerConfig& c_;

@@ -31,7 +31,7 @@ class RankWriter {
         replica_(replica),
         shard_(shard),
         layers_(model.layers / (int64_t{m.pipeline} * m.chunks)),
-        out_(Info(), options) {
+        out_(Info(), options, model.dtype) {
     AddGroups();
   }
 
@@ -162,13 +162,10 @@ class RankWriter {
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
     NodeIndex gathered, before = out_.last();  // before: what the previous layer waited for
     for (int64_t layer = 0; layer < layers_; ++layer) {
-      if (passes_.weight_gather > SimTime()) {
+      if (passes_.Gather() > SimTime()) {
         // One layer ahead: with the start of the layer before this one.
         const NodeIndex now = out_.last();
-        gathered = out_.Communicate(
-            {NodeKind::kCollective, CollectiveOp::kAllGather, "weights " + name, data_group_,
-             m_.replicas(), passes_.weight_bytes, passes_.weight_gather},
-            layer == 0 ? now : before, layer == 0 ? input : gathered);
+        gathered = Gather(name, layer == 0 ? now : before, layer == 0 ? input : gathered);
         before = now;
         WriteLayer(pass, name, gathered);
       } else {
@@ -176,6 +173,21 @@ class RankWriter {
       }
       if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
     }
+  }
+
+  // A layer's weights, dense ones before those of the experts; the last of the gathers.
+  NodeIndex Gather(const std::string& name, NodeIndex after, NodeIndex also) {
+    const auto gather = [&](const char* what, const std::string& group, int32_t members,
+                            Bytes bytes, SimTime time) {
+      if (time == SimTime()) return;
+      also = out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllGather, what + name, group,
+                               members, bytes, time},
+                              after, also);
+    };
+    gather("weights ", data_group_, m_.replicas(), passes_.weight_bytes, passes_.weight_gather);
+    gather("expert weights ", expert_data_group_, m_.replicas() / m_.expert,
+           passes_.expert_weight_bytes, passes_.expert_weight_gather);
+    return also;
   }
 
   void ReduceLayer(const Pass& pass, int64_t layer) {
@@ -195,7 +207,9 @@ class RankWriter {
          &passes_.context},
         {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &passes_.expert},
         {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(),
-         &passes_.gradient}};
+         &passes_.gradient},
+        {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
+         m_.replicas() / m_.expert, &passes_.expert_gradient}};
     int64_t count = 0;
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
     // Compute in equal parts, an exchange after each.
@@ -236,7 +250,7 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
-                           count(passes.gradient);
+                           count(passes.gradient) + count(passes.expert_gradient);
   const double nodes =
       static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
       (static_cast<double>(model.layers) * per_layer + 6.0 * m.pipeline * m.chunks) *
