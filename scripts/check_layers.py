@@ -15,12 +15,13 @@ ALLOWED = {
     "exporters": ["base", "trace", "proto"],
     "cost": ["base", "trace", "reconstruct", "topology", "proto"],
     "network": ["base", "topology", "des", "cost"],
-    "workload": ["base"],
-    "mapping": ["base", "trace", "workload", "topology"],
+    "graph": ["base", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
+    "workload": ["base", "graph"],
+    "mapping": ["base", "trace", "workload", "topology", "graph", "cost:operator/kernel_work.h"],
     "engine": ["base", "trace", "reconstruct", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/trace_event_writer.h"],
-    "search": ["base", "workload", "mapping"],
+    "search": ["base", "graph", "workload", "mapping"],
     "sharding": ["base", "trace", "reconstruct", "topology", "cost", "network", "engine"],
     "cli": None,  # everything
 }

@@ -63,16 +63,18 @@ if(TARGET foretrace_network)
     ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_network.cpp PROPERTIES
     COMPILE_DEFINITIONS FORETRACE_SIMGRID_MODULE="$<TARGET_FILE:foretrace_simgrid>")
 endif()
-foretrace_room(workload DEPS base LIBS yaml-cpp)
-foretrace_room(mapping DEPS base trace workload topology)
+# Of cost the graph knows how operators become kernels.
+foretrace_room(graph DEPS base cost)
+foretrace_room(workload DEPS base graph LIBS yaml-cpp)
+foretrace_room(mapping DEPS base trace workload topology graph cost)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct topology des)
 foretrace_room(report DEPS base trace exporters engine)
-foretrace_room(search DEPS base workload mapping)
+foretrace_room(search DEPS base graph workload mapping)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 # CBC is used by sharding/sharders/ilp.cpp alone.
 foretrace_room(sharding DEPS base trace reconstruct topology cost network engine LIBS yaml-cpp PkgConfig::CBC)
-foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost network workload mapping
+foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost network graph workload mapping
                engine report search sharding)
 
 if(TARGET foretrace_cli)

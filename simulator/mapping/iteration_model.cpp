@@ -95,6 +95,8 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
     }
     pipeline.stages.push_back(std::move(stage));
   }
+  pipeline.stages.front().forward.front() += passes.embedding_forward;
+  pipeline.stages.front().backward.front() += passes.embedding_backward;
   pipeline.stages.back().forward.back() += passes.head_forward;
   pipeline.stages.back().backward.back() += passes.head_backward;
   return pipeline;

@@ -30,12 +30,13 @@ struct ClusterParameters {
   // Of one step of a ring: to a neighbour in the node, and to one in another node.
   SimTime step_inside = SimTime::FromUs(4);
   SimTime step_outside = SimTime::FromUs(12);
-  // Replaces matrix_efficiency where products were measured and intra_node where all-reduces were;
-  // null: closed forms alone.
+  // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
+  // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
+  SimTime issue = SimTime::FromUs(5);  // what the CPU takes to issue one kernel
   int32_t devices_per_node = 8;
 };
 
@@ -54,7 +55,8 @@ struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
-  SimTime head_forward, head_backward;  // output layer and loss, on the last stage
+  SimTime embedding_forward, embedding_backward;  // on the first stage
+  SimTime head_forward, head_backward;            // output layer and loss, on the last stage
   LayerExchange tensor;   // all-reduce, or all-gather with reduce-scatter, of a micro-batch
   LayerExchange context;  // keys and values of the other parts of the sequence
   LayerExchange expert;   // all-to-all to or from the experts
@@ -69,7 +71,8 @@ struct PassTimes {
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;
-  SimTime optimizer;
+  SimTime optimizer;    // with clipping, casts and clearing of the gradients
+  CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
     return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
@@ -104,7 +107,8 @@ SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather);
 // Part `index` of a reduction that goes layer by layer, in the order of the backward pass.
 SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);
 
-// Stages with `layer` durations each, embedding free, head on the last chunk of the last stage.
+// Stages with `layer` durations each, embedding on the first chunk of the first stage, head on the
+// last chunk of the last.
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
                                          const ParallelMapping& mapping, const PassTimes& passes);
 

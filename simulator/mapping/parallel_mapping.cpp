@@ -94,6 +94,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
+  if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
   if (m.k > 1) text += fmt::format(" k{}", m.k);
   return text;
@@ -122,6 +123,10 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (word == "sp") return m.sequence_parallel = true;
     if (word == "overlap") return m.overlap_gradients = true;
+    if (word == "grad16" || word == "grad32") {
+      m.gradient_bytes = word == "grad16" ? 2 : 4;
+      return true;
+    }
     for (const auto& [name, target] : numbers) {
       if (word.substr(0, name.size()) != name) continue;
       const std::string_view digits = word.substr(name.size());
@@ -137,7 +142,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "
-          "overlap none selective full gpipe 1f1b kfkb zb-h1",
+          "overlap grad16 grad32 none selective full gpipe 1f1b kfkb zb-h1",
           source, word);
     }
   }

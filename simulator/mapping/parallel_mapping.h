@@ -31,6 +31,8 @@ struct ParallelMapping {
   int32_t zero = 0;
   // The gradients of a layer are reduced while earlier layers still run backward.
   bool overlap_gradients = false;
+  int32_t gradient_bytes =
+      0;  // in which gradients are kept and reduced; 0: as the model's type asks
 
   int64_t devices() const { return int64_t{tensor} * context * pipeline * data; }
   int32_t microbatches() const { return global_batch / (data * micro_batch); }

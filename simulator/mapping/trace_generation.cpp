@@ -152,7 +152,13 @@ class RankWriter {
       out_.Compute(name + " head", passes_.head_backward, input);
       input = NodeIndex();
     }
+    const bool embeds = stage_ == 0 && pass.chunk == 0;
+    if (embeds && forward) {
+      out_.Compute(name + " embedding", passes_.embedding_forward, input);
+      input = NodeIndex();
+    }
     WriteLayers(pass, name, input);
+    if (embeds && !forward) out_.Compute(name + " embedding", passes_.embedding_backward);
     if (head && forward) out_.Compute(name + " head", passes_.head_forward);
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
       out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
@@ -253,7 +259,7 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
                            count(passes.gradient) + count(passes.expert_gradient);
   const double nodes =
       static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
-      (static_cast<double>(model.layers) * per_layer + 6.0 * m.pipeline * m.chunks) *
+      (static_cast<double>(model.layers) * per_layer + 8.0 * m.pipeline * m.chunks) *
       (options.launch > SimTime() ? 2 : 1);
   if (nodes > kMaxGeneratedNodes) {
     return Infeasible(

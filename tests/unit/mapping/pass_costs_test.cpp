@@ -49,10 +49,12 @@ constexpr double kH2 = 1024.0 * 1024.0;
 TEST(PassCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
   // 16 replicas on two nodes of 8: eight adapters carry 80 GB/s, less than the 100 of the links.
   // A ring pass of L bytes takes 15/16 L / 80 GB/s, 14 steps inside and one outside. ZeRO 3 gathers
-  // 12 h^2 weights of two bytes a layer.
+  // a layer's weights of two bytes: 12 h^2 and 7 h of biases, which tensor parallelism divides, 2 h
+  // of biases and 4 h of norms, which it does not.
   ParallelMapping m = Mapping(1, 16);
   m.zero = 3;
-  const double bytes = 12 * kH2 * 2;
+  const double h = 1024, divided = 2 * (12 * kH2 + 7 * h), whole = 2 * 6 * h;
+  const double bytes = divided + whole;
   EXPECT_NEAR(Times(Model(), m).weight_gather.us(),
               15.0 / 16 * bytes / 80e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
   // With 50 GB/s an adapter the links are what limits.
@@ -62,13 +64,13 @@ TEST(PassCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
               15.0 / 16 * bytes / 100e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
   // With 8-way tensor parallelism each of 8 rings has one adapter and one member a node.
   m.tensor = 8;
-  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(), 15.0 / 16 * bytes / 8 / 50e9 * 1e6 + 15 * 10,
-              1e-3);
+  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+              15.0 / 16 * (divided / 8 + whole) / 50e9 * 1e6 + 15 * 10, 1e-3);
   // Within one node: links, steps inside.
   m = Mapping(2, 4);
   m.zero = 2;
-  EXPECT_NEAR(Times(Model(), m).gradient.time.us(), 3.0 / 4 * bytes / 2 / 100e9 * 1e6 + 3 * 2,
-              1e-3);
+  EXPECT_NEAR(Times(Model(), m).gradient.time.us(),
+              3.0 / 4 * (divided / 2 + whole) / 100e9 * 1e6 + 3 * 2, 1e-3);
 }
 
 TEST(PassCostsTest, ZeroCoversExperts) {
@@ -85,8 +87,8 @@ TEST(PassCostsTest, ZeroCoversExperts) {
   EXPECT_NEAR(times.expert_gradient.time.us(), pass, 1e-3);
   EXPECT_EQ(times.expert_gradient.backward, 1);
   EXPECT_EQ(times.expert_reduction, SimTime());
-  // The dense part is attention alone.
-  EXPECT_EQ(times.weight_bytes, Bytes(static_cast<int64_t>(4 * kH2 * 2)));
+  // The dense part: 4 h^2 of attention with 4 h of biases, 4 h of norms, 8 h of the router.
+  EXPECT_EQ(times.weight_bytes, Bytes(static_cast<int64_t>((4 * kH2 + 16 * 1024) * 2)));
   // ZeRO 2 reduces by layer, and gathers all weights once at the end; ZeRO 1 does both at the end.
   m.zero = 2;
   const PassTimes two = Times(Model(8), m);
@@ -133,6 +135,66 @@ TEST(PassCostsTest, ExchangesOfALayer) {
               hidden / 4 / 10e9 * 1e6 + hidden * 3 / 4 / 100e9 * 1e6, 1e-3);
   m.sequence_parallel = true;
   EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 4 / 10e9 * 1e6, 1e-3);
+}
+
+// With memory that takes no time a layer takes its products: 24 T h^2 + 4 T s h FLOP forward for T
+// tokens, twice that backward, of which the weights' gradients 24 T h^2; the head 2 T h V.
+TEST(PassCostsTest, ProductsOfALayer) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  const double t = 1024, h = 1024, us = 1e6 / 100e12;
+  ParallelMapping m = Mapping(1, 1);
+  PassTimes times = Times(Model(), m, p);
+  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  EXPECT_NEAR(times.layer_forward.us(), products + attention, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * (products + attention), 1);
+  EXPECT_NEAR(times.layer_weight.us(), products, 1);
+  EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
+  m.recompute = Recompute::kFull;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 3 * (products + attention), 1);
+  m.recompute = Recompute::kSelective;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2 * products + 3 * attention, 1);
+  // A fused attention skips what the mask hides, and multiplies the scores once more backward: half
+  // of 4 T s h forward, half of 10 T s h backward.
+  TransformerConfig fused = Model();
+  fused.fused_attention = true;
+  m.recompute = Recompute::kNone;
+  times = Times(fused, m, p);
+  EXPECT_NEAR(times.layer_forward.us(), products + attention / 2, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * products + 1.25 * attention, 1);
+}
+
+// The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
+TEST(PassCostsTest, LaunchesBoundSmallLayers) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime::FromUs(5);
+  // Forward: 2 norms, 4 products, scores, softmax, dropout, context, activation, 2 additions.
+  EXPECT_NEAR(Times(Model(), Mapping(1, 1), p).layer_forward.us(), 13 * 5, 1e-3);
+}
+
+// Mixed precision: the norm reads 4 bytes a parameter, clipping 4 + 4, Adam reads four and writes
+// three values of 4 bytes, the cast 4 + 2, and 2 are cleared: 48 in all. ZeRO divides all but the
+// clearing. In bfloat16 gradients have 4 bytes.
+TEST(PassCostsTest, OptimizerMovesItsStates) {
+  ClusterParameters p = Cluster();
+  p.peak_memory = Bandwidth::GBps(1000);
+  p.memory_efficiency = 1;
+  TransformerConfig c = Model();
+  const double h = 1024, n = 4 * (12 * kH2 + 13 * h) + 2048 * h + 1024 * h;
+  ParallelMapping m = Mapping(1, 4);
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), 48 * n / 1e6, 1);
+  m.zero = 1;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 2 * n) / 1e6, 1);
+  c.dtype = DType::kBFloat16;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 4 * n) / 1e6, 1);
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(4 * n)));
+  m.gradient_bytes = 2;
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(2 * n)));
 }
 
 }  // namespace
