@@ -63,10 +63,14 @@ if(TARGET foretrace_network)
     ${PROJECT_SOURCE_DIR}/simulator/network/simgrid/simgrid_network.cpp PROPERTIES
     COMPILE_DEFINITIONS FORETRACE_SIMGRID_MODULE="$<TARGET_FILE:foretrace_simgrid>")
 endif()
-# Of cost the graph knows how operators become kernels.
-foretrace_room(graph DEPS base cost)
+# Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
+# the flags of cost's libraries.
+foretrace_room(graph DEPS base)
+if(TARGET foretrace_graph)
+  target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
+endif()
 foretrace_room(workload DEPS base graph LIBS yaml-cpp)
-foretrace_room(mapping DEPS base trace workload topology graph cost)
+foretrace_room(mapping DEPS base trace workload topology graph)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct topology des)
 foretrace_room(report DEPS base trace exporters engine)

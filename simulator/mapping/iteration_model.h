@@ -63,6 +63,8 @@ struct PassTimes {
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
+  // Both, where they run behind the next layer's backward pass instead of each layer waiting.
+  SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
   Bytes weight_bytes, expert_weight_bytes;
@@ -101,8 +103,13 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                                                     const ClusterParameters& cluster);
 
 // A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
-// starts with the layer before.
-SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather);
+// starts with the layer before. With gradients to reduce behind it, the link reduces the layer
+// before's first; the pass ends with the last layer's.
+SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather,
+                     SimTime reduce_behind = SimTime());
+
+// Whether what is left to reduce after the passes starts with each layer's gradient.
+bool ReducesByLayer(const ParallelMapping& mapping);
 
 // Part `index` of a reduction that goes layer by layer, in the order of the backward pass.
 SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);

@@ -33,7 +33,7 @@ double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recomput
 
 MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   const double e = Num(ElementSize(c.dtype));
-  const double layers = Num(c.layers) / m.pipeline;
+  const double layers = Num(StageLayers(c, m, stage));
   const MappedLayer layer(c, m);
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
   const bool tied = c.family != TransformerFamily::kLlama;

@@ -164,6 +164,10 @@ class Coster {
     };
     reduce(times.gradient, layer_.dense(), replicas);
     reduce(times.expert_gradient, layer_.expert(), alike);
+    if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
+      times.reduce_behind = times.gradient.time + times.expert_gradient.time;
+      times.gradient.backward = times.expert_gradient.backward = 0;
+    }
     if (m_.zero < 3) return;
     if (replicas > 1) {
       times.weight_gather = pass(layer_.dense() * e_, replicas);
@@ -188,7 +192,9 @@ class Coster {
   }
 
   void SetIteration(PassTimes& times) const {
-    const double layers = Num(c_.layers) / m_.pipeline;
+    int64_t most = 0;
+    for (int32_t s = 0; s < m_.pipeline; ++s) most = std::max(most, StageLayers(c_, m_, s));
+    const double layers = Num(most);
     const bool tied = c_.family != TransformerFamily::kLlama;
     const double tables = m_.pipeline > 1 ? std::max(layer_.embedding(), layer_.head())
                                           : layer_.embedding() + (tied ? 0 : layer_.head());

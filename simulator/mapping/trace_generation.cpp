@@ -30,14 +30,14 @@ class RankWriter {
         stage_(stage),
         replica_(replica),
         shard_(shard),
-        layers_(model.layers / (int64_t{m.pipeline} * m.chunks)),
+        model_(model),
         out_(Info(), options, model.dtype) {
     AddGroups();
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     for (const Pass& pass : pipeline_.stages[static_cast<size_t>(stage_)].passes) WritePass(pass);
-    if (!m_.overlap_gradients) Reduce(0, 1, out_.last());
+    if (!ReducesByLayer(m_)) Reduce(0, 1, out_.last());
     if (reduced_.valid()) {
       out_.Compute("optimizer", passes_.optimizer, reduced_);
     } else {
@@ -120,7 +120,7 @@ class RankWriter {
                                                   : "backward",
                                          pass.microbatch, pass.chunk);
     if (weight) {
-      for (int64_t layer = 0; layer < layers_; ++layer) {
+      for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
         out_.Compute(name, passes_.layer_weight);
         ReduceLayer(pass, layer);
       }
@@ -165,20 +165,40 @@ class RankWriter {
     }
   }
 
+  int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }
+
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
-    NodeIndex gathered, before = out_.last();  // before: what the previous layer waited for
-    for (int64_t layer = 0; layer < layers_; ++layer) {
-      if (passes_.Gather() > SimTime()) {
-        // One layer ahead: with the start of the layer before this one.
-        const NodeIndex now = out_.last();
-        gathered = Gather(name, layer == 0 ? now : before, layer == 0 ? input : gathered);
-        before = now;
-        WriteLayer(pass, name, gathered);
-      } else {
-        WriteLayer(pass, name, layer == 0 ? input : NodeIndex());
-      }
+    const bool gathers = passes_.Gather() > SimTime();
+    const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
+    // The last use of the links between replicas, and the weights that the next layer needs.
+    NodeIndex link = input, gathered;
+    if (gathers) link = gathered = Gather(name, out_.last(), input);
+    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+      const NodeIndex needed = gathers ? gathered : layer == 0 ? input : NodeIndex();
+      // One layer ahead: with the start of this one.
+      const bool ahead = gathers && layer + 1 < Layers(pass.chunk);
+      if (ahead) link = gathered = Gather(name, out_.last(), link);
+      WriteLayer(pass, name, needed);
+      if (reduces) link = ReduceBehind(name, link);
       if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
     }
+    if (reduces) out_.WaitFor(link);
+  }
+
+  // A layer's gradients, dense ones before those of the experts; the last of the reductions.
+  NodeIndex ReduceBehind(const std::string& name, NodeIndex link) {
+    const NodeIndex computed = out_.last();
+    const auto reduce = [&](const char* what, const std::string& group, int32_t members,
+                            const LayerExchange& exchange) {
+      if (exchange.time == SimTime()) return;
+      link = out_.Communicate({NodeKind::kCollective, CollectiveOp::kReduceScatter, what + name,
+                               group, members, exchange.bytes, exchange.time},
+                              computed, link);
+    };
+    reduce("gradients ", data_group_, m_.replicas(), passes_.gradient);
+    reduce("expert gradients ", expert_data_group_, m_.replicas() / m_.expert,
+           passes_.expert_gradient);
+    return link;
   }
 
   // A layer's weights, dense ones before those of the experts; the last of the gathers.
@@ -197,9 +217,11 @@ class RankWriter {
   }
 
   void ReduceLayer(const Pass& pass, int64_t layer) {
-    if (!m_.overlap_gradients || pass.microbatch + 1 != m_.microbatches()) return;
+    if (!ReducesByLayer(m_) || pass.microbatch + 1 != m_.microbatches()) return;
     // Chunks come in order of their backward passes, the last one first.
-    Reduce((m_.chunks - 1 - pass.chunk) * layers_ + layer, layers_ * m_.chunks, out_.last());
+    int64_t before = layer;
+    for (int32_t c = pass.chunk + 1; c < m_.chunks; ++c) before += Layers(c);
+    Reduce(before, StageLayers(model_, m_, stage_), out_.last());
   }
 
   void WriteLayer(const Pass& pass, const std::string& name, NodeIndex input) {
@@ -241,7 +263,7 @@ class RankWriter {
   const PassTimes& passes_;
   const TimedPipeline& pipeline_;
   int32_t stage_, replica_, shard_;
-  int64_t layers_;
+  const TransformerConfig& model_;
   TraceEmitter out_;
   std::string tensor_group_, data_group_, pipeline_group_, context_group_, expert_group_,
       expert_data_group_;

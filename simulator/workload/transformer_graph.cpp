@@ -45,7 +45,7 @@ class Builder {
   bool biased() const {
     return c_.family == TransformerFamily::kGpt || c_.family == TransformerFamily::kBert;
   }
-  bool drops() const { return c_.family != TransformerFamily::kLlama; }
+  bool drops() const { return c_.dropout && c_.family != TransformerFamily::kLlama; }
 
   AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
   TensorId Tensor(std::string_view name, Axes axes) {
@@ -86,8 +86,9 @@ class Builder {
                {Tensor("words", {a.stream, hidden_})}));
     if (!biased()) return words;
     Ids inputs = {words, Weight("positions", {positions_, hidden_})};
-    return Add(Op("position embedding", GraphOpKind::kAdd, inputs,
-                  {Tensor("embedded", {a.stream, hidden_}), Mask({a.stream, hidden_})}));
+    Ids outputs = {Tensor("embedded", {a.stream, hidden_})};
+    if (drops()) outputs.push_back(Mask({a.stream, hidden_}));
+    return Add(Op("position embedding", GraphOpKind::kAdd, inputs, outputs));
   }
 
   TensorId Norm(std::string_view name, TensorId x) {
