@@ -17,6 +17,10 @@ std::string FindShipped(const std::string& folder, const std::string& name,
   return name;
 }
 
+std::string ShippedFolder(const std::string& folder) {
+  return std::string(FORETRACE_DATA_DIR) + "/" + folder;
+}
+
 std::vector<std::string> ListShipped(const std::string& folder, const std::string& file) {
   namespace fs = std::filesystem;
   std::vector<std::string> all;

@@ -10,6 +10,9 @@ namespace foretrace {
 std::string FindShipped(const std::string& folder, const std::string& name,
                         const std::string& suffix);
 
+// The folder as it ships with foretrace.
+std::string ShippedFolder(const std::string& folder);
+
 // FOLDER/*/FILE below the working folder, then below the project's; each in order of names.
 std::vector<std::string> ListShipped(const std::string& folder, const std::string& file);
 
