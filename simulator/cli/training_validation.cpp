@@ -193,6 +193,26 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
   return table.Format(style);
 }
 
+void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& notes,
+           CostSources& sources) {
+  TrainingRow& row = judged.row;
+  const auto cluster = clusters.Of(row, notes);
+  if (!cluster.ok()) {
+    row.refused = std::string(cluster.status().message());
+    return;
+  }
+  const auto estimate = EstimateIteration(row.config, row.mapping, **cluster);
+  if (!estimate.ok()) {
+    row.refused = std::string(estimate.status().message());
+    return;
+  }
+  judged.predicted = estimate->time;
+  judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
+  const CostSources& own = estimate->passes.sources;
+  for (size_t i = 0; i < sources.seconds.size(); ++i) sources.seconds[i] += own.seconds[i];
+  sources.extrapolated += own.extrapolated;
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
@@ -208,20 +228,8 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   CostSources sources;
   for (TrainingRow& row : rows) {
     JudgedRow judged{std::move(row), SimTime(), 0};
-    TrainingRow& r = judged.row;
-    if (r.refused.empty()) {
-      FORETRACE_ASSIGN_OR_RETURN(const ClusterParameters* cluster, clusters.Of(r, result.notes));
-      const auto estimate = EstimateIteration(r.config, r.mapping, *cluster);
-      if (estimate.ok()) {
-        judged.predicted = estimate->time;
-        judged.error = estimate->time.seconds() / r.measured.seconds() - 1;
-        for (size_t i = 0; i < sources.seconds.size(); ++i) {
-          sources.seconds[i] += estimate->passes.sources.seconds[i];
-        }
-        sources.extrapolated += estimate->passes.sources.extrapolated;
-      } else {
-        r.refused = std::string(estimate.status().message());
-      }
+    if (judged.row.refused.empty()) {
+      Judge(clusters, judged, result.notes, sources);
     }
     result.rows.push_back(std::move(judged));
   }
