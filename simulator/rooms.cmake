@@ -78,14 +78,20 @@ foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp foretrace
 foretrace_room(calibrate DEPS base trace topology cost)
 foretrace_room(optimise DEPS base)
 foretrace_room(network DEPS base topology des cost)
-foretrace_room(workload DEPS base LIBS yaml-cpp)
-foretrace_room(mapping DEPS base trace workload topology)
+# Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
+# the flags of cost's libraries.
+foretrace_room(graph DEPS base)
+if(TARGET foretrace_graph)
+  target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
+endif()
+foretrace_room(workload DEPS base graph LIBS yaml-cpp)
+foretrace_room(mapping DEPS base trace workload topology graph)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct topology des)
 foretrace_room(report DEPS base trace exporters engine)
-foretrace_room(search DEPS base workload mapping)
+foretrace_room(search DEPS base graph workload mapping)
 foretrace_room(sharding DEPS base trace reconstruct topology cost calibrate optimise network engine LIBS yaml-cpp)
-foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost calibrate network workload mapping
+foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost calibrate network graph workload mapping
                engine report search sharding)
 
 if(TARGET foretrace_cli)

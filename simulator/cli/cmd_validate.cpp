@@ -8,6 +8,7 @@
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/run.h"
+#include "simulator/cli/training_validation.h"
 #include "simulator/cli/validation.h"
 
 namespace foretrace {
@@ -48,6 +49,11 @@ absl::Status RunValidate(const ValidateOptions& options) {
           "device, \"none\", or \"auto\"");
     }
     if (!calibrations.empty()) mappings.calibration = calibrations.front();
+    if (IsTrainingTable(mappings.rows)) {
+      FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
+      return Print(options.json ? TrainingValidationJson(jobs) + "\n"
+                                : TrainingValidationText(jobs, OutputStyle()));
+    }
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
     return Print(options.json ? MappingValidationJson(result) + "\n"
                               : MappingValidationText(result, OutputStyle()));
@@ -97,10 +103,12 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   MappingValidationOptions& mappings = options->mappings;
   command
-      ->add_option("--mappings", mappings.rows,
-                   "measured iterations of parallel mappings instead of traces, on --platform; "
-                   "--calibration is then what training attains on the device: a file, none or "
-                   "auto (docs/search.md)")
+      ->add_option(
+          "--mappings", mappings.rows,
+          "measured iterations of parallel mappings instead of traces, on --platform (of "
+          "tables that name GPUs: by default the shipped platform that is most like them); "
+          "--calibration is then what training attains on the device: a file, none or "
+          "auto (docs/search.md)")
       ->type_name("ROWS.csv");
   command
       ->add_option("--kernels", mappings.kernels,
@@ -110,6 +118,12 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->capture_default_str();
   command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
       ->type_name("WORKLOAD.yaml");
+  command
+      ->add_option(
+          "--workloads", mappings.workloads,
+          "with --mappings: a folder of workload files, named as the rows name their model")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory);
   command
       ->add_option("--fit", mappings.fit,
                    "with --mappings: first fit the parameters to these rows; may be repeated")

@@ -63,7 +63,7 @@ double GradientBytes(const GraphPipeProblem& problem, const GraphPipeStage& stag
 }
 
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
-    const EvaluatedGraph& graph, const GenerateOptions& options) {
+    const EvaluatedGraph& graph, DType dtype, const GenerateOptions& options) {
   const GraphPipePlan& plan = graph.result.plan;
   const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
   std::vector<GeneratedStage> stages;
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
     edge_bytes.emplace_back(std::max<int64_t>(
         1, static_cast<int64_t>(e.forward_transfer.seconds() * graph.problem.bandwidth)));
   }
-  return GenerateStageTraces(pipeline, stages, edge_bytes, options);
+  return GenerateStageTraces(pipeline, stages, edge_bytes, dtype, options);
 }
 
 }  // namespace
@@ -244,7 +244,7 @@ absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFi
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
     FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
     iteration = SimTime::FromSeconds(graph.result.plan.iteration_s);
-    FORETRACE_ASSIGN_OR_RETURN(traces, GenerateGraph(graph, options));
+    FORETRACE_ASSIGN_OR_RETURN(traces, GenerateGraph(graph, job.model.workload.dtype, options));
   } else {
     const auto& parallel = std::get<ParallelMapping>(mapping);
     FORETRACE_ASSIGN_OR_RETURN(const SearchRow row, EvaluateMapping(job, mapping));

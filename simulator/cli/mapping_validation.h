@@ -19,7 +19,8 @@ struct MappingValidationOptions {
   bool hold_out_half = false;
   std::string recompute = "full";
   int64_t vocabulary = 51200;
-  std::string workload;  // gives the vocabulary
+  std::string workload;   // gives the vocabulary
+  std::string workloads;  // a folder of models that rows name
   std::string platform;
   std::string calibration = "auto";
   std::string kernels = "auto";

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <mutex>
 #include <shared_mutex>
-#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -27,20 +26,20 @@ template <typename Key>
 class Memo {
  public:
   template <typename Compute>
-  std::optional<double> Get(const Key& key, const Compute& compute) const {
+  std::optional<Estimate> Get(const Key& key, const Compute& compute) const {
     {
       const std::shared_lock lock(mutex_);
       const auto it = known_.find(key);
       if (it != known_.end()) return it->second;
     }
-    const std::optional<double> value = compute();
+    const std::optional<Estimate> value = compute();
     const std::unique_lock lock(mutex_);
     return known_.emplace(key, value).first->second;
   }
 
  private:
   mutable std::shared_mutex mutex_;
-  mutable absl::flat_hash_map<Key, std::optional<double>> known_;
+  mutable absl::flat_hash_map<Key, std::optional<Estimate>> known_;
 };
 
 class CalibratedDevice : public DeviceMeasurements {
@@ -49,44 +48,28 @@ class CalibratedDevice : public DeviceMeasurements {
     if (!with_collectives) set_.collectives = nullptr;
   }
 
-  std::optional<double> ProductSeconds(int64_t m, int64_t n, int64_t k) const override {
-    return products_.Get({m, n, k}, [&]() -> std::optional<double> {
-      KernelWork work;
-      work.kind = KernelKind::kGemm;
-      work.dtype = DType::kFloat16;
-      work.batch = 1;
-      work.m = m;
-      work.n = n;
-      work.k = k;
-      work.flop =
-          Flop(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
-      work.read = Bytes(2 * (m * k + k * n));
-      work.written = Bytes(2 * m * n);
-      const KernelModel* model = set_.kernels->Find(KeyOf(work, Precision::kHalf));
-      if (model == nullptr) return std::nullopt;
-      return model->KernelUs(set_.kernels->device(), work) * 1e-6;
-    });
+  Estimate KernelTime(const KernelWork& work) const override {
+    return set_.kernels->Predict(work, PrecisionOf(work.dtype, true));
   }
 
-  std::optional<double> AllReduceSeconds(int32_t ranks, Bytes bytes) const override {
+  std::optional<Estimate> AllReduceTime(int32_t ranks, Bytes bytes) const override {
     if (set_.collectives == nullptr) return std::nullopt;
-    return reductions_.Get({ranks, bytes.count()}, [&]() -> std::optional<double> {
+    return reductions_.Get({ranks, bytes.count()}, [&]() -> std::optional<Estimate> {
       const CollectiveEstimator estimator =
           set_.collectives->Resolve(CollectiveOp::kAllReduce, ranks, 1);
       if (!estimator.covered()) return std::nullopt;
-      return estimator.Time(bytes).time.seconds();
+      return estimator.Time(bytes);
     });
   }
 
   std::string Source() const override {
     return fmt::format("{} of {}",
-                       set_.collectives == nullptr ? "products" : "products and all-reduces",
+                       set_.collectives == nullptr ? "kernels" : "kernels and all-reduces",
                        fs::path(set_.folder).lexically_normal().string());
   }
 
  private:
   CalibrationSet set_;
-  Memo<std::tuple<int64_t, int64_t, int64_t>> products_;
   Memo<std::pair<int32_t, int64_t>> reductions_;
 };
 

@@ -33,6 +33,12 @@ absl::StatusOr<SimTime> AllReduceTime(NetworkModel& network, int32_t ranks, int6
   return estimate.time;
 }
 
+SimTime RouteLatency(const Topology& topology, int32_t to) {
+  Route route;
+  topology.FindRoute(0, to, route);
+  return SimTime::FromSeconds(route.latency);
+}
+
 // Bandwidths and latency of the links, by asking the closed form.
 absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
   const int32_t n = spec.node.devices;
@@ -46,6 +52,8 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
         2.0 * (n - 1) / n * static_cast<double>(kLargeMessage) / (large - small).seconds());
     cluster.collective_latency = small;
   }
+  cluster.step_inside = n > 1 ? RouteLatency(topology, 1) : SimTime();
+  cluster.step_outside = spec.nodes > 1 ? RouteLatency(topology, n) : cluster.step_inside;
   if (spec.nodes == 1) {
     // Nothing leaves the node.
     cluster.adapter = cluster.intra_node;

@@ -1,22 +1,44 @@
 #pragma once
-// What was measured on a device and its neighbours, in place of closed forms.
+// What a device's kernels and its links to neighbours take, from calibrations.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
+#include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
 
-// Thread-safe. nullopt: nothing was measured that tells.
+// Time by where it comes from.
+struct CostSources {
+  std::array<double, static_cast<size_t>(EstimateSource::kCount)> seconds = {};
+  double extrapolated = 0;  // of all of it
+
+  void Add(double s, const Estimate& estimate) {
+    seconds[static_cast<size_t>(estimate.source)] += s;
+    if (estimate.extrapolated) extrapolated += s;
+  }
+  double total() const {
+    double sum = 0;
+    for (const double s : seconds) sum += s;
+    return sum;
+  }
+  double share(EstimateSource source) const {
+    return total() > 0 ? seconds[static_cast<size_t>(source)] / total() : 0;
+  }
+};
+
+// Thread-safe.
 class DeviceMeasurements {
  public:
   virtual ~DeviceMeasurements() = default;
-  // An m x k matrix times a k x n one, in 16 bits.
-  virtual std::optional<double> ProductSeconds(int64_t m, int64_t n, int64_t k) const = 0;
-  // All-reduce of a buffer among `ranks` neighbours in a node.
-  virtual std::optional<double> AllReduceSeconds(int32_t ranks, Bytes bytes) const = 0;
+  // Of the chain that predicts recorded kernels: calibrated, else by analogy on the device's peaks.
+  virtual Estimate KernelTime(const KernelWork& work) const = 0;
+  // All-reduce of a buffer among `ranks` neighbours in a node; nullopt: not measured.
+  virtual std::optional<Estimate> AllReduceTime(int32_t ranks, Bytes bytes) const = 0;
   // Where they come from, for reports and to tell searches apart.
   virtual std::string Source() const = 0;
 };

@@ -27,26 +27,26 @@ SchedulePeriod PeriodOf(const ParallelMapping& m) {
 
 // When a stage's gradients are reduced. Reductions start as each layer's gradient is there, in the
 // order of the backward pass, one at a time.
-SimTime OverlappedReductionEnd(const ParallelMapping& m, const PassTimes& passes, int64_t layers,
-                               const TimedStage& stage, const std::vector<SimTime>& starts,
-                               bool has_head) {
+SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMapping& m,
+                               const PassTimes& passes, int32_t index, const TimedStage& stage,
+                               const std::vector<SimTime>& starts) {
   const PassKind kind = SplitsBackward(m) ? PassKind::kBackwardWeight : PassKind::kBackward;
   const int32_t last = m.microbatches() - 1;
-  const int64_t parts = layers * m.chunks;
+  const int64_t parts = StageLayers(model, m, index);
   SimTime end;
   int64_t part = 0;
   for (size_t i = 0; i < stage.passes.size(); ++i) {
     const Pass& pass = stage.passes[i];
     if (pass.kind != kind || pass.microbatch != last) continue;
     SimTime at = starts[i];
-    if (has_head && kind == PassKind::kBackward && pass.chunk + 1 == m.chunks) {
+    if (index + 1 == m.pipeline && kind == PassKind::kBackward && pass.chunk + 1 == m.chunks) {
       at += passes.head_backward;
     }
+    const int64_t layers = LayersOf(model, m, index, pass.chunk);
     for (int64_t layer = 1; layer <= layers; ++layer, ++part) {
-      const SimTime done =
-          at + (kind == PassKind::kBackward
-                    ? PassDuration(passes.layer_backward, layer, passes.weight_gather)
-                    : SimTime::FromPs(passes.layer_weight.ps() * layer));
+      const SimTime done = at + (kind == PassKind::kBackward
+                                     ? PassDuration(passes.layer_backward, layer, passes.Gather())
+                                     : SimTime::FromPs(passes.layer_weight.ps() * layer));
       end = std::max(end, done) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
     }
@@ -56,10 +56,16 @@ SimTime OverlappedReductionEnd(const ParallelMapping& m, const PassTimes& passes
 
 }  // namespace
 
-SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather) {
-  if (gather == SimTime()) return SimTime::FromPs(layer.ps() * layers);
-  return gather + SimTime::FromPs(std::max(layer, gather).ps() * (layers - 1)) + layer;
+SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime reduce) {
+  if (layers == 0) return SimTime();
+  if (layers == 1) return gather + layer + reduce;
+  // At a layer's start the link reduces what the layer before left, then gathers for the next.
+  return gather + std::max(layer, gather) +
+         SimTime::FromPs(std::max(layer, gather + reduce).ps() * (layers - 2)) +
+         std::max(layer, reduce) + reduce;
 }
+
+bool ReducesByLayer(const ParallelMapping& m) { return m.overlap_gradients && m.zero < 2; }
 
 SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index) {
   const int64_t part = reduction.ps() / layers;
@@ -70,26 +76,24 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
                                          const PassTimes& passes) {
   TimedPipeline pipeline;
   pipeline.mini_batch = m.microbatches();  // in micro-batches
-  const auto layers = model.layers / (int64_t{m.pipeline} * m.chunks);
   const bool split = SplitsBackward(m);
   const auto chunks = static_cast<size_t>(m.chunks);
   const SimTime weight = split ? passes.layer_weight : SimTime();
-  const SimTime forward = PassDuration(passes.layer_forward, layers, passes.weight_gather);
-  const SimTime backward =
-      PassDuration(passes.layer_backward - weight, layers, passes.weight_gather);
   std::vector<PassList> zero_bubble;
   if (split) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {
     TimedStage stage;
     if (split) {
       stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
-      stage.backward_weight.assign(chunks, SimTime::FromPs(weight.ps() * layers));
+      stage.backward_weight.assign(chunks, SimTime::FromPs(weight.ps() * LayersOf(model, m, s, 0)));
     } else {
       FORETRACE_ASSIGN_OR_RETURN(stage.passes, StagePasses(m, s));
     }
-    stage.forward.assign(chunks, forward);
-    stage.backward.assign(chunks, backward);
     for (int32_t c = 0; c < m.chunks; ++c) {
+      const int64_t layers = LayersOf(model, m, s, c);
+      stage.forward.push_back(PassDuration(passes.layer_forward, layers, passes.Gather()));
+      stage.backward.push_back(PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
+                                            passes.reduce_behind));
       if (s > 0) pipeline.edges.push_back({s - 1, c, s, c, passes.transfer, passes.transfer});
       if (s == 0 && c > 0) {
         pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, passes.transfer, passes.transfer});
@@ -97,6 +101,8 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
     }
     pipeline.stages.push_back(std::move(stage));
   }
+  pipeline.stages.front().forward.front() += passes.embedding_forward;
+  pipeline.stages.front().backward.front() += passes.embedding_backward;
   pipeline.stages.back().forward.back() += passes.head_forward;
   pipeline.stages.back().backward.back() += passes.head_backward;
   return pipeline;
@@ -115,17 +121,16 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   FORETRACE_ASSIGN_OR_RETURN(const FoldedTiming folded,
                              TimeFolded(make, PeriodOf(mapping), mapping.microbatches()));
   out.pipeline = folded.end();
-  const int64_t layers = model.layers / (int64_t{mapping.pipeline} * mapping.chunks);
   SimTime reduced;
   double busy = 0;
   for (size_t s = 0; s < folded.pipeline.stages.size(); ++s) {
     const SimTime after = out.passes.gradient_reduction + out.passes.expert_reduction;
     SimTime end = folded.timing.stage_end[s] + after;
-    if (mapping.overlap_gradients && after > SimTime()) {
-      end = std::max(folded.timing.stage_end[s],
-                     OverlappedReductionEnd(simulated, out.passes, layers,
-                                            folded.pipeline.stages[s], folded.timing.pass_start[s],
-                                            s + 1 == folded.pipeline.stages.size()));
+    if (ReducesByLayer(mapping) && after > SimTime()) {
+      end =
+          std::max(folded.timing.stage_end[s],
+                   OverlappedReductionEnd(model, simulated, out.passes, static_cast<int32_t>(s),
+                                          folded.pipeline.stages[s], folded.timing.pass_start[s]));
     }
     reduced = std::max(reduced, end + folded.shift);
     busy += folded.timing.stage_busy[s].seconds() / folded.simulated * mapping.microbatches();
@@ -133,7 +138,8 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   out.time = reduced + out.passes.optimizer;
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
   const double exchanges = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
-                           static_cast<double>(layers * mapping.chunks) * mapping.microbatches();
+                           static_cast<double>(StageLayers(model, mapping, 0)) *
+                           mapping.microbatches();
   out.exposed_communication = (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
   out.model_flop_utilisation =
       ModelFlopOf(model).count() * mapping.global_batch /

@@ -24,15 +24,19 @@ struct ClusterParameters {
   double matrix_half_size = 0;
   Bandwidth peak_memory = Bandwidth::GBps(2039);
   double memory_efficiency = 0.8;
-  Bandwidth intra_node = Bandwidth::GBps(230);  // bus bandwidth of an all-reduce within a node
-  Bandwidth adapter = Bandwidth::GBps(20);      // per device, to other nodes
-  SimTime collective_latency = SimTime::FromUs(30);
-  // Replaces matrix_efficiency where products were measured and intra_node where all-reduces were;
-  // null: closed forms alone.
+  Bandwidth intra_node = Bandwidth::GBps(230);       // bus bandwidth of an all-reduce within a node
+  Bandwidth adapter = Bandwidth::GBps(20);           // per device, to other nodes
+  SimTime collective_latency = SimTime::FromUs(30);  // of an all-reduce within a node
+  // Of one step of a ring: to a neighbour in the node, and to one in another node.
+  SimTime step_inside = SimTime::FromUs(4);
+  SimTime step_outside = SimTime::FromUs(12);
+  // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
+  // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
+  SimTime issue = SimTime::FromUs(5);  // what the CPU takes to issue one kernel
   int32_t devices_per_node = 8;
 };
 
@@ -51,24 +55,32 @@ struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
-  SimTime head_forward, head_backward;  // output layer and loss, on the last stage
-  LayerExchange tensor;    // all-reduce, or all-gather with reduce-scatter, of a micro-batch
-  LayerExchange context;   // keys and values of the other parts of the sequence
-  LayerExchange expert;    // all-to-all to or from the experts
-  LayerExchange gradient;  // reduce-scatter of a layer's gradients (ZeRO stages 2 and 3)
-  // All-gather of a layer's weights (ZeRO stage 3), one layer ahead; zero where there is none.
-  SimTime weight_gather;
-  Bytes weight_bytes;
+  SimTime embedding_forward, embedding_backward;  // on the first stage
+  SimTime head_forward, head_backward;            // output layer and loss, on the last stage
+  LayerExchange tensor;   // all-reduce, or all-gather with reduce-scatter, of a micro-batch
+  LayerExchange context;  // keys and values of the other parts of the sequence
+  LayerExchange expert;   // all-to-all to or from the experts
+  // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
+  // experts' over those that hold the same experts.
+  LayerExchange gradient, expert_gradient;
+  // Both, where they run behind the next layer's backward pass instead of each layer waiting.
+  SimTime reduce_behind;
+  // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
+  SimTime weight_gather, expert_weight_gather;
+  Bytes weight_bytes, expert_weight_bytes;
   SimTime transfer;  // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;
-  SimTime optimizer;
+  SimTime optimizer;    // with clipping, casts and clearing of the gradients
+  CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) + gradient.Sum(forward);
+    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
+           gradient.Sum(forward) + expert_gradient.Sum(forward);
   }
+  SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 
 struct IterationEstimate {
@@ -91,13 +103,19 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                                                     const ClusterParameters& cluster);
 
 // A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
-// starts with the layer before.
-SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather);
+// starts with the layer before. With gradients to reduce behind it, the link reduces the layer
+// before's first; the pass ends with the last layer's.
+SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather,
+                     SimTime reduce_behind = SimTime());
+
+// Whether what is left to reduce after the passes starts with each layer's gradient.
+bool ReducesByLayer(const ParallelMapping& mapping);
 
 // Part `index` of a reduction that goes layer by layer, in the order of the backward pass.
 SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);
 
-// Stages with `layer` durations each, embedding free, head on the last chunk of the last stage.
+// Stages with `layer` durations each, embedding on the first chunk of the first stage, head on the
+// last chunk of the last.
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
                                          const ParallelMapping& mapping, const PassTimes& passes);
 

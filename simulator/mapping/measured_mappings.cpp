@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -14,17 +15,6 @@
 namespace foretrace {
 
 namespace {
-
-std::vector<std::string_view> SplitCsv(std::string_view line) {
-  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-  std::vector<std::string_view> fields;
-  while (true) {
-    const size_t comma = line.find(',');
-    fields.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
-}
 
 // In the order of the columns below.
 enum Column {
@@ -123,7 +113,7 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::str
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
   if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
-  const std::vector<std::string_view> header = SplitCsv(line);
+  const std::vector<std::string> header = SplitCsvLine(line);
   std::array<size_t, kColumns> position{};
   for (size_t c = 0; c < kColumns; ++c) {
     const auto it = std::find(header.begin(), header.end(), kNames[c]);
@@ -134,7 +124,7 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::str
   std::string text;
   for (int number = 2; std::getline(file, text); ++number) {
     if (text.find_first_not_of(" \r") == std::string::npos) continue;
-    const std::vector<std::string_view> fields = SplitCsv(text);
+    const std::vector<std::string> fields = SplitCsvLine(text);
     std::array<double, kColumns> value{};
     for (size_t c = 0; c < kColumns; ++c) {
       const std::string_view f = position[c] < fields.size() ? fields[position[c]] : "";

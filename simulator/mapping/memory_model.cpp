@@ -4,92 +4,64 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
+#include "simulator/mapping/mapped_layer.h"
 
 namespace foretrace {
 namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
-double Width(const TransformerConfig& c) {
-  return Num(c.head_size > 0 ? c.heads * c.head_size : c.hidden);
+
+double Stashed(const MappedLayer& layer, Recompute recompute) {
+  const Stash stash = StashOfBlock(layer.graph(), layer.sizes());
+  if (recompute == Recompute::kFull) return Num(stash.input.count());
+  const Bytes dropped = recompute == Recompute::kSelective ? stash.attention : Bytes();
+  return Num((stash.whole - dropped).count());
 }
-double KeyValueWidth(const TransformerConfig& c) {
-  return Width(c) * Num(c.kv_heads > 0 ? c.kv_heads : c.heads) / Num(c.heads);
-}
-double FeedForward(const TransformerConfig& c) { return Num(c.ffn > 0 ? c.ffn : 4 * c.hidden); }
-bool Gated(const TransformerConfig& c) { return c.family == TransformerFamily::kLlama; }
-// Bytes an element of a dropout mask takes; Llama trains without dropout.
-double Mask(const TransformerConfig& c) { return Gated(c) ? 0 : 1; }
 
 }  // namespace
 
-LayerParameters LayerParametersOf(const TransformerConfig& c) {
-  const double h = Num(c.hidden), width = Width(c), kv = KeyValueWidth(c), ffn = FeedForward(c);
-  LayerParameters p;
-  p.attention = h * (width + 2 * kv) + width * h;
-  p.ffn = (Gated(c) ? 3 : 2) * h * ffn;
-  p.copies = c.experts > 0 ? Num(c.experts) : 1;
-  // Two norms; biases of the four products, which are in part divided, are counted in full.
-  p.replicated = Gated(c) ? 2 * h : 4 * h + width + 2 * kv + 2 * h;
-  if (c.experts > 0) p.replicated += h * p.copies;
-  return p;
+LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
+  const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
+  const double e = Num(ElementSize(c.dtype));
+  return {4 * logits, (e < 4 ? e + 4 : e) * logits};
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  const double e = ElementSize(c.dtype), h = Num(c.hidden);
-  const double tokens = Num(c.sequence) * m.micro_batch / m.context;
-  const double active = c.experts > 0 ? Num(c.top_k) : 1;
-  const double split = m.sequence_parallel ? m.tensor : 1;
-  if (recompute == Recompute::kFull) return tokens * h * e / split;
-  // As the operators of the layer graph have it: inputs of the norms and products, and masks.
-  const double whole =
-      2 * h * e + h * e + Mask(c) * h + (c.experts > 0 ? h * e : 0) + active * h * e + Mask(c) * h;
-  const double up = (Gated(c) ? 2 : 1) * FeedForward(c);
-  const double divided =
-      (2 * Width(c) + 2 * KeyValueWidth(c)) * e + active * (up + FeedForward(c)) * e;
-  const bool matrix = !c.fused_attention && recompute == Recompute::kNone;
-  const double scores = matrix ? Num(c.heads) * Num(c.sequence) * (2 * e + Mask(c)) : 0;
-  return tokens * (whole / split + (divided + scores) / m.tensor);
+  return Stashed(MappedLayer(c, m), recompute);
 }
 
 MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  const double e = ElementSize(c.dtype), h = Num(c.hidden), t = m.tensor;
-  const double layers = Num(c.layers) / m.pipeline;
-  const LayerParameters layer = LayerParametersOf(c);
+  const double e = Num(ElementSize(c.dtype));
+  const double layers = Num(StageLayers(c, m, stage));
+  const MappedLayer layer(c, m);
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
+  const bool tied = c.family != TransformerFamily::kLlama;
   // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
   // else.
-  const int tables = (first ? 1 : 0) + (last && (Gated(c) || !first) ? 1 : 0);
-  const double dense_ffn = c.experts > 0 ? 0 : layer.ffn;
-  const double dense = layers * ((layer.attention + dense_ffn) / t + layer.replicated) +
-                       tables * Num(c.vocabulary) * h / t;
-  const double expert = c.experts > 0 ? layers * layer.ffn * layer.copies / m.expert / t : 0;
+  const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
+                       (last && !(tied && first) ? layer.head() : 0);
+  const double expert = layers * layer.expert();
   const auto divided = [&](int32_t from) {
     if (m.zero < from) return dense + expert;
     return dense / m.replicas() + expert / (m.replicas() / m.expert);
   };
   MemoryUse use;
   use.weights = Rounded(e * divided(3));
-  use.gradients = Rounded(e * divided(2));
+  use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2));
   use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1));
-  if (m.zero >= 3) {
-    use.gathered = Rounded(
-        2 * e *
-        ((layer.attention + dense_ffn) / t + layer.replicated + expert / std::max(layers, 1.0)));
-  }
-  const double chunk_layers = layers / m.chunks;
-  use.activations =
-      Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * LayerStash(c, m, m.recompute));
+  if (m.zero >= 3) use.gathered = Rounded(2 * e * (layer.dense() + layer.expert()));
+  const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute);
+  use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
   if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(LayerStash(c, m, Recompute::kNone) - LayerStash(c, m, m.recompute));
+    use.recomputed = Rounded(Stashed(layer, Recompute::kNone) - kept);
   }
-  // Cross entropy keeps 32-bit logits (Korthikanti et al., section 4.3), of one micro-batch as the
-  // last stage's backward pass follows at once, of all under GPipe.
+  // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
     const double count = Num(ChunksInFlight(m, stage)) / m.chunks;
     const double held = m.schedule == ScheduleKind::kGPipe ? count : std::min(count, 1.0 * m.k);
-    use.logits =
-        Rounded(4.0 * held * Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / t);
+    const LogitMemory logits = LogitMemoryOf(c, m);
+    use.logits = Rounded(held * logits.kept + logits.passing);
   }
   return use;
 }

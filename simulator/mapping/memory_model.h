@@ -10,15 +10,6 @@
 
 namespace foretrace {
 
-// Elements of one layer's weights, before any division.
-struct LayerParameters {
-  double attention = 0;   // divided by tensor parallelism
-  double ffn = 0;         // one expert's, or the dense feed-forward part; divided likewise
-  double copies = 1;      // experts
-  double replicated = 0;  // norms, biases, router
-};
-LayerParameters LayerParametersOf(const TransformerConfig& model);
-
 // Of one device of a stage, at its peak.
 struct MemoryUse {
   Bytes weights;
@@ -26,21 +17,29 @@ struct MemoryUse {
   Bytes optimizer;
   Bytes activations;  // of all micro-batches in flight
   Bytes recomputed;   // of the layer being recomputed
-  Bytes logits;       // on the last stage only
+  Bytes logits;       // on the last stage only: the loss's, and its copies while it is computed
   Bytes gathered;     // weights of the layers at work, gathered from the replicas (ZeRO stage 3)
   Bytes total() const {
     return weights + gradients + optimizer + activations + recomputed + logits + gathered;
   }
 };
 
-// Mixed precision: weights and gradients of the model's type; 12 bytes of optimizer state a
-// parameter (32-bit weight and two moments), 8 where the model itself has 32 bits. Activations
-// after Korthikanti et al. (2022), sections 4 and 5; in flight as the schedule has it.
+// Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
+// state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
+// Activations are what the graph's backward pass reads; in flight as the schedule has it.
 MemoryUse StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                         int32_t stage);
 
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
 MemoryUse MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+
+// Of one micro-batch's logits on one device, in bytes. Cross entropy runs in 32 bits and keeps its
+// result (Korthikanti et al., section 4.3); while it runs, the logits and their 32-bit form are
+// there too.
+struct LogitMemory {
+  double kept = 0, passing = 0;
+};
+LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
 // What one layer keeps of one micro-batch under `recompute`, in bytes.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,

@@ -18,10 +18,9 @@ class StageWalk {
  public:
   StageWalk(const TransformerConfig& model, const ParallelMapping& m, int32_t stage)
       : m_(m), last_(stage + 1 == m.pipeline), states_(StageMemoryOf(model, m, stage)) {
-    const double layers = static_cast<double>(model.layers) / m.pipeline / m.chunks;
+    const double layers = static_cast<double>(StageLayers(model, m, stage)) / m.chunks;
     activations_ = layers * LayerStash(model, m, m.recompute);
-    logits_ = 4.0 * static_cast<double>(model.sequence * model.vocabulary) * m.micro_batch /
-              m.context / m.tensor;
+    logits_ = LogitMemoryOf(model, m);
     recomputed_ = states_.recomputed;
     states_.activations = states_.recomputed = states_.logits = Bytes();
   }
@@ -61,7 +60,10 @@ class StageWalk {
   MemoryUse Use() const {
     MemoryUse use = states_;
     use.activations = Bytes(static_cast<int64_t>(activations_ * static_cast<double>(held_.passes)));
-    use.logits = Bytes(static_cast<int64_t>(logits_ * static_cast<double>(held_.heads)));
+    if (held_.heads > 0) {
+      use.logits = Bytes(
+          static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + logits_.passing));
+    }
     if (held_.recomputing) use.recomputed = recomputed_;
     return use;
   }
@@ -78,7 +80,8 @@ class StageWalk {
   const ParallelMapping& m_;
   bool last_;
   MemoryUse states_;
-  double activations_ = 0, logits_ = 0;
+  double activations_ = 0;
+  LogitMemory logits_;
   Bytes recomputed_;
   Held held_;
   StageMemory out_;

@@ -94,6 +94,8 @@ std::string ToString(const ParallelMapping& m) {
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
+  if (m.counted_ends) text += " ends";
+  if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
   if (m.k > 1) text += fmt::format(" k{}", m.k);
   return text;
@@ -122,6 +124,11 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (word == "sp") return m.sequence_parallel = true;
     if (word == "overlap") return m.overlap_gradients = true;
+    if (word == "ends") return m.counted_ends = true;
+    if (word == "grad16" || word == "grad32") {
+      m.gradient_bytes = word == "grad16" ? 2 : 4;
+      return true;
+    }
     for (const auto& [name, target] : numbers) {
       if (word.substr(0, name.size()) != name) continue;
       const std::string_view digits = word.substr(name.size());
@@ -137,7 +144,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "
-          "overlap none selective full gpipe 1f1b kfkb zb-h1",
+          "overlap ends grad16 grad32 none selective full gpipe 1f1b kfkb zb-h1",
           source, word);
     }
   }
@@ -155,9 +162,18 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         ToString(m), m.devices(), devices);
   }
   FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
-  if (model.layers % (int64_t{m.pipeline} * m.chunks) != 0) {
-    return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers", ToString(m),
-                      m.pipeline, m.chunks, model.layers);
+  const int64_t counted = model.layers + (m.counted_ends ? 2 : 0);
+  if (counted % (int64_t{m.pipeline} * m.chunks) != 0) {
+    return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers{}",
+                      ToString(m), m.pipeline, m.chunks, model.layers,
+                      m.counted_ends ? " with embedding and output layer"
+                                     : "; ends (embedding and output layer count as layers) may");
+  }
+  if (m.counted_ends && (m.pipeline == 1 || counted / (int64_t{m.pipeline} * m.chunks) < 2)) {
+    return Infeasible(
+        "C1: mapping {}: ends needs a pipeline, and leaves the first or the last chunk without "
+        "layers",
+        ToString(m));
   }
   if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
     return Infeasible(
@@ -165,6 +181,20 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         ToString(m), m.micro_batch, m.data, m.global_batch);
   }
   return CheckSchedule(m);
+}
+
+int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                 int32_t chunk) {
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  if (!m.counted_ends) return model.layers / chunks;
+  const int64_t index = int64_t{chunk} * m.pipeline + stage;
+  return (model.layers + 2) / chunks - (index == 0 ? 1 : 0) - (index + 1 == chunks ? 1 : 0);
+}
+
+int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& m, int32_t stage) {
+  int64_t layers = 0;
+  for (int32_t c = 0; c < m.chunks; ++c) layers += LayersOf(model, m, stage, c);
+  return layers;
 }
 
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {

@@ -31,6 +31,11 @@ struct ParallelMapping {
   int32_t zero = 0;
   // The gradients of a layer are reduced while earlier layers still run backward.
   bool overlap_gradients = false;
+  // Embedding and output layer count as a layer each when layers are divided into chunks: the first
+  // and the last chunk have one layer less than the others.
+  bool counted_ends = false;
+  // In which gradients are kept and reduced; 0: as the model's type asks (GradientBytes).
+  int32_t gradient_bytes = 0;
 
   int64_t devices() const { return int64_t{tensor} * context * pipeline * data; }
   int32_t microbatches() const { return global_batch / (data * micro_batch); }
@@ -53,6 +58,11 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
 // would satisfy it. `devices` 0: any number.
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
+
+// Layers of one chunk of a stage (the model's chunk * pipeline + stage), and of all of its chunks.
+int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+                 int32_t chunk);
+int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
 
 // The schedule of one stage. Errors: micro-batches that interleaving cannot group.
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& mapping, int32_t stage);

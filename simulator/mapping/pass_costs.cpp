@@ -7,24 +7,21 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/iteration_model.h"
-#include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/kernel_coster.h"
+#include "simulator/mapping/mapped_layer.h"
 
 namespace foretrace {
 namespace {
 
-// Passes over the attention matrix: scores written, read by the mask and softmax, written, read by
-// dropout, written, read by the second product; backward as in the layer graph.
-constexpr double kMatrixPassesForward = 6;
-constexpr double kMatrixPassesBackward = 10;
-// Elementwise traffic of a layer in units of the hidden activation: norms, residuals and dropout
-// are replicated without sequence parallelism; the activation function and biases are divided.
-constexpr double kReplicatedPasses = 10;
-constexpr double kDividedPasses = 12;
-constexpr double kBackwardElementwise = 1.5;
-// Reads and writes of weights, gradients and moments in mixed precision.
-constexpr double kOptimizerBytes = 20;
-
 double Num(int64_t n) { return static_cast<double>(n); }
+
+// What a pass over some operators takes.
+struct PassCost {
+  double forward = 0, backward = 0;
+  double weight = 0;          // of backward: the weights' gradients
+  double attention_core = 0;  // of forward: what selective recomputation repeats
+  int64_t forward_kernels = 0, backward_kernels = 0;
+};
 
 class Coster {
  public:
@@ -33,76 +30,91 @@ class Coster {
       : c_(model),
         m_(mapping),
         p_(cluster),
+        layer_(model, mapping),
+        kernels_(cluster),
         e_(Num(ElementSize(model.dtype))),
+        gradient_(Num(GradientBytes(model, mapping))),
         h_(Num(model.hidden)),
         t_(mapping.tensor),
         width_(Num(model.head_size > 0 ? model.heads * model.head_size : model.hidden)),
         kv_(width_ * Num(model.kv_heads > 0 ? model.kv_heads : model.heads) / Num(model.heads)),
-        ffn_(Num(model.ffn > 0 ? model.ffn : 4 * model.hidden)),
         tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
 
   PassTimes Run() const {
     PassTimes times;
     SetExchanges(times);
-    SetLayer(times);
-    SetHead(times);
+    SetPasses(times);
     SetIteration(times);
     return times;
   }
 
  private:
-  bool Gated() const { return c_.family == TransformerFamily::kLlama; }
-  double Rate() const { return p_.peak.per_second() * p_.matrix_efficiency; }
-  double Memory() const { return p_.peak_memory.bytes_per_second() * p_.memory_efficiency; }
-
-  double Matrix(double m, double n, double k) const {
-    if (p_.measured != nullptr) {
-      const auto seconds =
-          p_.measured->ProductSeconds(std::llround(m), std::llround(n), std::llround(k));
-      if (seconds) return *seconds * p_.product_slowdown;
+  // Weight gradients are added to the buffer that they accumulate in: by the product itself where
+  // that has 32 bits (Megatron-LM's gradient_accumulation_fusion), else by an addition, unless
+  // there is one micro-batch alone.
+  double WeightGradients(KernelList& list, CostSources& sources) const {
+    double seconds = 0;
+    for (KernelWork& work : list) {
+      const int64_t elements = work.batch * work.m * work.n;
+      if (elements > 0 && gradient_ == 4 && e_ < 4) {
+        work.read += Bytes(4 * elements);
+        work.written = Bytes(4 * elements);
+      }
+      seconds += kernels_.Seconds(work, sources);
+      if (elements > 0 && gradient_ == e_ && m_.microbatches() > 1) {
+        const OperatorCall sum{ElementwiseOp{elements, 2 * elements}, c_.dtype,
+                               Direction::kForward};
+        seconds += kernels_.Seconds(Kernels(sum), sources);
+      }
     }
-    return 2 * m * n * k / Rate() * (1 + p_.matrix_half_size / std::min({m, n, k}));
+    return seconds;
   }
 
-  double FeedForward() const {
-    const double up = Gated() ? 2 : 1;
-    if (c_.experts == 0) {
-      return Matrix(tokens_, up * ffn_ / t_, h_) + Matrix(tokens_, h_, ffn_ / t_);
+  void AddOp(OpId id, PassCost& cost, CostSources& sources) const {
+    const OperatorGraph& g = layer_.graph();
+    const KernelList list = ForwardWork(g, layer_.sizes(), id);
+    const double forward = kernels_.Seconds(list, sources);
+    BackwardWork work = Differentiate(g, layer_.sizes(), id);
+    const double weight = WeightGradients(work.weights, sources);
+    cost.forward += forward;
+    cost.weight += weight;
+    cost.backward += kernels_.Seconds(work.input, sources) + weight;
+    cost.forward_kernels += static_cast<int64_t>(list.size());
+    cost.backward_kernels += static_cast<int64_t>(work.input.size() + work.weights.size());
+    const GraphOp& op = g.op(id);
+    if (op.attention_core || op.kind == GraphOpKind::kAttention ||
+        op.kind == GraphOpKind::kContext) {
+      cost.attention_core += forward;
     }
-    // Tokens are spread evenly. With few tokens per expert, reading the weights takes longer.
-    const double visits = tokens_ * Num(c_.top_k);
-    const double weights = Num(c_.experts) / m_.expert * (up + 1) * ffn_ * h_ / t_ * e_;
-    return std::max(Matrix(visits, up * ffn_ / t_, h_) + Matrix(visits, h_, ffn_ / t_),
-                    weights / Memory()) +
-           Matrix(tokens_, Num(c_.experts), h_);
   }
 
-  void SetLayer(PassTimes& times) const {
-    const double products = Matrix(tokens_, (width_ + 2 * kv_) / t_, h_) +
-                            Matrix(tokens_, h_, width_ / t_) + FeedForward();
-    const double scores = 4 * tokens_ * Num(c_.sequence) * width_ / t_ / Rate();
-    const double matrix =
-        c_.fused_attention ? 0 : Num(c_.heads) / t_ * Num(c_.sequence) * tokens_ * e_;
-    const double core = scores + kMatrixPassesForward * matrix / Memory();
-    const double core_backward = 2 * scores + kMatrixPassesBackward * matrix / Memory();
-    const double replicated = kReplicatedPasses / (m_.sequence_parallel ? t_ : 1);
-    const double elementwise = tokens_ * h_ * e_ * (replicated + kDividedPasses / t_) / Memory();
-    const double floor = p_.launch_floor.seconds();
-    const double forward = std::max(products + core + elementwise, floor);
-    double backward =
-        std::max(2 * products + core_backward + kBackwardElementwise * elementwise, floor);
-    if (m_.recompute == Recompute::kFull) backward += forward;
-    if (m_.recompute == Recompute::kSelective) backward += core;
-    times.layer_forward = SimTime::FromSeconds(forward) + times.Exchanges(true);
+  // The CPU issues kernels one after another; a layer takes no less.
+  double Issued(double seconds, int64_t kernels) const {
+    return std::max({seconds, p_.launch_floor.seconds(), p_.issue.seconds() * Num(kernels)});
+  }
+
+  void SetPasses(PassTimes& times) const {
+    PassCost before, layer, after;
+    const OperatorGraph& g = layer_.graph();
+    bool passed = false;
+    for (OpId id = 0; static_cast<size_t>(id) < g.ops().size(); ++id) {
+      const bool in_block = g.op(id).in_block;
+      passed |= in_block;
+      AddOp(id, in_block ? layer : passed ? after : before, times.sources);
+    }
+    double repeated = 0;
+    if (m_.recompute == Recompute::kFull) repeated = layer.forward;
+    if (m_.recompute == Recompute::kSelective) repeated = layer.attention_core;
+    const int64_t again = m_.recompute == Recompute::kFull ? layer.forward_kernels : 0;
+    const double backward = Issued(layer.backward + repeated, layer.backward_kernels + again);
+    times.layer_forward =
+        SimTime::FromSeconds(Issued(layer.forward, layer.forward_kernels)) + times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);
-    times.layer_weight = SimTime::FromSeconds(products);
-  }
-
-  void SetHead(PassTimes& times) const {
-    const double head = Matrix(tokens_, Num(c_.vocabulary) / t_, h_);
-    const double loss = 8 * tokens_ * Num(c_.vocabulary) / t_ / Memory();
-    times.head_forward = SimTime::FromSeconds(head + loss);
-    times.head_backward = SimTime::FromSeconds(2 * head + loss);
+    times.layer_weight = SimTime::FromSeconds(layer.weight);
+    times.head_forward = SimTime::FromSeconds(after.forward);
+    times.head_backward = SimTime::FromSeconds(after.backward);
+    times.embedding_forward = SimTime::FromSeconds(before.forward);
+    times.embedding_backward = SimTime::FromSeconds(before.backward);
   }
 
   void SetExchanges(PassTimes& times) const {
@@ -135,42 +147,87 @@ class Coster {
     }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(Transfer(hidden));
-    const LayerParameters layer = LayerParametersOf(c_);
-    const double dense = (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) / t_;
-    const double ring = RingShare(m_.replicas()) / 2;
-    if (m_.zero >= 2 && m_.replicas() > 1) {
-      times.gradient.bytes = Bytes(static_cast<int64_t>(dense * e_));
-      times.gradient.time = SimTime::FromSeconds(ring * dense * e_ / ReplicaBandwidth());
-      times.gradient.backward = 1;
+    SetDivided(times);
+  }
+
+  // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
+  void SetDivided(PassTimes& times) const {
+    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
+    const auto pass = [&](double bytes, int32_t ranks) {
+      return SimTime::FromSeconds(RingPass(ranks, replicas / ranks, bytes));
+    };
+    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks) {
+      if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
+      exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
+      exchange.time = pass(elements * gradient_, ranks);
+      exchange.backward = 1;
+    };
+    reduce(times.gradient, layer_.dense(), replicas);
+    reduce(times.expert_gradient, layer_.expert(), alike);
+    if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
+      times.reduce_behind = times.gradient.time + times.expert_gradient.time;
+      times.gradient.backward = times.expert_gradient.backward = 0;
     }
-    if (m_.zero >= 3 && m_.replicas() > 1) {
-      times.weight_bytes = Bytes(static_cast<int64_t>(dense * e_));
-      times.weight_gather = SimTime::FromSeconds(ring * dense * e_ / ReplicaBandwidth());
+    if (m_.zero < 3) return;
+    if (replicas > 1) {
+      times.weight_gather = pass(layer_.dense() * e_, replicas);
+      times.weight_bytes = Bytes(static_cast<int64_t>(layer_.dense() * e_));
+    }
+    if (alike > 1 && layer_.expert() > 0) {
+      times.expert_weight_gather = pass(layer_.expert() * e_, alike);
+      times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * e_));
     }
   }
 
+  // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
+  // all-reduces without division; where gradients are divided already only the weights, where
+  // weights are divided too nothing.
+  double Reduction(double elements, int32_t ranks, int32_t stride) const {
+    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
+    const double weights = RingPass(ranks, stride, elements * e_);
+    if (m_.zero == 2) return weights;
+    if (m_.zero == 1) return RingPass(ranks, stride, elements * gradient_) + weights;
+    return stride == 1 ? ReplicaAllReduce(elements * gradient_)
+                       : 2 * RingPass(ranks, stride, elements * gradient_);
+  }
+
   void SetIteration(PassTimes& times) const {
-    const LayerParameters layer = LayerParametersOf(c_);
-    const double layers = Num(c_.layers) / m_.pipeline;
-    const double dense =
-        (layers * (layer.attention + (c_.experts > 0 ? 0 : layer.ffn)) + Num(c_.vocabulary) * h_) /
-        t_;
-    const double expert = c_.experts > 0 ? layers * layer.ffn * layer.copies / m_.expert / t_ : 0;
-    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * e_));
-    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * e_));
-    // Whole all-reduces; with divided gradients only the new weights are gathered at the end, with
-    // divided weights nothing.
-    const double share = m_.zero >= 3 ? 0 : m_.zero == 2 ? 0.5 : 1;
-    if (m_.replicas() > 1) {
-      times.gradient_reduction = SimTime::FromSeconds(share * ReplicaAllReduce(dense * e_));
+    int64_t most = 0;
+    for (int32_t s = 0; s < m_.pipeline; ++s) most = std::max(most, StageLayers(c_, m_, s));
+    const double layers = Num(most);
+    const bool tied = c_.family != TransformerFamily::kLlama;
+    const double tables = m_.pipeline > 1 ? std::max(layer_.embedding(), layer_.head())
+                                          : layer_.embedding() + (tied ? 0 : layer_.head());
+    const double dense = layers * layer_.dense() + tables, expert = layers * layer_.expert();
+    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
+    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
+    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
+    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, 1));
+    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, m_.expert));
+    const double own = m_.zero >= 1 ? dense / replicas + expert / alike : dense + expert;
+    const double kept = m_.zero >= 2 ? own : dense + expert;
+    times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
+  }
+
+  // Mixed precision: the gradients' norm and clipping, a fused Adam on 32-bit masters, the cast to
+  // the model's type, and clearing of the `kept` gradients for the next iteration.
+  double Optimizer(double own, double kept) const {
+    const auto n = static_cast<int64_t>(own);
+    CostSources sources;
+    const OperatorCall calls[] = {{ReductionOp{1, n}, DType::kFloat32, Direction::kForward},
+                                  {ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward},
+                                  {OptimizerOp{n, 1, OptimizerKind::kAdam, OptimizerImpl::kFused},
+                                   DType::kFloat32, Direction::kForward}};
+    double seconds = 0;
+    for (const OperatorCall& call : calls) seconds += kernels_.Seconds(Kernels(call), sources);
+    if (e_ < 4) {
+      ElementwiseOp cast{n, n};
+      cast.output_dtype = c_.dtype;
+      seconds += kernels_.Seconds(Kernels({cast, DType::kFloat32, Direction::kForward}), sources);
     }
-    if (c_.experts > 0 && m_.replicas() > m_.expert) {
-      times.expert_reduction = SimTime::FromSeconds(share * RingShare(m_.replicas() / m_.expert) *
-                                                    (expert * e_) / ReplicaBandwidth());
-    }
-    const double divided =
-        m_.zero >= 1 ? dense / m_.replicas() + expert * m_.expert / m_.replicas() : dense + expert;
-    times.optimizer = SimTime::FromSeconds(divided * kOptimizerBytes / Memory());
+    const FillOp clear{static_cast<int64_t>(kept)};
+    const DType dtype = gradient_ >= 4 ? DType::kFloat32 : c_.dtype;
+    return seconds + kernels_.Seconds(Kernels({clear, dtype, Direction::kForward}), sources);
   }
 
   static double RingShare(double n) { return 2 * (n - 1) / n; }
@@ -181,8 +238,8 @@ class Coster {
   }
   double NodeAllReduce(int32_t ranks, double bytes) const {
     if (p_.measured != nullptr) {
-      const auto seconds = p_.measured->AllReduceSeconds(ranks, Bytes(static_cast<int64_t>(bytes)));
-      if (seconds) return *seconds;
+      const auto time = p_.measured->AllReduceTime(ranks, Bytes(static_cast<int64_t>(bytes)));
+      if (time) return time->time.seconds();
     }
     return RingShare(ranks) * bytes / p_.intra_node.bytes_per_second() +
            p_.collective_latency.seconds();
@@ -215,20 +272,34 @@ class Coster {
     if (m_.tensor * m_.replicas() <= p_.devices_per_node && p_.measured != nullptr) {
       return NodeAllReduce(m_.replicas(), bytes);
     }
-    return RingShare(m_.replicas()) * bytes / ReplicaBandwidth();
+    return 2 * RingPass(m_.replicas(), 1, bytes);
   }
-  // Bus bandwidth of a ring over the replicas.
-  double ReplicaBandwidth() const {
-    if (m_.tensor * m_.replicas() <= p_.devices_per_node) return p_.intra_node.bytes_per_second();
-    // As many groups leave each node as tensor-parallel ranks lie in it, and share its adapters.
-    const double groups = std::min(p_.devices_per_node, m_.tensor);
-    return p_.adapter.bytes_per_second() * p_.devices_per_node / groups;
+  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all: replicas that are
+  // `stride` apart among all replicas, each of which is a group of tensor-parallel neighbours. The
+  // last byte takes a step to each other member, as NCCL's tuner counts them (src/graph/tuning.cc).
+  double RingPass(int32_t ranks, int32_t stride, double bytes) const {
+    const int32_t span = m_.tensor * stride;  // devices from one member to the next
+    const int32_t inside = std::clamp(p_.devices_per_node / span, 1, ranks);  // members of a node
+    const int32_t nodes = (ranks + inside - 1) / inside;
+    const double latency =
+        p_.step_inside.seconds() * (ranks - nodes) + p_.step_outside.seconds() * (nodes - 1);
+    return RingShare(ranks) / 2 * bytes / RingBandwidth(inside, nodes) + latency;
+  }
+  // Of each of the rings that run side by side: as many enter and leave a node as have members in
+  // it, and share its adapters; within the node each device has its own links.
+  double RingBandwidth(int32_t inside, int32_t nodes) const {
+    const double links = p_.intra_node.bytes_per_second();
+    if (nodes == 1) return links;
+    const double adapters = p_.adapter.bytes_per_second() * inside;
+    return inside == 1 ? adapters : std::min(adapters, links);
   }
 
   const TransformerConfig& c_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
-  double e_, h_, t_, width_, kv_, ffn_, tokens_;
+  MappedLayer layer_;
+  KernelCoster kernels_;
+  double e_, gradient_, h_, t_, width_, kv_, tokens_;
 };
 
 }  // namespace
@@ -244,15 +315,11 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
   return Coster(model, mapping, cluster).Run();
 }
 
-Flop ModelFlopOf(const TransformerConfig& c) {
-  const LayerParameters layer = LayerParametersOf(c);
-  const double active = c.experts > 0 ? Num(c.top_k) : 1;
-  const double width = Num(c.head_size > 0 ? c.heads * c.head_size : c.hidden);
-  const double router = Num(c.experts) * Num(c.hidden);
-  const double token = Num(c.layers) * (2 * (layer.attention + layer.ffn * active + router) +
-                                        4 * Num(c.sequence) * width) +
-                       2 * Num(c.hidden) * Num(c.vocabulary);
-  return Flop(3 * token * Num(c.sequence));
+Flop ModelFlopOf(const TransformerConfig& config) {
+  const TransformerConfig c = WithDefaults(config);
+  const TransformerGraph model = MakeTransformerGraph(c);
+  // Backward multiplies twice as much.
+  return Flop(3 * ProductFlop(model.graph, BindTransformer(model, c, {}), c.layers).count());
 }
 
 }  // namespace foretrace

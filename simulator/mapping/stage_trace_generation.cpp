@@ -14,6 +14,7 @@ struct StageGraph {
   const TimedPipeline& pipeline;
   const std::vector<GeneratedStage>& stages;
   const std::vector<Bytes>& edge_bytes;
+  DType dtype;
   std::vector<int32_t> first_rank;  // by stage, and the number of ranks
 };
 
@@ -26,7 +27,7 @@ class StageRankWriter {
         device_(device),
         timed_(graph.pipeline.stages[static_cast<size_t>(stage)]),
         own_(graph.stages[static_cast<size_t>(stage)]),
-        out_(Info(), options) {}
+        out_(Info(), options, graph.dtype) {}
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     std::vector<int32_t> all(static_cast<size_t>(g_.first_rank.back()));
@@ -124,8 +125,8 @@ class StageRankWriter {
 
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
     const TimedPipeline& pipeline, const std::vector<GeneratedStage>& stages,
-    const std::vector<Bytes>& edge_bytes, const GenerateOptions& options) {
-  StageGraph graph{pipeline, stages, edge_bytes, {0}};
+    const std::vector<Bytes>& edge_bytes, DType dtype, const GenerateOptions& options) {
+  StageGraph graph{pipeline, stages, edge_bytes, dtype, {0}};
   double nodes = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (pipeline.stages[s].forward.size() != 1) {

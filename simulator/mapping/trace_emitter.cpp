@@ -6,8 +6,9 @@
 
 namespace foretrace {
 
-TraceEmitter::TraceEmitter(RankInfo info, const GenerateOptions& options)
+TraceEmitter::TraceEmitter(RankInfo info, const GenerateOptions& options, DType dtype)
     : options_(options),
+      dtype_(dtype),
       builder_(std::move(info)),
       compute_(builder_.AddLane(Lane::Kind::kStream, 7)),
       network_(builder_.AddLane(Lane::Kind::kStream, 20)) {
@@ -87,7 +88,7 @@ NodeIndex TraceEmitter::Communicate(const Message& m, NodeIndex after, NodeIndex
   }
   comm.peer = m.peer;
   comm.tag = m.tag;
-  comm.dtype = DType::kFloat16;
+  comm.dtype = dtype_;
   comm.group_size = m.group_size;
   builder_.SetComm(node, comm);
   if (after.valid()) builder_.AddDependency(node, after, DependencyKind::kData);

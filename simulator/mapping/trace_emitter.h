@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/dtype.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/trace/builder.h"
@@ -27,7 +28,8 @@ inline constexpr double kMaxGeneratedNodes = 2e7;
 
 class TraceEmitter {
  public:
-  TraceEmitter(RankInfo info, const GenerateOptions& options);
+  // `dtype`: of what is communicated.
+  TraceEmitter(RankInfo info, const GenerateOptions& options, DType dtype);
 
   std::string AddGroup(const std::string& kind, const std::vector<int32_t>& ranks);
 
@@ -57,6 +59,7 @@ class TraceEmitter {
   NodeIndex Add(RankTraceBuilder::NodeSpec spec);
 
   GenerateOptions options_;
+  DType dtype_;
   RankTraceBuilder builder_;
   LaneIndex compute_, network_, cpu_;
   NodeIndex last_, last_call_;

@@ -30,14 +30,14 @@ class RankWriter {
         stage_(stage),
         replica_(replica),
         shard_(shard),
-        layers_(model.layers / (int64_t{m.pipeline} * m.chunks)),
-        out_(Info(), options) {
+        model_(model),
+        out_(Info(), options, model.dtype) {
     AddGroups();
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     for (const Pass& pass : pipeline_.stages[static_cast<size_t>(stage_)].passes) WritePass(pass);
-    if (!m_.overlap_gradients) Reduce(0, 1, out_.last());
+    if (!ReducesByLayer(m_)) Reduce(0, 1, out_.last());
     if (reduced_.valid()) {
       out_.Compute("optimizer", passes_.optimizer, reduced_);
     } else {
@@ -120,7 +120,7 @@ class RankWriter {
                                                   : "backward",
                                          pass.microbatch, pass.chunk);
     if (weight) {
-      for (int64_t layer = 0; layer < layers_; ++layer) {
+      for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
         out_.Compute(name, passes_.layer_weight);
         ReduceLayer(pass, layer);
       }
@@ -152,36 +152,76 @@ class RankWriter {
       out_.Compute(name + " head", passes_.head_backward, input);
       input = NodeIndex();
     }
+    const bool embeds = stage_ == 0 && pass.chunk == 0;
+    if (embeds && forward) {
+      out_.Compute(name + " embedding", passes_.embedding_forward, input);
+      input = NodeIndex();
+    }
     WriteLayers(pass, name, input);
+    if (embeds && !forward) out_.Compute(name + " embedding", passes_.embedding_backward);
     if (head && forward) out_.Compute(name + " head", passes_.head_forward);
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
       out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
     }
   }
 
+  int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }
+
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
-    NodeIndex gathered, before = out_.last();  // before: what the previous layer waited for
-    for (int64_t layer = 0; layer < layers_; ++layer) {
-      if (passes_.weight_gather > SimTime()) {
-        // One layer ahead: with the start of the layer before this one.
-        const NodeIndex now = out_.last();
-        gathered = out_.Communicate(
-            {NodeKind::kCollective, CollectiveOp::kAllGather, "weights " + name, data_group_,
-             m_.replicas(), passes_.weight_bytes, passes_.weight_gather},
-            layer == 0 ? now : before, layer == 0 ? input : gathered);
-        before = now;
-        WriteLayer(pass, name, gathered);
-      } else {
-        WriteLayer(pass, name, layer == 0 ? input : NodeIndex());
-      }
+    const bool gathers = passes_.Gather() > SimTime();
+    const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
+    // The last use of the links between replicas, and the weights that the next layer needs.
+    NodeIndex link = input, gathered;
+    if (gathers) link = gathered = Gather(name, out_.last(), input);
+    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+      const NodeIndex needed = gathers ? gathered : layer == 0 ? input : NodeIndex();
+      // One layer ahead: with the start of this one.
+      const bool ahead = gathers && layer + 1 < Layers(pass.chunk);
+      if (ahead) link = gathered = Gather(name, out_.last(), link);
+      WriteLayer(pass, name, needed);
+      if (reduces) link = ReduceBehind(name, link);
       if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
     }
+    if (reduces) out_.WaitFor(link);
+  }
+
+  // A layer's gradients, dense ones before those of the experts; the last of the reductions.
+  NodeIndex ReduceBehind(const std::string& name, NodeIndex link) {
+    const NodeIndex computed = out_.last();
+    const auto reduce = [&](const char* what, const std::string& group, int32_t members,
+                            const LayerExchange& exchange) {
+      if (exchange.time == SimTime()) return;
+      link = out_.Communicate({NodeKind::kCollective, CollectiveOp::kReduceScatter, what + name,
+                               group, members, exchange.bytes, exchange.time},
+                              computed, link);
+    };
+    reduce("gradients ", data_group_, m_.replicas(), passes_.gradient);
+    reduce("expert gradients ", expert_data_group_, m_.replicas() / m_.expert,
+           passes_.expert_gradient);
+    return link;
+  }
+
+  // A layer's weights, dense ones before those of the experts; the last of the gathers.
+  NodeIndex Gather(const std::string& name, NodeIndex after, NodeIndex also) {
+    const auto gather = [&](const char* what, const std::string& group, int32_t members,
+                            Bytes bytes, SimTime time) {
+      if (time == SimTime()) return;
+      also = out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllGather, what + name, group,
+                               members, bytes, time},
+                              after, also);
+    };
+    gather("weights ", data_group_, m_.replicas(), passes_.weight_bytes, passes_.weight_gather);
+    gather("expert weights ", expert_data_group_, m_.replicas() / m_.expert,
+           passes_.expert_weight_bytes, passes_.expert_weight_gather);
+    return also;
   }
 
   void ReduceLayer(const Pass& pass, int64_t layer) {
-    if (!m_.overlap_gradients || pass.microbatch + 1 != m_.microbatches()) return;
+    if (!ReducesByLayer(m_) || pass.microbatch + 1 != m_.microbatches()) return;
     // Chunks come in order of their backward passes, the last one first.
-    Reduce((m_.chunks - 1 - pass.chunk) * layers_ + layer, layers_ * m_.chunks, out_.last());
+    int64_t before = layer;
+    for (int32_t c = pass.chunk + 1; c < m_.chunks; ++c) before += Layers(c);
+    Reduce(before, StageLayers(model_, m_, stage_), out_.last());
   }
 
   void WriteLayer(const Pass& pass, const std::string& name, NodeIndex input) {
@@ -195,7 +235,9 @@ class RankWriter {
          &passes_.context},
         {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &passes_.expert},
         {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(),
-         &passes_.gradient}};
+         &passes_.gradient},
+        {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
+         m_.replicas() / m_.expert, &passes_.expert_gradient}};
     int64_t count = 0;
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
     // Compute in equal parts, an exchange after each.
@@ -221,7 +263,7 @@ class RankWriter {
   const PassTimes& passes_;
   const TimedPipeline& pipeline_;
   int32_t stage_, replica_, shard_;
-  int64_t layers_;
+  const TransformerConfig& model_;
   TraceEmitter out_;
   std::string tensor_group_, data_group_, pipeline_group_, context_group_, expert_group_,
       expert_data_group_;
@@ -236,10 +278,10 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
-                           count(passes.gradient);
+                           count(passes.gradient) + count(passes.expert_gradient);
   const double nodes =
       static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
-      (static_cast<double>(model.layers) * per_layer + 6.0 * m.pipeline * m.chunks) *
+      (static_cast<double>(model.layers) * per_layer + 8.0 * m.pipeline * m.chunks) *
       (options.launch > SimTime() ? 2 : 1);
   if (nodes > kMaxGeneratedNodes) {
     return Infeasible(

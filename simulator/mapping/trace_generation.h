@@ -35,6 +35,6 @@ struct GeneratedStage {
 // its end.
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
     const TimedPipeline& pipeline, const std::vector<GeneratedStage>& stages,
-    const std::vector<Bytes>& edge_bytes, const GenerateOptions& options);
+    const std::vector<Bytes>& edge_bytes, DType dtype, const GenerateOptions& options);
 
 }  // namespace foretrace

@@ -7,7 +7,7 @@ namespace foretrace {
 SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const auto passes = TimePasses(model_, m, cluster_);
   if (!passes.ok()) return SimTime();
-  const int64_t layers = model_.layers / m.pipeline;
+  const int64_t layers = StageLayers(model_, m, m.pipeline - 1);
   const SimTime stage =
       SimTime::FromPs((passes->layer_forward + passes->layer_backward).ps() * layers) +
       passes->head_forward + passes->head_backward;

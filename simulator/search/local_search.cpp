@@ -22,23 +22,35 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
         to *= 2;
       }
     };
-    int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data};
-    const uint64_t pick = rng() % 8;
+    int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data, &m.context};
+    const uint64_t kinds = space.max_context > 1 ? 4 : 3;
+    const auto below = [&](int64_t n) {
+      return static_cast<int32_t>(rng() % static_cast<uint64_t>(n));
+    };
+    const uint64_t pick = rng() % 12;
     if (pick < 3) {
-      halve_into(*degrees[rng() % 3], *degrees[rng() % 3]);
+      halve_into(*degrees[rng() % kinds], *degrees[rng() % kinds]);
     } else if (pick < 5) {
       // Numbers of chunks need not be powers of two.
       if (pick == 3) {
         m.micro_batch = rng() % 2 == 0 ? m.micro_batch * 2 : std::max(1, m.micro_batch / 2);
       } else {
-        m.chunks = 1 + static_cast<int32_t>(rng() % static_cast<uint64_t>(space.max_chunks));
+        m.chunks = 1 + below(space.max_chunks);
       }
     } else if (pick == 5) {
-      if (space.recompute) m.recompute = static_cast<Recompute>(rng() % 3);
+      if (space.recompute) m.recompute = static_cast<Recompute>(below(3));
     } else if (pick == 6) {
       m.sequence_parallel = !m.sequence_parallel && space.sequence_parallel;
-    } else {
-      m.zero = m.zero == 0 && space.max_zero > 0 && m.replicas() > 1 ? 1 : 0;
+    } else if (pick < 9) {
+      m.zero = m.replicas() > 1 ? below(space.max_zero + 1) : 0;
+    } else if (pick == 9) {
+      m.overlap_gradients = !m.overlap_gradients && space.overlap_gradients && m.replicas() > 1;
+    } else if (pick == 10) {
+      m.schedule = space.schedules[rng() % space.schedules.size()];
+      m.k = m.schedule == ScheduleKind::kKFKB ? 2 << below(2) : 1;
+      if (m.schedule != ScheduleKind::k1F1B) m.chunks = 1;
+    } else if (model.experts > 0) {
+      m.expert = rng() % 2 == 0 ? m.expert * 2 : std::max(1, m.expert / 2);
     }
     return m;
   };
@@ -49,6 +61,7 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     ParallelMapping candidate = move(now.mapping);
     if (rng() % 2 == 0) candidate = move(candidate);
     if (candidate == now.mapping || candidate.tensor > space.max_tensor ||
+        candidate.context > space.max_context ||
         !CheckMapping(model, candidate, space.devices).ok()) {
       continue;
     }

@@ -97,7 +97,8 @@ class Builder {
   Bytes PerToken(int64_t elements) const { return Bytes(elements * c_.sequence * e_); }
   // Keeps for dropout masks, one byte an element, where the family trains with dropout.
   Bytes Mask(int64_t elements) const {
-    return c_.family == TransformerFamily::kLlama ? Bytes() : Bytes(elements * c_.sequence);
+    const bool drops = c_.dropout && c_.family != TransformerFamily::kLlama;
+    return drops ? Bytes(elements * c_.sequence) : Bytes();
   }
 
   int32_t Append(Operator op, std::initializer_list<int32_t> inputs) {

@@ -35,6 +35,7 @@ struct TransformerConfig {
   DType dtype = DType::kFloat16;
   // Attention never writes its score matrix to device memory (FlashAttention).
   bool fused_attention = false;
+  bool dropout = true;  // where the family has it; Llama never
 };
 
 // Sizes that are zero because they follow from others, filled in.

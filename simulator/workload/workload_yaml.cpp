@@ -119,6 +119,7 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Int("experts", c.experts);
   in.Int("top_k", c.top_k);
   in.Bool("fused_attention", c.fused_attention);
+  in.Bool("dropout", c.dropout);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
   bool found = false;
   for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {

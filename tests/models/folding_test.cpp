@@ -146,7 +146,8 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
       const SimTime after = stages[s].devices > 1 ? stages[s].gradient_reduction : SimTime();
       end = std::max(end, timing->stage_end[s] + after);
     }
-    auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)), {});
+    auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)),
+                                      DType::kFloat16, {});
     ASSERT_TRUE(traces.ok()) << traces.status();
     EXPECT_EQ(ReplayedEnd(*std::move(traces)).ps(), end.ps()) << "round " << round;
   }

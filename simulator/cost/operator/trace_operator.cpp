@@ -99,6 +99,15 @@ Result Copy(const Call& call) {  // destination, source
   return traced;
 }
 
+// Reads its one tensor and writes as much.
+Result CumulativeSum(const Call& call) {
+  if (!call.in_ok(1)) return std::nullopt;
+  const int64_t elements = Elements(call.in[0]);
+  ElementwiseOp op{elements, elements};
+  if (!call.out.empty()) op.output_dtype = call.out[0].dtype;
+  return Traced(op, call);
+}
+
 Result Concat(const Call& call) {
   if (!call.out.empty()) {
     return Traced(ConcatOp{Elements(call.out[0]), static_cast<int64_t>(call.in.size())}, call);
@@ -293,7 +302,7 @@ constexpr Rule kRules[] = {
     {"argmax", Reduction},
     {"any", Reduction},
     {"all", Reduction},
-    {"cumsum", Copy},
+    {"cumsum", CumulativeSum},
     {"cat", Concat},
     {"_cat", Concat},
     {"stack", Concat},

@@ -94,6 +94,42 @@ TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
   EXPECT_EQ(again->mapping, found->mapping);
 }
 
+// Every choice that is enumerated is also a move: from a plain mapping the search reaches those
+// that need context parallelism, another schedule, ZeRO 3 and overlap.
+TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
+  MappingSpace space = Space(64, 64);
+  space.max_context = 4;
+  space.max_zero = 3;
+  space.overlap_gradients = true;
+  space.schedules = {ScheduleKind::k1F1B, ScheduleKind::kZeroBubbleH1};
+  std::set<std::string> seen;
+  // Likes what is rare, and remembers what it was asked.
+  class Asked : public Evaluator {
+   public:
+    explicit Asked(std::set<std::string>& seen) : seen_(seen) {}
+    absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& m) const override {
+      if (m.context > 1) seen_.insert("context");
+      if (m.schedule == ScheduleKind::kZeroBubbleH1) seen_.insert("schedule");
+      if (m.overlap_gradients) seen_.insert("overlap");
+      seen_.insert("zero" + std::to_string(m.zero));
+      Evaluation e;
+      e.iteration = SimTime::FromUs(1000);
+      return e;
+    }
+
+   private:
+    std::set<std::string>& seen_;
+  };
+  ParallelMapping start;
+  start.tensor = 8;
+  start.data = 8;
+  start.global_batch = 64;
+  ASSERT_TRUE(SearchLocally(Asked(seen), Gpt3(), space, start, 2000, 1).ok());
+  for (const char* what : {"context", "schedule", "overlap", "zero1", "zero2", "zero3"}) {
+    EXPECT_TRUE(seen.contains(what)) << what;
+  }
+}
+
 TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
   const IterationEvaluator evaluator(Gpt3(), {}, Bytes(16'000'000'000));
   const auto none = Search(evaluator, EnumerateMappings(Gpt3(), Space(8, 8)), 1);

@@ -131,6 +131,13 @@ TEST(TraceOperator, CopyConvertsTypes) {
   EXPECT_EQ(TotalWork(traced->op).bytes, Bytes(100 * 4 + 100 * 2));
 }
 
+TEST(TraceOperator, CumsumHasOneTensor) {
+  // aten::cumsum(self, dim): 6 fp32 values read and written.
+  const Lookup call("aten::cumsum", {{2, 3}, {}}, {{2, 3}});
+  ASSERT_TRUE(call.found());
+  EXPECT_EQ(call.bytes(), 2 * 6 * 4);
+}
+
 TEST(TraceOperator, CatNeedsShapesFromSomewhere) {
   EXPECT_FALSE(Lookup("aten::cat", {{}, {}}).found());
   EXPECT_EQ(Lookup("aten::cat", {{}, {}}, {{8, 4}}).bytes(), 256);

@@ -1,0 +1,344 @@
+#include "simulator/base/shipped.h"
+#include "simulator/cli/training_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/training_job.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/report/report_json.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<std::string> YamlFiles(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> YamlFiles(const std::vector<std::string>& folders) {
+  std::vector<std::string> files;
+  for (const std::string& folder : folders) {
+    const std::vector<std::string> more = YamlFiles(folder);
+    files.insert(files.end(), more.begin(), more.end());
+  }
+  return files;
+}
+
+std::vector<std::string> ShippedFolders(std::string_view folder) {
+  std::vector<std::string> folders = DataFolders();
+  for (std::string& f : folders) f += fmt::format("/{}", folder);
+  return folders;
+}
+
+// Workload files by their names without extension, in lower case; the given folder first.
+class Models {
+ public:
+  explicit Models(const std::string& folder) {
+    std::vector<std::string> folders = ShippedFolders("traces/workloads");
+    if (!folder.empty()) folders.insert(folders.begin(), folder);
+    for (const std::string& from : folders) {
+      for (const std::string& file : YamlFiles(from)) {
+        files_.emplace(Lower(fs::path(file).stem().string()), file);
+      }
+    }
+  }
+  absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name) {
+    const auto it = files_.find(Lower(name));
+    if (it == files_.end()) return std::nullopt;
+    FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(it->second));
+    return model.transformer;
+  }
+
+ private:
+  std::map<std::string, std::string> files_;
+};
+
+std::set<std::string> Words(const std::string& text) {
+  std::set<std::string> words(std::initializer_list<std::string>{""});
+  std::string word;
+  for (const char c : Lower(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else {
+      words.insert(std::exchange(word, ""));
+    }
+  }
+  return words;
+}
+
+// The shipped platform of several nodes whose device shares most words with the row's GPU, among
+// those that share the first; nodes of as many devices before others.
+absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node) {
+  std::string best;
+  int most = 0;
+  const std::set<std::string> wanted = Words(gpu);
+  const std::string chip = Lower(gpu.substr(0, gpu.find_first_of(" -")));
+  for (const std::string& file : YamlFiles(ShippedFolders("topologies"))) {
+    const auto spec = LoadPlatform(file);
+    if (!spec.ok() || spec->node.device.peak_flops_fp16 <= 0 || spec->nodes < 2) continue;
+    const std::set<std::string> words = Words(spec->node.device.name);
+    if (!words.contains(chip)) continue;
+    int score = 1;
+    for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
+    if (spec->node.devices == gpus_per_node) score += 100;
+    if (score <= most) continue;
+    most = score;
+    best = file;
+  }
+  if (best.empty()) {
+    return InvalidInput("no platform in topologies/ has the device '{}'; give --platform", gpu);
+  }
+  return best;
+}
+
+// What rows of the same GPUs share.
+class Clusters {
+ public:
+  explicit Clusters(const MappingValidationOptions& options) : o_(options) {}
+
+  absl::StatusOr<const ClusterParameters*> Of(const TrainingRow& row,
+                                              std::vector<std::string>& notes) {
+    const auto key = std::tuple(row.gpu, row.gpus_per_node, row.config.dtype);
+    if (const auto it = known_.find(key); it != known_.end()) return &it->second;
+    std::string platform = o_.platform;
+    if (platform.empty()) {
+      FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node));
+    }
+    DeviceSpec device;
+    int64_t devices = 0;
+    std::vector<std::string> found;
+    FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,
+                               ClusterOf({platform, o_.calibration, o_.kernels}, row.config.dtype,
+                                         &device, &devices, found));
+    notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
+    for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
+    return &known_.emplace(key, std::move(cluster)).first->second;
+  }
+
+ private:
+  const MappingValidationOptions& o_;
+  std::map<std::tuple<std::string, int32_t, DType>, ClusterParameters> known_;
+};
+
+void Summarize(TrainingValidation& result, const CostSources& sources) {
+  std::vector<double> errors, absolute;
+  for (const JudgedRow& judged : result.rows) {
+    if (!judged.row.refused.empty()) {
+      ++result.refused;
+      continue;
+    }
+    errors.push_back(judged.error);
+    absolute.push_back(100 * std::abs(judged.error));
+  }
+  result.summary = SummarizeErrors(errors);
+  if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
+  result.calibrated = sources.share(EstimateSource::kCalibrated);
+  result.extrapolated = sources.total() > 0 ? sources.extrapolated / sources.total() : 0;
+}
+
+struct Group {
+  std::vector<double> errors;
+  size_t refused = 0;
+};
+
+std::string GroupTable(const char* what, const std::map<std::string, Group>& groups,
+                       const TextStyle& style) {
+  TextTable table({{what, TextTable::Align::kLeft, true},
+                   {"rows"},
+                   {"refused"},
+                   {"mean %"},
+                   {"median %"},
+                   {"least %"},
+                   {"most %"}});
+  for (const auto& [name, group] : groups) {
+    std::vector<double> absolute;
+    double sum = 0;
+    for (const double e : group.errors) {
+      absolute.push_back(100 * std::abs(e));
+      sum += absolute.back() / static_cast<double>(group.errors.size());
+    }
+    const auto [low, high] = std::minmax_element(group.errors.begin(), group.errors.end());
+    const bool any = !absolute.empty();
+    const auto cell = [&](double value, const char* form) {
+      return any ? fmt::format(fmt::runtime(form), value) : std::string("-");
+    };
+    table.AddRow({name, fmt::format("{}", group.errors.size()), fmt::format("{}", group.refused),
+                  cell(sum, "{:.1f}"), cell(any ? Quantile(absolute, 0.5) : 0, "{:.1f}"),
+                  cell(any ? 100 * *low : 0, "{:+.1f}"), cell(any ? 100 * *high : 0, "{:+.1f}")});
+  }
+  return "\n" + table.Format(style);
+}
+
+std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"row", Align::kLeft, true},
+                   {"model", Align::kLeft, true},
+                   {"GPUs"},
+                   {"mapping", Align::kLeft},
+                   {"measured s"},
+                   {"predicted s"},
+                   {"error %"}});
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    if (!row.refused.empty()) continue;
+    table.AddRow({row.name, row.model, fmt::format("{}", row.gpus), ToString(row.mapping),
+                  fmt::format("{:.4g}", row.measured.seconds()),
+                  fmt::format("{:.4g}", judged.predicted.seconds()),
+                  fmt::format("{:+.1f}", 100 * judged.error)});
+  }
+  return table.Format(style);
+}
+
+void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& notes,
+           CostSources& sources) {
+  TrainingRow& row = judged.row;
+  const auto cluster = clusters.Of(row, notes);
+  if (!cluster.ok()) {
+    row.refused = std::string(cluster.status().message());
+    return;
+  }
+  const auto estimate = EstimateIteration(row.config, row.mapping, **cluster);
+  if (!estimate.ok()) {
+    row.refused = std::string(estimate.status().message());
+    return;
+  }
+  judged.predicted = estimate->time;
+  judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
+  const CostSources& own = estimate->passes.sources;
+  for (size_t i = 0; i < sources.seconds.size(); ++i) sources.seconds[i] += own.seconds[i];
+  sources.extrapolated += own.extrapolated;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
+  if (!options.fit.empty() || options.hold_out_half) {
+    return InvalidInput("--fit and --hold-out-half are for tables without models and software");
+  }
+  Models models(options.workloads);
+  FORETRACE_ASSIGN_OR_RETURN(
+      auto rows,
+      LoadTrainingRows(options.rows, [&](const std::string& name) { return models.Find(name); }));
+  Clusters clusters(options);
+  TrainingValidation result;
+  CostSources sources;
+  for (TrainingRow& row : rows) {
+    JudgedRow judged{std::move(row), SimTime(), 0};
+    if (judged.row.refused.empty()) {
+      Judge(clusters, judged, result.notes, sources);
+    }
+    result.rows.push_back(std::move(judged));
+  }
+  Summarize(result, sources);
+  return result;
+}
+
+std::string TrainingValidationText(const TrainingValidation& result, const TextStyle& style) {
+  std::map<std::string, Group> by_model, by_stack;
+  std::string refusals;
+  for (const JudgedRow& judged : result.rows) {
+    Group* groups[] = {&by_model[judged.row.model], &by_stack[judged.row.stack]};
+    for (Group* group : groups) {
+      if (judged.row.refused.empty()) {
+        group->errors.push_back(judged.error);
+      } else {
+        ++group->refused;
+      }
+    }
+    if (!judged.row.refused.empty()) {
+      refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
+    }
+  }
+  std::string text = RowTable(result, style) + GroupTable("model", by_model, style) +
+                     GroupTable("stack", by_stack, style);
+  const ErrorSummary& s = result.summary;
+  text += fmt::format(
+      "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
+      s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
+  text += fmt::format(
+      "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
+      100 * result.calibrated, 100 * result.extrapolated);
+  text += refusals;
+  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::string TrainingValidationJson(const TrainingValidation& result) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  const auto text = [&](const char* key, const std::string& value) {
+    json.Key(key);
+    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  };
+  const auto number = [&](const char* key, double value) {
+    json.Key(key);
+    json.Double(value);
+  };
+  const auto list = [&](const char* key, const std::vector<std::string>& values) {
+    json.Key(key);
+    json.StartArray();
+    for (const std::string& v : values) {
+      json.String(v.data(), static_cast<rapidjson::SizeType>(v.size()));
+    }
+    json.EndArray();
+  };
+  json.StartObject();
+  json.Key("cases");
+  json.StartArray();
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    json.StartObject();
+    text("name", row.name);
+    text("model", row.model);
+    text("stack", row.stack);
+    json.Key("gpus");
+    json.Int(row.gpus);
+    text("mapping", ToString(row.mapping));
+    number("measured_s", row.measured.seconds());
+    if (row.refused.empty()) {
+      number("predicted_s", judged.predicted.seconds());
+      number("error_percent", 100 * judged.error);
+    } else {
+      text("refused", row.refused);
+    }
+    list("notes", row.notes);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("summary");
+  json.StartObject();
+  json.Key("count");
+  json.Uint64(result.summary.count);
+  json.Key("refused");
+  json.Uint64(result.refused);
+  number("mape_percent", result.summary.mape_percent);
+  number("median_percent", result.median_percent);
+  number("max_percent", result.summary.max_percent);
+  number("calibrated_share", result.calibrated);
+  number("extrapolated_share", result.extrapolated);
+  json.EndObject();
+  list("notes", result.notes);
+  json.EndObject();
+  return buffer.GetString();
+}
+
+}  // namespace foretrace

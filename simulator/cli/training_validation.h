@@ -1,0 +1,36 @@
+#pragma once
+// Measured training jobs (mapping/training_rows.h) against the simulation.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cli/mapping_validation.h"
+#include "simulator/mapping/training_rows.h"
+
+namespace foretrace {
+
+struct JudgedRow {
+  TrainingRow row;  // refused: no prediction
+  SimTime predicted;
+  double error = 0;  // signed share
+};
+
+struct TrainingValidation {
+  std::vector<JudgedRow> rows;
+  ErrorSummary summary;
+  double median_percent = 0;
+  size_t refused = 0;
+  double calibrated = 0, extrapolated = 0;  // shares of all kernel time
+  std::vector<std::string> notes;
+};
+
+// Each row on `options.platform`, or where that is empty on the shipped platform whose devices and
+// nodes are most like the row's. `options.workloads`: a folder of further models.
+absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options);
+
+std::string TrainingValidationText(const TrainingValidation& result, const TextStyle& style);
+std::string TrainingValidationJson(const TrainingValidation& result);
+
+}  // namespace foretrace

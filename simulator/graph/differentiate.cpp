@@ -1,0 +1,94 @@
+#include "simulator/graph/differentiate.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace foretrace {
+namespace {
+
+bool IsInBlock(const OperatorGraph& graph, OpId op) { return op != kNoOp && graph.op(op).in_block; }
+
+// Gradients of an input that several operators read are added up once all are there: by the first
+// reader, whose backward pass comes last.
+void AppendSums(const OperatorGraph& graph, const Binding& sizes, OpId op, KernelList& list) {
+  for (const TensorId id : graph.op(op).inputs) {
+    const GraphTensor& t = graph.tensor(id);
+    if (t.role != TensorRole::kActivation || t.consumers.front() != op) continue;
+    const int64_t all = Elements(graph, sizes, id);
+    for (size_t i = 1; i < t.consumers.size(); ++i) {
+      const OperatorCall sum{ElementwiseOp{all, SaturatingProduct({2, all})}, t.dtype,
+                             Direction::kForward};
+      for (const KernelWork& work : Kernels(sum)) list.push_back(work);
+    }
+  }
+}
+
+}  // namespace
+
+KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op) {
+  KernelList list;
+  for (const OperatorCall& call : CallsOf(graph, sizes, op, Direction::kForward)) {
+    for (const KernelWork& work : Kernels(call)) list.push_back(work);
+  }
+  return list;
+}
+
+BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId id) {
+  const GraphOp& op = graph.op(id);
+  BackwardWork work;
+  AppendSums(graph, sizes, id, work.input);
+  for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kBackward)) {
+    const auto append = [&](KernelList& list) {
+      for (const KernelWork& kernel : Kernels(call)) list.push_back(kernel);
+    };
+    if (auto* linear = std::get_if<LinearOp>(&call.shape)) {
+      linear->needs_weight_gradient = false;
+      append(work.input);
+      linear->needs_weight_gradient = true;
+      linear->needs_input_gradient = false;
+      append(work.weights);
+    } else if (op.kind == GraphOpKind::kMatmul) {
+      // One product a group: the first kernel is the input's gradient, the second the weights'.
+      const KernelList both = Kernels(call);
+      work.input.push_back(both[0]);
+      work.weights.push_back(both[1]);
+    } else {
+      append(work.input);
+    }
+  }
+  return work;
+}
+
+Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes) {
+  std::vector<bool> kept(graph.tensors().size());
+  for (const GraphOp& op : graph.ops()) {
+    if (!op.in_block) continue;
+    for (const TensorId t : KeptBy(op)) kept[static_cast<size_t>(t)] = true;
+  }
+  Stash stash;
+  for (TensorId t = 0; static_cast<size_t>(t) < kept.size(); ++t) {
+    const GraphTensor& tensor = graph.tensor(t);
+    if (!kept[static_cast<size_t>(t)] || tensor.role != TensorRole::kActivation) continue;
+    const Bytes bytes = SizeOf(graph, sizes, t);
+    stash.whole += bytes;
+    if (!IsInBlock(graph, tensor.producer)) {
+      stash.input += bytes;
+    } else if (graph.op(tensor.producer).attention_core) {
+      stash.attention += bytes;
+    }
+  }
+  return stash;
+}
+
+int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block) {
+  int64_t total = 0;
+  for (TensorId t = 0; static_cast<size_t>(t) < graph.tensors().size(); ++t) {
+    const GraphTensor& tensor = graph.tensor(t);
+    if (tensor.role != TensorRole::kWeight || tensor.consumers.empty()) continue;
+    if (graph.op(tensor.consumers.front()).in_block != in_block) continue;
+    total += Elements(graph, sizes, t);
+  }
+  return total;
+}
+
+}  // namespace foretrace

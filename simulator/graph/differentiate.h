@@ -1,0 +1,32 @@
+#pragma once
+// What a training pass over a bound graph runs and keeps.
+
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/graph/operator_graph.h"
+
+namespace foretrace {
+
+// Kernels of an operator's backward pass in order of issue: first the sum of the gradients that a
+// tensor with several consumers gets (one addition for each beyond the first, at the first of
+// them), then the operator's own. `weights`: of weight gradients alone, which some schedules run
+// later.
+struct BackwardWork {
+  KernelList input, weights;
+};
+BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId op);
+
+KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op);
+
+// Bytes of activations that the repeated block keeps from forward to backward, each tensor once.
+// What enters the block belongs to it, what leaves it to the next.
+struct Stash {
+  Bytes whole;      // all of it
+  Bytes attention;  // of this, written within the attention core (selective recomputation)
+  Bytes input;      // of this, what enters the block (full recomputation keeps that alone)
+};
+Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes);
+
+// Elements of the weights that the block (or the rest) reads first.
+int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block);
+
+}  // namespace foretrace

@@ -1,0 +1,131 @@
+#pragma once
+// A model as operators on tensors over named axes. What an operator computes, reads, keeps and
+// passes on follows from the axes of its tensors: this room and KernelExpander (FLOP and bytes of a
+// bound operator) are the only places that derive it.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "simulator/base/dtype.h"
+#include "simulator/base/units.h"
+#include "simulator/cost/operator/operator.h"
+
+namespace foretrace {
+
+using AxisId = int32_t;
+using TensorId = int32_t;
+using OpId = int32_t;
+inline constexpr OpId kNoOp = -1;
+
+// Size 0: a symbol, which a binding gives.
+struct Axis {
+  std::string_view name;
+  int64_t size = 0;
+};
+
+enum class TensorRole : uint8_t {
+  kActivation,
+  kWeight,
+  kGradient,
+  kOptimizerState,
+  kKvCache,
+  kIndex,
+  kCount
+};
+std::string_view Name(TensorRole role);
+
+struct GraphTensor {
+  std::string_view name;
+  TensorRole role = TensorRole::kActivation;
+  DType dtype = DType::kFloat16;
+  absl::InlinedVector<AxisId, 4> axes;
+  OpId producer = kNoOp;  // of weights and inputs: none
+  absl::InlinedVector<OpId, 3> consumers;
+};
+
+enum class GraphOpKind : uint8_t {
+  // out_i = in W_i (+ biases) for one or more weights of one kernel: contracts the axes that input
+  // and weights share. Where the weights have an axis that neither end has (experts), one product
+  // for
+  // each of its indices, rows shared evenly. Rows are those of the longer end: the other one is
+  // divided over devices, and gathered before or scattered after.
+  kMatmul,
+  // Scores [.., heads, queries, keys] = q k^T, and the context from probabilities and values.
+  kScores,
+  kContext,
+  kAttention,  // fused: scores never leave the chip
+  kNorm,       // over the last axis
+  kSoftmax,
+  kDropout,      // two outputs: result and mask
+  kElementwise,  // reads every input once; keeps its first `kept` inputs
+  kAdd,          // residual; a second output is the mask of a dropout that is fused into it
+  kGather,       // rows of its first input by indices
+  kLogSoftmax,   // in 32 bits, whatever the input
+  kCount,
+};
+std::string_view Name(GraphOpKind kind);
+
+struct GraphOp {
+  std::string_view name;
+  GraphOpKind kind = GraphOpKind::kElementwise;
+  absl::InlinedVector<TensorId, 4> inputs;  // activations first, then weights
+  absl::InlinedVector<TensorId, 2> outputs;
+  bool in_block = true;         // of the repeated block; else before or after it
+  bool attention_core = false;  // dropped by selective recomputation
+  bool causal = false;
+  AxisId keys =
+      -1;           // kAttention: the axis of keys and values, which other devices may hold in part
+  int8_t kept = 0;  // kElementwise: inputs that its backward pass reads
+  double flop_per_element = 1;
+};
+
+// Local sizes of axes: a device's share after sharding.
+struct Binding {
+  absl::InlinedVector<int64_t, 16> size;  // by axis; 0: not bound
+  int64_t of(AxisId axis) const { return size[static_cast<size_t>(axis)]; }
+};
+
+class OperatorGraph {
+ public:
+  AxisId AddAxis(std::string_view name, int64_t size = 0);
+  TensorId AddTensor(GraphTensor tensor);
+  // Sets producer and consumers. Operators are added in a topological order.
+  OpId AddOp(GraphOp op);
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  const std::vector<GraphTensor>& tensors() const { return tensors_; }
+  const std::vector<GraphOp>& ops() const { return ops_; }
+  const GraphTensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id)]; }
+  const GraphOp& op(OpId id) const { return ops_[static_cast<size_t>(id)]; }
+  std::optional<AxisId> FindAxis(std::string_view name) const;
+
+  // Sizes as declared; symbols are 0.
+  Binding Declared() const;
+  // Every operator's inputs come before it; its tensors have the axes that its kind needs.
+  absl::Status Validate() const;
+
+ private:
+  std::vector<Axis> axes_;
+  std::vector<GraphTensor> tensors_;
+  std::vector<GraphOp> ops_;
+};
+
+int64_t Elements(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
+Bytes SizeOf(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
+
+// The bound operator as calls whose kernels kernel_work.h derives, in order of issue.
+using CallList = absl::InlinedVector<OperatorCall, 3>;
+CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass);
+
+// Forward FLOP of matrix products alone ("model FLOP"), without a saving for causal masks, of a
+// model of `blocks` blocks.
+Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks);
+
+// Activations that an operator's backward pass reads.
+absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op);
+
+}  // namespace foretrace

@@ -1,0 +1,43 @@
+#include "simulator/mapping/kernel_coster.h"
+
+#include <algorithm>
+
+namespace foretrace {
+namespace {
+
+bool IsProductLike(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
+         kind == KernelKind::kAttention;
+}
+
+}  // namespace
+
+double KernelCoster::Seconds(const KernelWork& work, CostSources& sources) const {
+  const Estimate estimate = p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
+  double seconds = estimate.time.seconds();
+  if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
+  sources.Add(seconds, estimate);
+  return seconds;
+}
+
+double KernelCoster::Seconds(const KernelList& list, CostSources& sources) const {
+  double sum = 0;
+  for (const KernelWork& work : list) sum += Seconds(work, sources);
+  return sum;
+}
+
+Estimate KernelCoster::Roofline(const KernelWork& work) const {
+  const double memory = static_cast<double>(work.total_bytes()) /
+                        (p_.peak_memory.bytes_per_second() * p_.memory_efficiency);
+  double compute = 0;
+  if (IsProductLike(work.kind)) {
+    compute = work.flop.count() / (p_.peak.per_second() * p_.matrix_efficiency);
+    if (work.kind == KernelKind::kGemm) {
+      compute *= 1 + p_.matrix_half_size / static_cast<double>(std::max<int64_t>(
+                                               std::min({work.m, work.n, work.k}), 1));
+    }
+  }
+  return {SimTime::FromSeconds(std::max(compute, memory)), EstimateSource::kAnalytic, true};
+}
+
+}  // namespace foretrace

@@ -1,0 +1,34 @@
+#pragma once
+// One device's share of a transformer under a mapping: its graph with local sizes.
+
+#include "simulator/graph/differentiate.h"
+#include "simulator/mapping/parallel_mapping.h"
+#include "simulator/workload/transformer_graph.h"
+
+namespace foretrace {
+
+class MappedLayer {
+ public:
+  MappedLayer(const TransformerConfig& config, const ParallelMapping& mapping);
+
+  const OperatorGraph& graph() const { return model_.graph; }
+  const Binding& sizes() const { return sizes_; }
+  // Elements of weights on one device: of one layer, without and with the experts' axis; of the
+  // embedding; of the output layer.
+  double dense() const { return dense_; }
+  double expert() const { return expert_; }
+  double embedding() const { return embedding_; }
+  double head() const { return head_; }
+
+ private:
+  TransformerGraph model_;
+  Binding sizes_;
+  double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0;
+};
+
+// Bytes in which gradients are kept and reduced. Unless the mapping says, as Megatron-LM has it: 4
+// where the model is in bfloat16 (arguments.py: accumulate_allreduce_grads_in_fp32), else as the
+// model.
+int64_t GradientBytes(const TransformerConfig& config, const ParallelMapping& mapping);
+
+}  // namespace foretrace

@@ -1,0 +1,286 @@
+#include "simulator/mapping/training_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <map>
+
+#include "simulator/base/csv.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::array<std::string_view, 26> kColumns = {"model",
+                                                       "layers",
+                                                       "hidden",
+                                                       "heads",
+                                                       "kv_heads",
+                                                       "ffn",
+                                                       "vocab",
+                                                       "seq",
+                                                       "gpus",
+                                                       "gpu",
+                                                       "gpus_per_node",
+                                                       "tp",
+                                                       "pp",
+                                                       "dp",
+                                                       "cp",
+                                                       "vp",
+                                                       "ep",
+                                                       "micro_batch",
+                                                       "grad_accum",
+                                                       "global_batch",
+                                                       "precision",
+                                                       "sharding",
+                                                       "recompute",
+                                                       "framework",
+                                                       "oom",
+                                                       "step_s"};
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool Contains(const std::string& text, std::string_view part) {
+  return Lower(text).find(part) != std::string::npos;
+}
+
+// One line by the names of its columns.
+class Fields {
+ public:
+  Fields(const std::map<std::string, size_t>& header, std::vector<std::string> values)
+      : header_(header), values_(std::move(values)) {}
+
+  std::string Text(const std::string& column) const {
+    const auto it = header_.find(column);
+    return it == header_.end() || it->second >= values_.size() ? "" : values_[it->second];
+  }
+  bool States(const std::string& column) const {
+    const std::string text = Text(column);
+    return !text.empty() && text != "None";
+  }
+  // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
+  int64_t Int(const std::string& column, int64_t absent, std::string& error) const {
+    if (!States(column)) return absent;
+    const std::string text = Text(column);
+    int64_t value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = code == std::errc() && end == text.data() + text.size();
+    if (whole && value > 0 && value <= int64_t{1} << 30) return value;
+    if (error.empty()) error = fmt::format("{} '{}' is not a positive whole number", column, text);
+    return absent;
+  }
+  double Number(const std::string& column) const {
+    const std::string text = Text(column);
+    double value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return code == std::errc() && end == text.data() + text.size() ? value : 0;
+  }
+
+ private:
+  const std::map<std::string, size_t>& header_;
+  std::vector<std::string> values_;
+};
+
+// What software does without being told, by what the row calls it.
+void ApplyStack(const Fields& f, TrainingRow& row) {
+  const std::string framework = f.Text("framework"), sharding = f.Text("sharding");
+  ParallelMapping& m = row.mapping;
+  row.stack = framework;
+  if (f.States("date")) row.stack += " " + f.Text("date");
+  const bool fsdp = Contains(sharding, "fsdp");
+  if (fsdp || Contains(sharding, "zero-3")) {
+    m.zero = 3;
+  } else if (Contains(sharding, "zero-2")) {
+    m.zero = 2;
+  } else if (Contains(sharding, "zero-1") || Contains(sharding, "distributed optimizer")) {
+    m.zero = 1;
+  }
+  if (Contains(sharding, "pure")) m.gradient_bytes = 2;
+  // FSDP reduces while earlier layers run backward; NeMo's distributed optimizer does too.
+  m.overlap_gradients = fsdp || Contains(framework, "nemo");
+  m.sequence_parallel =
+      m.tensor > 1 && (Contains(framework, "nemo") || Contains(framework, "torchtitan"));
+  const bool old = Contains(framework, "deepspeed") || Contains(framework, "megatron-lm");
+  row.config.fused_attention = !old;
+  row.config.dropout = old;
+}
+
+void ReadRecompute(const Fields& f, TrainingRow& row) {
+  const std::string text = Lower(f.Text("recompute"));
+  if (text.empty() || text == "none") return;
+  row.mapping.recompute = text.starts_with("full") ? Recompute::kFull : Recompute::kSelective;
+}
+
+// Sizes that the row states replace the named model's.
+void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
+  const auto set = [&](const char* column, int64_t& size) { size = f.Int(column, size, error); };
+  const bool heads = f.States("heads") || f.States("hidden");
+  set("layers", c.layers);
+  set("hidden", c.hidden);
+  set("heads", c.heads);
+  set("kv_heads", c.kv_heads);
+  set("ffn", c.ffn);
+  set("vocab", c.vocabulary);
+  set("seq", c.sequence);
+  if (heads && f.States("hidden") && f.States("heads")) c.head_size = 0;
+  if (f.States("seq")) c.positions = 0;
+}
+
+std::string MissingSize(const TransformerConfig& c) {
+  const std::pair<const char*, int64_t> sizes[] = {{"layers", c.layers},
+                                                   {"hidden", c.hidden},
+                                                   {"heads", c.heads},
+                                                   {"vocab", c.vocabulary},
+                                                   {"seq", c.sequence}};
+  for (const auto& [what, size] : sizes) {
+    if (size <= 0) return what;
+  }
+  return "";
+}
+
+void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
+  ParallelMapping& m = row.mapping;
+  const auto degree = [&](const char* column) {
+    return static_cast<int32_t>(f.Int(column, 1, error));
+  };
+  row.gpus = degree("gpus");
+  row.gpus_per_node = static_cast<int32_t>(f.Int("gpus_per_node", 8, error));
+  m.tensor = degree("tp");
+  m.pipeline = degree("pp");
+  m.context = degree("cp");
+  m.chunks = degree("vp");
+  m.expert = degree("ep");
+  const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
+  m.data = static_cast<int32_t>(f.Int("dp", std::max<int64_t>(row.gpus / model, 1), error));
+  if (error.empty() && model * m.data != row.gpus) {
+    error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
+                        m.pipeline, m.context, m.data, model * m.data, row.gpus);
+  }
+  const int64_t batch = f.Int("global_batch", 0, error);
+  const int64_t accumulation = f.Int("grad_accum", 0, error);
+  int64_t micro = f.Int("micro_batch", 0, error);
+  if (error.empty() && batch == 0) error = "no global_batch is stated";
+  if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
+  if (micro == 0) {
+    micro = 1;
+    row.notes.push_back("micro-batches of one sample, as none is stated");
+  }
+  m.global_batch = static_cast<int32_t>(batch);
+  m.micro_batch = static_cast<int32_t>(micro);
+  if (error.empty() && batch % (m.data * micro) != 0) {
+    error = fmt::format("global_batch {} is no multiple of {} replicas of micro-batch {}", batch,
+                        m.data, micro);
+  }
+  if (error.empty() && accumulation > 0 && batch != m.data * micro * accumulation) {
+    error = fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch,
+                        m.data, micro, accumulation);
+  }
+}
+
+// What a prediction would pass over in silence.
+std::string NotCovered(const Fields& f) {
+  const std::string precision = Lower(f.Text("precision"));
+  if (precision.find("fp8") != std::string::npos || precision.find("float8") != std::string::npos) {
+    return "products in 8 bits are not covered";
+  }
+  if (Contains(f.Text("table"), "lora")) return "frozen weights (LoRA) are not covered";
+  if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
+  if (f.Text("oom") == "1") return "the run went out of memory: there is no step to judge";
+  return "";
+}
+
+DType PrecisionOf(const std::string& text) {
+  const std::string precision = Lower(text);
+  if (precision.starts_with("bf16")) return DType::kBFloat16;
+  if (precision.starts_with("fp16")) return DType::kFloat16;
+  return precision.starts_with("fp32") || precision.starts_with("tf32") ? DType::kFloat32
+                                                                        : DType::kUnknown;
+}
+
+absl::Status ReadRow(const Fields& f, const ModelByName& find, TrainingRow& row) {
+  std::string error = NotCovered(f);
+  row.model = f.Text("model");
+  row.gpu = f.Text("gpu");
+  FORETRACE_ASSIGN_OR_RETURN(const auto known, find(row.model));
+  if (known) row.config = *known;
+  row.config.name = row.model;
+  ReadSizes(f, row.config, error);
+  ReadMapping(f, row, error);
+  ReadRecompute(f, row);
+  ApplyStack(f, row);
+  const DType dtype = PrecisionOf(f.Text("precision"));
+  if (dtype != DType::kUnknown) row.config.dtype = dtype;
+  if (error.empty() && dtype == DType::kUnknown) {
+    error = fmt::format("precision '{}' is not known", f.Text("precision"));
+  }
+  if (const std::string missing = MissingSize(row.config); error.empty() && !missing.empty()) {
+    error = known ? fmt::format("model '{}': {} is not stated", row.model, missing)
+                  : fmt::format("no model '{}' is known, and {} is not stated", row.model, missing);
+  }
+  const double step = f.Number("step_s");
+  if (error.empty() && !(step > 0)) {
+    error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));
+  }
+  row.measured = SimTime::FromSeconds(std::max(step, 0.0));
+  if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
+  ParallelMapping& m = row.mapping;
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
+    m.counted_ends = true;
+  }
+  if (error.empty()) {
+    const absl::Status ok = CheckMapping(row.config, m, row.gpus);
+    if (!ok.ok()) error = std::string(ok.message());
+  }
+  row.refused = std::move(error);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path,
+                                                         std::istream& file) {
+  std::string line;
+  if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
+  if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
+  std::map<std::string, size_t> header;
+  const std::vector<std::string> names = SplitCsvLine(line);
+  for (size_t i = 0; i < names.size(); ++i) header.emplace(names[i], i);
+  for (const std::string_view column : kColumns) {
+    if (!header.contains(std::string(column))) {
+      return InvalidInput("{}:1: column '{}' is missing", path, column);
+    }
+  }
+  return header;
+}
+
+}  // namespace
+
+bool IsTrainingTable(const std::string& path) {
+  std::ifstream file(path);
+  return file && ReadHeader(path, file).ok();
+}
+
+absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
+                                                          const ModelByName& find) {
+  std::ifstream file(path);
+  if (!file) return InvalidInput("{}: cannot open the file", path);
+  FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
+  std::vector<TrainingRow> rows;
+  std::string text;
+  for (int number = 2; std::getline(file, text); ++number) {
+    if (text.find_first_not_of(" \r") == std::string::npos) continue;
+    TrainingRow row;
+    row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), number);
+    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text)), find, row));
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return InvalidInput("{}: no rows", path);
+  return rows;
+}
+
+}  // namespace foretrace

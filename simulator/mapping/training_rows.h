@@ -1,0 +1,47 @@
+#pragma once
+// Measured training jobs, one a row: model, devices, mapping, software and the time of a step.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/time.h"
+#include "simulator/mapping/parallel_mapping.h"
+
+namespace foretrace {
+
+struct TrainingRow {
+  std::string name;   // file:line
+  std::string model;  // as the row names it
+  std::string gpu;
+  int32_t gpus = 0, gpus_per_node = 8;
+  std::string stack;  // framework and release
+  TransformerConfig config;
+  ParallelMapping mapping;
+  SimTime measured;
+  std::optional<double> memory_gib;
+  std::string refused;             // why it cannot be judged; empty: it can
+  std::vector<std::string> notes;  // what the row does not say and was assumed
+};
+
+// Sizes of a model by its name; nullopt: not known.
+using ModelByName =
+    std::function<absl::StatusOr<std::optional<TransformerConfig>>(const std::string& name)>;
+
+// A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
+// gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
+// precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
+// table, date and note are read where they are there. Empty fields are not stated: sizes then are
+// those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
+// (docs/search.md) is assumed. Rows that contradict themselves, that name what no model is known
+// for, or that need what is not covered are listed as refused. Errors: an unreadable file, missing
+// columns, no rows.
+absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
+                                                          const ModelByName& find);
+
+// Whether the file's header is of such a table.
+bool IsTrainingTable(const std::string& path);
+
+}  // namespace foretrace

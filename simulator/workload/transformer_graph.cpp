@@ -1,0 +1,265 @@
+#include "simulator/workload/transformer_graph.h"
+
+#include <algorithm>
+
+namespace foretrace {
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(const TransformerConfig& config) : c_(config) {
+    TransformerAxes& a = out_.axes;
+    a.batch = Axis("batch");
+    a.queries = Axis("queries");
+    a.keys = Axis("keys");
+    a.stream = Axis("stream");
+    a.visits = Axis("visits");
+    a.stream_visits = Axis("stream_visits");
+    a.heads = Axis("heads", c_.heads);
+    a.kv_heads = Axis("kv_heads", c_.kv_heads);
+    a.ffn = Axis("ffn", c_.ffn);
+    a.up = gated() ? Axis("up", 2 * c_.ffn) : a.ffn;
+    a.vocabulary = Axis("vocabulary", c_.vocabulary);
+    a.experts = Axis("experts", c_.experts);
+    hidden_ = Axis("hidden", c_.hidden);
+    depth_ = Axis("depth", c_.head_size);
+    choices_ = Axis("router", c_.experts);
+    positions_ = Axis("positions", c_.positions);
+  }
+
+  TransformerGraph Build() {
+    TensorId x = Embedding();
+    block_ = true;
+    x = Attention(x);
+    x = c_.experts > 0 ? Experts(x) : FeedForward(x);
+    block_ = false;
+    Head(x);
+    return std::move(out_);
+  }
+
+ private:
+  using Axes = absl::InlinedVector<AxisId, 4>;
+  using Ids = absl::InlinedVector<TensorId, 4>;
+
+  bool gated() const { return c_.family == TransformerFamily::kLlama; }
+  bool biased() const {
+    return c_.family == TransformerFamily::kGpt || c_.family == TransformerFamily::kBert;
+  }
+  bool drops() const { return c_.dropout && c_.family != TransformerFamily::kLlama; }
+
+  AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
+  TensorId Tensor(std::string_view name, Axes axes) {
+    return out_.graph.AddTensor(
+        {name, TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
+  }
+  TensorId Mask(Axes axes) {
+    return out_.graph.AddTensor(
+        {"mask", TensorRole::kActivation, DType::kUInt8, std::move(axes), kNoOp, {}});
+  }
+  TensorId Weight(std::string_view name, Axes axes) {
+    return out_.graph.AddTensor({name, TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
+  }
+  TensorId Indices(std::string_view name, Axes axes) {
+    return out_.graph.AddTensor(
+        {name, TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
+  }
+  GraphOp Op(std::string_view name, GraphOpKind kind, Ids inputs, Ids outputs) const {
+    GraphOp op;
+    op.name = name;
+    op.kind = kind;
+    op.inputs = std::move(inputs);
+    op.outputs.assign(outputs.begin(), outputs.end());
+    op.in_block = block_;
+    return op;
+  }
+  TensorId Add(GraphOp op) {
+    const TensorId out = op.outputs[0];
+    out_.graph.AddOp(std::move(op));
+    return out;
+  }
+
+  TensorId Embedding() {
+    const TransformerAxes& a = out_.axes;
+    const TensorId table = Weight("embedding", {a.vocabulary, hidden_});
+    const TensorId words =
+        Add(Op("embedding", GraphOpKind::kGather, {table, Indices("tokens", {a.stream})},
+               {Tensor("words", {a.stream, hidden_})}));
+    if (!biased()) return words;
+    Ids inputs = {words, Weight("positions", {positions_, hidden_})};
+    Ids outputs = {Tensor("embedded", {a.stream, hidden_})};
+    if (drops()) outputs.push_back(Mask({a.stream, hidden_}));
+    return Add(Op("position embedding", GraphOpKind::kAdd, inputs, outputs));
+  }
+
+  TensorId Norm(std::string_view name, TensorId x) {
+    Ids inputs = {x, Weight("scale", {hidden_})};
+    if (biased()) inputs.push_back(Weight("shift", {hidden_}));
+    return Add(
+        Op(name, GraphOpKind::kNorm, inputs, {Tensor("normalised", {out_.axes.stream, hidden_})}));
+  }
+
+  // x plus what a branch adds to it, with dropout where the family trains with it.
+  TensorId Residual(std::string_view name, TensorId branch, TensorId x) {
+    const Axes axes = {out_.axes.stream, hidden_};
+    Ids outputs = {Tensor("residual", axes)};
+    if (drops()) outputs.push_back(Mask(axes));
+    return Add(Op(name, GraphOpKind::kAdd, {branch, x}, outputs));
+  }
+
+  TensorId Attention(TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    const TensorId n = Norm("norm 1", x);
+    const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
+    const Axes kv_axes = {a.batch, a.kv_heads, a.queries, depth_};
+    Ids inputs = {n, Weight("query", {hidden_, a.heads, depth_}),
+                  Weight("key", {hidden_, a.kv_heads, depth_}),
+                  Weight("value", {hidden_, a.kv_heads, depth_})};
+    if (biased()) {
+      inputs.push_back(Weight("query bias", {a.heads, depth_}));
+      inputs.push_back(Weight("key bias", {a.kv_heads, depth_}));
+      inputs.push_back(Weight("value bias", {a.kv_heads, depth_}));
+    }
+    TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes), v = Tensor("v", kv_axes);
+    Add(Op("qkv", GraphOpKind::kMatmul, inputs, {q, k, v}));
+    if (gated()) {
+      const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
+      Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
+      q = q2;
+      k = k2;
+    }
+    const TensorId context = c_.fused_attention ? Fused(q, k, v) : Plain(q, k, v);
+    inputs = {context, Weight("projection", {a.heads, depth_, hidden_})};
+    if (biased()) inputs.push_back(Weight("projection bias", {hidden_}));
+    const TensorId branch = Add(
+        Op("projection", GraphOpKind::kMatmul, inputs, {Tensor("projected", {a.stream, hidden_})}));
+    return Residual("attention residual", branch, x);
+  }
+
+  TensorId Fused(TensorId q, TensorId k, TensorId v) {
+    const TransformerAxes& a = out_.axes;
+    GraphOp op = Op("attention", GraphOpKind::kAttention, {q, k, v},
+                    {Tensor("context", {a.batch, a.heads, a.queries, depth_})});
+    op.causal = c_.family != TransformerFamily::kBert;
+    op.keys = a.keys;
+    return Add(std::move(op));
+  }
+
+  TensorId Plain(TensorId q, TensorId k, TensorId v) {
+    const TransformerAxes& a = out_.axes;
+    const Axes matrix = {a.batch, a.heads, a.queries, a.keys};
+    const auto core = [&](GraphOp op) {
+      op.attention_core = true;
+      return Add(std::move(op));
+    };
+    const TensorId scores =
+        core(Op("scores", GraphOpKind::kScores, {q, k}, {Tensor("scores", matrix)}));
+    TensorId p =
+        core(Op("softmax", GraphOpKind::kSoftmax, {scores}, {Tensor("probabilities", matrix)}));
+    if (drops()) {
+      p = core(Op("attention dropout", GraphOpKind::kDropout, {p},
+                  {Tensor("dropped", matrix), Mask(matrix)}));
+    }
+    return Add(Op("context", GraphOpKind::kContext, {p, v},
+                  {Tensor("context", {a.batch, a.heads, a.queries, depth_})}));
+  }
+
+  TensorId Activation(TensorId up, AxisId rows) {
+    GraphOp op = Op("activation", GraphOpKind::kElementwise, {up},
+                    {Tensor("activated", Rows(rows, out_.axes.ffn))});
+    op.kept = 1;
+    op.flop_per_element = 8;
+    return Add(std::move(op));
+  }
+  // Tokens of a device outside of the stream are batch x queries.
+  Axes Rows(AxisId rows, AxisId columns) const {
+    if (rows == out_.axes.queries) return {out_.axes.batch, rows, columns};
+    return {rows, columns};
+  }
+
+  TensorId FeedForward(TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    const TensorId n = Norm("norm 2", x);
+    Ids inputs = {n, Weight("up", {hidden_, a.up})};
+    if (biased()) inputs.push_back(Weight("up bias", {a.up}));
+    const TensorId up =
+        Add(Op("ffn up", GraphOpKind::kMatmul, inputs, {Tensor("up", Rows(a.queries, a.up))}));
+    inputs = {Activation(up, a.queries), Weight("down", {a.ffn, hidden_})};
+    if (biased()) inputs.push_back(Weight("down bias", {hidden_}));
+    const TensorId down =
+        Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", {a.stream, hidden_})}));
+    return Residual("ffn residual", down, x);
+  }
+
+  // Each token visits a few experts; tokens are gathered by expert, and back.
+  TensorId Experts(TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    const TensorId n = Norm("norm 2", x);
+    const TensorId choices =
+        Add(Op("router", GraphOpKind::kMatmul, {n, Weight("router", {hidden_, choices_})},
+               {Tensor("choices", {a.stream, choices_})}));
+    Add(Op("router softmax", GraphOpKind::kSoftmax, {choices},
+           {Tensor("weights", {a.stream, choices_})}));
+    const Axes visiting = {a.stream_visits, hidden_};
+    const TensorId sent =
+        Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
+               {Tensor("dispatched", visiting)}));
+    const TensorId up =
+        Add(Op("ffn up", GraphOpKind::kMatmul, {sent, Weight("up", {a.experts, hidden_, a.up})},
+               {Tensor("up", {a.visits, a.up})}));
+    const TensorId down =
+        Add(Op("ffn down", GraphOpKind::kMatmul,
+               {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})},
+               {Tensor("down", visiting)}));
+    GraphOp combine =
+        Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
+    combine.kept = 1;  // the routers' gradient
+    return Residual("ffn residual", Add(std::move(combine)), x);
+  }
+
+  void Head(TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    if (c_.family != TransformerFamily::kBert) x = Norm("final norm", x);
+    const Axes logits = {a.batch, a.queries, a.vocabulary};
+    const TensorId scores =
+        Add(Op("output layer", GraphOpKind::kMatmul,
+               {x, Weight("output layer", {hidden_, a.vocabulary})}, {Tensor("logits", logits)}));
+    const TensorId loss = out_.graph.AddTensor(
+        {"log probabilities", TensorRole::kActivation, DType::kFloat32, logits, kNoOp, {}});
+    Add(Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss}));
+  }
+
+  const TransformerConfig& c_;
+  TransformerGraph out_;
+  AxisId hidden_ = 0, depth_ = 0, choices_ = 0, positions_ = 0;
+  bool block_ = false;
+};
+
+}  // namespace
+
+TransformerGraph MakeTransformerGraph(const TransformerConfig& config) {
+  return Builder(config).Build();
+}
+
+Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& config,
+                        const TransformerShares& shares) {
+  Binding sizes = model.graph.Declared();
+  const TransformerAxes& a = model.axes;
+  const auto set = [&](AxisId axis, int64_t size) { sizes.size[static_cast<size_t>(axis)] = size; };
+  const auto divide = [&](AxisId axis, int64_t by) {
+    set(axis, std::max<int64_t>(sizes.of(axis) / by, 1));
+  };
+  const int64_t tokens = config.sequence * shares.micro_batch / shares.context;
+  const int64_t split = shares.sequence_parallel ? shares.tensor : 1;
+  set(a.batch, shares.micro_batch);
+  set(a.queries, config.sequence / shares.context);
+  set(a.keys, config.sequence);
+  set(a.stream, tokens / split);
+  set(a.visits, tokens * config.top_k);
+  set(a.stream_visits, tokens * config.top_k / split);
+  for (const AxisId axis : {a.heads, a.kv_heads, a.ffn, a.vocabulary}) divide(axis, shares.tensor);
+  if (a.up != a.ffn) divide(a.up, shares.tensor);
+  if (config.experts > 0) divide(a.experts, shares.expert);
+  return sizes;
+}
+
+}  // namespace foretrace

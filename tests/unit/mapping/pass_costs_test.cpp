@@ -1,0 +1,201 @@
+#include <gtest/gtest.h>
+
+#include "simulator/mapping/iteration_model.h"
+
+namespace foretrace {
+namespace {
+
+// hidden 1024, 16 heads, sequence 1024: a layer has 12 h^2 weights, 4 h^2 of them attention.
+TransformerConfig Model(int64_t experts = 0) {
+  TransformerConfig c;
+  c.hidden = 1024;
+  c.layers = 4;
+  c.heads = 16;
+  c.vocabulary = 2048;
+  c.sequence = 1024;
+  c.experts = experts;
+  c.top_k = experts > 0 ? 2 : 0;
+  return c;
+}
+
+// Round numbers: 100 GB/s in the node, 10 GB/s an adapter, 2 and 10 us a ring step.
+ClusterParameters Cluster() {
+  ClusterParameters p;
+  p.intra_node = Bandwidth::GBps(100);
+  p.adapter = Bandwidth::GBps(10);
+  p.collective_latency = SimTime::FromUs(20);
+  p.step_inside = SimTime::FromUs(2);
+  p.step_outside = SimTime::FromUs(10);
+  return p;
+}
+
+ParallelMapping Mapping(int32_t tensor, int32_t data) {
+  ParallelMapping m;
+  m.tensor = tensor;
+  m.data = data;
+  m.global_batch = data;
+  return m;
+}
+
+PassTimes Times(const TransformerConfig& c, const ParallelMapping& m,
+                const ClusterParameters& p = Cluster()) {
+  const auto times = TimePasses(c, m, p);
+  EXPECT_TRUE(times.ok()) << times.status();
+  return times.value_or(PassTimes());
+}
+
+constexpr double kH2 = 1024.0 * 1024.0;
+
+TEST(PassCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
+  // 16 replicas on two nodes of 8: eight adapters carry 80 GB/s, less than the 100 of the links.
+  // A ring pass of L bytes takes 15/16 L / 80 GB/s, 14 steps inside and one outside. ZeRO 3 gathers
+  // a layer's weights of two bytes: 12 h^2 and 7 h of biases, which tensor parallelism divides, 2 h
+  // of biases and 4 h of norms, which it does not.
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  const double h = 1024, divided = 2 * (12 * kH2 + 7 * h), whole = 2 * 6 * h;
+  const double bytes = divided + whole;
+  EXPECT_NEAR(Times(Model(), m).weight_gather.us(),
+              15.0 / 16 * bytes / 80e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
+  // With 50 GB/s an adapter the links are what limits.
+  ClusterParameters p = Cluster();
+  p.adapter = Bandwidth::GBps(50);
+  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+              15.0 / 16 * bytes / 100e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
+  // With 8-way tensor parallelism each of 8 rings has one adapter and one member a node.
+  m.tensor = 8;
+  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+              15.0 / 16 * (divided / 8 + whole) / 50e9 * 1e6 + 15 * 10, 1e-3);
+  // Within one node: links, steps inside.
+  m = Mapping(2, 4);
+  m.zero = 2;
+  EXPECT_NEAR(Times(Model(), m).gradient.time.us(),
+              3.0 / 4 * (divided / 2 + whole) / 100e9 * 1e6 + 3 * 2, 1e-3);
+}
+
+TEST(PassCostsTest, ZeroCoversExperts) {
+  // 8 experts of 8 h^2 weights, two to each of 4 expert-parallel ranks; 16 replicas, so 4 hold the
+  // same experts, 4 apart: two in each of two nodes. ZeRO 3 gathers 16 h^2 weights of two bytes
+  // over them at 2 x 10 GB/s, in 2 steps inside and one outside.
+  ParallelMapping m = Mapping(1, 16);
+  m.expert = 4;
+  m.zero = 3;
+  const PassTimes times = Times(Model(8), m);
+  const double expert = 16 * kH2 * 2, pass = 3.0 / 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;
+  EXPECT_EQ(times.expert_weight_bytes, Bytes(static_cast<int64_t>(expert)));
+  EXPECT_NEAR(times.expert_weight_gather.us(), pass, 1e-3);
+  EXPECT_NEAR(times.expert_gradient.time.us(), pass, 1e-3);
+  EXPECT_EQ(times.expert_gradient.backward, 1);
+  EXPECT_EQ(times.expert_reduction, SimTime());
+  // The dense part: 4 h^2 of attention with 4 h of biases, 4 h of norms, 8 h of the router.
+  EXPECT_EQ(times.weight_bytes, Bytes(static_cast<int64_t>((4 * kH2 + 16 * 1024) * 2)));
+  // ZeRO 2 reduces by layer, and gathers all weights once at the end; ZeRO 1 does both at the end.
+  m.zero = 2;
+  const PassTimes two = Times(Model(8), m);
+  EXPECT_EQ(two.expert_weight_gather, SimTime());
+  EXPECT_NEAR(two.expert_gradient.time.us(), pass, 1e-3);
+  const double all = 3.0 / 4 * 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;  // of 4 layers
+  EXPECT_NEAR(two.expert_reduction.us(), all, 1e-3);
+  m.zero = 1;
+  EXPECT_NEAR(Times(Model(8), m).expert_reduction.us(), 2 * all, 1e-3);
+}
+
+TEST(PassCostsTest, ExchangesOfALayer) {
+  // 1,024 tokens of 1,024 values of two bytes: 2 MiB. All-reduce over 4 neighbours: 2 (3/4) of it
+  // at 100 GB/s and a latency; two forward, two backward, one more under sequence parallelism.
+  const double hidden = 2 * kH2;
+  ParallelMapping m = Mapping(4, 1);
+  PassTimes times = Times(Model(), m);
+  EXPECT_NEAR(times.tensor.time.us(), 1.5 * hidden / 100e9 * 1e6 + 20, 1e-3);
+  EXPECT_EQ(times.tensor.forward, 2);
+  EXPECT_EQ(times.tensor.backward, 2);
+  m.sequence_parallel = true;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 3);
+  m.recompute = Recompute::kFull;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 5);
+  // Context: of 512 own tokens keys and values (2 x 1,024 values) go to one other device.
+  m = Mapping(1, 1);
+  m.context = 2;
+  times = Times(Model(), m);
+  EXPECT_NEAR(times.context.time.us(), 512 * 2048 * 2 / 100e9 * 1e6 + 20, 1e-3);
+  EXPECT_EQ(times.context.forward, 1);
+  EXPECT_EQ(times.context.backward, 2);
+  // Experts: 2 visits a token; of 16 ranks 8 are in the node, so half of the bytes leave it.
+  m = Mapping(1, 16);
+  m.expert = 16;
+  times = Times(Model(16), m);
+  EXPECT_NEAR(times.expert.time.us(), 2 * hidden * 8 / 16 / 10e9 * 1e6 + 20, 1e-3);
+  // Between stages a micro-batch of 2 MiB through one adapter.
+  m = Mapping(1, 1);
+  m.pipeline = 2;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 10e9 * 1e6, 1e-3);
+  // Four shards, each by its adapter, then gathered in the node unless sequences stay divided.
+  m.tensor = 4;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(),
+              hidden / 4 / 10e9 * 1e6 + hidden * 3 / 4 / 100e9 * 1e6, 1e-3);
+  m.sequence_parallel = true;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 4 / 10e9 * 1e6, 1e-3);
+}
+
+// With memory that takes no time a layer takes its products: 24 T h^2 + 4 T s h FLOP forward for T
+// tokens, twice that backward, of which the weights' gradients 24 T h^2; the head 2 T h V.
+TEST(PassCostsTest, ProductsOfALayer) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  const double t = 1024, h = 1024, us = 1e6 / 100e12;
+  ParallelMapping m = Mapping(1, 1);
+  PassTimes times = Times(Model(), m, p);
+  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  EXPECT_NEAR(times.layer_forward.us(), products + attention, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * (products + attention), 1);
+  EXPECT_NEAR(times.layer_weight.us(), products, 1);
+  EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
+  m.recompute = Recompute::kFull;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 3 * (products + attention), 1);
+  m.recompute = Recompute::kSelective;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2 * products + 3 * attention, 1);
+  // A fused attention skips what the mask hides, and multiplies the scores once more backward: half
+  // of 4 T s h forward, half of 10 T s h backward.
+  TransformerConfig fused = Model();
+  fused.fused_attention = true;
+  m.recompute = Recompute::kNone;
+  times = Times(fused, m, p);
+  EXPECT_NEAR(times.layer_forward.us(), products + attention / 2, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * products + 1.25 * attention, 1);
+}
+
+// The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
+TEST(PassCostsTest, LaunchesBoundSmallLayers) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime::FromUs(5);
+  // Forward: 2 norms, 4 products, scores, softmax, dropout, context, activation, 2 additions.
+  EXPECT_NEAR(Times(Model(), Mapping(1, 1), p).layer_forward.us(), 13 * 5, 1e-3);
+}
+
+// Mixed precision: the norm reads 4 bytes a parameter, clipping 4 + 4, Adam reads four and writes
+// three values of 4 bytes, the cast 4 + 2, and 2 are cleared: 48 in all. ZeRO divides all but the
+// clearing. In bfloat16 gradients have 4 bytes.
+TEST(PassCostsTest, OptimizerMovesItsStates) {
+  ClusterParameters p = Cluster();
+  p.peak_memory = Bandwidth::GBps(1000);
+  p.memory_efficiency = 1;
+  TransformerConfig c = Model();
+  const double h = 1024, n = 4 * (12 * kH2 + 13 * h) + 2048 * h + 1024 * h;
+  ParallelMapping m = Mapping(1, 4);
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), 48 * n / 1e6, 1);
+  m.zero = 1;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 2 * n) / 1e6, 1);
+  c.dtype = DType::kBFloat16;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 4 * n) / 1e6, 1);
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(4 * n)));
+  m.gradient_bytes = 2;
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(2 * n)));
+}
+
+}  // namespace
+}  // namespace foretrace

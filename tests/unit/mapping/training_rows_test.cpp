@@ -1,0 +1,131 @@
+#include "simulator/mapping/training_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "simulator/base/csv.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/memory_model.h"
+
+namespace foretrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(CsvTest, QuotedFields) {
+  EXPECT_THAT(SplitCsvLine("a,\"b, c\",,\"d \"\"e\"\"\"\r"),
+              ElementsAre("a", "b, c", "", "d \"e\""));
+  EXPECT_THAT(SplitCsvLine(""), ElementsAre(""));
+}
+
+constexpr const char* kHeader =
+    "model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,gpus_per_node,tp,pp,dp,cp,vp,ep,"
+    "micro_batch,grad_accum,global_batch,precision,sharding,recompute,framework,oom,step_s,table\n";
+
+std::vector<TrainingRow> Read(const std::string& lines) {
+  const std::string path = testing::TempDir() + "/rows.csv";
+  std::ofstream(path) << kHeader << lines;
+  EXPECT_TRUE(IsTrainingTable(path));
+  const auto rows = LoadTrainingRows(
+      path, [](const std::string& name) -> absl::StatusOr<std::optional<TransformerConfig>> {
+        if (name != "known") return std::nullopt;
+        TransformerConfig c;
+        c.family = TransformerFamily::kLlama;
+        c.hidden = 4096;
+        c.layers = 32;
+        c.heads = 32;
+        c.vocabulary = 32000;
+        c.sequence = 2048;
+        return c;
+      });
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  return rows.ok() ? *rows : std::vector<TrainingRow>(16);
+}
+
+TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
+  const auto rows = Read(
+      "known,30,,,,,,4096,16,H100,8,4,1,4,1,,,2,2,16,BF16,distributed optimizer,,NeMo,0,1.5,\n"
+      "own,24,2048,16,,8192,50000,1024,8,A100-40GB,8,,,,,,,4,1,32,bf16,\"FSDP, mixed precision "
+      "PURE\",full,Composer,0,2,\n");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].config.layers, 30);
+  EXPECT_EQ(rows[0].config.hidden, 4096);
+  EXPECT_EQ(rows[0].config.sequence, 4096);
+  EXPECT_EQ(ToString(rows[0].mapping), "tp4 pp1 dp4 mb2 v1 none sp zero1 overlap");
+  EXPECT_EQ(rows[0].mapping.global_batch, 16);
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp8 mb4 v1 full zero3 overlap grad16");
+}
+
+TEST(TrainingRowsTest, ContradictionsAreListedOthersJudged) {
+  const auto rows = Read(
+      "known,,,,,,,,16,H100,8,4,1,2,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,1204,BF16,none,,NeMo,0,1,\n"
+      "strange,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,x,,16,BF16,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,0,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,FP8,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,x LoRA\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,\n");
+  const char* causes[] = {"gpus says 16", "no multiple", "no model 'strange'", "micro_batch 'x'",
+                          "step_s '0'",   "8 bits",      "frozen weights"};
+  ASSERT_EQ(rows.size(), 8u);
+  for (size_t i = 0; i < 7; ++i) EXPECT_THAT(rows[i].refused, HasSubstr(causes[i])) << i;
+  EXPECT_EQ(rows[0].name, "rows.csv:2");
+  EXPECT_EQ(rows[7].refused, "");
+}
+
+// Llama 3.1 405B: 126 layers, embedding and output layer on 8 stages of 8 chunks are 2 a chunk;
+// BLOOM: 70 layers and both ends on 12 stages are 6 a stage.
+TEST(UnevenStagesTest, EndsCountAsLayers) {
+  TransformerConfig c;
+  c.hidden = 1024;
+  c.heads = 16;
+  c.vocabulary = 1000;
+  c.sequence = 128;
+  c.layers = 126;
+  ParallelMapping m;
+  m.pipeline = 8;
+  m.chunks = 8;
+  m.global_batch = 16;
+  EXPECT_FALSE(CheckMapping(c, m, 8).ok());
+  m.counted_ends = true;
+  EXPECT_TRUE(CheckMapping(c, m, 8).ok()) << CheckMapping(c, m, 8);
+  EXPECT_EQ(LayersOf(c, m, 0, 0), 1);
+  EXPECT_EQ(LayersOf(c, m, 0, 1), 2);
+  EXPECT_EQ(LayersOf(c, m, 7, 7), 1);
+  int64_t all = 0;
+  for (int32_t s = 0; s < 8; ++s) all += StageLayers(c, m, s);
+  EXPECT_EQ(all, 126);
+  EXPECT_TRUE(EstimateIteration(c, m, {}).ok());
+  const auto read = ParseMapping(ToString(m), 16, "test");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, m);
+  c.layers = 70;
+  m.pipeline = 12;
+  m.chunks = 1;
+  EXPECT_EQ(LayersOf(c, m, 0, 0), 5);
+  EXPECT_EQ(LayersOf(c, m, 5, 0), 6);
+  EXPECT_EQ(LayersOf(c, m, 11, 0), 5);
+  c.layers = 71;
+  EXPECT_THAT(std::string(CheckMapping(c, m, 12).message()), HasSubstr("embedding"));
+}
+
+// Layers of 10, gathers of 4, reductions of 3: 4, then 10 (a gather of 4 behind it), then max(10,
+// 7) for each further layer, and 3 after the last. With reductions of 12 the links decide: 4, 10,
+// then 16 a layer, and the last layer's 12 after the one before's.
+TEST(PassDurationTest, GathersAheadAndReductionsBehind) {
+  const auto us = [](int64_t n) { return SimTime::FromUs(static_cast<double>(n)); };
+  EXPECT_EQ(PassDuration(us(10), 1, us(4), us(3)), us(4 + 10 + 3));
+  EXPECT_EQ(PassDuration(us(10), 4, us(4), us(3)), us(4 + 10 + 10 * 2 + 10 + 3));
+  EXPECT_EQ(PassDuration(us(10), 4, us(4), us(12)), us(4 + 10 + 16 * 2 + 12 + 12));
+  EXPECT_EQ(PassDuration(us(10), 3, us(14)), us(14 + 14 + 14 + 10));
+  EXPECT_EQ(PassDuration(us(10), 3, SimTime()), us(30));
+}
+
+}  // namespace
+}  // namespace foretrace
