@@ -1,4 +1,3 @@
-#include "simulator/base/shipped.h"
 #include "simulator/cli/training_validation.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <set>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/training_job.h"
 #include "simulator/mapping/iteration_model.h"
