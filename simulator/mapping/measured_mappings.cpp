@@ -127,7 +127,8 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::str
     const std::vector<std::string> fields = SplitCsvLine(text);
     std::array<double, kColumns> value{};
     for (size_t c = 0; c < kColumns; ++c) {
-      const std::string_view f = position[c] < fields.size() ? fields[position[c]] : "";
+      const std::string_view f =
+          position[c] < fields.size() ? std::string_view(fields[position[c]]) : "";
       const auto [end, error] = std::from_chars(f.data(), f.data() + f.size(), value[c]);
       const bool whole = c == kTime || value[c] == std::floor(value[c]);
       if (error != std::errc() || end != f.data() + f.size() || !(value[c] > 0) || value[c] > 1e9 ||
