@@ -120,7 +120,7 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out)
   if (Allowed(candidate)) out.push_back(candidate);
 }
 
-// The first piece that a pipeline passes on whole.
+// What a pipeline passes on whole, hop by hop.
 double TransferPlanner::PieceBytes(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
   const auto bytes = static_cast<double>(job.spec.bytes.count());

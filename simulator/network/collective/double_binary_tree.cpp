@@ -3,7 +3,7 @@
 // node that is inner in one tree is a leaf of the other. On one node a chain alone is left. Every
 // ring order brings its own trees, so that together they use all NICs.
 //
-// A pipeline: the first piece goes up and down hop by hop, then all edges stream the rest at once.
+// A pipeline: all edges stream at once, and the last piece goes up and down hop by hop behind it.
 
 #include <algorithm>
 #include <iterator>
@@ -97,72 +97,69 @@ class DoubleBinaryTree : public CollectiveSchedule {
     for (const Tree& tree : trees_) {
       int64_t leaves = 0;
       for (int32_t rank = 0; rank < n_; ++rank) leaves += Leaf(tree, rank) ? 1 : 0;
-      // The piece: up every edge, down those to inner ranks; the stream: all edges both ways, or
-      // only those to leaves.
-      if (n_ > 1) flows_ += (n_ - 1) + (n_ - 1 - leaves) + (Rest() ? 2 * (n_ - 1) : leaves);
+      // The stream: every edge both ways, or only leaves' up. The piece: up all other edges, and
+      // down every one.
+      if (n_ > 1) flows_ += (Rest() ? 2 * (n_ - 1) : leaves) + (n_ - 1 - leaves) + (n_ - 1);
     }
   }
 
   int32_t ranks() const override { return n_; }
   int32_t lanes() const override { return static_cast<int32_t>(trees_.size()); }
-  // The first piece: depth d sends up in step height - d, down in step height + d, but not to
-  // leaves, whose stream carries everything. The last step streams.
-  int32_t steps() const override { return n_ == 1 ? 0 : 2 * height_ + 1; }
+  // Step 0 streams; up from leaves everything, else all but the piece. Then depth d sends the piece
+  // up in step height - d and down in step height + d.
+  int32_t steps() const override { return n_ == 1 ? 0 : 2 * height_; }
   void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    const bool stream = step == 2 * height_;
-    if (tree.parent[r] >= 0 && (stream ? Rest() : step == height_ - tree.depth[r])) {
-      out.push_back({tree.parent[r], stream ? bytes_ - piece_ : piece_, true});
-    }
-    if (!stream && step != height_ + tree.depth[r]) return;
-    for (int32_t child : tree.children[r]) {
-      const bool leaf = Leaf(tree, child);
-      if (stream && (leaf || Rest())) {
-        out.push_back({child, leaf ? bytes_ : bytes_ - piece_, false});
-      } else if (!stream && !leaf) {
-        out.push_back({child, piece_, false});
+    const bool leaf = Leaf(tree, rank);
+    if (tree.parent[r] >= 0) {
+      if (step == 0 && (leaf || Rest())) {
+        out.push_back({tree.parent[r], leaf ? bytes_ : bytes_ - piece_, true});
+      } else if (step > 0 && !leaf && step == height_ - tree.depth[r]) {
+        out.push_back({tree.parent[r], piece_, true});
       }
+    }
+    if (step == 0 ? !Rest() : step != height_ + tree.depth[r]) return;
+    for (int32_t child : tree.children[r]) {
+      out.push_back({child, step == 0 ? bytes_ - piece_ : piece_, false});
     }
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    const auto children = static_cast<int32_t>(tree.children[r].size());
-    const bool leaf = children == 0;
-    if (step == 2 * height_) {
-      const int32_t down = tree.parent[r] >= 0 && (leaf || Rest()) ? 1 : 0;
-      return down + (Rest() ? children : 0);
+    const bool inner = tree.parent[r] >= 0;
+    if (step > 0 && inner && step == height_ + tree.depth[r] - 1) return 1;
+    if (step > 0 && step != height_ - tree.depth[r] - 1) return 0;
+    int32_t up = 0;
+    for (int32_t child : tree.children[r]) {
+      const bool leaf = Leaf(tree, child);
+      up += (step == 0 ? leaf || Rest() : !leaf) ? 1 : 0;
     }
-    const int32_t up = step == height_ - tree.depth[r] - 1 ? children : 0;
-    const bool down = tree.parent[r] >= 0 && !leaf && step == height_ + tree.depth[r] - 1;
-    return up + (down ? 1 : 0);
+    return up + (step == 0 && inner && Rest() ? 1 : 0);
   }
   int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
-    if (step >= 2 * height_) return step;
+    if (step == 0) return 0;
     const int32_t d = trees_[static_cast<size_t>(lane)].depth[static_cast<size_t>(rank)];
     for (int32_t due : {height_ - d - 1, height_ - d, height_ + d - 1, height_ + d}) {
-      if (due >= step) return std::min(due, 2 * height_);
+      if (due >= step) return std::min(due, steps());
     }
-    return 2 * height_;
+    return steps();
   }
   int64_t flows() const override { return flows_; }
-  // An estimate, exact for two ranks with one piece: the piece up and down, then a port of an inner
+  // An estimate, exact for two ranks with one piece: the piece up and down, and a port of an inner
   // rank carries the data twice (once for two ranks).
   double ClosedForm(const AlphaBeta& net) const override {
     if (n_ == 1) return 0;
     const double children = n_ == 2 ? 1 : 2;
+    const double rest = bytes_ > 0 ? 1 - piece_ / bytes_ : 0;
     return 2 * height_ * net.alpha +
-           children * ((2 * height_ - 1) * piece_ + total_ - (n_ == 2 ? bytes_ : 0)) /
-               net.bandwidth;
+           children * (2 * height_ * piece_ + total_ * rest) / net.bandwidth;
   }
   int32_t blocks() const override { return Rest() ? 2 : 1; }
-  int32_t rounds(int32_t, int32_t step) const override {
-    return step == 2 * height_ ? 2 * height_ : 1;
-  }
+  int32_t rounds(int32_t, int32_t step) const override { return step == 0 ? 2 * height_ : 1; }
   void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t round,
                   std::vector<int32_t>& out) const override {
-    if (step < 2 * height_) {
+    if (step > 0) {
       out.push_back(0);
       return;
     }
@@ -170,9 +167,9 @@ class DoubleBinaryTree : public CollectiveSchedule {
     const int32_t d = tree.depth[static_cast<size_t>(rank)];
     std::vector<Send> sends;
     Sends(rank, lane, step, sends);
-    const Send& send = sends[static_cast<size_t>(k)];
-    if (round != (send.reduce ? height_ - d : height_ + d)) return;
-    if (!send.reduce && Leaf(tree, send.to)) out.push_back(0);
+    const bool up = sends[static_cast<size_t>(k)].reduce;
+    if (round != (up ? height_ - d : height_ + d)) return;
+    if (up && Leaf(tree, rank)) out.push_back(0);
     if (Rest()) out.push_back(1);
   }
 
@@ -180,13 +177,13 @@ class DoubleBinaryTree : public CollectiveSchedule {
   static bool Leaf(const Tree& tree, int32_t rank) {
     return tree.children[static_cast<size_t>(rank)].empty();
   }
-  // Something is left to stream after the first piece.
+  // Something is left to stream beside the piece.
   bool Rest() const { return bytes_ > piece_; }
 
   int32_t n_;
   double total_;
   double bytes_ = 0;  // of a tree
-  double piece_ = 0;  // of it, the first
+  double piece_ = 0;  // of it
   std::vector<Tree> trees_;
   int32_t height_ = 0;
   int64_t flows_ = 0;

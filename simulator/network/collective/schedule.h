@@ -8,9 +8,10 @@
 // once its sends of the same step in the lane before have drained, which makes chunks a pipeline.
 // Ranks here are positions in the communicator.
 //
-// Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece: the
-// first piece passes hop by hop (the fill), then every hop streams the rest at once, a flow each.
-// That is the time of the pipeline in its steady state, with as many flows as hops.
+// Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece:
+// every hop streams at once, a flow each, and the last piece then passes hop by hop. That is the
+// time of the pipeline (its steady state, and what filling or draining it adds) with as few flows
+// as hops.
 
 #include <cstdint>
 #include <memory>
@@ -93,7 +94,8 @@ struct CollectiveRequest {
   int32_t ranks = 0;
   double bytes = 0;  // as TransferSpec.bytes
   int32_t chunks = 1;
-  // Bytes, over all lanes, of the first piece that fills a chain or tree; negative: bytes / chunks.
+  // Bytes, over all lanes, of the piece that chains and trees pass on whole; negative: bytes /
+  // chunks.
   double piece = -1;
   // Row-major bytes between ranks for an all-to-all with unequal splits; empty: equal.
   std::vector<int64_t> split_bytes;
@@ -126,7 +128,7 @@ std::unique_ptr<CollectiveSchedule> MakeInSwitch(const CollectiveRequest& reques
 
 // `orders` of a request, or the one order 0, 1, 2, ...
 std::vector<std::vector<int32_t>> OrdersOf(const CollectiveRequest& request);
-// The first piece of a pipeline as a share of the data, 0 to 1.
+// The piece of a pipeline as a share of the data, 0 to 1.
 double PieceShare(const CollectiveRequest& request);
 
 }  // namespace foretrace
