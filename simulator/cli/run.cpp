@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/cli/communication_notes.h"
 
 namespace foretrace {
 namespace {
@@ -102,12 +103,7 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     notes.push_back("synthetic traces: made by a generator, not measured");
     break;
   }
-  if (job.recorded_collectives > 0) {
-    notes.push_back(fmt::format(
-        "{} of {} ranks have a trace; {} collectives with absent members keep their recorded "
-        "durations, waiting included",
-        store.ranks().size(), store.world_size(), job.recorded_collectives));
-  }
+  for (std::string& note : CommunicationNotes(store, job)) notes.push_back(std::move(note));
   int64_t unexplained = 0;
   int64_t unlaunched = 0;
   for (const RankCompileReport& report : job.reports) {
@@ -126,12 +122,6 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
         fmt::format("{} pieces of device work have no launch in the traces (in flight "
                     "when recording began); they keep their recorded start gaps",
                     unlaunched));
-  }
-  if (job.communicators.outside_window > 0) {
-    notes.push_back(
-        fmt::format("{} communication operations at the edges of the recording have "
-                    "no partner in it",
-                    job.communicators.outside_window));
   }
   if (!job.missing.empty()) {
     notes.push_back(MissingNote(store, job.missing));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ struct RankCompileReport {
   SimTime clock_offset;
   SimTime start_skew;
   bool in_flight_at_start = false;
+  // Steps (-1: outside of all) with communication that meets nobody and stays as recorded.
+  std::set<int64_t> partial_steps;
 };
 
 // A point of the CPU's clock: recorded time against item. Used to place CPU ops.
@@ -90,6 +93,12 @@ struct CompiledJob {
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
   int64_t recorded_collectives = 0;  // with absent members, replayed as recorded
+  // Communication at the edges of the recording: its partners lie outside, its recorded duration
+  // stays, waiting included.
+  int64_t unmatched_communication = 0;
+  // Transfers that the recording shows to have arrived before they were sent: their receivers do
+  // not wait for them.
+  int64_t impossible_transfers = 0;
   // Device nodes without any duration, by name: listed, and an error with --strict.
   std::vector<NodeRef> missing;
   bool symbolic = false;

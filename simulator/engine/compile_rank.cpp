@@ -1,6 +1,7 @@
 #include "simulator/engine/compile_rank.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -200,7 +201,12 @@ uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime prev
     item.lead =
         std::max(SimTime(), rank_.start(node) - std::max(previous_recorded_end, recorded_begin_));
   }
-  if (!IsCommunicationKind(rank_.kind(node))) item.duration = DeviceDuration(node, item);
+  if (!IsCommunicationKind(rank_.kind(node))) {
+    item.duration = DeviceDuration(node, item);
+  } else {
+    // Its own part, once it is known whom it meets; as recorded where it meets nobody.
+    item.duration = rank_.duration(node);
+  }
   SetOccupancy(node, item);
   out_.item_of[node.value] = index;
   program.items.push_back(item);
@@ -263,12 +269,18 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   RankSync& sync = out_.report.sync;
   waits_.reserve(sync.device_edges.size() + sync.block_edges.size());
   if (options_.stream_sync) {
-    const uint32_t lag = out_.program.lags.Add(latencies.event);
+    std::array<uint32_t, kEventClasses> lags;
+    for (size_t c = 0; c < kEventClasses; ++c) {
+      lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
+    }
     for (const SyncEdge& e : sync.device_edges) {
       const uint32_t consumer = out_.item_of[e.consumer.value];
       const uint32_t producer = out_.item_of[e.producer.value];
       if (consumer == kNoItem || producer == kNoItem) continue;
-      waits_.push_back({consumer, {producer, lag, false, false, WaitCause::kDependency}});
+      const EventClass event = EventClassOf(rank_.kind(e.producer), rank_.kind(e.consumer));
+      waits_.push_back(
+          {consumer,
+           {producer, lags[static_cast<size_t>(event)], false, false, WaitCause::kDependency}});
     }
   }
   if (options_.blocking) {

@@ -57,11 +57,9 @@ class DataflowRun {
     FORETRACE_CHECK(program.ranks.size() < (size_t{1} << Happening::kRankBits));
     ranks_.reserve(program.ranks.size());
     for (const RankProgram& rank : program.ranks) ranks_.emplace_back(rank);
-    missing_.assign(program.meetings.size(), 0);
-    for (size_t m = 0; m < program.meetings.size(); ++m) {
-      for (const auto& member : program.meetings[m].members) {
-        missing_[m] += !program.ranks[member.rank].items[member.item].eager;
-      }
+    missing_.reserve(program.meetings.size());
+    for (const MeetingProgram& meeting : program.meetings) {
+      missing_.push_back(static_cast<uint32_t>(meeting.members.size()));
     }
   }
 
@@ -136,7 +134,6 @@ class DataflowRun {
       gathered_.pop_back();
       bool complete = false;
       for (const auto& member : program_.meetings[meeting].members) {
-        if (program_.ranks[member.rank].items[member.item].eager) continue;
         FORETRACE_ASSIGN_OR_RETURN(
             complete, rendezvous_.Arrive(meeting, ranks_[member.rank].items[member.item].start));
       }
@@ -228,7 +225,12 @@ class DataflowRun {
     if (item.start_awaited) Notify(r, i, item.start, true);
     if (item.meets) {
       const uint32_t meeting = program_.ranks[r].items[i].meeting;
-      if (--missing_[meeting] == 0) Gather(meeting);
+      if (program_.meetings[meeting].awaiting != Awaiting::kAll) {
+        rendezvous_.ArriveAmongSome(meeting, r, i, item.start, known_ends_);
+        TakeKnownEnds();
+      } else if (--missing_[meeting] == 0) {
+        Gather(meeting);
+      }
       return;
     }
     if (item.fixed_length) {
@@ -240,8 +242,8 @@ class DataflowRun {
     End(r, i);
   }
 
-  // All members of a meeting have arrived. Whose transfer comes first matters where transfers share
-  // a communicator or a network.
+  // All members have arrived where all await all. Whose transfer comes first matters where
+  // transfers share a communicator or a network.
   void Gather(uint32_t meeting) {
     if (program_.meetings[meeting].fixed) {
       gathered_.push_back(meeting);
@@ -249,19 +251,22 @@ class DataflowRun {
     }
     SimTime last = queue_.now();
     for (const auto& member : program_.meetings[meeting].members) {
-      if (program_.ranks[member.rank].items[member.item].eager) continue;
       last = std::max(last, ranks_[member.rank].items[member.item].start);
     }
     queue_.Push(Happening::Make(Happening::Kind::kMeeting, last, 0, meeting));
   }
 
   void Complete(uint32_t meeting) {
-    for (const auto& member : program_.meetings[meeting].members) {
-      const Item& item = program_.ranks[member.rank].items[member.item];
-      if (item.eager) continue;
-      ranks_[member.rank].items[member.item].end = rendezvous_.EndOf(meeting, item);
-      steps_.push_back({member.rank, member.item, true});
+    rendezvous_.EndAll(meeting, known_ends_);
+    TakeKnownEnds();
+  }
+
+  void TakeKnownEnds() {
+    for (const auto& [rank, item, end] : known_ends_) {
+      ranks_[rank].items[item].end = end;
+      steps_.push_back({rank, item, true});
     }
+    known_ends_.clear();
   }
 
   // The item's end is known.
@@ -317,13 +322,14 @@ class DataflowRun {
   EventQueue<Happening> queue_;
   std::vector<Step> steps_;         // known, to be told to those who wait
   std::vector<uint32_t> gathered_;  // meetings whose members are all there, at or before now
-  std::vector<uint32_t> missing_;   // by meeting: members whose arrival is not known
+  std::vector<uint32_t> missing_;   // by rendezvous: members whose arrival is not known
+  std::vector<Rendezvous::Ended> known_ends_;
   size_t ended_ = 0;
 };
 
 absl::Status DataflowRun::Deadlock(const TraceStore& store) {
   for (size_t m = 0; m < program_.meetings.size(); ++m) {
-    if (missing_[m] == 0) continue;
+    if (missing_[m] == 0 || program_.meetings[m].awaiting != Awaiting::kAll) continue;
     for (const auto& member : program_.meetings[m].members) {
       const ItemState& item = ranks_[member.rank].items[member.item];
       if (!item.meets || item.before_start != kKnown) continue;

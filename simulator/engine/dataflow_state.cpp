@@ -62,7 +62,7 @@ DataflowRank::DataflowRank(const RankProgram& program)
     state.lane = static_cast<uint16_t>(item.lane);
     state.competes =
         IsExclusive(lane) || (program.contention && (item.needs_room || item.placement_share > 0));
-    state.meets = item.kind == ItemKind::kComm && !item.eager;
+    state.meets = item.kind == ItemKind::kComm;
     state.fixed_length = !state.meets && state.before_end == 0;
     if (state.fixed_length) state.end = item.duration;
     // Nothing starts before its rank, and the first of a lane in order no sooner than its lead

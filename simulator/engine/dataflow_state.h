@@ -37,7 +37,7 @@ struct ItemState {
   uint32_t consumers_begin = 0;  // in DataflowRank::consumers, up to the next item's
   uint16_t lane = 0;
   bool competes : 1 = false;       // for its lane or for room on the device
-  bool meets : 1 = false;          // waits for the other members of a meeting
+  bool meets : 1 = false;          // ends as its rendezvous says
   bool fixed_length : 1 = false;   // nothing but the start decides the end
   bool start_awaited : 1 = false;  // by some consumer
   bool end_awaited : 1 = false;

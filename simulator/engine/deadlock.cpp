@@ -1,5 +1,6 @@
 #include "simulator/engine/deadlock.h"
 
+#include <algorithm>
 #include <string>
 
 #include "simulator/base/error.h"
@@ -17,6 +18,15 @@ std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
                      Excerpt(store.name(trace, node), 60));
 }
 
+bool Awaits(const MeetingProgram& meeting, uint32_t rank, uint32_t item,
+            const MeetingProgram::Member& source) {
+  if (meeting.awaiting != Awaiting::kListed) return meeting.awaiting == Awaiting::kAll;
+  return std::ranges::any_of(meeting.awaits, [&](const MeetingProgram::Await& await) {
+    const MeetingProgram::Member& member = meeting.members[await.member];
+    return member.rank == rank && member.item == item && &meeting.members[await.source] == &source;
+  });
+}
+
 std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
                            const Schedule& schedule, const Rendezvous& rendezvous, uint32_t r,
                            uint32_t index) {
@@ -25,6 +35,7 @@ std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
   if (item.kind == ItemKind::kComm && schedule.ranks[r].start[index] != kUnknown) {
     const MeetingProgram& meeting = program.meetings[item.meeting];
     for (const auto& member : meeting.members) {
+      if (!Awaits(meeting, r, index, member)) continue;
       if (schedule.ranks[member.rank].start[member.item] == kUnknown) {
         const RankTrace& other = store.ranks()[member.rank];
         return fmt::format("{} of {} members arrived; rank {} has not reached its node {}",

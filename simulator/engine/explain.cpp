@@ -5,36 +5,66 @@
 namespace foretrace {
 namespace {
 
-// By meeting: the member whose arrival the others waited for.
-std::vector<NodeRef> LastArrivals(const Program& program, const Schedule& schedule) {
-  std::vector<NodeRef> last;
-  last.reserve(program.meetings.size());
-  for (const MeetingProgram& meeting : program.meetings) {
-    NodeRef latest;
-    SimTime at = SimTime::Min();
-    for (const auto& m : meeting.members) {
-      const Item& item = program.ranks[m.rank].items[m.item];
-      const SimTime start = schedule.ranks[m.rank].start[m.item];
-      if (item.eager || start <= at) continue;
-      at = start;
-      latest = {m.rank, item.node};
+struct Arrival {
+  NodeRef node;
+  SimTime at = SimTime::Min();
+};
+
+// By rendezvous: the last member to arrive; by its node, since items may be freed meanwhile.
+std::vector<Arrival> LastArrivals(const Program& program, const Schedule& schedule) {
+  std::vector<Arrival> last(program.meetings.size());
+  for (size_t m = 0; m < program.meetings.size(); ++m) {
+    for (const auto& [rank, item] : program.meetings[m].members) {
+      const SimTime start = schedule.ranks[rank].start[item];
+      if (start <= last[m].at) continue;
+      last[m] = {{rank, program.ranks[rank].items[item].node}, start};
     }
-    last.push_back(latest);
   }
   return last;
 }
+
+// The same of each member that awaits some only, in order of rendezvous and of member.
+std::vector<Arrival> LastAwaited(const Program& program, const Schedule& schedule,
+                                 std::vector<uint32_t>& begin) {
+  std::vector<Arrival> last;
+  begin.assign(program.meetings.size(), 0);
+  for (size_t m = 0; m < program.meetings.size(); ++m) {
+    const MeetingProgram& meeting = program.meetings[m];
+    if (meeting.awaiting != Awaiting::kListed) continue;
+    begin[m] = static_cast<uint32_t>(last.size());
+    last.resize(last.size() + meeting.members.size());
+    for (const auto& await : meeting.awaits) {
+      const auto& [rank, item] = meeting.members[await.source];
+      const SimTime start = schedule.ranks[rank].start[item];
+      Arrival& latest = last[begin[m] + await.member];
+      if (start > latest.at) latest = {{rank, program.ranks[rank].items[item].node}, start};
+    }
+  }
+  return last;
+}
+
+struct Arrivals {
+  Arrivals(const Program& program, const Schedule& schedule)
+      : of_all(LastArrivals(program, schedule)),
+        awaited(LastAwaited(program, schedule, awaited_begin)) {}
+
+  std::vector<Arrival> of_all;
+  std::vector<uint32_t> awaited_begin;
+  std::vector<Arrival> awaited;
+};
 
 // The events of one rank.
 class RankExplainer {
  public:
   RankExplainer(const TraceStore& store, const Program& program, const Schedule& schedule,
-                const std::vector<NodeRef>& last_arrivals, uint32_t rank)
+                const Arrivals& arrivals, uint32_t rank)
       : trace_(store.ranks()[rank]),
         program_(program.ranks[rank]),
+        meetings_(program.meetings),
         schedule_(schedule),
         start_(schedule.ranks[rank].start.data()),
         end_(schedule.ranks[rank].end.data()),
-        last_arrivals_(last_arrivals),
+        arrivals_(arrivals),
         rank_(rank) {}
 
   void Tell(const LaneProgram& lane, std::span<EngineObserver* const> observers) {
@@ -75,7 +105,7 @@ class RankExplainer {
     event.source = item.source;
     event.extrapolated = item.extrapolated;
     BindStart(index, previous, event);
-    if (item.kind == ItemKind::kComm) BindMeeting(item, event);
+    if (item.kind == ItemKind::kComm) BindRendezvous(index, event);
     if (item.kind == ItemKind::kBlocking) BindBlock(index, event);
     return event;
   }
@@ -111,16 +141,27 @@ class RankExplainer {
     event.binding = Ref(binding);
   }
 
-  void BindMeeting(const Item& item, NodeEvent& event) const {
-    if (item.meeting == kNoItem) return;
-    event.source = schedule_.meeting_source[item.meeting];
-    event.extrapolated = schedule_.meeting_extrapolated[item.meeting] != 0;
-    event.rendezvous = item.meeting;
-    if (item.eager) return;
-    event.active_start = std::clamp(schedule_.meeting_active[item.meeting], event.start, event.end);
+  void BindRendezvous(uint32_t index, NodeEvent& event) const {
+    const uint32_t id = program_.items[index].meeting;
+    event.source = schedule_.meeting_source[id];
+    event.extrapolated = schedule_.meeting_extrapolated[id] != 0;
+    event.rendezvous = id;
+    const MeetingProgram& meeting = meetings_[id];
+    if (meeting.awaiting == Awaiting::kNone) return;
+    Arrival last = arrivals_.of_all[id];
+    // A communicator that is still busy holds up those who have arrived, too.
+    SimTime active = schedule_.meeting_active[id];
+    if (meeting.awaiting == Awaiting::kListed) {
+      const auto member = std::ranges::find_if(
+          meeting.members, [&](const auto& m) { return m.rank == rank_ && m.item == index; });
+      last = arrivals_.awaited[arrivals_.awaited_begin[id] +
+                               static_cast<size_t>(member - meeting.members.begin())];
+      active = last.at;
+    }
+    event.active_start = std::clamp(active, event.start, event.end);
     const bool waited = event.active_start > event.start;
     event.end_cause = waited ? WaitCause::kCollectiveArrival : WaitCause::kNetwork;
-    if (waited) event.end_binding = last_arrivals_[item.meeting];
+    if (waited) event.end_binding = last.node;
   }
 
   void BindBlock(uint32_t index, NodeEvent& event) const {
@@ -137,10 +178,11 @@ class RankExplainer {
 
   const RankTrace& trace_;
   const RankProgram& program_;
+  const std::vector<MeetingProgram>& meetings_;
   const Schedule& schedule_;
   const SimTime* start_;
   const SimTime* end_;
-  const std::vector<NodeRef>& last_arrivals_;
+  const Arrivals& arrivals_;
   uint32_t rank_;
   std::vector<uint32_t> order_;
 };
@@ -151,9 +193,9 @@ void Explain(const TraceStore& store, const Program& program, const Schedule& sc
              std::span<EngineObserver* const> observers,
              const std::function<void(uint32_t rank)>& told) {
   if (observers.empty()) return;
-  const std::vector<NodeRef> last_arrivals = LastArrivals(program, schedule);
+  const Arrivals arrivals(program, schedule);
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
-    RankExplainer explainer(store, program, schedule, last_arrivals, r);
+    RankExplainer explainer(store, program, schedule, arrivals, r);
     for (const LaneProgram& lane : program.ranks[r].lanes) explainer.Tell(lane, observers);
     if (told != nullptr) told(r);
   }

@@ -21,7 +21,7 @@ enum class ItemKind : uint8_t {
   kCall,      // CPU call, or a mark of zero length
   kBlocking,  // CPU call that ends when what it waits for has ended
   kDevice,    // device work of known duration
-  kComm,      // member of a meeting
+  kComm,      // member of a rendezvous
 };
 
 inline constexpr uint32_t kNoItem = 0xffffffff;
@@ -69,8 +69,8 @@ static_assert(sizeof(ItemWait) == 8 && static_cast<int>(WaitCause::kCount) <= 16
 struct Item {
   // kCall, kBlocking: overhead since the previous item of the lane. Device: least gap to it.
   SimTime lead;
-  // kBlocking: the least it takes. kComm: the rank's own part after the last arrival, where
-  // recorded; ignored when the network decides.
+  // kBlocking: the least it takes. kComm: the rank's own part after the last arrival that it waits
+  // for, where recorded; ignored when the network decides.
   SimTime duration;
   // Device work: the latency from when the CPU item `issuer` issues it.
   SimTime issue_lag;
@@ -85,7 +85,6 @@ struct Item {
   ItemKind kind : 4 = ItemKind::kCall;
   EstimateSource source : 4 = EstimateSource::kRecorded;
   bool extrapolated : 1 = false;  // the duration's model was asked beyond its range
-  bool eager : 1 = false;         // kComm: takes part without waiting
   // Needs multiprocessors: waits while work of another stream still has blocks to place.
   bool needs_room : 1 = false;
 };
@@ -138,14 +137,28 @@ struct DurationChange {
   }
 };
 
+// Whose arrivals the members of a rendezvous wait for, besides their own.
+enum class Awaiting : uint8_t {
+  kAll,     // each for every other's
+  kNone,    // each for no other's
+  kListed,  // as MeetingProgram::awaits says
+};
+
 struct MeetingProgram {
   struct Member {
     uint32_t rank = 0;
     uint32_t item = 0;
   };
+  // `member` ends no earlier than its own part after `source` has arrived; positions in `members`.
+  struct Await {
+    uint32_t member = 0;
+    uint32_t source = 0;
+  };
   std::vector<Member> members;
-  // True: the members' item durations, counted from the last arrival, are the truth. False: the
-  // network model decides from `transfer`.
+  std::vector<Await> awaits;  // kListed; by source
+  Awaiting awaiting = Awaiting::kAll;
+  // True: the members' item durations, counted from the last arrival that each awaits, are the
+  // truth. False: the network model decides from `transfer`, and all await all.
   bool fixed = true;
   // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
   uint32_t communicator = kNoItem;
@@ -172,7 +185,7 @@ struct RankSchedule {
 };
 struct Schedule {
   std::vector<RankSchedule> ranks;
-  // By meeting: when its last member had arrived.
+  // By rendezvous: when its last member had arrived.
   std::vector<SimTime> meeting_active;
   std::vector<EstimateSource> meeting_source;
   std::vector<uint8_t> meeting_extrapolated;

@@ -26,28 +26,31 @@ Rendezvous::Rendezvous(const Program& program, NetworkModel* network)
     : program_(program), network_(network) {
   const size_t n = program.meetings.size();
   arrived_.assign(n, 0);
-  expected_.assign(n, 0);
+  members_begin_.assign(n, 0);
   active_.assign(n, SimTime::Min());
   finished_.assign(n, SimTime());
   source_.assign(n, EstimateSource::kRecorded);
   extrapolated_.assign(n, 0);
   uint32_t communicators = 0;
   for (size_t m = 0; m < n; ++m) {
-    for (const auto& member : program.meetings[m].members) {
-      if (!program.ranks[member.rank].items[member.item].eager) ++expected_[m];
+    const MeetingProgram& meeting = program.meetings[m];
+    if (meeting.awaiting == Awaiting::kListed) {
+      members_begin_[m] = static_cast<uint32_t>(members_.size());
+      members_.resize(members_.size() + meeting.members.size());
+      for (const auto& await : meeting.awaits) ++members_[members_begin_[m] + await.member].awaited;
     }
-    if (program.meetings[m].communicator != kNoItem) {
-      communicators = std::max(communicators, program.meetings[m].communicator + 1);
+    if (meeting.communicator != kNoItem) {
+      communicators = std::max(communicators, meeting.communicator + 1);
     }
   }
   communicator_free_.assign(communicators, SimTime::Min());
 }
 
 absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
-  active_[meeting] = std::max(active_[meeting], time);
-  FORETRACE_CHECK(arrived_[meeting] < expected_[meeting]);
-  if (++arrived_[meeting] < expected_[meeting]) return false;
   const MeetingProgram& m = program_.meetings[meeting];
+  active_[meeting] = std::max(active_[meeting], time);
+  FORETRACE_CHECK(arrived_[meeting] < m.members.size());
+  if (++arrived_[meeting] < m.members.size()) return false;
   if (m.fixed) {
     const auto& first = m.members.front();
     source_[meeting] = program_.ranks[first.rank].items[first.item].source;
@@ -82,6 +85,39 @@ absl::StatusOr<bool> Rendezvous::Arrive(uint32_t meeting, SimTime time) {
   return false;
 }
 
+void Rendezvous::ArriveAmongSome(uint32_t meeting, uint32_t rank, uint32_t item, SimTime time,
+                                 std::vector<Ended>& ended) {
+  const MeetingProgram& m = program_.meetings[meeting];
+  FORETRACE_CHECK(m.fixed && m.awaiting != Awaiting::kAll);
+  active_[meeting] = std::max(active_[meeting], time);
+  ++arrived_[meeting];
+  const Item& own = program_.ranks[rank].items[item];
+  source_[meeting] = own.source;
+  if (m.awaiting == Awaiting::kNone) {
+    ended.push_back({rank, item, time + own.duration});
+    return;
+  }
+  const auto at = std::ranges::find_if(
+      m.members, [&](const auto& x) { return x.rank == rank && x.item == item; });
+  FORETRACE_CHECK(at != m.members.end());
+  const auto source = static_cast<uint32_t>(at - m.members.begin());
+  Await(meeting, source, time, ended);
+  for (auto await = std::ranges::lower_bound(m.awaits, source, {}, &MeetingProgram::Await::source);
+       await != m.awaits.end() && await->source == source; ++await) {
+    Await(meeting, await->member, time, ended);
+  }
+}
+
+// One more of the arrivals that a member awaits is known.
+void Rendezvous::Await(uint32_t meeting, uint32_t member, SimTime time, std::vector<Ended>& ended) {
+  Member& state = members_[members_begin_[meeting] + member];
+  state.latest = std::max(state.latest, time);
+  FORETRACE_CHECK(state.awaited > 0);
+  if (--state.awaited > 0) return;
+  const auto& [rank, item] = program_.meetings[meeting].members[member];
+  ended.push_back({rank, item, state.latest + program_.ranks[rank].items[item].duration});
+}
+
 absl::StatusOr<Estimate> Rendezvous::IsolatedDuration(const MeetingProgram& meeting) {
   const TransferSpec& transfer = meeting.transfer;
   if (meeting.communicator == kNoItem || !transfer.split_bytes.empty()) {
@@ -109,9 +145,13 @@ absl::StatusOr<std::vector<uint32_t>> Rendezvous::AdvanceNetwork(SimTime limit) 
   return done;
 }
 
-SimTime Rendezvous::EndOf(uint32_t meeting, const Item& item) const {
-  if (program_.meetings[meeting].fixed) return active_[meeting] + item.duration;
-  return finished_[meeting];
+void Rendezvous::EndAll(uint32_t meeting, std::vector<Ended>& ended) const {
+  const MeetingProgram& m = program_.meetings[meeting];
+  for (const auto& [rank, item] : m.members) {
+    ended.push_back({rank, item,
+                     m.fixed ? active_[meeting] + program_.ranks[rank].items[item].duration
+                             : finished_[meeting]});
+  }
 }
 
 }  // namespace foretrace

@@ -15,19 +15,26 @@ class Rendezvous {
  public:
   Rendezvous(const Program& program, NetworkModel* network);
 
-  // A member arrives. Returns true when the meeting's ends are known now: with the last arrival of
-  // a fixed meeting, or of one that a network without contention decides.
+  // A member that has ended, or of which it is known when it will.
+  struct Ended {
+    uint32_t rank = 0;
+    uint32_t item = 0;
+    SimTime end;
+  };
+
+  // A member of a rendezvous in which all await all arrives. Returns true when the ends are known
+  // now: with the last arrival, unless a network with contention decides.
   absl::StatusOr<bool> Arrive(uint32_t meeting, SimTime time);
+  // A member of any other arrives; appends the members whose ends this makes known.
+  void ArriveAmongSome(uint32_t meeting, uint32_t rank, uint32_t item, SimTime time,
+                       std::vector<Ended>& ended);
   // The meeting whose transfer ends next, at or before `limit`, in a network with contention;
   // empty: there is none. Call only when no arrival at or before the limit can be discovered any
   // more.
   absl::StatusOr<std::vector<uint32_t>> AdvanceNetwork(SimTime limit);
-  SimTime finished(uint32_t meeting) const { return finished_[meeting]; }
 
-  // After the meeting's ends are known:
-  SimTime active(uint32_t meeting) const { return active_[meeting]; }
-  SimTime EndOf(uint32_t meeting, const Item& item) const;
-  EstimateSource source(uint32_t meeting) const { return source_[meeting]; }
+  // After Arrive or AdvanceNetwork have said that the ends are known: appends all members.
+  void EndAll(uint32_t meeting, std::vector<Ended>& ended) const;
   uint32_t arrived(uint32_t meeting) const { return arrived_[meeting]; }
 
   std::vector<SimTime> TakeActive() { return std::move(active_); }
@@ -35,8 +42,15 @@ class Rendezvous {
   std::vector<uint8_t> TakeExtrapolated() { return std::move(extrapolated_); }
 
  private:
+  // Of a member that waits for some arrivals only.
+  struct Member {
+    uint32_t awaited = 1;  // arrivals not known yet, its own included
+    SimTime latest = SimTime::Min();
+  };
+
   // What the network says of the transfer alone; asked once for all alike within a communicator.
   absl::StatusOr<Estimate> IsolatedDuration(const MeetingProgram& meeting);
+  void Await(uint32_t meeting, uint32_t member, SimTime time, std::vector<Ended>& ended);
 
   const Program& program_;
   NetworkModel* network_;
@@ -44,7 +58,8 @@ class Rendezvous {
   using Kind = std::tuple<uint32_t, CollectiveOp, bool, DType, int64_t>;
   absl::flat_hash_map<Kind, Estimate> isolated_;
   std::vector<uint32_t> arrived_;
-  std::vector<uint32_t> expected_;
+  std::vector<uint32_t> members_begin_;  // by rendezvous of Awaiting::kListed, in members_
+  std::vector<Member> members_;
   std::vector<SimTime> active_;    // the last arrival
   std::vector<SimTime> finished_;  // decided by the network
   std::vector<EstimateSource> source_;

@@ -39,7 +39,8 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
     }
     iteration.recorded_start = it.recorded_begin;
     iteration.recorded_end = it.recorded_end;
-    iteration.partial = out.iterations.empty() && job.reports[r].in_flight_at_start;
+    iteration.partial = (out.iterations.empty() && job.reports[r].in_flight_at_start) ||
+                        job.reports[r].partial_steps.contains(it.number);
     out.iterations.push_back(iteration);
   }
   if (out.iterations.empty()) {
@@ -61,8 +62,7 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
       const Item& item = program.items[i];
       if (lane.cpu) {
         if (item.kind == ItemKind::kBlocking) out.blocked += times.end[i] - times.start[i];
-      } else if (item.kind != ItemKind::kComm || item.eager ||
-                 job.program.meetings[item.meeting].fixed) {
+      } else if (item.kind != ItemKind::kComm || job.program.meetings[item.meeting].fixed) {
         busy += item.duration;
       } else {
         busy += times.end[i] - schedule.meeting_active[item.meeting];

@@ -16,7 +16,8 @@ struct PredictedIteration {
   SimTime predicted_end;
   SimTime recorded_start;  // zero when the trace has no times
   SimTime recorded_end;
-  // Device work was in flight when the recording began and this is its first step.
+  // Device work was in flight when the recording began and this is its first step, or some
+  // communication of the step meets nobody.
   bool partial = false;
 };
 

@@ -18,19 +18,23 @@ constexpr uint16_t kNoLane = 0xffff;
 // lanes parked on one item form a list through next_waiter_.
 class RankRunner {
  public:
-  RankRunner(const RankProgram& program, uint32_t rank, Rendezvous& rendezvous,
-             std::vector<uint32_t>& completed)
-      : program_(program), rank_(rank), rendezvous_(rendezvous), completed_(completed) {
-    const size_t items = program.items.size();
+  RankRunner(const Program& program, uint32_t rank, Rendezvous& rendezvous,
+             std::vector<Rendezvous::Ended>& ended)
+      : program_(program.ranks[rank]),
+        meetings_(program.meetings),
+        rank_(rank),
+        rendezvous_(rendezvous),
+        ended_(ended) {
+    const size_t items = program_.items.size();
     schedule_.start.assign(items, kUnknown);
     schedule_.end.assign(items, kUnknown);
     waiter_.assign(items, kNoLane);
-    FORETRACE_CHECK(program.lanes.size() < kNoLane);
-    next_waiter_.assign(program.lanes.size(), kNoLane);
-    cursor_.resize(program.lanes.size());
-    previous_end_.assign(program.lanes.size(), program.start);
-    for (size_t l = program.lanes.size(); l-- > 0;) {
-      cursor_[l] = program.lanes[l].begin;
+    FORETRACE_CHECK(program_.lanes.size() < kNoLane);
+    next_waiter_.assign(program_.lanes.size(), kNoLane);
+    cursor_.resize(program_.lanes.size());
+    previous_end_.assign(program_.lanes.size(), program_.start);
+    for (size_t l = program_.lanes.size(); l-- > 0;) {
+      cursor_[l] = program_.lanes[l].begin;
       ready_.push_back(static_cast<uint16_t>(l));
     }
   }
@@ -127,10 +131,9 @@ class RankRunner {
         const SimTime start = StartOf(lane, index, item);
         if (start == kUnknown) return absl::OkStatus();
         schedule_.start[index] = start;
-        if (item.kind == ItemKind::kComm && !item.eager) {
-          if (waiter_[index] != kNoLane) WakeOnStart(index);
-          FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(item.meeting, start));
-          if (complete) completed_.push_back(item.meeting);
+        if (item.kind == ItemKind::kComm) {
+          if (waiter_[index] != kNoLane) Wake(index);
+          FORETRACE_RETURN_IF_ERROR(Arrive(index, item.meeting, start));
         }
       }
       SimTime& end = schedule_.end[index];
@@ -139,18 +142,16 @@ class RankRunner {
           case ItemKind::kBlocking: {
             const SimTime blocked = BlockedEnd(lane, index, item);
             if (blocked == kUnknown) {
-              if (waiter_[index] != kNoLane) WakeOnStart(index);
+              // Lanes that wait for the start alone go on; the others park again.
+              if (waiter_[index] != kNoLane) Wake(index);
               return absl::OkStatus();
             }
             end = blocked;
             break;
           }
           case ItemKind::kComm:
-            if (!item.eager) {
-              Park(lane, index);
-              return absl::OkStatus();
-            }
-            [[fallthrough]];
+            Park(lane, index);
+            return absl::OkStatus();
           default:
             end = schedule_.start[index] + item.duration;
         }
@@ -162,14 +163,22 @@ class RankRunner {
     return absl::OkStatus();
   }
 
-  // Lanes parked on an item whose start is known now but whose end is not: those that wait for the
-  // start go on; the others will park again.
-  void WakeOnStart(uint32_t index) { Wake(index); }
+  absl::Status Arrive(uint32_t index, uint32_t meeting, SimTime start) {
+    const MeetingProgram& program = meetings_[meeting];
+    if (program.awaiting != Awaiting::kAll) {
+      rendezvous_.ArriveAmongSome(meeting, rank_, index, start, ended_);
+      return absl::OkStatus();
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(meeting, start));
+    if (complete) rendezvous_.EndAll(meeting, ended_);
+    return absl::OkStatus();
+  }
 
   const RankProgram& program_;
-  [[maybe_unused]] uint32_t rank_;
+  const std::vector<MeetingProgram>& meetings_;
+  uint32_t rank_;
   Rendezvous& rendezvous_;
-  std::vector<uint32_t>& completed_;
+  std::vector<Rendezvous::Ended>& ended_;
   RankSchedule schedule_;
   std::vector<uint16_t> waiter_;
   std::vector<uint16_t> next_waiter_;
@@ -184,41 +193,34 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
                                      NetworkModel* network) {
   FORETRACE_CHECK(!NeedsDataflow(program));
   Rendezvous rendezvous(program, network);
-  std::vector<uint32_t> completed;
+  std::vector<Rendezvous::Ended> ended;
   std::vector<RankRunner> ranks;
   ranks.reserve(program.ranks.size());
   std::vector<uint32_t> runnable;
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
-    ranks.emplace_back(program.ranks[r], r, rendezvous, completed);
+    ranks.emplace_back(program, r, rendezvous, ended);
     runnable.push_back(r);
   }
+  const auto finish = [&] {
+    for (const auto& [rank, item, end] : ended) {
+      const bool idle = !ranks[rank].has_ready();
+      ranks[rank].Finish(item, end);
+      if (idle && ranks[rank].has_ready()) runnable.push_back(rank);
+    }
+    ended.clear();
+  };
   while (true) {
     while (!runnable.empty()) {
       const uint32_t r = runnable.back();
       runnable.pop_back();
       FORETRACE_RETURN_IF_ERROR(ranks[r].Run());
-      for (const uint32_t meeting : completed) {
-        for (const auto& member : program.meetings[meeting].members) {
-          const Item& item = program.ranks[member.rank].items[member.item];
-          if (item.eager) continue;
-          const bool idle = !ranks[member.rank].has_ready();
-          ranks[member.rank].Finish(member.item, rendezvous.EndOf(meeting, item));
-          if (idle && ranks[member.rank].has_ready()) runnable.push_back(member.rank);
-        }
-      }
-      completed.clear();
+      finish();
     }
-    FORETRACE_ASSIGN_OR_RETURN(completed, rendezvous.AdvanceNetwork(SimTime::Max()));
-    if (completed.empty()) break;
-    for (const uint32_t meeting : completed) {
-      for (const auto& member : program.meetings[meeting].members) {
-        const Item& item = program.ranks[member.rank].items[member.item];
-        if (item.eager) continue;
-        ranks[member.rank].Finish(member.item, rendezvous.EndOf(meeting, item));
-        if (ranks[member.rank].has_ready()) runnable.push_back(member.rank);
-      }
-    }
-    completed.clear();
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> done,
+                               rendezvous.AdvanceNetwork(SimTime::Max()));
+    if (done.empty()) break;
+    for (const uint32_t meeting : done) rendezvous.EndAll(meeting, ended);
+    finish();
   }
   Schedule schedule;
   bool all_done = true;

@@ -3,29 +3,35 @@
 #include <queue>
 #include <tuple>
 
+#include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/end_spread.h"
 
 namespace foretrace {
 namespace {
 
-constexpr SimTime kNoise = SimTime::FromNs(20'000);
 constexpr size_t kFewest = 3;  // collectives that two ranks share
 
 // What two ranks, the lower index first, recorded of what they did together.
 struct Shared {
   std::vector<int64_t> collectives;  // end on the first less end on the second
+  std::vector<int64_t> rooted;       // the same, where a root may leave before the others come
   std::vector<int64_t> transfers;    // the same of sends and receives
   bool backwards = false;            // something was received before it was sent
 
   // To add to the second's times; nullopt: not to be had.
   std::optional<SimTime> Offset() {
     if (collectives.size() >= kFewest) return Median(collectives);
+    // A root that leaves when it likes would do so at another distance each time.
+    if (rooted.size() >= kEnoughForSpread) {
+      const EndSpread ends = SpreadOfEnds(rooted);
+      if (ends.distance <= kClockNoise) return ends.offset;
+    }
     // Sends may be buffered and end early, so that distances of ends alone prove no offset: the
     // recorded order must be impossible, and the distance the same throughout.
     if (transfers.size() < kEnoughForSpread || !backwards) return std::nullopt;
     const EndSpread ends = SpreadOfEnds(transfers);
-    return ends.distance <= kNoise ? std::optional(ends.offset) : std::nullopt;
+    return ends.distance <= kClockNoise ? std::optional(ends.offset) : std::nullopt;
   }
 };
 
@@ -33,16 +39,19 @@ using Pairs = std::map<std::pair<uint32_t, uint32_t>, Shared>;
 
 void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
   const auto& first = meeting.members.front();
+  const RankTrace& rank = store.ranks()[first.rank];
   for (const auto& m : meeting.members) {
-    if (m.rank == first.rank || m.eager || !store.ranks()[m.rank].info().has_times) continue;
-    pairs[{first.rank, m.rank}].collectives.push_back(
-        (store.ranks()[first.rank].end(first.node) - store.ranks()[m.rank].end(m.node)).ps());
+    if (m.rank == first.rank || !store.ranks()[m.rank].info().has_times) continue;
+    Shared& shared = pairs[{first.rank, m.rank}];
+    (IsRooted(rank.collective_op(first.node)) ? shared.rooted : shared.collectives)
+        .push_back((rank.end(first.node) - store.ranks()[m.rank].end(m.node)).ps());
   }
 }
 
 void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
   if (meeting.members.size() != 2) return;
   auto a = meeting.members[0], b = meeting.members[1];
+  if (a.rank == b.rank) return;
   if (a.rank > b.rank) std::swap(a, b);
   const RankTrace &rank_a = store.ranks()[a.rank], &rank_b = store.ranks()[b.rank];
   if (!rank_a.info().has_times || !rank_b.info().has_times) return;
@@ -100,7 +109,7 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
     }
   }
   for (SimTime& offset : offsets) {
-    if (offset <= kNoise && offset >= -kNoise) offset = SimTime();
+    if (offset <= kClockNoise && offset >= -kClockNoise) offset = SimTime();
   }
   return offsets;
 }

@@ -18,11 +18,6 @@
 namespace foretrace {
 namespace {
 
-bool IsRooted(CollectiveOp op) {
-  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce ||
-         op == CollectiveOp::kGather || op == CollectiveOp::kScatter;
-}
-
 struct Group {
   MatchedCommunicator communicator;
   std::vector<CommSequence*> members;
@@ -143,10 +138,8 @@ class Matcher {
       meeting.communicator = id;
       meeting.missing_members = group.communicator.missing_members;
       for (size_t m = 0; m < group.members.size(); ++m) {
-        meeting.members.push_back(
-            {group.members[m]->rank, group.members[m]->nodes[k + shift[m]], false});
+        meeting.members.push_back({group.members[m]->rank, group.members[m]->nodes[k + shift[m]]});
       }
-      MarkEager(meeting);
       map_.meetings.push_back(std::move(meeting));
     }
     group.communicator.meetings = std::max<int64_t>(0, high - low);
@@ -172,20 +165,6 @@ class Matcher {
         a.group_name.empty() ? "undeclared" : a.group_name, k + 1, describe(a), describe(b));
   }
 
-  void MarkEager(Meeting& meeting) const {
-    SimTime last_arrival = SimTime::Min();
-    for (const auto& m : meeting.members) {
-      const RankTrace& rank = store_.ranks()[m.rank];
-      if (!rank.info().has_times) return;
-      last_arrival = std::max(last_arrival, rank.start(m.node));
-    }
-    for (auto& m : meeting.members) {
-      const RankTrace& rank = store_.ranks()[m.rank];
-      m.eager = IsRooted(rank.collective_op(m.node)) &&
-                rank.kind(m.node) == NodeKind::kCollective && rank.end(m.node) < last_arrival;
-    }
-  }
-
   absl::Status MatchSendsAndReceives();
 
   const TraceStore& store_;
@@ -207,6 +186,7 @@ absl::Status Matcher::MatchSendsAndReceives() {
   FORETRACE_ASSIGN_OR_RETURN(PointToPointMatches matches,
                              MatchPointToPoint(store_, sequences_, known));
   map_.outside_window += matches.outside_window;
+  std::move(matches.doubts.begin(), matches.doubts.end(), std::back_inserter(map_.doubts));
   absl::flat_hash_map<std::string, uint32_t> ids;
   for (PointToPointMeeting& pair : matches.meetings) {
     const auto [it, inserted] =
@@ -223,7 +203,9 @@ absl::Status Matcher::MatchSendsAndReceives() {
     meeting.communicator = it->second;
     meeting.point_to_point = true;
     meeting.missing_members = pair.missing_members;
-    for (const auto& [rank, node] : pair.members) meeting.members.push_back({rank, node, false});
+    meeting.members = std::move(pair.members);
+    meeting.transfers = std::move(pair.transfers);
+    meeting.directed = pair.directed;
     ++map_.communicators[it->second].meetings;
     map_.meetings.push_back(std::move(meeting));
   }

@@ -16,16 +16,23 @@
 
 namespace foretrace {
 
-// One collective, or one send/recv pair, over the ranks that have a trace.
+// A rendezvous: kernels, and what they transfer to each other. A collective over the ranks that
+// have a trace, a send and its receive, or all kernels that sends and receives connect.
 struct Meeting {
   struct Member {
     uint32_t rank = 0;  // index into TraceStore::ranks()
     NodeIndex node;
-    // A member of a rooted collective that left before the last arrival (eager protocol): it takes
-    // part, but does not wait for the others.
-    bool eager = false;
   };
-  std::vector<Member> members;  // by rank
+  // Positions in `members`.
+  struct Transfer {
+    uint32_t from = 0;
+    uint32_t to = 0;
+  };
+  std::vector<Member> members;  // by rank; of one transfer, the sender first
+  // Empty for collectives: all to all, or as the operation and its root say.
+  std::vector<Transfer> transfers;
+  // No kernel says which way it transfers: either way, or both.
+  bool directed = true;
   uint32_t communicator = 0;
   // Members that the communicator has but the folder has no trace of.
   uint32_t missing_members = 0;
@@ -45,7 +52,15 @@ struct CommunicatorMap {
   std::vector<Meeting> meetings;
   // Communication at the edge of the recording whose partners lie outside it.
   int64_t outside_window = 0;
+  // What is doubtful about the matching, for users to read.
+  std::vector<std::string> doubts;
 };
+
+// Collectives from or to one member.
+constexpr bool IsRooted(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce ||
+         op == CollectiveOp::kGather || op == CollectiveOp::kScatter;
+}
 
 // Errors (bad input): members of a communicator that disagree on the operation or on how many there
 // are, naming ranks and nodes.

@@ -198,6 +198,11 @@ class Matcher {
     meeting.communicator_name = fmt::format("exchange {} and {}", rank_a, rank_b);
     meeting.ranks = {rank_a, rank_b};
     meeting.members = {{open_[a].rank, open_[a].nodes[i]}, {open_[b].rank, open_[b].nodes[j]}};
+    const auto kind = [&](const Meeting::Member& m) { return store_.ranks()[m.rank].kind(m.node); };
+    const NodeKind kind_a = kind(meeting.members[0]), kind_b = kind(meeting.members[1]);
+    meeting.directed = kind_a != NodeKind::kCollective || kind_b != NodeKind::kCollective;
+    if (kind_a != NodeKind::kRecv && kind_b != NodeKind::kSend) meeting.transfers.push_back({0, 1});
+    if (kind_a != NodeKind::kSend && kind_b != NodeKind::kRecv) meeting.transfers.push_back({1, 0});
     meetings_.push_back(std::move(meeting));
   }
 

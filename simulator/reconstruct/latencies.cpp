@@ -42,6 +42,11 @@ LaunchClass LaunchClassOf(const RankTrace& rank, NodeIndex device) {
   }
 }
 
+EventClass EventClassOf(NodeKind producer, NodeKind consumer) {
+  if (IsCommunicationKind(consumer)) return EventClass::kCommunication;
+  return IsCommunicationKind(producer) ? EventClass::kAfterCommunication : EventClass::kCompute;
+}
+
 void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   std::vector<SimTime> stream_end(rank.lanes().size(), SimTime::Min());
   std::vector<bool> after_comm(rank.lanes().size(), false);
@@ -60,15 +65,20 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
     const bool comm = IsCommunicationKind(rank.kind(n));
     after_comm[lane] = comm;
     SimTime dependency = SimTime::Min();
+    EventClass event_class = EventClass::kCompute;
     while (edge != sync.device_edges.end() && edge->consumer < n) ++edge;
     for (auto it = edge; it != sync.device_edges.end() && it->consumer == n; ++it) {
-      dependency = std::max(dependency, rank.end(it->producer));
+      if (rank.end(it->producer) <= dependency) continue;
+      dependency = rank.end(it->producer);
+      event_class = EventClassOf(rank.kind(it->producer), rank.kind(n));
     }
     const NodeIndex call = rank.launcher(n);
-    if (comm || !call.valid()) continue;
+    if (!call.valid()) continue;
     const SimTime issued = rank.start(call);
     if (dependency > before && dependency > issued + kIdle) {
-      sample(event_, start - dependency, kLongest);
+      sample(event_[static_cast<size_t>(event_class)], start - dependency, kLongest);
+    } else if (comm) {
+      continue;
     } else if (before > issued + kIdle + kIdle && !previous_comm) {
       sample(gap_, start - before, kLongest);
     } else if ((before == SimTime::Min() || before + kIdle < issued) &&
@@ -94,9 +104,17 @@ Latencies LatencyMeter::Measure() const {
     result.gap_samples = static_cast<int64_t>(gap_.size());
     result.gap = Mean(gap_);
   }
-  if (event_.size() >= kEnough) {
-    result.event_samples = static_cast<int64_t>(event_.size());
-    result.event = Median(event_);
+  constexpr auto kCompute = static_cast<size_t>(EventClass::kCompute);
+  for (size_t c = 0; c < kEventClasses; ++c) {
+    if (event_[c].size() >= kEnough) {
+      result.event_samples[c] = static_cast<int64_t>(event_[c].size());
+      // Collectives follow each other by the hundred, each after the one before, so that these
+      // latencies add up.
+      result.event[c] = c == kCompute ? Median(event_[c]) : Mean(event_[c]);
+    } else if (c != kCompute) {
+      result.event[c] = result.event[kCompute];
+      result.event_samples[c] = result.event_samples[kCompute];
+    }
   }
   return result;
 }

@@ -23,6 +23,17 @@ inline constexpr size_t kLaunchClasses = static_cast<size_t>(LaunchClass::kCount
 
 LaunchClass LaunchClassOf(const RankTrace& rank, NodeIndex device);
 
+// Work that follows work of another stream: kernels that communicate are set up otherwise.
+enum class EventClass : uint8_t {
+  kCompute,             // neither communicates
+  kCommunication,       // communication after its input, or after other communication
+  kAfterCommunication,  // other work after communication
+  kCount,
+};
+inline constexpr size_t kEventClasses = static_cast<size_t>(EventClass::kCount);
+
+EventClass EventClassOf(NodeKind producer, NodeKind consumer);
+
 struct Latencies {
   // From the begin of a launch call to the begin of its work on an idle stream.
   std::array<SimTime, kLaunchClasses> launch{SimTime::FromNs(8'000), SimTime::FromNs(8'000),
@@ -31,26 +42,29 @@ struct Latencies {
   // Between two pieces of work on a busy stream.
   SimTime gap = SimTime::FromNs(1'200);
   // From the end of work on one stream to the begin of work on another that waits for it.
-  SimTime event = SimTime::FromNs(2'000);
+  std::array<SimTime, kEventClasses> event{SimTime::FromNs(2'000), SimTime::FromNs(2'000),
+                                           SimTime::FromNs(2'000)};
   // How many samples each rests on; 0: the default above.
   std::array<int64_t, kLaunchClasses> launch_samples{};
   int64_t gap_samples = 0;
-  int64_t event_samples = 0;
+  std::array<int64_t, kEventClasses> event_samples{};
 
   SimTime launch_of(LaunchClass c) const { return launch[static_cast<size_t>(c)]; }
+  SimTime event_of(EventClass c) const { return event[static_cast<size_t>(c)]; }
 };
 
 // Gathers samples from any number of ranks of one platform.
 class LatencyMeter {
  public:
-  // Communication kernels give no samples: their recorded times contain waiting.
+  // Durations of communication kernels contain waiting for peers. Their starts do not, nor does the
+  // start of work after their ends.
   void Add(const RankTrace& rank, const RankSync& sync);
   Latencies Measure() const;
 
  private:
   std::array<std::vector<int64_t>, kLaunchClasses> launch_;
   std::vector<int64_t> gap_;
-  std::vector<int64_t> event_;
+  std::array<std::vector<int64_t>, kEventClasses> event_;
 };
 
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/reconstruct/comm_grouping.h"
+#include "simulator/reconstruct/end_spread.h"
 #include "simulator/reconstruct/kernel_ends.h"
 
 namespace foretrace {
@@ -59,12 +60,40 @@ class TransferGraph {
 
   absl::StatusOr<PointToPointMatches> Meetings() {
     PointToPointMatches matches;
+    struct Matched {
+      const Channel* channel;
+      std::vector<Transfer> transfers;
+    };
+    std::vector<Matched> matched;
+    std::vector<const Channel*> misfits;
     for (const auto& [key, channel] : channels_) {
-      absl::Status status = MatchChannel(key, channel, matches.outside_window);
-      if (!status.ok()) return status;
+      matched.push_back({&channel, {}});
+      const absl::Status status =
+          MatchChannel(key, channel, matched.back().transfers, matches.outside_window);
+      if (status.ok()) continue;
+      if (!store_.ranks().front().info().has_times) return status;
+      matched.pop_back();
+      misfits.push_back(&channel);
+      matches.doubts.push_back(
+          fmt::format("{}; the kernels of these two are matched by their ends", status.message()));
     }
+    for (Matched& m : matched) {
+      // Recordings may number partners within a group that is itself not recorded. Then few
+      // channels fit, and those that do must show it by their ends.
+      if (!misfits.empty() && !EndTogether(m.transfers)) {
+        misfits.push_back(m.channel);
+        continue;
+      }
+      transfers_.insert(transfers_.end(), m.transfers.begin(), m.transfers.end());
+    }
+    LeaveToEnds(misfits);
     AddComponents(matches.meetings);
     return matches;
+  }
+
+  // Whether the node's declared partner is to be disregarded.
+  bool IsLeftToEnds(uint32_t rank, NodeIndex node) const {
+    return left_to_ends_.contains({rank, node.value});
   }
 
  private:
@@ -76,10 +105,13 @@ class TransferGraph {
     std::vector<uint32_t> sends, receives;  // vertices, in order
   };
   using Key = std::tuple<int32_t, int32_t, int32_t>;  // sender, receiver, tag
+  // Where the other end has no trace, `at` alone is set.
   struct Transfer {
     int32_t sender, receiver;
-    uint32_t at;  // a vertex of its component
+    uint32_t at;  // a vertex
+    uint32_t other = kNone;
   };
+  static constexpr uint32_t kNone = 0xffffffff;
 
   void AddRank(uint32_t r) {
     const RankTrace& rank = store_.ranks()[r];
@@ -107,12 +139,42 @@ class TransferGraph {
     return sequence;
   }
 
-  absl::Status MatchChannel(const Key& key, const Channel& channel, int64_t& outside) {
+  // Kernels of these channels that no other channel places.
+  void LeaveToEnds(const std::vector<const Channel*>& channels) {
+    std::vector<bool> placed(vertices_.size(), false);
+    for (const Transfer& t : transfers_) {
+      placed[t.at] = true;
+      if (t.other != kNone) placed[t.other] = true;
+    }
+    for (const Channel* channel : channels) {
+      for (const auto* side : {&channel->sends, &channel->receives}) {
+        for (const uint32_t v : *side) {
+          if (!placed[v]) left_to_ends_.emplace(vertices_[v].rank, vertices_[v].node.value);
+        }
+      }
+    }
+  }
+
+  bool EndTogether(const std::vector<Transfer>& transfers) const {
+    std::vector<int64_t> differences;
+    for (const Transfer& t : transfers) {
+      if (t.other == kNone) continue;
+      differences.push_back((EndOf(t.at) - EndOf(t.other)).ps());
+    }
+    return differences.empty() || SpreadOfEnds(std::move(differences)).distance <= kFarthestEnds;
+  }
+
+  SimTime EndOf(uint32_t vertex) const {
+    return store_.ranks()[vertices_[vertex].rank].end(vertices_[vertex].node);
+  }
+
+  absl::Status MatchChannel(const Key& key, const Channel& channel,
+                            std::vector<Transfer>& transfers, int64_t& outside) const {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     if (!index_of_.contains(sender) || !index_of_.contains(receiver)) {
       for (const uint32_t v : sends.empty() ? receives : sends) {
-        transfers_.push_back({sender, receiver, v});
+        transfers.push_back({sender, receiver, v});
       }
       return absl::OkStatus();
     }
@@ -128,8 +190,7 @@ class TransferGraph {
     for (size_t k = 0; k < sends.size(); ++k) {
       const int64_t other = static_cast<int64_t>(k) + shift;
       if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
-      edges_.emplace_back(sends[k], receives[static_cast<size_t>(other)]);
-      transfers_.push_back({sender, receiver, sends[k]});
+      transfers.push_back({sender, receiver, sends[k], receives[static_cast<size_t>(other)]});
     }
     const auto low = std::max<int64_t>(0, -shift);
     const auto high =
@@ -151,21 +212,21 @@ class TransferGraph {
         receives.size());
   }
 
-  // Components of the graph. Two nodes of one rank cannot wait for each other, so that an edge
-  // which would join them is left out: a kernel that serves several calls of its partner meets the
-  // first.
+  // Components of the graph: all kernels that transfers connect, several of one rank among them
+  // where one kernel serves what its partner does in two.
   void AddComponents(std::vector<PointToPointMeeting>& meetings) const {
     std::vector<std::vector<uint32_t>> members(vertices_.size());
     std::vector<uint32_t> component(vertices_.size());
     std::iota(component.begin(), component.end(), 0U);
     for (uint32_t v = 0; v < vertices_.size(); ++v) members[v] = {v};
-    for (const auto& [a, b] : edges_) {
-      std::vector<uint32_t>&into = members[component[a]], &from = members[component[b]];
-      if (component[a] == component[b] || ShareRank(into, from)) continue;
-      const uint32_t id = component[a];
-      for (const uint32_t v : from) component[v] = id;
-      into.insert(into.end(), from.begin(), from.end());
-      from.clear();
+    for (const Transfer& t : transfers_) {
+      if (t.other == kNone) continue;
+      uint32_t keep = component[t.at], merge = component[t.other];
+      if (keep == merge) continue;
+      if (members[keep].size() < members[merge].size()) std::swap(keep, merge);
+      for (const uint32_t v : members[merge]) component[v] = keep;
+      members[keep].insert(members[keep].end(), members[merge].begin(), members[merge].end());
+      members[merge].clear();
     }
     std::vector<std::vector<const Transfer*>> transfers(vertices_.size());
     std::vector<uint32_t> order;
@@ -176,14 +237,7 @@ class TransferGraph {
     for (const uint32_t c : order) meetings.push_back(MeetingOf(members[c], transfers[c]));
   }
 
-  bool ShareRank(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) const {
-    return std::ranges::any_of(a, [&](uint32_t x) {
-      return std::ranges::any_of(
-          b, [&](uint32_t y) { return vertices_[x].rank == vertices_[y].rank; });
-    });
-  }
-
-  PointToPointMeeting MeetingOf(const std::vector<uint32_t>& members,
+  PointToPointMeeting MeetingOf(std::vector<uint32_t> members,
                                 const std::vector<const Transfer*>& transfers) const {
     PointToPointMeeting meeting;
     meeting.declared = true;
@@ -195,28 +249,41 @@ class TransferGraph {
     }
     meeting.ranks.assign(ranks.begin(), ranks.end());
     for (const int32_t rank : ranks) meeting.missing_members += index_of_.contains(rank) ? 0 : 1;
+    const bool sender_first = ranks.size() == 2 && one_way;
+    const int32_t sender = transfers.front()->sender;
+    // Vertices are in order of rank and node.
+    std::ranges::sort(
+        members, {}, [&](uint32_t v) { return std::pair(sender_first && RankOf(v) != sender, v); });
+    std::map<uint32_t, uint32_t> place;
     for (const uint32_t v : members) {
-      meeting.members.emplace_back(vertices_[v].rank, vertices_[v].node);
+      place.emplace(v, static_cast<uint32_t>(meeting.members.size()));
+      meeting.members.push_back({vertices_[v].rank, vertices_[v].node});
     }
-    if (ranks.size() == 2 && one_way) {
-      const auto& [sender, receiver, at] = *transfers.front();
-      meeting.ranks = {sender, receiver};
-      meeting.communicator_name = fmt::format("send/recv {} to {}", sender, receiver);
-      return meeting;  // the sender first
+    for (const Transfer* t : transfers) {
+      if (t->other != kNone) meeting.transfers.push_back({place.at(t->at), place.at(t->other)});
     }
-    std::sort(meeting.members.begin(), meeting.members.end());
+    if (sender_first) {
+      meeting.ranks = {sender, transfers.front()->receiver};
+      meeting.communicator_name =
+          fmt::format("send/recv {} to {}", sender, transfers.front()->receiver);
+      return meeting;
+    }
     meeting.communicator_name =
         ranks.size() == 2 ? fmt::format("exchange {} and {}", *ranks.begin(), *ranks.rbegin())
                           : fmt::format("exchange of ranks {}", fmt::join(ranks, ","));
     return meeting;
   }
 
+  int32_t RankOf(uint32_t vertex) const {
+    return store_.ranks()[vertices_[vertex].rank].info().rank;
+  }
+
   const TraceStore& store_;
   std::map<int32_t, uint32_t> index_of_;  // by rank number
   std::vector<Vertex> vertices_;
   std::map<Key, Channel> channels_;
-  std::vector<std::pair<uint32_t, uint32_t>> edges_;  // sender's, receiver's
   std::vector<Transfer> transfers_;
+  std::set<std::pair<uint32_t, uint32_t>> left_to_ends_;  // index of rank, node
 };
 
 }  // namespace
@@ -224,23 +291,17 @@ class TransferGraph {
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
                                                       const std::vector<CommSequence>& sequences,
                                                       const CollectivesKnown& known) {
-  auto declared = TransferGraph(store).Meetings();
-  // Recordings may name partners by their rank within a group that is itself not recorded. Then
-  // sends and receives do not match by rank, and partners are found by their ends.
-  const bool timed = store.ranks().front().info().has_times;
-  const bool ranks_are_global = declared.ok();
-  if (!ranks_are_global) {
-    if (!timed) return declared;
-    declared = PointToPointMatches();
-  }
+  TransferGraph graph(store);
+  auto declared = graph.Meetings();
+  if (!declared.ok()) return declared;
   std::vector<CommSequence> open;
   for (const CommSequence& s : sequences) {
     if (!s.point_to_point) continue;
     CommSequence rest = s;
     const RankTrace& rank = store.ranks()[s.rank];
-    if (ranks_are_global) {
-      std::erase_if(rest.nodes, [&](NodeIndex n) { return !PartnersOf(store, rank, n).empty(); });
-    }
+    std::erase_if(rest.nodes, [&](NodeIndex n) {
+      return !graph.IsLeftToEnds(s.rank, n) && !PartnersOf(store, rank, n).empty();
+    });
     if (!rest.nodes.empty()) open.push_back(std::move(rest));
   }
   std::vector<PointToPointMeeting> found = MeetByEnds(store, open, known);

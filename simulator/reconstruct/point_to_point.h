@@ -9,24 +9,29 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/reconstruct/comm_sequence.h"
+#include "simulator/reconstruct/communicators.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
 
-// Communication nodes that wait for each other: a send and its receive, two kernels that exchange,
-// or all kernels that are connected by transfers.
+// Communication nodes that hand something to each other: a send and its receive, two kernels that
+// exchange, or all kernels that are connected by transfers.
 struct PointToPointMeeting {
   std::string communicator_name;
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
-  std::vector<std::pair<uint32_t, NodeIndex>> members;  // (rank index, node), by rank
+  std::vector<Meeting::Member> members;
+  std::vector<Meeting::Transfer> transfers;
+  bool directed = true;
 };
 
 struct PointToPointMatches {
   std::vector<PointToPointMeeting> meetings;
-  int64_t outside_window =
-      0;  // transfers whose other end lies before or after its rank's recording
+  // Transfers whose other end lies before or after its rank's recording.
+  int64_t outside_window = 0;
+  // Why channels with declared partners were matched by ends instead.
+  std::vector<std::string> doubts;
 };
 
 // What collectives, which are matched first, say of ranks; by index into TraceStore::ranks().
@@ -37,10 +42,9 @@ struct CollectivesKnown {
 };
 
 // Where partners are recorded, the k-th transfer from one rank to another with one tag is the k-th
-// that the other receives. Where they are not, kernels that end together meet: whole streams that
-// do so throughout, then single kernels.
-// Errors: a send whose receiver's trace has no matching receive, naming both, in traces without
-// times.
+// that the other receives. Where they are not, or a channel's two sides do not fit, kernels that
+// end together meet: whole streams that do so throughout, then single kernels. Errors: a send whose
+// receiver's trace has no matching receive, naming both, in traces without times.
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
                                                       const std::vector<CommSequence>& sequences,
                                                       const CollectivesKnown& known);

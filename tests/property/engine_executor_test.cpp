@@ -103,8 +103,15 @@ class ProgramDraft {
       if (r == absent) continue;
       const uint32_t index = Append(r, *rc::gen::inRange<uint32_t>(2, 4), ItemKind::kComm);
       ranks_[r].items[index].item.meeting = id;
-      ranks_[r].items[index].item.eager = *rc::gen::inRange(0, 5) == 0;
       meeting.members.push_back({r, index});
+    }
+    meeting.awaiting = *rc::gen::element(Awaiting::kAll, Awaiting::kNone, Awaiting::kListed);
+    if (meeting.awaiting == Awaiting::kListed) {
+      for (uint32_t source = 0; source < meeting.members.size(); ++source) {
+        for (uint32_t m = 0; m < meeting.members.size(); ++m) {
+          if (m != source && *rc::gen::arbitrary<bool>()) meeting.awaits.push_back({m, source});
+        }
+      }
     }
     meetings_.push_back(meeting);
   }
@@ -203,6 +210,30 @@ RC_GTEST_PROP(Executors, StartEachItemAtItsLatestConstraint, ()) {
             latest, (wait.on_start ? times.start : times.end)[wait.item] + rank.lags[wait.lag]);
       }
       RC_ASSERT(times.start[i] == latest);
+    }
+  }
+}
+
+// A member ends its own part after the last arrival that it awaits.
+RC_GTEST_PROP(Executors, EndEachMemberAfterWhatItAwaits, ()) {
+  const TraceStore store = PlainStore();
+  const Program program = ProgramDraft().Draw();
+  const auto schedule = RunStraight(store, program, nullptr);
+  RC_ASSERT(schedule.ok());
+  for (const MeetingProgram& meeting : program.meetings) {
+    for (uint32_t m = 0; m < meeting.members.size(); ++m) {
+      SimTime last = SimTime::Min();
+      for (uint32_t source = 0; source < meeting.members.size(); ++source) {
+        const bool listed =
+            std::ranges::any_of(meeting.awaits, [&](const MeetingProgram::Await& await) {
+              return await.member == m && await.source == source;
+            });
+        if (source != m && !listed && meeting.awaiting != Awaiting::kAll) continue;
+        const auto& [rank, item] = meeting.members[source];
+        last = std::max(last, schedule->ranks[rank].start[item]);
+      }
+      const auto& [rank, item] = meeting.members[m];
+      RC_ASSERT(schedule->ranks[rank].end[item] == last + program.ranks[rank].items[item].duration);
     }
   }
 }

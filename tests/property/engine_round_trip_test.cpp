@@ -21,7 +21,7 @@ CompileOptions FixedLatencies() {
   Latencies latencies;
   latencies.launch.fill(Us(5));
   latencies.gap = Us(1);
-  latencies.event = Us(2);
+  latencies.event.fill(Us(2));
   options.latencies = latencies;
   return options;
 }
@@ -135,12 +135,12 @@ void DrawCosts(Program& program) {
       }
     }
   }
-  for (const MeetingProgram& meeting : program.meetings) {
+  for (MeetingProgram& meeting : program.meetings) {
+    meeting.awaiting = Awaiting::kAll;
     const SimTime duration = RandomUs(1, 200);
     for (const auto& m : meeting.members) {
       Item& item = program.ranks[m.rank].items[m.item];
       item.duration = duration;
-      item.eager = false;
     }
   }
 }

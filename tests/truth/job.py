@@ -13,7 +13,8 @@ import random
 GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-COMPUTE, TENSOR_PARALLEL, PIPELINE = 7, 20, 30  # streams
+# Streams. Those of pairs of ranks, in transfers one by one, lie above PIPELINE.
+COMPUTE, TENSOR_PARALLEL, EMBEDDING, DATA_PARALLEL, PIPELINE = 7, 20, 24, 28, 30
 
 
 class EventGraph:
@@ -59,6 +60,9 @@ class Rank:
         self.correlation = number * 1_000_000
         self.thread = 1
         self.rows = []  # begin, end, name, category, thread or stream, arguments
+        # From the end of what a stream waits for to the start of what waits, least and most: compute,
+        # and kernels that communicate.
+        self.compute_follows, self.communication_follows = (1.0, 1.0), (1.0, 1.0)
 
     def spend(self, us):
         begin = self.now
@@ -94,7 +98,9 @@ class Rank:
 
     def stream_waits(self, stream, end):
         self.call("cudaStreamWaitEvent", 1.2)
-        self.waits.setdefault(stream, []).append(self.graph.add([end], 1.0))
+        least, most = self.compute_follows if stream == COMPUTE else self.communication_follows
+        us = least + (most - least) * self.noise.random() if most > least else least
+        self.waits.setdefault(stream, []).append(self.graph.add([end], us))
 
     def after_stream(self, stream, other):
         """Makes `stream` wait for what `other` holds by now."""
@@ -145,6 +151,8 @@ class Job:
         self.meetings = {}  # key -> starts, ends and time of kernels that all wait for each other
         self.exchanges = {}  # transfer -> kernels; kernels end when all their transfers can
         self.kernels = []
+        self.rooted = {}  # key -> kernel, its time, whether it waits, whether it is the root's
+        self.buffered_us = None  # of sends that do not wait for their receivers, if they don't
 
     def compute(self, rank, name, kernels, us, suffix):
         with rank.range(name):
@@ -152,17 +160,30 @@ class Job:
                 with rank.range("aten::mm"):
                     rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
 
-    def all_reduce(self, rank, group, key, us=60.0, wait=True):
+    def all_reduce(self, rank, group, key, us=60.0, wait=True, stream=TENSOR_PARALLEL):
         arguments = communication("allreduce", 1 << 20, group, self.groups[group])
         with rank.range("c10d::allreduce_"):
             with rank.range("record_param_comms", arguments=arguments):
-                rank.after_stream(TENSOR_PARALLEL, COMPUTE)
-                kernel = rank.launch(TENSOR_PARALLEL, None, ALL_REDUCE, arguments,
+                rank.after_stream(stream, COMPUTE)
+                kernel = rank.launch(stream, None, ALL_REDUCE, arguments,
                                      "cudaLaunchKernelExC")
         self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
         if wait:
             rank.stream_waits(COMPUTE, kernel[1])
         return kernel[1]
+
+    def from_or_to_root(self, rank, group, operation, root, key, us):
+        """Of a broadcast the root leaves when it likes, of a reduction all but the root do."""
+        arguments = communication(operation, 1 << 20, group, self.groups[group],
+                                  **{"Root Rank": self.groups[group].index(root)})
+        with rank.range(f"c10d::{operation}_"):
+            with rank.range("record_param_comms", arguments=arguments):
+                rank.after_stream(TENSOR_PARALLEL, COMPUTE)
+                kernel = rank.launch(TENSOR_PARALLEL, None, f"ncclDevKernel_{operation.title()}_RING",
+                                     arguments, "cudaLaunchKernelExC")
+        self.rooted.setdefault((group, key), []).append(
+            (kernel, us, (rank.number == root) == (operation == "reduce"), rank.number == root))
+        rank.stream_waits(COMPUTE, kernel[1])
 
     def _describe(self, rank, kind, peer, group):
         ranks = self.groups[group]
@@ -174,7 +195,7 @@ class Job:
 
     def _kernel(self, rank, stream, keys, arguments, us):
         kernel = rank.launch(stream, None, SEND_RECV, arguments, "cudaLaunchKernelExC")
-        self.kernels.append((kernel, keys, us))
+        self.kernels.append((rank.number, kernel, keys, us))
         for key in keys:
             self.exchanges.setdefault(key, []).append(kernel)
         return kernel
@@ -220,11 +241,20 @@ class Job:
             for _, end in kernels:
                 self.graph.after[end] += [start for start, _ in kernels]
                 self.graph.own[end] = us
-        for (_, end), keys, us in self.kernels:
+        for kernels in self.rooted.values():
+            for (start, end), us, waits, is_root in kernels:
+                self.graph.own[end] = us
+                self.graph.after[end].append(start)
+                if waits:  # the root for all, all for the root
+                    self.graph.after[end] += [other[0] for other, _, _, other_is_root in kernels
+                                              if other_is_root != is_root]
+        for number, (start, end), keys, us in self.kernels:
+            sends_only = all(key[0] == number for key in keys)
             for key in keys:
                 assert len(self.exchanges[key]) == 2, f"transfer {key} lacks an end"
-                self.graph.after[end] += [start for start, _ in self.exchanges[key]]
-            self.graph.own[end] = us
+                if self.buffered_us is None or key[0] != number:
+                    self.graph.after[end] += [other for other, _ in self.exchanges[key]]
+            self.graph.own[end] = self.buffered_us if self.buffered_us and sends_only else us
         self.graph.solve()
         return self
 
@@ -233,6 +263,11 @@ class Job:
         times = self.graph.times
         return [times[end] - times[begin] for rank in self.ranks
                 for begin, end, name, *_ in rank.rows if name == f"ProfilerStep#{step}"]
+
+    def kernel_starts(self, rank):
+        """Of one rank's kernels, in order of time."""
+        return sorted(self.graph.times[row[0]] for row in self.ranks[rank].rows
+                      if row[3] == "kernel")
 
     def write(self, folder, clocks=lambda rank: 0.0, metadata="all"):
         """One profile a rank. `metadata` of communication: all, annotations, none."""
@@ -263,13 +298,51 @@ class Job:
                 "ts": round(1e9 + clock + times[begin], 3), "dur": round(times[end] - times[begin], 3)}
 
 
+def rooted(ranks, rounds, operation, slower=None, steps=(3, 4)):
+    """Each round all compute, and rank 1 broadcasts to them, or reduces what they have."""
+    job = Job(ranks, {"dp": list(range(ranks))})
+    for step in steps:
+        for rank in job.ranks:
+            noise = random.Random(77 + rank.number)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for r in range(rounds):
+                    us = (500 + 600 * noise.random()) * (slower or {}).get(rank.number, 1.0)
+                    job.compute(rank, "block", 3, us, "tn")
+                    job.from_or_to_root(rank, "dp", operation, 1, (step, r), 70.0)
+                rank.read_loss()
+    return job.solve()
+
+
+def fused_and_separate(rounds, slower=None, steps=(3, 4)):
+    """Rank 1 sends and receives by one kernel; rank 0 receives by one and sends by the next, on one
+    stream."""
+    job = Job(2, {"pp": [0, 1]})
+    for step in steps:
+        for rank in job.ranks:
+            noise = random.Random(13 + rank.number)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for r in range(rounds):
+                    us = (600 + 300 * noise.random()) * (slower or {}).get(rank.number, 1.0)
+                    job.compute(rank, "block", 3, us, "tn")
+                    to, back = ("x", step, r), ("y", step, r)
+                    if rank.number == 1:
+                        job.send_and_receive(rank, "pp", [("send", 0, to), ("recv", 0, back)], True)
+                    else:
+                        job.send_and_receive(rank, "pp", [("recv", 1, to)], True)
+                        job.compute(rank, "head", 1, 120.0, "tn")
+                        job.send_and_receive(rank, "pp", [("send", 1, back)], True)
+                rank.read_loss()
+    return job.solve()
+
+
 def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=(3, 4),
-             synchronize=False):
+             synchronize=False, buffered_us=None):
     """1F1B as Megatron-LM runs it; `slower`: (rank, forward or backward) -> factor of its GEMMs."""
     tp, slower = tensor_parallel, slower or {}
     groups = {f"tp{s}": [s * tp + i for i in range(tp)] for s in range(stages)}
     groups.update({f"pp{i}": [s * tp + i for s in range(stages)] for i in range(tp)})
     job = Job(stages * tp, groups)
+    job.buffered_us = buffered_us
 
     def work(rank, direction, key):
         us = (900 if direction == "forward" else 1800) * slower.get((rank.number, direction), 1.0)
@@ -308,6 +381,67 @@ def pipeline(stages, tensor_parallel, microbatches, batched, slower=None, steps=
             exchange(("recv", after, "gradient", m))
             work(rank, "backward", (step, m))
             exchange(("send", before, "gradient", m))
+
+    for step in steps:
+        for rank in job.ranks:
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                one_step(rank, step)
+                rank.read_loss()
+    return job.solve()
+
+
+def megatron(layers, microbatches, slower=None, steps=(3,), data_parallel_us=900.0):
+    """8 ranks, tensor parallel 2, data parallel 2, pipeline parallel 2 (rank = 4 pp + 2 dp + tp), with
+    the latencies of a recording on A800: communication starts 5 to 6 us after what it waits for,
+    compute 2 us after a collective. `slower`: rank -> factor of its GEMMs."""
+    groups = {f"tp{r}": [r, r + 1] for r in (0, 2, 4, 6)}
+    groups.update({f"dp{r}": [r, r + 2] for r in (0, 1, 4, 5)})
+    groups.update({f"pp{r}": [r, r + 4] for r in range(4)})
+    groups.update({f"embedding{r}": [r, r + 4] for r in range(4)})
+    job = Job(8, groups)
+    for rank in job.ranks:
+        rank.compute_follows, rank.communication_follows = (1.8, 2.2), (5.0, 6.0)
+
+    def one_step(rank, step):
+        stage, tensor, replica = rank.number // 4, rank.number - rank.number % 2, rank.number % 4
+        data = replica % 2 + 4 * stage
+        factor = (slower or {}).get(rank.number, 1.0)
+        noise = random.Random(31 * rank.number + step)
+
+        def work(direction, microbatch):
+            us, suffix = (160, "tn") if direction == "forward" else (320, "nt")
+            for part in range(2 * layers):
+                job.compute(rank, "mlp" if part % 2 else "attention", 2,
+                            us * factor * (0.97 + 0.06 * noise.random()), suffix)
+                job.all_reduce(rank, f"tp{tensor}", (direction, part, step, microbatch), 90.0)
+
+        def exchange(*transfers):
+            job.send_and_receive(rank, f"pp{replica}", [
+                (kind, rank.number + (4 if stage == 0 else -4), (what, step, microbatch))
+                for kind, what, microbatch in transfers], True)
+
+        last = microbatches - 1
+        if stage == 0:
+            work("forward", 0)
+            exchange(("send", "activation", 0))
+            for m in range(1, microbatches):
+                work("forward", m)
+                exchange(("send", "activation", m), ("recv", "gradient", m - 1))
+                work("backward", m - 1)
+            exchange(("recv", "gradient", last))
+            work("backward", last)
+        else:
+            exchange(("recv", "activation", 0))
+            for m in range(microbatches):
+                work("forward", m)
+                work("backward", m)
+                if m < last:
+                    exchange(("send", "gradient", m), ("recv", "activation", m + 1))
+            exchange(("send", "gradient", last))
+        job.all_reduce(rank, f"embedding{replica}", ("embedding", step), 250.0,
+                       stream=EMBEDDING)
+        job.all_reduce(rank, f"dp{data}", ("gradients", step), data_parallel_us, stream=DATA_PARALLEL)
+        job.compute(rank, "Optimizer", 4, 300.0, "adam")
 
     for step in steps:
         for rank in job.ranks:

@@ -82,7 +82,35 @@ class WhatIf(unittest.TestCase):
 
     def test_ring(self):
         self.check(lambda slower: truth.ring(4, 8, slower),
-                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)})], 0.002)
+                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
+                    (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
+
+    def test_sends_that_are_buffered(self):
+        self.check(lambda slower: truth.pipeline(3, 1, 6, False, slower, buffered_us=12.0),
+                   [(["name=gemm,rank=0:x1.6"], {(0, "forward"): 1.6, (0, "backward"): 1.6}),
+                    (["name=gemm,rank=1:x1.6"], {(1, "forward"): 1.6, (1, "backward"): 1.6}),
+                    (["name=gemm,rank=2:x0.5"], {(2, "forward"): 0.5, (2, "backward"): 0.5})],
+                   0.001)
+
+    def test_one_kernel_for_what_the_partner_does_in_two(self):
+        self.check(lambda slower: truth.fused_and_separate(6, slower),
+                   [(["name=gemm,rank=1:x2"], {1: 2.0}), (["name=gemm,rank=1:x0.3"], {1: 0.3})],
+                   0.001)
+
+    def test_broadcasts(self):
+        self.check(lambda slower: truth.rooted(4, 8, "broadcast", slower),
+                   [(["name=gemm,rank=1:x2"], {1: 2.0}), (["name=gemm,rank=3:x2"], {3: 2.0})],
+                   0.001)
+
+    def test_reductions_to_one(self):
+        self.check(lambda slower: truth.rooted(4, 8, "reduce", slower),
+                   [(["name=gemm,rank=1:x2"], {1: 2.0}), (["name=gemm,rank=3:x2"], {3: 2.0})],
+                   0.001)
+
+    def test_megatron(self):
+        for metadata in ("all", "none"):
+            self.check(lambda slower: truth.megatron(3, 4, slower),
+                       [(["name=gemm,rank=5:x1.3"], {5: 1.3})], 0.001, metadata=metadata)
 
 
 if __name__ == "__main__":

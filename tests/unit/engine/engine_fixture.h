@@ -18,7 +18,7 @@ inline CompileOptions RoundLatencies() {
   Latencies latencies;
   latencies.launch.fill(Us(5));
   latencies.gap = Us(1);
-  latencies.event = Us(2);
+  latencies.event.fill(Us(2));
   options.latencies = latencies;
   options.sync_costs = {Us(3), Us(6)};
   return options;

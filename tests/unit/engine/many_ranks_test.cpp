@@ -80,6 +80,150 @@ TEST(Rendezvous, RootThatLeavesEarlyDoesNotWait) {
   EXPECT_RAN(outcome, 1, "bc", 25, 45);
 }
 
+// One rank starts later than recorded.
+class StartsLater : public DurationEdit {
+ public:
+  StartsLater(int32_t rank, double us) : rank_(rank), delay_(Us(us)) {}
+  DurationChange Change(const TraceStore&, const RankTrace&, NodeIndex,
+                        std::string_view) const override {
+    return {};
+  }
+  SimTime StartDelay(int32_t rank) const override { return rank == rank_ ? delay_ : SimTime(); }
+
+ private:
+  int32_t rank_;
+  SimTime delay_;
+};
+
+Outcome SimulateLater(JobScript& job, int32_t rank, double us) {
+  const StartsLater edit(rank, us);
+  CompileOptions options = RoundLatencies();
+  options.edit = &edit;
+  return Simulate(job, options);
+}
+
+// Recorded: the root leaves at 16, before rank 1 comes at 29, which takes 20 from then on.
+TEST(Rendezvous, AllWaitForARootThatComesLate) {
+  JobScript job(2);
+  job.rank(0)
+      .Group("world", {0, 1})
+      .Collective("bc", CollectiveOp::kBroadcast, "world", {0, 4}, 20, {9, 16});
+  job.rank(1)
+      .Group("world", {0, 1})
+      .Collective("bc", CollectiveOp::kBroadcast, "world", {20, 24}, 20, {29, 49});
+  const Outcome outcome = SimulateLater(job, 0, 1000);
+  EXPECT_RAN(outcome, 0, "bc", 1005, 1012);
+  EXPECT_RAN(outcome, 1, "bc", 25, 1025);
+}
+
+// Rank 0 is the root of a broadcast and comes at 39, the others at 9 and 19; they leave at 55, 59
+// and
+// 62. The root was not seen to leave without the others, so that it waits for them.
+JobScript BroadcastJob() {
+  JobScript job(3);
+  const double calls[] = {30, 0, 10}, ends[] = {55, 59, 62};
+  for (int r = 0; r < 3; ++r) {
+    job.rank(r)
+        .Group("world", {0, 1, 2})
+        .Collective("bc", CollectiveOp::kBroadcast, "world", {calls[r], calls[r] + 4}, 20,
+                    {calls[r] + 9, ends[r]});
+    CommAttr attr;
+    attr.group = job.rank(r).builder().Intern("world");
+    attr.peer = 0;
+    job.rank(r).builder().SetComm(job.rank(r).Of("bc"), attr);
+  }
+  return job;
+}
+
+TEST(Rendezvous, ABroadcastComesFromItsRoot) {
+  JobScript job = BroadcastJob();
+  const Outcome outcome = SimulateLater(job, 0, 100);
+  EXPECT_RAN(outcome, 0, "bc", 135, 151);  // 55 - 39 after it comes
+  EXPECT_RAN(outcome, 1, "bc", 5, 155);
+  EXPECT_RAN(outcome, 2, "bc", 15, 158);
+}
+
+TEST(Rendezvous, ABroadcastComesFromNobodyElse) {
+  JobScript job = BroadcastJob();
+  const Outcome outcome = SimulateLater(job, 2, 100);
+  EXPECT_RAN(outcome, 0, "bc", 35, 131);  // rank 2 comes at 115
+  EXPECT_RAN(outcome, 1, "bc", 5, 55);
+  EXPECT_RAN(outcome, 2, "bc", 115, 138);
+}
+
+TEST(PointToPoint, ReceiverWaitsForASenderThatWasBuffered) {
+  JobScript job(2);
+  job.rank(0).PointToPoint("send", NodeKind::kSend, 1, {0, 4}, 20, {9, 12});
+  job.rank(1).PointToPoint("recv", NodeKind::kRecv, 0, {20, 24}, 20, {29, 49});
+  const Outcome outcome = SimulateLater(job, 0, 1000);
+  EXPECT_RAN(outcome, 0, "send", 1005, 1008);
+  EXPECT_RAN(outcome, 1, "recv", 25, 1025);  // 20 after the sender's arrival
+}
+
+// Rank 1's kernel sends and receives; rank 0 receives with one kernel and sends with the next.
+// Recorded: y takes 21 after both it and x are there, z 25 after it comes at 35, and so does x.
+TEST(PointToPoint, OneKernelServesWhatThePartnerDoesInTwo) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) job.rank(r).Group("pp", {0, 1});
+  job.rank(0)
+      .Exchange("y", "pp", {}, {0, 8}, {0, 4}, 20, {9, 30})
+      .Exchange("z", "pp", {0, 8}, {}, {5, 8}, 20, {35, 60});
+  job.rank(1).Exchange("x", "pp", {8, 0}, {8, 0}, {0, 4}, 20, {9, 60});
+  const Outcome outcome = Simulate(job);
+  EXPECT_RAN(outcome, 0, "y", 5, 26);
+  EXPECT_RAN(outcome, 0, "z", 27, 52);
+  EXPECT_RAN(outcome, 1, "x", 5, 52);
+  JobScript late(2);
+  for (int r = 0; r < 2; ++r) late.rank(r).Group("pp", {0, 1});
+  late.rank(0)
+      .Exchange("y", "pp", {}, {0, 8}, {0, 4}, 20, {9, 30})
+      .Exchange("z", "pp", {0, 8}, {}, {5, 8}, 20, {35, 60});
+  late.rank(1).Exchange("x", "pp", {8, 0}, {8, 0}, {0, 4}, 20, {9, 60});
+  const Outcome delayed = SimulateLater(late, 1, 100);
+  EXPECT_RAN(delayed, 0, "y", 5, 126);
+  EXPECT_RAN(delayed, 0, "z", 127, 152);
+  EXPECT_RAN(delayed, 1, "x", 105, 152);
+}
+
+// Rank 1's recording began one collective later: the lone one is replayed as recorded, and said.
+TEST(Rendezvous, CommunicationThatMeetsNobodyTakesItsTime) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    if (r == 0) job.rank(r).Step(0, {-1, 99});
+    job.rank(r).Step(1, {99, 700});
+    for (int k = r; k < 6; ++k) {
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "world",
+                             {100.0 * k, 100.0 * k + 4}, 20, {100.0 * k + 9, 100.0 * k + 40 + k});
+    }
+  }
+  const Outcome outcome = Simulate(job);
+  EXPECT_RAN(outcome, 0, "c0", 6, 37);  // 1 after the mark, 5 of launch, 31 as recorded
+  EXPECT_EQ(outcome.prediction.job.unmatched_communication, 1);
+  const auto& iterations = outcome.prediction.ranks[0].iterations;
+  ASSERT_EQ(iterations.size(), 2u);
+  EXPECT_TRUE(iterations[0].partial);
+  EXPECT_FALSE(iterations[1].partial);
+}
+
+// Rank 1's clock is 500 us behind, as five all-reduces show. Its broadcast seems to end before the
+// root comes, but does not.
+TEST(Rendezvous, ClocksAreAlignedBeforeMembersCountAsGone) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    for (int k = 0; k < 6; ++k) {
+      const double at = 100.0 * k - 500.0 * r;
+      job.rank(r).Collective("c" + std::to_string(k),
+                             k < 5 ? CollectiveOp::kAllReduce : CollectiveOp::kBroadcast, "world",
+                             {at, at + 4}, 20, {at + 9, at + 40});
+    }
+  }
+  const Outcome outcome = SimulateLater(job, 0, 1000);
+  EXPECT_RAN(outcome, 0, "c5", 1505, 1536);  // 31 after the last arrival
+  EXPECT_RAN(outcome, 1, "c5", 1437, 1536);  // after c4, which ends at 1436
+}
+
 TEST(PointToPoint, ReceiverWaitsForTheSender) {
   JobScript job(2);
   job.rank(0).PointToPoint("recv", NodeKind::kRecv, 1, {0, 4}, 20, {9, 49});

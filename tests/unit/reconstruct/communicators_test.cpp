@@ -203,21 +203,59 @@ TEST(PointToPoint, KernelsOfARingAllMeet) {
   EXPECT_EQ(map->communicators[0].name, "exchange of ranks 0,1,2");
 }
 
-// Rank 1 answers rank 0's one kernel by two: only the first of these meets it.
-TEST(PointToPoint, NoMeetingHasTwoKernelsOfOneRank) {
+// Rank 1 answers rank 0's one kernel by two: all three belong together, by two transfers.
+TEST(PointToPoint, OneKernelAgainstTwoKeepsBothTransfers) {
   JobScript job(2);
   for (int r = 0; r < 2; ++r) job.rank(r).Group("pp", {0, 1});
   job.rank(0).Exchange("x", "pp", {0, 8}, {0, 8}, {0, 4}, 20, {9, 40});
   job.rank(1)
       .Exchange("y", "pp", {}, {8, 0}, {0, 4}, 20, {9, 20})
       .Exchange("z", "pp", {8, 0}, {}, {5, 8}, 20, {25, 40});
-  const auto map = MatchCommunicators(job.Build());
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  for (const Meeting& meeting : map->meetings) {
-    ASSERT_LE(meeting.members.size(), 2u);
-    if (meeting.members.size() < 2) continue;
-    EXPECT_NE(meeting.members[0].rank, meeting.members[1].rank);
+  ASSERT_EQ(map->meetings.size(), 1u);
+  const Meeting& meeting = map->meetings[0];
+  EXPECT_EQ(meeting.missing_members, 0u);
+  std::vector<std::string> transfers;
+  for (const Meeting::Transfer& t : meeting.transfers) {
+    const auto name = [&](uint32_t m) {
+      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+    };
+    transfers.push_back(std::string(name(t.from)) + " to " + std::string(name(t.to)));
   }
+  EXPECT_THAT(transfers, testing::UnorderedElementsAre("x to y", "z to x"));
+}
+
+// Rank 2's profile lacks one of the middle receives from rank 1. That spoils nothing between ranks
+// 0 and 1, and the message says what is wrong.
+TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
+  JobScript job(3);
+  for (int k = 0; k < 6; ++k) {
+    const double at = 1000.0 * k;
+    const std::string left = "l" + std::to_string(k), right = "r" + std::to_string(k);
+    job.rank(0).PointToPoint(left, NodeKind::kSend, 1, {at, at + 4}, 20, {at + 9, at + 100});
+    job.rank(1).PointToPoint(left, NodeKind::kRecv, 0, {at, at + 4}, 20, {at + 9, at + 101});
+    job.rank(1).PointToPoint(right, NodeKind::kSend, 2, {at + 200, at + 204}, 21,
+                             {at + 209, at + 300 + 10 * k});
+    if (k == 3) continue;
+    job.rank(2).PointToPoint(right, NodeKind::kRecv, 1, {at + 200, at + 204}, 21,
+                             {at + 209, at + 301 + 10 * k});
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  int declared = 0, by_ends = 0;
+  for (const Meeting& meeting : map->meetings) {
+    if (meeting.members.size() < 2) continue;
+    EXPECT_EQ(store.name(store.ranks()[meeting.members[0].rank], meeting.members[0].node),
+              store.name(store.ranks()[meeting.members[1].rank], meeting.members[1].node));
+    ++(map->communicators[meeting.communicator].declared ? declared : by_ends);
+  }
+  EXPECT_EQ(declared, 6);
+  EXPECT_EQ(by_ends, 5);
+  ASSERT_EQ(map->doubts.size(), 1u);
+  EXPECT_THAT(map->doubts[0], HasSubstr("(tag 0; 6 sends, 5 receives)"));
 }
 
 // Stage 1 between stages 0 and 2, all on one stream each, and nobody says who meets whom.

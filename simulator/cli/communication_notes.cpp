@@ -1,0 +1,54 @@
+#include "simulator/cli/communication_notes.h"
+
+#include <fmt/format.h>
+
+namespace foretrace {
+namespace {
+
+constexpr int kListed = 4;
+
+void NoteClocks(const TraceStore& store, const CompiledJob& job, std::vector<std::string>& notes) {
+  std::string text;
+  int corrected = 0;
+  for (size_t r = 0; r < job.reports.size(); ++r) {
+    const SimTime offset = job.reports[r].clock_offset;
+    if (offset == SimTime()) continue;
+    if (++corrected > kListed) continue;
+    text += fmt::format("{}rank {} by {:+.1f} us", text.empty() ? "" : ", ",
+                        store.ranks()[r].info().rank, offset.us());
+  }
+  if (corrected == 0) return;
+  notes.push_back(fmt::format(
+      "clocks of {} ranks are corrected, so that what ranks do together ends together: {}{}",
+      corrected, text, corrected > kListed ? ", ..." : ""));
+}
+
+}  // namespace
+
+std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
+  std::vector<std::string> notes;
+  if (job.recorded_collectives > 0) {
+    notes.push_back(fmt::format(
+        "{} of {} ranks have a trace; {} collectives with absent members keep their recorded "
+        "durations, waiting included",
+        store.ranks().size(), store.world_size(), job.recorded_collectives));
+  }
+  if (job.communicators.outside_window > 0) {
+    notes.push_back(
+        fmt::format("{} communication operations at the edges of the recording have "
+                    "no partner in it; they keep their recorded durations, waiting included, and "
+                    "their steps count as partial",
+                    job.communicators.outside_window));
+  }
+  if (job.impossible_transfers > 0) {
+    notes.push_back(
+        fmt::format("{} transfers seem to have arrived before they were sent; their "
+                    "receivers do not wait for them",
+                    job.impossible_transfers));
+  }
+  for (const std::string& doubt : job.communicators.doubts) notes.push_back(doubt);
+  NoteClocks(store, job, notes);
+  return notes;
+}
+
+}  // namespace foretrace

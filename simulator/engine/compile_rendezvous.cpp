@@ -1,0 +1,159 @@
+#include "simulator/engine/compile_rendezvous.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/compile_rank.h"
+#include "simulator/reconstruct/awaited_arrivals.h"
+
+namespace foretrace {
+namespace {
+
+// One transfer serves all members: the slowest change counts, by factor and then by what is added.
+bool Slower(const DurationChange& a, const DurationChange& b) {
+  return std::pair(a.factor, a.added) > std::pair(b.factor, b.added);
+}
+
+class RendezvousCompiler {
+ public:
+  RendezvousCompiler(const TraceStore& store, const CompileOptions& options,
+                     std::span<const SimTime> clock_offset,
+                     const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job)
+      : store_(store),
+        options_(options),
+        item_of_(item_of),
+        job_(job),
+        finder_(store, job.communicators, clock_offset) {}
+
+  absl::Status Add(const Meeting& meeting) {
+    MeetingProgram program;
+    for (const auto& m : meeting.members) {
+      program.members.push_back({m.rank, item_of_[m.rank][m.node.value]});
+    }
+    program.fixed = !IsModelled(meeting);
+    if (!program.fixed) {
+      const MatchedCommunicator& communicator =
+          job_.communicators.communicators[meeting.communicator];
+      FORETRACE_ASSIGN_OR_RETURN(program.transfer, TransferOf(store_, communicator, meeting));
+      if (!IsTimed(meeting)) program.communicator = meeting.communicator;
+    }
+    SetItems(meeting, program);
+    if (options_.edit != nullptr) Edit(meeting, program);
+    job_.program.meetings.push_back(std::move(program));
+    return absl::OkStatus();
+  }
+
+ private:
+  const RankTrace& Rank(const Meeting::Member& m) const { return store_.ranks()[m.rank]; }
+  bool IsTimed(const Meeting& meeting) const {
+    return Rank(meeting.members.front()).info().has_times;
+  }
+
+  bool IsModelled(const Meeting& meeting) const {
+    // A trace may give durations without times (converted ones do); they stand as they are.
+    const bool durations = std::ranges::all_of(
+        meeting.members, [&](const Meeting::Member& m) { return Rank(m).has_duration(m.node); });
+    if (!durations) return true;
+    if (!options_.model_communication || meeting.missing_members > 0) return false;
+    // Kernels of one rank cannot begin together, as the ends of one transfer do.
+    for (size_t m = 1; m < meeting.members.size(); ++m) {
+      if (meeting.members[m].rank == meeting.members[m - 1].rank) return false;
+    }
+    const Meeting::Member& one = meeting.members.front();
+    return options_.model_communication_of == nullptr ||
+           options_.model_communication_of(
+               Rank(one), one.node, job_.communicators.communicators[meeting.communicator].name);
+  }
+
+  void SetItems(const Meeting& meeting, MeetingProgram& program) {
+    const auto id = static_cast<uint32_t>(job_.program.meetings.size());
+    std::vector<SimTime> durations;
+    if (program.fixed) durations = Durations(meeting, program);
+    for (size_t m = 0; m < meeting.members.size(); ++m) {
+      Item& item = ItemOf(program.members[m]);
+      item.kind = ItemKind::kComm;
+      item.meeting = id;
+      if (!program.fixed) continue;
+      item.duration = durations[m];
+      item.source = EstimateSource::kRecorded;
+    }
+  }
+
+  // Also says who awaits whom.
+  std::vector<SimTime> Durations(const Meeting& meeting, MeetingProgram& program) {
+    if (meeting.missing_members > 0) {
+      ++job_.recorded_collectives;
+      program.awaiting = Awaiting::kNone;
+      return RecordedDurations(meeting);
+    }
+    const AwaitedArrivals awaited = finder_.Find(meeting);
+    job_.impossible_transfers += awaited.impossible;
+    if (!options_.rank_sync) {
+      program.awaiting = Awaiting::kNone;
+    } else if (!awaited.all) {
+      program.awaiting = awaited.list.empty() ? Awaiting::kNone : Awaiting::kListed;
+      for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
+    }
+    return IsTimed(meeting) ? finder_.OwnParts(meeting, awaited) : RecordedDurations(meeting);
+  }
+
+  std::vector<SimTime> RecordedDurations(const Meeting& meeting) const {
+    std::vector<SimTime> durations;
+    for (const auto& m : meeting.members) durations.push_back(Rank(m).duration(m.node));
+    return durations;
+  }
+
+  void Edit(const Meeting& meeting, MeetingProgram& program) {
+    const std::string& name = job_.communicators.communicators[meeting.communicator].name;
+    std::optional<DurationChange> change;
+    for (size_t m = 0; m < meeting.members.size(); ++m) {
+      const auto& member = meeting.members[m];
+      const DurationChange own = options_.edit->Change(store_, Rank(member), member.node, name);
+      Item& item = ItemOf(program.members[m]);
+      if (program.fixed) item.duration = own.Of(item.duration);
+      if (!change.has_value() || Slower(own, *change)) change = own;
+    }
+    program.change = change.value_or(DurationChange{});
+  }
+
+  Item& ItemOf(const MeetingProgram::Member& member) {
+    return job_.program.ranks[member.rank].items[member.item];
+  }
+
+  const TraceStore& store_;
+  const CompileOptions& options_;
+  const std::vector<std::vector<uint32_t>>& item_of_;
+  CompiledJob& job_;
+  AwaitedArrivalsFinder finder_;
+};
+
+// Communication that takes part in no rendezvous: its partners lie outside of what was recorded.
+void CountUnmatched(const TraceStore& store, CompiledJob& job) {
+  for (uint32_t r = 0; r < job.program.ranks.size(); ++r) {
+    const RankTrace& rank = store.ranks()[r];
+    for (const Item& item : job.program.ranks[r].items) {
+      if (item.kind != ItemKind::kDevice || !IsCommunicationKind(rank.kind(item.node))) continue;
+      ++job.unmatched_communication;
+      if (!rank.info().has_times) continue;
+      const NodeIndex call = rank.launcher(item.node);
+      job.reports[r].partial_steps.insert(
+          rank.iteration_at(rank.start(call.valid() ? call : item.node)));
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status AddRendezvous(const TraceStore& store, const CompileOptions& options,
+                           std::span<const SimTime> clock_offset,
+                           const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job) {
+  RendezvousCompiler compiler(store, options, clock_offset, item_of, job);
+  for (const Meeting& meeting : job.communicators.meetings) {
+    FORETRACE_RETURN_IF_ERROR(compiler.Add(meeting));
+  }
+  CountUnmatched(store, job);
+  return absl::OkStatus();
+}
+
+}  // namespace foretrace

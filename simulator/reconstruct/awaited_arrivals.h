@@ -1,0 +1,64 @@
+#pragma once
+// Whose arrivals the kernels of a rendezvous wait for.
+//
+// A kernel ends at the latest of its transfers plus its own part. What comes to it waits for its
+// source; what goes from it waits for its destination, unless it was buffered: then the kernel
+// leaves without. An all-reduce transfers from all to all, a broadcast from its root, a reduction
+// to it.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "simulator/reconstruct/communicators.h"
+
+namespace foretrace {
+
+struct AwaitedArrivals {
+  // `member` waits for `source`; positions in Meeting::members.
+  struct Await {
+    uint32_t member = 0;
+    uint32_t source = 0;
+
+    auto operator<=>(const Await& other) const {
+      return std::pair(source, member) <=> std::pair(other.source, other.member);
+    }
+    bool operator==(const Await&) const = default;
+  };
+  // Every member waits for every other; `list` is empty.
+  bool all = true;
+  std::vector<Await> list;  // in order, without repetitions; nobody's own arrival
+  int64_t buffered = 0;     // transfers whose source did not wait
+  // Transfers that ended before they were sent, by more than clocks can be wrong: nobody waits.
+  int64_t impossible = 0;
+};
+
+class AwaitedArrivalsFinder {
+ public:
+  // `clock_offset` by index of rank, to be added to recorded times. All must outlive this.
+  AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
+                        std::span<const SimTime> clock_offset);
+
+  AwaitedArrivals Find(const Meeting& meeting) const;
+  // By member: what it took after the last arrival that it waited for, as recorded.
+  std::vector<SimTime> OwnParts(const Meeting& meeting, const AwaitedArrivals& awaited) const;
+
+ private:
+  SimTime ArrivalOf(const Meeting::Member& member) const;
+  SimTime EndOf(const Meeting::Member& member) const;
+  bool LeftWithout(const Meeting& meeting, const Meeting::Transfer& transfer) const;
+  bool IsBuffered(const Meeting& meeting, const Meeting::Transfer& transfer) const;
+  AwaitedArrivals ByEvidence(const Meeting& meeting) const;
+
+  const TraceStore& store_;
+  std::span<const SimTime> clock_offset_;
+  bool timed_;
+  // By communicator and sending rank: the longest that a kernel took which left without its
+  // destination.
+  std::map<std::pair<uint32_t, uint32_t>, SimTime> longest_buffered_;
+};
+
+}  // namespace foretrace
