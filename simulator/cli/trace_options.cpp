@@ -70,8 +70,14 @@ void SimulationOptions::Register(CLI::App& command) {
   command.add_flag("--aligned-start", aligned_start,
                    "start all ranks together instead of with their recorded skew");
   command.add_flag("--allow-missing-ranks", allow_missing_ranks,
-                   "simulate the ranks that are there; collectives with absent members keep their "
-                   "recorded durations");
+                   "simulate the ranks that are there (see --absent)");
+  command
+      .add_option("--absent", absent,
+                  "what stands in for ranks without a trace, with --allow-missing-ranks: "
+                  "as-recorded (collectives keep their recorded durations), alike (present members "
+                  "meet, absent ones come with them), never-last (a lower bound)")
+      ->check(CLI::IsMember({"as-recorded", "alike", "never-last"}))
+      ->capture_default_str();
   command
       .add_option("--overheads", overheads,
                   "CPU overheads T1..T5: recorded, or a file of statistics (calibrate overheads)")
@@ -225,6 +231,8 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   }
   compile.aligned_start = options.aligned_start;
   compile.allow_missing_ranks = options.allow_missing_ranks;
+  if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
+  if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));

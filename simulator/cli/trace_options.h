@@ -33,6 +33,7 @@ struct SimulationOptions {
   std::vector<std::string> without;
   bool aligned_start = false;
   bool allow_missing_ranks = false;
+  std::string absent = "as-recorded";
   std::string overheads = "recorded";
   std::vector<std::string> what_if;
   std::string platform;

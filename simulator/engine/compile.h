@@ -23,6 +23,18 @@ enum class Semantics : uint8_t {
   kAlgorithm1,  // multi-GPU paper, Algorithm 1
 };
 
+// What stands in for the members of a collective that have no trace.
+enum class AbsentRanks : uint8_t {
+  // Nothing: every present member takes as long as recorded, waiting for the others included.
+  kAsRecorded,
+  // They come as those that are present do, as much later as recorded: present members meet, and
+  // what follows the last of them stays, waiting for absent members included.
+  kAlike,
+  // They are never the last: what follows the last present member is never longer than the shortest
+  // on its communicator. A lower bound.
+  kNeverLast,
+};
+
 // Multiplies or replaces the durations of nodes, for what-if questions.
 class DurationEdit {
  public:
@@ -47,8 +59,9 @@ struct CompileOptions {
   bool contention = true;
   // Start all ranks together instead of with their recorded skew.
   bool aligned_start = false;
-  // Simulate what is there; collectives with absent members keep their recorded durations.
+  // Simulate what is there.
   bool allow_missing_ranks = false;
+  AbsentRanks absent = AbsentRanks::kAsRecorded;
   // Durations of device work; null: recorded ones only. Not asked for communication.
   const CostModel* durations = nullptr;
   // Communication durations from the network model even where recorded ones exist.
@@ -92,7 +105,8 @@ struct CompiledJob {
   std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
-  int64_t recorded_collectives = 0;  // with absent members, replayed as recorded
+  // Rendezvous with absent members whose time comes from the recording.
+  int64_t recorded_collectives = 0;
   // Communication at the edges of the recording: its partners lie outside, its recorded duration
   // stays, waiting included.
   int64_t unmatched_communication = 0;

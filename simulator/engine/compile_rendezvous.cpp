@@ -1,7 +1,9 @@
 #include "simulator/engine/compile_rendezvous.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
@@ -24,7 +26,9 @@ class RendezvousCompiler {
         options_(options),
         item_of_(item_of),
         job_(job),
-        finder_(store, job.communicators, clock_offset) {}
+        finder_(store, job.communicators, clock_offset) {
+    if (options.absent == AbsentRanks::kNeverLast) FindShortest();
+  }
 
   absl::Status Add(const Meeting& meeting) {
     MeetingProgram program;
@@ -35,8 +39,15 @@ class RendezvousCompiler {
     if (!program.fixed) {
       const MatchedCommunicator& communicator =
           job_.communicators.communicators[meeting.communicator];
-      FORETRACE_ASSIGN_OR_RETURN(program.transfer, TransferOf(store_, communicator, meeting));
-      if (!IsTimed(meeting)) program.communicator = meeting.communicator;
+      auto transfer = TransferOf(store_, communicator, meeting);
+      if (transfer.ok()) {
+        program.transfer = *std::move(transfer);
+        if (!IsTimed(meeting)) program.communicator = meeting.communicator;
+      } else if (meeting.missing_members > 0 && HasDurations(meeting)) {
+        program.fixed = true;
+      } else {
+        return transfer.status();
+      }
     }
     SetItems(meeting, program);
     if (options_.edit != nullptr) Edit(meeting, program);
@@ -50,20 +61,26 @@ class RendezvousCompiler {
     return Rank(meeting.members.front()).info().has_times;
   }
 
+  bool HasDurations(const Meeting& meeting) const {
+    return std::ranges::all_of(
+        meeting.members, [&](const Meeting::Member& m) { return Rank(m).has_duration(m.node); });
+  }
+
   bool IsModelled(const Meeting& meeting) const {
     // A trace may give durations without times (converted ones do); they stand as they are.
-    const bool durations = std::ranges::all_of(
-        meeting.members, [&](const Meeting::Member& m) { return Rank(m).has_duration(m.node); });
-    if (!durations) return true;
-    if (!options_.model_communication || meeting.missing_members > 0) return false;
+    if (!HasDurations(meeting)) return true;
+    if (!options_.model_communication) return false;
+    // The model must know where absent members are.
+    const MatchedCommunicator& communicator =
+        job_.communicators.communicators[meeting.communicator];
+    if (meeting.missing_members > 0 && !communicator.declared) return false;
     // Kernels of one rank cannot begin together, as the ends of one transfer do.
     for (size_t m = 1; m < meeting.members.size(); ++m) {
       if (meeting.members[m].rank == meeting.members[m - 1].rank) return false;
     }
     const Meeting::Member& one = meeting.members.front();
     return options_.model_communication_of == nullptr ||
-           options_.model_communication_of(
-               Rank(one), one.node, job_.communicators.communicators[meeting.communicator].name);
+           options_.model_communication_of(Rank(one), one.node, communicator.name);
   }
 
   void SetItems(const Meeting& meeting, MeetingProgram& program) {
@@ -84,8 +101,10 @@ class RendezvousCompiler {
   std::vector<SimTime> Durations(const Meeting& meeting, MeetingProgram& program) {
     if (meeting.missing_members > 0) {
       ++job_.recorded_collectives;
-      program.awaiting = Awaiting::kNone;
-      return RecordedDurations(meeting);
+      if (options_.absent == AbsentRanks::kAsRecorded || !IsTimed(meeting)) {
+        program.awaiting = Awaiting::kNone;
+        return RecordedDurations(meeting);
+      }
     }
     const AwaitedArrivals awaited = finder_.Find(meeting);
     job_.impossible_transfers += awaited.impossible;
@@ -95,7 +114,34 @@ class RendezvousCompiler {
       program.awaiting = awaited.list.empty() ? Awaiting::kNone : Awaiting::kListed;
       for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
     }
-    return IsTimed(meeting) ? finder_.OwnParts(meeting, awaited) : RecordedDurations(meeting);
+    if (!IsTimed(meeting)) return RecordedDurations(meeting);
+    std::vector<SimTime> parts = finder_.OwnParts(meeting, awaited);
+    if (meeting.missing_members > 0 && options_.absent == AbsentRanks::kNeverLast) {
+      for (SimTime& part : parts) part = std::min(part, shortest_[KindOf(meeting)]);
+    }
+    return parts;
+  }
+
+  // Rendezvous of one kind differ by how long members wait for absent ones: the shortest waited
+  // least.
+  using Kind = std::tuple<uint32_t, CollectiveOp, int64_t>;  // communicator, operation, bytes
+  Kind KindOf(const Meeting& meeting) const {
+    const Meeting::Member& one = meeting.members.front();
+    const bool collective = Rank(one).kind(one.node) == NodeKind::kCollective;
+    const CommAttr* attr = Rank(one).comm(one.node);
+    return {meeting.communicator,
+            collective ? Rank(one).collective_op(one.node) : CollectiveOp::kSendRecv,
+            attr != nullptr ? attr->bytes_in.count() : 0};
+  }
+
+  void FindShortest() {
+    for (const Meeting& meeting : job_.communicators.meetings) {
+      if (meeting.missing_members == 0 || !IsTimed(meeting)) continue;
+      const std::vector<SimTime> parts = finder_.OwnParts(meeting, finder_.Find(meeting));
+      const SimTime longest = *std::ranges::max_element(parts);
+      const auto [it, first] = shortest_.emplace(KindOf(meeting), longest);
+      if (!first) it->second = std::min(it->second, longest);
+    }
   }
 
   std::vector<SimTime> RecordedDurations(const Meeting& meeting) const {
@@ -126,6 +172,7 @@ class RendezvousCompiler {
   const std::vector<std::vector<uint32_t>>& item_of_;
   CompiledJob& job_;
   AwaitedArrivalsFinder finder_;
+  std::map<Kind, SimTime> shortest_;
 };
 
 // Communication that takes part in no rendezvous: its partners lie outside of what was recorded.

@@ -97,10 +97,13 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
     for (size_t i = 0; i < n && complete; ++i) {
       const RankTrace& member = store.ranks()[meeting.members[i].rank];
       const CommAttr* attr = member.comm(meeting.members[i].node);
-      complete = attr != nullptr && attr->in_splits == n;
+      // Rows in the order of the group, as what they hold is.
+      const auto row = std::ranges::find(spec.members, member.info().rank);
+      complete = attr != nullptr && attr->in_splits == n && row != spec.members.end();
       if (!complete) break;
       const auto sent = member.in_splits(*attr);
-      std::copy(sent.begin(), sent.end(), splits.begin() + static_cast<int64_t>(i * n));
+      std::ranges::copy(sent,
+                        splits.begin() + (row - spec.members.begin()) * static_cast<int64_t>(n));
     }
     if (complete) spec.split_bytes = std::move(splits);
   }

@@ -74,8 +74,8 @@ class TransferGraph {
       if (!store_.ranks().front().info().has_times) return status;
       matched.pop_back();
       misfits.push_back(&channel);
-      matches.doubts.push_back(
-          fmt::format("{}; the kernels of these two are matched by their ends", status.message()));
+      matches.doubts.push_back(fmt::format("{}; the kernels of these two are matched by their ends",
+                                           std::string(status.message())));
     }
     for (Matched& m : matched) {
       // Recordings may number partners within a group that is itself not recorded. Then few

@@ -266,6 +266,46 @@ TEST(MissingRanks, AreRefusedOrReplayedAsRecorded) {
   EXPECT_EQ(outcome.prediction.job.recorded_collectives, 1);
 }
 
+// Ranks 0 and 1 of three are there. Recorded: they come at 9 and 29 and leave at 69, of the second
+// all-reduce at 109 and 129 and leave at 149; so the absent rank made them wait 20 in the first.
+Outcome SimulateAbsent(AbsentRanks absent, double delay) {
+  JobScript job(2, 3);
+  for (int r = 0; r < 2; ++r) {
+    const double at = 20.0 * r;
+    job.rank(r)
+        .Group("world", {0, 1, 2})
+        .Collective("a", CollectiveOp::kAllReduce, "world", {at, at + 4}, 20, {at + 9, 69})
+        .Collective("b", CollectiveOp::kAllReduce, "world", {at + 100, at + 104}, 20,
+                    {at + 109, 149});
+  }
+  const StartsLater edit(0, delay);
+  CompileOptions options = RoundLatencies();
+  options.allow_missing_ranks = true;
+  options.absent = absent;
+  options.edit = &edit;
+  return Simulate(job, options);
+}
+
+TEST(MissingRanks, AlikeComeAsMuchAfterThePresentAsRecorded) {
+  const Outcome outcome = SimulateAbsent(AbsentRanks::kAlike, 50);
+  EXPECT_RAN(outcome, 0, "a", 55, 95);  // 40 after the last present member
+  EXPECT_RAN(outcome, 1, "a", 25, 95);
+  EXPECT_RAN(outcome, 0, "b", 155, 175);
+}
+
+TEST(MissingRanks, NeverLastTakeTheShortestOfTheirKind) {
+  const Outcome outcome = SimulateAbsent(AbsentRanks::kNeverLast, 0);
+  EXPECT_RAN(outcome, 0, "a", 5, 45);  // 20 after rank 1
+  EXPECT_RAN(outcome, 1, "a", 25, 45);
+  EXPECT_RAN(outcome, 1, "b", 125, 145);
+}
+
+TEST(MissingRanks, AsRecordedMeetNobody) {
+  const Outcome outcome = SimulateAbsent(AbsentRanks::kAsRecorded, 50);
+  EXPECT_RAN(outcome, 0, "a", 55, 115);
+  EXPECT_RAN(outcome, 1, "a", 25, 65);
+}
+
 TEST(Times, MixedWithSymbolicRanksAreRefused) {
   JobScript job(2);
   for (int r = 0; r < 2; ++r) job.rank(r).Kernel("k", {0, 4}, 7, {9, 19});
