@@ -287,7 +287,7 @@ class Inference {
     }
     state.last_used_stream = stream;
     tail_[stream.value] = device;
-    if (BlocksUntilCopied(rank_, call, device)) {
+    if (index_.HoldsUntilCopied(call)) {
       AddBlockEdge(call, device, SyncRule::kEventId);
     }
   }
@@ -408,6 +408,7 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
   if (!earlier.decided.empty()) sync = Inference(rank, index, order, earlier).Run();
   sync.held = FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
   return sync;
 }
 
