@@ -20,9 +20,13 @@ bool HoldsByDocument(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
   return work != nullptr && work->bytes.count() > kStagedCopyBytes;
 }
 
+// A staged copy to the device returns when its last piece lies in the staging buffer, which the
+// device may still be reading: it did not wait only if it returned before the copy began.
 bool ReturnedBefore(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
-  return rank.has_duration(call) && rank.has_duration(copy) &&
-         rank.end(call) + kReturnedBefore < rank.end(copy);
+  if (!rank.has_duration(call) || !rank.has_duration(copy)) return false;
+  const bool staged = rank.memcpy_kind(copy) == MemcpyKind::kHostToDevicePageable;
+  const SimTime waited_for = staged ? rank.start(copy) : rank.end(copy);
+  return rank.end(call) + kReturnedBefore < waited_for;
 }
 
 }  // namespace
