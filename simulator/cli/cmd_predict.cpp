@@ -6,6 +6,7 @@
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
+#include "simulator/cli/replay_check.h"
 #include "simulator/cli/run.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/report_json.h"
@@ -85,6 +86,10 @@ absl::Status RunPredict(const PredictOptions& options) {
   ReportOptions report_options;
   report_options.top = options.top;
   report_options.notes = RunNotes(store, prediction, setup);
+  FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
+                             DoubtOfReplay(store, setup, prediction));
+  if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
+  if (doubt.has_value()) report_options.notes.insert(report_options.notes.begin(), *doubt);
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
   const CommunicatorMap& map = prediction.job.communicators;
   report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
@@ -101,7 +106,8 @@ absl::Status RunPredict(const PredictOptions& options) {
   TextReportOptions text;
   text.style = OutputStyle();
   text.max_top = options.top;
-  return Print(TextReport(report, store, text));
+  const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
+  return Print(first + TextReport(report, store, text));
 }
 
 }  // namespace

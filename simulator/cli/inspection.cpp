@@ -94,7 +94,7 @@ Inspection Inspect(const TraceStore& store) {
     }
     if (rank.info().has_times) {
       const DeviceIndex index(rank, store.strings());
-      const RankSync sync = InferSync(rank, index, FindIssueOrder(rank));
+      const RankSync sync = InferSync(rank, index, FindIssueOrder(rank, index));
       for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
         out.rules[k].applied += sync.rules[k].applied;
         out.rules[k].violations += sync.rules[k].violations;

@@ -7,6 +7,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/cli/communication_notes.h"
+#include "simulator/cli/replay_check.h"
 
 namespace foretrace {
 namespace {
@@ -104,19 +105,9 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     break;
   }
   for (std::string& note : CommunicationNotes(store, job)) notes.push_back(std::move(note));
-  int64_t unexplained = 0;
   int64_t unlaunched = 0;
-  for (const RankCompileReport& report : job.reports) {
-    unexplained += report.unexplained_blocks;
-    unlaunched += report.unlaunched_device_nodes;
-  }
-  if (unexplained > 0) {
-    notes.push_back(
-        fmt::format("{} blocking calls waited for something that the traces do not "
-                    "show; that waiting is left out where an op around the call bounds it, "
-                    "and counts as CPU overhead elsewhere",
-                    unexplained));
-  }
+  for (const RankCompileReport& report : job.reports) unlaunched += report.unlaunched_device_nodes;
+  for (std::string& note : WaitNotes(store, prediction)) notes.push_back(std::move(note));
   if (unlaunched > 0 && !job.symbolic) {
     notes.push_back(
         fmt::format("{} pieces of device work have no launch in the traces (in flight "

@@ -82,6 +82,7 @@ struct RankCompileReport {
   RankSync sync;  // edges moved out, counts kept
   Latencies latencies;
   int64_t unexplained_blocks = 0;
+  SimTime unexplained_time;
   int64_t queue_full_launches = 0;
   int64_t unlaunched_device_nodes = 0;  // in flight when the recording began, or launch missing
   SimTime clock_offset;

@@ -28,7 +28,7 @@ RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank) {
   const RankTrace& trace = store.ranks()[rank];
   if (!trace.info().has_times) return;
   index.emplace(trace, store.strings());
-  order = FindIssueOrder(trace);
+  order = FindIssueOrder(trace, *index);
   sync = InferSync(trace, *index, order);
 }
 
@@ -155,6 +155,7 @@ void RankCompiler::AddTimeline(const CpuTimelinePoints& timeline, bool main) {
     program.lanes.back().lane = rank_.lane(timeline.points.front().node);
   }
   out_.report.unexplained_blocks += timeline.unexplained_blocks;
+  out_.report.unexplained_time += timeline.unexplained_time;
   out_.report.queue_full_launches += timeline.queue_full_launches;
 }
 
@@ -242,7 +243,17 @@ void RankCompiler::AddStreams() {
     }
     // The first work of a stream has nothing to keep a gap from.
     if (program.items[lane.begin].issuer != kNoItem) program.items[lane.begin].lead = SimTime();
+    KeepUnrecorded(program.items[lane.begin]);
     program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+  }
+}
+
+// Work that followed something from before the recording starts no earlier than it did.
+void RankCompiler::KeepUnrecorded(Item& first) {
+  for (const HeldWait& wait : out_.report.sync.after_unrecorded) {
+    if (wait.held != first.node) continue;
+    first.lead = rank_.start(first.node) - recorded_begin_;
+    out_.report.in_flight_at_start = true;
   }
 }
 
@@ -300,6 +311,11 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   for (const CpuTimelinePoints& timeline : timelines) {
     std::vector<uint32_t> issued;
     issued.reserve(timeline.points.size());
+    if (&timeline == &timelines.front()) {
+      for (const NodeIndex device : index_->in_flight_at_start()) {
+        if (out_.item_of[device.value] != kNoItem) issued.push_back(out_.item_of[device.value]);
+      }
+    }
     for (const CpuPoint& p : timeline.points) {
       if (p.is_mark) continue;
       if (issued.size() >= kLaunchQueueDepth && IsLaunch(rank_.runtime_call(p.node))) {

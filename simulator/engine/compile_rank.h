@@ -44,6 +44,7 @@ class RankCompiler {
   SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const;
   void AddOpAnchors();
   void AddStreams();
+  void KeepUnrecorded(Item& first);
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
   void SetOccupancy(NodeIndex node, Item& item);
   void FindContention();

@@ -114,9 +114,7 @@ std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& ti
     p.node = call;
     p.recorded_start = rank.start(call);
     p.blocking = IsSynchronize(rank.runtime_call(call));
-    for (const NodeIndex device : index.issued_by(call)) {
-      p.blocking = p.blocking || BlocksUntilCopied(rank, call, device);
-    }
+    p.blocking = p.blocking || index.HoldsUntilCopied(call);
     if (!p.blocking && rank.has_duration(call)) p.duration = rank.duration(call);
     points.push_back(p);
   }
@@ -142,10 +140,12 @@ std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& ti
   return points;
 }
 
-// When the device work that the points issue starts, in order.
+// When the device work starts that was in flight or that the points issue, in order.
 std::vector<SimTime> DeviceStarts(const RankTrace& rank, const DeviceIndex& index,
+                                  std::span<const NodeIndex> in_flight,
                                   const std::vector<CpuPoint>& points) {
   std::vector<bool> issued(rank.size(), false);
+  for (const NodeIndex device : in_flight) issued[device.value] = true;
   for (const CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
     for (const NodeIndex device : index.issued_by(p.node)) issued[device.value] = true;
@@ -161,8 +161,8 @@ std::vector<SimTime> DeviceStarts(const RankTrace& rank, const DeviceIndex& inde
 
 // Launches that were held by a full launch queue get the typical launch duration instead.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
-                      std::vector<CpuPoint>& points) {
-  int64_t launches = 0;
+                      std::span<const NodeIndex> in_flight, std::vector<CpuPoint>& points) {
+  auto launches = static_cast<int64_t>(in_flight.size());
   std::vector<int64_t> durations;
   durations.reserve(points.size());
   for (const CpuPoint& p : points) {
@@ -171,10 +171,10 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     if (!p.blocking) durations.push_back(p.duration.ps());
   }
   if (launches < kQueueDepth || durations.empty()) return 0;
-  const std::vector<SimTime> starts = DeviceStarts(rank, index, points);
+  const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
   std::nth_element(durations.begin(), durations.begin() + durations.size() / 2, durations.end());
   const SimTime typical = SimTime::FromPs(durations[durations.size() / 2]);
-  int64_t issued = 0;
+  auto issued = static_cast<int64_t>(in_flight.size());
   int64_t held = 0;
   size_t started = 0;
   for (CpuPoint& p : points) {
@@ -209,7 +209,9 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
                                    const SyncCosts& costs, bool with_marks) {
   CpuTimelinePoints result;
   result.points = CollectPoints(rank, timeline, index, with_marks);
-  result.queue_full_launches = MarkQueueFull(rank, index, result.points);
+  // What was in flight when the recording began stands in the main timeline's queue.
+  const auto in_flight = with_marks ? index.in_flight_at_start() : std::span<const NodeIndex>();
+  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
   result.segments.reserve(result.points.size());
@@ -227,6 +229,12 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
     typical_launch = SimTime::FromPs(*middle);
   }
 
+  SimTime first_launch = SimTime::Max();
+  for (const CpuPoint& p : result.points) {
+    if (p.is_mark || index.issued_by(p.node).empty()) continue;
+    first_launch = p.recorded_start;
+    break;
+  }
   auto edge = sync.block_edges.begin();
   SimTime resume = result.points.empty() ? SimTime() : result.points.front().recorded_start;
   for (size_t i = 0; i < result.points.size(); ++i) {
@@ -250,13 +258,17 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
         explained = std::max(explained, rank.end(it->producer) + costs.resume);
       }
       const SimTime op_end = EndOfOpAround(rank, p.node);
-      if (rank.has_duration(p.node) && rank.end(p.node) - explained > kUnexplained &&
-          rank.end(p.node) <= next) {
+      const SimTime unexplained =
+          rank.has_duration(p.node) ? rank.end(p.node) - explained : SimTime();
+      if (unexplained > kUnexplained) {
         ++result.unexplained_blocks;
+        result.unexplained_time += unexplained;
       }
       // What nothing explains is dropped where the op around the call tells how long it was; the
-      // call's own length must not decide anything.
-      const bool dropped = op_end - explained > kUnexplained && op_end <= next;
+      // call's own length must not decide anything. Before the first recorded launch there is
+      // nothing that it could have been explained by: it waited for work of before the recording.
+      const bool before_all = p.recorded_start < first_launch;
+      const bool dropped = !before_all && op_end - explained > kUnexplained && op_end <= next;
       resume = dropped ? op_end : std::min(explained, next);
     }
   }

@@ -52,6 +52,7 @@ struct CpuTimelinePoints {
   // Blocking calls whose recorded length no known device work explains. Where an op around the call
   // tells when it returned, the unexplained part is dropped; else it counts as overhead.
   int64_t unexplained_blocks = 0;
+  SimTime unexplained_time;  // of all of them
   int64_t queue_full_launches = 0;
 
   std::span<const OverheadSegment> segments_of(const CpuPoint& p) const {

@@ -17,7 +17,7 @@ bool IsCommOpName(std::string_view name) {
 }  // namespace
 
 DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings)
-    : rank_(rank), strings_(strings) {
+    : rank_(rank), strings_(strings), blocking_copies_(rank) {
   comm_name_.resize(strings.size(), CommOp::kNo);
   for (uint32_t s = 0; s < strings.size(); ++s) {
     if (IsCommOpName(strings.Get(StringId(s)))) comm_name_[s] = CommOp::kYes;
@@ -37,6 +37,14 @@ DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings)
   for (uint32_t i = 0; i < nodes; ++i) {
     const NodeIndex call = rank.launcher(NodeIndex(i));
     if (call.valid()) issued_[fill[call.value]++] = NodeIndex(i);
+  }
+  std::vector<bool> launched(rank.lanes().size(), false);
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const NodeIndex n(i);
+    if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
+    const uint32_t stream = rank.lane(n).value;
+    launched[stream] = launched[stream] || rank.launcher(n).valid();
+    if (!launched[stream]) in_flight_.push_back(n);
   }
   // Calls in order, so that "first" and "last" are in order of issue.
   for (uint32_t i = 0; i < nodes; ++i) {

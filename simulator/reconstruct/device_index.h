@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/reconstruct/blocking_copies.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -19,6 +20,12 @@ class DeviceIndex {
     return {issued_.data() + issued_begin_[call.value],
             issued_.data() + issued_begin_[call.value + 1]};
   }
+  // Whether a call holds its thread until the copy that it issued is done.
+  bool HoldsUntilCopied(NodeIndex call) const { return blocking_copies_.Holds(call); }
+  const BlockingCopies& blocking_copies() const { return blocking_copies_; }
+  // Work that had been issued when the recording began: without a recorded launch, and before any
+  // work of its stream that has one. In order of start.
+  std::span<const NodeIndex> in_flight_at_start() const { return in_flight_; }
   // First and last device node issued from within a CPU op; invalid when none.
   NodeIndex first_of(NodeIndex op) const { return NodeIndex(first_[op.value]); }
   NodeIndex last_of(NodeIndex op) const { return NodeIndex(last_[op.value]); }
@@ -32,9 +39,11 @@ class DeviceIndex {
   enum class CommOp : uint8_t { kNo, kYes };
   const RankTrace& rank_;
   const StringPool& strings_;
+  BlockingCopies blocking_copies_;
   std::vector<CommOp> comm_name_;  // by StringId
   std::vector<uint32_t> issued_begin_;
   std::vector<NodeIndex> issued_;
+  std::vector<NodeIndex> in_flight_;
   std::vector<uint32_t> first_;
   std::vector<uint32_t> last_;
   std::vector<bool> issues_comm_;

@@ -317,4 +317,27 @@ std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& in
   return once;
 }
 
+std::vector<HeldWait> FindAfterUnrecorded(const RankTrace& rank,
+                                          const std::vector<SyncEdge>& device_edges) {
+  constexpr SimTime kLate = SimTime::FromNs(1'000'000);
+  std::vector<HeldWait> late;
+  std::vector<bool> seen(rank.lanes().size(), false);
+  SimTime busy_until = SimTime::Min();  // of all work that started before
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex n(i);
+    if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
+    const NodeIndex call = rank.launcher(n);
+    if (!seen[rank.lane(n).value] && call.valid()) {
+      SimTime explained = std::max(rank.start(call), busy_until);
+      for (const SyncEdge& e : EdgesOf(device_edges, n)) {
+        explained = std::max(explained, rank.end(e.producer));
+      }
+      if (rank.start(n) - explained > kLate) late.push_back({call, n, rank.start(n) - explained});
+    }
+    seen[rank.lane(n).value] = true;
+    busy_until = std::max(busy_until, rank.end(n));
+  }
+  return late;
+}
+
 }  // namespace foretrace

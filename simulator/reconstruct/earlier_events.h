@@ -53,4 +53,9 @@ std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& in
                                     const std::vector<SyncEdge>& device_edges,
                                     const std::vector<SyncEdge>& block_edges);
 
+// Work that is the first of its stream in the recording and began long after its launch, while no
+// recorded work of any stream was running that it could have waited for.
+std::vector<HeldWait> FindAfterUnrecorded(const RankTrace& rank,
+                                          const std::vector<SyncEdge>& device_edges);
+
 }  // namespace foretrace

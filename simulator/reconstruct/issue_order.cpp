@@ -6,7 +6,11 @@
 namespace foretrace {
 namespace {
 
-constexpr int64_t kStagedCopyBytes = 64 * 1024;
+// Clocks are as coarse as a microsecond.
+constexpr SimTime kInside = SimTime::FromNs(5'000);
+// Time in launches that two threads share by hand-offs that the clock cannot resolve, of all time
+// in launches. Threads that run at once share far more.
+constexpr double kHandOffShare = 0.05;
 
 bool IsIssueCall(RuntimeCall call) {
   return IsLaunch(call) || IsSynchronize(call) || call == RuntimeCall::kMalloc ||
@@ -18,25 +22,46 @@ struct Interval {
   SimTime end;
 };
 
-// Time during which a thread surely runs rather than waits: the launch calls in which it is not
-// held until a copy is done.
-std::vector<std::vector<Interval>> BusyIntervals(const RankTrace& rank) {
-  std::vector<bool> held(rank.size(), false);
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    const NodeIndex copy(i);
-    if (rank.kind(copy) != NodeKind::kMemcpy) continue;
-    const NodeIndex call = rank.launcher(copy);
-    if (call.valid() && BlocksUntilCopied(rank, call, copy)) held[call.value] = true;
-  }
-  std::vector<std::vector<Interval>> busy(rank.lanes().size());
+// What one thread, or several that take turns, did.
+struct Activity {
+  // Surely running rather than waiting: launch calls that do not hold until a copy is done.
+  std::vector<Interval> busy;
+  std::vector<Interval> blocked;  // in synchronising calls and blocking copies
+  int64_t device_work = 0;        // calls that issue any
+};
+
+std::vector<Activity> ActivityByThread(const RankTrace& rank, const DeviceIndex& index) {
+  std::vector<Activity> activity(rank.lanes().size());
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
     if (rank.kind(n) != NodeKind::kRuntimeCall || !rank.has_duration(n)) continue;
-    if (!IsLaunch(rank.runtime_call(n)) || held[i]) continue;
-    if (rank.runtime_call(n) == RuntimeCall::kMemcpySync) continue;
-    busy[rank.lane(n).value].push_back({rank.start(n), rank.end(n)});
+    const RuntimeCall call = rank.runtime_call(n);
+    Activity& thread = activity[rank.lane(n).value];
+    const Interval span{rank.start(n), rank.end(n)};
+    if (IsLaunch(call)) ++thread.device_work;
+    if (IsSynchronize(call) || index.HoldsUntilCopied(n)) {
+      thread.blocked.push_back(span);
+    } else if (IsLaunch(call) && call != RuntimeCall::kMemcpySync) {
+      thread.busy.push_back(span);
+    }
   }
-  return busy;
+  return activity;
+}
+
+void Merge(std::vector<Interval>& into, const std::vector<Interval>& from) {
+  into.insert(into.end(), from.begin(), from.end());
+  std::stable_sort(into.begin(), into.end(),
+                   [](const Interval& a, const Interval& b) { return a.start < b.start; });
+}
+
+// Whether a launch of `busy` lies inside one of `blocked`: threads that take turns cannot do that.
+bool AnyInside(const std::vector<Interval>& busy, const std::vector<Interval>& blocked) {
+  size_t j = 0;
+  for (const Interval& b : blocked) {
+    while (j < busy.size() && busy[j].start < b.start + kInside) ++j;
+    if (j < busy.size() && busy[j].end + kInside < b.end) return true;
+  }
+  return false;
 }
 
 // Sum over both of the time in which they overlap; intervals of each are in order of start.
@@ -78,23 +103,7 @@ bool IsSynchronize(RuntimeCall call) {
          call == RuntimeCall::kEventSynchronize;
 }
 
-bool BlocksUntilCopied(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
-  if (rank.runtime_call(call) == RuntimeCall::kMemcpySync) return true;
-  if (rank.runtime_call(call) != RuntimeCall::kMemcpyAsync || !copy.valid()) return false;
-  if (rank.kind(copy) != NodeKind::kMemcpy) return false;
-  switch (rank.memcpy_kind(copy)) {
-    case MemcpyKind::kDeviceToHostPageable:
-      return true;
-    case MemcpyKind::kHostToDevicePageable: {
-      const WorkAttr* work = rank.work(copy);
-      return work != nullptr && work->bytes.count() > kStagedCopyBytes;
-    }
-    default:
-      return false;
-  }
-}
-
-IssueOrder FindIssueOrder(const RankTrace& rank) {
+IssueOrder FindIssueOrder(const RankTrace& rank, const DeviceIndex& index) {
   const size_t lanes = rank.lanes().size();
   std::vector<std::vector<NodeIndex>> calls(lanes);
   for (uint32_t i = 0; i < rank.size(); ++i) {
@@ -107,8 +116,6 @@ IssueOrder FindIssueOrder(const RankTrace& rank) {
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     if (!calls[lane].empty()) threads.push_back(lane);
   }
-  std::stable_sort(threads.begin(), threads.end(),
-                   [&](uint32_t a, uint32_t b) { return calls[a].size() > calls[b].size(); });
 
   IssueOrder order;
   if (threads.size() == 1) {
@@ -116,31 +123,36 @@ IssueOrder FindIssueOrder(const RankTrace& rank) {
     order.timelines.push_back({std::move(calls[threads[0]]), {LaneIndex(threads[0])}});
     return order;
   }
-  const auto busy = BusyIntervals(rank);
-  std::vector<std::vector<Interval>> merged_busy;
-  for (uint32_t thread : threads) {
-    size_t target = order.timelines.size();
-    for (size_t t = 0; t < order.timelines.size(); ++t) {
-      // Clock granularity makes hand-offs overlap by a little; real concurrency overlaps by much.
-      const double share =
-          Total(busy[thread]).us() <= 0
-              ? 0.0
-              : Overlap(merged_busy[t], busy[thread]).us() / Total(busy[thread]).us();
-      if (share < 0.05) {
-        target = t;
-        break;
-      }
-    }
-    if (target == order.timelines.size()) {
+  const std::vector<Activity> activity = ActivityByThread(rank, index);
+  // Threads that issue device work first: the others join them or are left out.
+  std::stable_sort(threads.begin(), threads.end(), [&](uint32_t a, uint32_t b) {
+    const bool works_a = activity[a].device_work > 0;
+    const bool works_b = activity[b].device_work > 0;
+    return works_a != works_b ? works_a : calls[a].size() > calls[b].size();
+  });
+  std::vector<Activity> merged;
+  for (const uint32_t thread : threads) {
+    const Activity& own = activity[thread];
+    const auto takes_turns = [&own](const Activity& others) {
+      const double share = Total(own.busy).us() <= 0
+                               ? 0.0
+                               : Overlap(others.busy, own.busy).us() / Total(own.busy).us();
+      return share < kHandOffShare && !AnyInside(others.busy, own.blocked) &&
+             !AnyInside(own.busy, others.blocked);
+    };
+    const auto target = static_cast<size_t>(
+        std::find_if(merged.begin(), merged.end(), takes_turns) - merged.begin());
+    const bool works = own.device_work > 0;
+    if (!works && !merged.empty() && (own.blocked.empty() || target == merged.size())) continue;
+    if (target == merged.size()) {
       order.timelines.emplace_back();
-      merged_busy.emplace_back();
+      merged.emplace_back();
     }
     CpuTimeline& timeline = order.timelines[target];
     timeline.threads.push_back(LaneIndex(thread));
     timeline.calls.insert(timeline.calls.end(), calls[thread].begin(), calls[thread].end());
-    merged_busy[target].insert(merged_busy[target].end(), busy[thread].begin(), busy[thread].end());
-    std::stable_sort(merged_busy[target].begin(), merged_busy[target].end(),
-                     [](const Interval& a, const Interval& b) { return a.start < b.start; });
+    Merge(merged[target].busy, own.busy);
+    Merge(merged[target].blocked, own.blocked);
   }
   for (CpuTimeline& timeline : order.timelines) {
     // Rows of a recorded trace are in order of start.

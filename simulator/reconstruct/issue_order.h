@@ -3,12 +3,14 @@
 //
 // The main and the autograd thread of PyTorch never run at the same time (one lock, hand-offs), so
 // their calls, merged in order of time, are one serial timeline with exact hand-offs. Threads that
-// really overlap with it get a timeline of their own. Threads that issue no device work (watchdogs,
-// pin-memory threads) are left out.
+// really overlap with it, or launch while a call of it blocks, get a timeline of their own. Threads
+// that issue no device work are left out where they merely allocate (pin-memory threads) or where
+// others launch while they wait (monitors, watchdogs).
 
 #include <cstdint>
 #include <vector>
 
+#include "simulator/reconstruct/device_index.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -24,16 +26,11 @@ struct IssueOrder {
   std::vector<CpuTimeline> timelines;
 };
 
-IssueOrder FindIssueOrder(const RankTrace& rank);
+IssueOrder FindIssueOrder(const RankTrace& rank, const DeviceIndex& index);
 
 // True for calls that issue device work.
 bool IsLaunch(RuntimeCall call);
 // True for calls that always hold the thread until some device work is done.
 bool IsSynchronize(RuntimeCall call);
-
-// How a runtime call holds its thread, given the device node that it issued (invalid: none).
-// CUDA programming guide, "API synchronization behavior": pageable copies are staged; those from
-// device to host return after the copy, those from host to device of more than 64 KB likewise.
-bool BlocksUntilCopied(const RankTrace& rank, NodeIndex call, NodeIndex copy);
 
 }  // namespace foretrace

@@ -101,14 +101,15 @@ class Inference {
     return true;
   }
 
-  void AddBlockEdge(NodeIndex call, NodeIndex producer, SyncRule rule) {
+  // `certain`: kept whatever the recording says, which has been asked already.
+  void AddBlockEdge(NodeIndex call, NodeIndex producer, SyncRule rule, bool certain = false) {
     if (!producer.valid()) return;
     RuleCount& count = result_.rules[static_cast<int>(rule)];
     ++count.applied;
     const SimTime slack = rank_.end(call) - rank_.end(producer);
     if (slack < -kClockTolerance) {
       ++count.violations;
-      if (slack < -kReturnedBefore) return;
+      if (slack < -kReturnedBefore && !certain) return;
     } else if (rank_.end(producer) > rank_.start(call) && slack <= SimTime::FromNs(30'000)) {
       ++count.tight;
     }
@@ -287,8 +288,8 @@ class Inference {
     }
     state.last_used_stream = stream;
     tail_[stream.value] = device;
-    if (BlocksUntilCopied(rank_, call, device)) {
-      AddBlockEdge(call, device, SyncRule::kEventId);
+    if (index_.HoldsUntilCopied(call)) {
+      AddBlockEdge(call, device, SyncRule::kEventId, true);
     }
   }
 
@@ -408,6 +409,7 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
   if (!earlier.decided.empty()) sync = Inference(rank, index, order, earlier).Run();
   sync.held = FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
   return sync;
 }
 

@@ -34,6 +34,9 @@ struct RankSync {
   int64_t unresolved_waits = 0;
   // Waits that held something up for longer than all edges explain.
   std::vector<HeldWait> held;
+  // The first recorded work of a stream that came late without anything recorded to wait for: it
+  // followed work from before the recording.
+  std::vector<HeldWait> after_unrecorded;
 };
 
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order);

@@ -68,13 +68,11 @@ class Waits {
     const RankTrace& rank = store_.ranks()[r];
     const DeviceIndex index(rank, store_.strings());
     bounds_.emplace_back(rank.size());
-    for (const CpuTimeline& timeline : FindIssueOrder(rank).timelines) {
+    for (const CpuTimeline& timeline : FindIssueOrder(rank, index).timelines) {
       for (size_t k = 0; k < timeline.calls.size(); ++k) {
         const NodeIndex call = timeline.calls[k];
         bool blocking = IsSynchronize(rank.runtime_call(call));
-        for (const NodeIndex d : index.issued_by(call)) {
-          blocking = blocking || BlocksUntilCopied(rank, call, d);
-        }
+        blocking = blocking || index.HoldsUntilCopied(call);
         if (!blocking || !rank.has_duration(call)) continue;
         Bounds& b = bounds_[r][call.value];
         b.is_call = true;
@@ -107,7 +105,8 @@ class Waits {
     const std::vector<SimTime> offset = EstimateClockOffsets(store_, *map);
     std::vector<RankSync> syncs;
     for (const RankTrace& rank : store_.ranks()) {
-      syncs.push_back(InferSync(rank, DeviceIndex(rank, store_.strings()), FindIssueOrder(rank)));
+      const DeviceIndex index(rank, store_.strings());
+      syncs.push_back(InferSync(rank, index, FindIssueOrder(rank, index)));
     }
     for (const Meeting& meeting : map->meetings) {
       if (meeting.missing_members > 0) continue;

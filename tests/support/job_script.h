@@ -54,6 +54,20 @@ class RankScript {
   RankScript& Kernel(std::string_view name, Span call, int stream, Span at, int thread = 1) {
     return Device(name, NodeKind::kKernel, 0, call, stream, at, thread);
   }
+  // Device work whose launch is not in the recording.
+  RankScript& InFlight(std::string_view name, int stream, Span at) {
+    Add(NodeKind::kKernel, 0, name, Stream(stream), at);
+    return *this;
+  }
+  // A copy issued by cudaMemcpy.
+  RankScript& SyncCopy(std::string_view name, MemcpyKind kind, Span call, int stream, Span at) {
+    const NodeIndex launch =
+        Add(NodeKind::kRuntimeCall, static_cast<uint8_t>(RuntimeCall::kMemcpySync),
+            "launch " + std::string(name), Thread(1), call);
+    builder_.SetLauncher(
+        Add(NodeKind::kMemcpy, static_cast<uint8_t>(kind), name, Stream(stream), at), launch);
+    return *this;
+  }
   // An empty group is not declared.
   RankScript& Collective(std::string_view name, CollectiveOp op, std::string_view group, Span call,
                          int stream, Span at, int64_t bytes = 1000) {

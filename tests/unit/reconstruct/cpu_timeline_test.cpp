@@ -13,12 +13,12 @@ namespace foretrace {
 namespace {
 
 struct Timeline {
-  explicit Timeline(JobScript& job) : store(job.Build()) {
+  explicit Timeline(JobScript& job, bool with_marks = false) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
     const DeviceIndex index(rank, store.strings());
-    const IssueOrder order = FindIssueOrder(rank);
+    const IssueOrder order = FindIssueOrder(rank, index);
     const RankSync sync = InferSync(rank, index, order);
-    points = BuildCpuTimeline(rank, order.timelines.at(0), index, sync, {Us(3), Us(6)}, false);
+    points = BuildCpuTimeline(rank, order.timelines.at(0), index, sync, {Us(3), Us(6)}, with_marks);
   }
   // "T1 aten::b 4" of each segment before the k-th call.
   std::vector<std::string> Segments(size_t k) const {
@@ -32,6 +32,12 @@ struct Timeline {
   TraceStore store;
   CpuTimelinePoints points;
 };
+
+IssueOrder OrderOf(JobScript& job) {
+  const TraceStore store = job.Build();
+  const RankTrace& rank = store.ranks()[0];
+  return FindIssueOrder(rank, DeviceIndex(rank, store.strings()));
+}
 
 using Text = std::vector<std::string>;
 
@@ -113,8 +119,97 @@ TEST(IssueOrder, ThreadsThatOverlapGetTimelinesOfTheirOwn) {
     overlap.rank(0).Kernel("m" + i, {at, at + 8}, 7, {at + 9, at + 10}, 1);
     overlap.rank(0).Kernel("a" + i, {at + 2, at + 9}, 8, {at + 19, at + 20}, 2);
   }
-  EXPECT_EQ(FindIssueOrder(hand_off.Build().ranks()[0]).timelines.size(), 1u);
-  EXPECT_EQ(FindIssueOrder(overlap.Build().ranks()[0]).timelines.size(), 2u);
+  EXPECT_EQ(OrderOf(hand_off).timelines.size(), 1u);
+  EXPECT_EQ(OrderOf(overlap).timelines.size(), 2u);
+}
+
+TEST(IssueOrder, AThreadWhoseCallBlocksWhileAnotherLaunchesIsNoPartOfItsTimeline) {
+  // A checkpoint thread waits 50 ms for one copy; the main thread launches every 10 us meanwhile.
+  JobScript job(1);
+  for (int k = 0; k < 100; ++k) {
+    const double at = 10.0 * k;
+    job.rank(0).Kernel("k" + std::to_string(k), {at, at + 4}, 7, {at + 5, at + 8}, 1);
+  }
+  job.rank(0).Device("copy", NodeKind::kMemcpy,
+                     static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable), {100.5, 50100}, 8,
+                     {120, 50095}, 2);
+  const IssueOrder order = OrderOf(job);
+  ASSERT_EQ(order.timelines.size(), 2u);
+  EXPECT_EQ(order.timelines[0].calls.size(), 100u);
+  EXPECT_EQ(order.timelines[1].calls.size(), 1u);
+}
+
+TEST(IssueOrder, ThreadsWithoutDeviceWorkAreLeftOut) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Kernel("a", {0, 4}, 7, {9, 100}).Kernel("b", {50, 54}, 7, {101, 200});
+  rank.Call("host alloc", RuntimeCall::kMalloc, {5, 45}, 2);
+  rank.Call("monitor", RuntimeCall::kEventSynchronize, {2, 150}, 3);
+  const IssueOrder order = OrderOf(job);
+  ASSERT_EQ(order.timelines.size(), 1u);
+  EXPECT_EQ(order.timelines[0].threads.size(), 1u);
+  EXPECT_EQ(order.timelines[0].calls.size(), 2u);
+}
+
+TEST(IssueOrder, AThreadThatWaitsWhileNobodyLaunchesTakesTurns) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 100}, 2)
+      .Call("synchronize", RuntimeCall::kStreamSynchronize, {10, 103}, 1);
+  const IssueOrder order = OrderOf(job);
+  ASSERT_EQ(order.timelines.size(), 1u);
+  EXPECT_EQ(order.timelines[0].calls.size(), 2u);
+}
+
+TEST(CpuTimeline, WorkInFlightWhenTheRecordingBeganFillsTheQueue) {
+  JobScript job(1);
+  for (int k = 0; k < 1000; ++k) {
+    job.rank(0).InFlight("f" + std::to_string(k), 7, {1e4 + k, 1e4 + k + 0.5});
+  }
+  // 1,000 pieces of work are in flight: the first launch was held; the others are typical.
+  job.rank(0).Kernel("held", {0, 10050}, 7, {2e4, 2e4 + 1});
+  for (int k = 0; k < 4; ++k) {
+    const double at = 11060 + 6.0 * k;
+    job.rank(0).Kernel("k" + std::to_string(k), {at, at + 4}, 7, {2e4 + 2 + k, 2e4 + 2.5 + k});
+  }
+  const Timeline t(job, true);
+  EXPECT_EQ(t.points.queue_full_launches, 1);
+  EXPECT_TRUE(t.points.points[0].queue_full);
+  EXPECT_EQ(t.points.points[0].duration, Us(4));
+}
+
+TEST(BlockingCopies, OnDevicesNoCopyBlocks) {
+  JobScript job(1);
+  job.rank(0).SyncCopy("copy", MemcpyKind::kDeviceToDevice, {0, 40}, 7, {9, 35});
+  const TraceStore store = job.Build();
+  const BlockingCopies copies(store.ranks()[0]);
+  EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
+}
+
+// Pageable copies to the host of 100 us each; `returned` of 3 calls after 20 us, the rest after
+// all.
+int HeldCalls(int returned) {
+  JobScript job(1);
+  for (int k = 0; k < 3; ++k) {
+    const double at = 200.0 * k;
+    job.rank(0).Device("copy" + std::to_string(k), NodeKind::kMemcpy,
+                       static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable),
+                       {at, at + (k < returned ? 20 : 115)}, 7, {at + 10, at + 110});
+  }
+  const TraceStore store = job.Build();
+  const BlockingCopies copies(store.ranks()[0]);
+  int held = 0;
+  for (int k = 0; k < 3; ++k) {
+    held += copies.Holds(FindNode(store, 0, "launch copy" + std::to_string(k))) ? 1 : 0;
+  }
+  return held;
+}
+
+TEST(BlockingCopies, CallsThatReturnedBeforeTheirCopiesEndedDidNotBlock) {
+  EXPECT_EQ(HeldCalls(0), 3);
+  EXPECT_EQ(HeldCalls(1), 2);
+  // Most of the class returned before: it does not block.
+  EXPECT_EQ(HeldCalls(2), 0);
 }
 
 }  // namespace

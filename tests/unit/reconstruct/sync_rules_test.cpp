@@ -14,7 +14,8 @@ namespace {
 struct Inferred {
   explicit Inferred(JobScript& job) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    sync = InferSync(rank, DeviceIndex(rank, store.strings()), FindIssueOrder(rank));
+    const DeviceIndex index(rank, store.strings());
+    sync = InferSync(rank, index, FindIssueOrder(rank, index));
   }
   const RuleCount& rule(SyncRule rule) const { return sync.rules[static_cast<int>(rule)]; }
   // "producer>consumer (rule)" of each edge.
@@ -198,7 +199,8 @@ TraceStore Prefetching(double from_event) {
 
 RankSync SyncOf(const TraceStore& store) {
   const RankTrace& rank = store.ranks()[0];
-  return InferSync(rank, DeviceIndex(rank, store.strings()), FindIssueOrder(rank));
+  const DeviceIndex index(rank, store.strings());
+  return InferSync(rank, index, FindIssueOrder(rank, index));
 }
 
 TEST(SyncRules, AWaitForAnEventThatWasRecordedBeforeTheForwardPass) {

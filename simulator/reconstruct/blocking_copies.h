@@ -1,0 +1,42 @@
+#pragma once
+// Which calls hold their thread until a copy is done.
+//
+// CUDA's documents say it by class ("API synchronization behavior"): copies through pageable memory
+// are staged, those to the host return when done, those to the device likewise beyond what fits the
+// staging buffer; cudaMemcpy returns when done except between two places on devices. Other drivers
+// do as they please, so that every class is checked on the recording: a call that returned before
+// its copy had ended did not wait for it, and where most calls of a class did not, the class does
+// not.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+class BlockingCopies {
+ public:
+  explicit BlockingCopies(const RankTrace& rank);
+
+  bool Holds(NodeIndex call) const { return holds_[call.value]; }
+
+  // Of the calls that should wait by the documents, how many returned before.
+  struct Count {
+    int64_t calls = 0;
+    int64_t returned_before = 0;
+  };
+  const Count& count(RuntimeCall call, MemcpyKind kind) const { return counts_[Class(call, kind)]; }
+
+ private:
+  static constexpr size_t kKinds = static_cast<size_t>(MemcpyKind::kCount);
+  static size_t Class(RuntimeCall call, MemcpyKind kind) {
+    return (call == RuntimeCall::kMemcpySync ? kKinds : 0) + static_cast<size_t>(kind);
+  }
+
+  std::array<Count, 2 * kKinds> counts_{};
+  std::vector<bool> holds_;  // by node
+};
+
+}  // namespace foretrace

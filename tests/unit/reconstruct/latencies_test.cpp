@@ -1,0 +1,98 @@
+// Latencies measured on small recordings, by class.
+#include "simulator/reconstruct/latencies.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+Latencies Measured(JobScript& job) {
+  const TraceStore store = job.Build();
+  const RankTrace& rank = store.ranks()[0];
+  const DeviceIndex index(rank, store.strings());
+  LatencyMeter meter;
+  meter.Add(rank, InferSync(rank, index, FindIssueOrder(rank, index)));
+  return meter.Measure();
+}
+
+// Kernels on an idle stream, started `latency` after the begin of their launch.
+Latencies OfLaunches(int count) {
+  JobScript job(1);
+  for (int k = 0; k < count; ++k) {
+    const double at = 1000.0 * k;
+    // One launch is slow: the median does not see it.
+    const double latency = k == 1 ? 40 : 7;
+    job.rank(0).Kernel("k" + std::to_string(k), {at, at + 4}, 7, {at + latency, at + latency + 9});
+  }
+  return Measured(job);
+}
+
+TEST(LatencyMeter, LaunchLatencyIsTheMedianOnIdleStreams) {
+  const Latencies latencies = OfLaunches(5);
+  EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), Us(7));
+  EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 5);
+  EXPECT_EQ(latencies.gap_samples, 0);
+  EXPECT_EQ(latencies.event_samples, 0);
+}
+
+TEST(LatencyMeter, FewerThanFiveSamplesLeaveTheDefault) {
+  const Latencies latencies = OfLaunches(4);
+  EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), Latencies().launch_of(LaunchClass::kKernel));
+  EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 0);
+}
+
+TEST(LatencyMeter, GapsOfABusyStreamAreAveraged) {
+  // Launched at once, so that each waits for the one before: gaps of 1, 1, 1, 1 and 6 us.
+  JobScript job(1);
+  double end = 107;
+  job.rank(0).Kernel("k", {0, 4}, 7, {7, end});
+  for (int k = 0; k < 5; ++k) {
+    const double start = end + (k == 4 ? 6 : 1);
+    end = start + 100;
+    job.rank(0).Kernel("k" + std::to_string(k), {10.0 + 5 * k, 13.0 + 5 * k}, 7, {start, end});
+  }
+  const Latencies latencies = Measured(job);
+  EXPECT_EQ(latencies.gap, Us(2));
+  EXPECT_EQ(latencies.gap_samples, 5);
+}
+
+TEST(LatencyMeter, EventLatencyIsTheMedianAfterWorkOfAnotherStream) {
+  // Starts 3, 3, 3, 4 and 9 us after the end of what they depend on.
+  JobScript job(1);
+  for (int k = 0; k < 5; ++k) {
+    const double at = 1000.0 * k;
+    const double latency = k == 4 ? 9 : (k == 3 ? 4 : 3);
+    const std::string i = std::to_string(k);
+    job.rank(0)
+        .Kernel("p" + i, {at, at + 4}, 7, {at + 7, at + 100})
+        .Kernel("c" + i, {at + 10, at + 14}, 8, {at + 100 + latency, at + 120})
+        .Depends("c" + i, "p" + i, DependencyKind::kSync);
+  }
+  const Latencies latencies = Measured(job);
+  EXPECT_EQ(latencies.event, Us(3));
+  EXPECT_EQ(latencies.event_samples, 5);
+}
+
+TEST(LatencyMeter, CommunicationGivesNoSamplesNorDoesWorkAfterIt) {
+  // On one busy stream, communication and a kernel in turn: gaps that may contain waiting.
+  JobScript job(1);
+  double end = 0;
+  for (int k = 0; k < 6; ++k) {
+    const std::string i = std::to_string(k);
+    const double call = 4.0 * k;
+    job.rank(0).Collective("ar" + i, CollectiveOp::kAllReduce, "", {call, call + 1}, 7,
+                           {end + 50, end + 100});
+    job.rank(0).Kernel("k" + i, {call + 2, call + 3}, 7, {end + 105, end + 200});
+    end += 200;
+  }
+  const Latencies latencies = Measured(job);
+  EXPECT_EQ(latencies.gap_samples, 0);
+  EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 0);
+}
+
+}  // namespace
+}  // namespace foretrace
