@@ -169,7 +169,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
   if (micro == 0) {
     micro = 1;
-    row.notes.push_back("micro-batches of one sample, as none is stated");
+    row.notes.emplace_back("micro-batches of one sample, as none is stated");
   }
   m.global_batch = static_cast<int32_t>(batch);
   m.micro_batch = static_cast<int32_t>(micro);
