@@ -94,7 +94,7 @@ fitted range). Unseen N x K leaves out a fifth of the weight matrices with all t
 NeuSight's convolutions cost their host more with every new shape that the process has run, whatever
 the size: by the last of 5,000 some 0.3 ms on the A100 and the V100 and 0.75 ms on the P100, where the
 median call takes 1.55 ms. The fit sets this drift apart from the kernels by a row's place in the
-table, and the rows kept back are told theirs. A model that is not told it keeps an error of 8.82 /
+table, and the held-out rows are told theirs. A model that is not told it keeps an error of 8.82 /
 15.20, 6.21 / 10.95 and 10.53 / 19.40 on the three (the tables without `order`).
 
 What bounds any model, by `scripts/repeat_noise.py` on the imported tables: on vidur's A100
@@ -110,7 +110,7 @@ cache. It is the nominal one, chosen after the test rows had been seen; layer no
 gave 6.22 / 8.86 on the A100, 8.20 / 13.12 on
 the V100 and 4.04 / 7.11 on the P100."""
 
-TRANSFER = """## Collectives kept back, and another lab's machine
+TRANSFER = """## Held-out and cross-cluster collectives
 
 GMAE / MAPE in percent, the mean over models, by `scripts/evaluate_collectives.sh $D`. *Three points*
 are the smallest, the middle and the largest size. Galvatron's all-reduce on 8 GPUs exceeds its goal
@@ -268,7 +268,7 @@ the CPU bounds the step and durations hardly matter to it: read the errors by op
 the one in the trace's metadata, with a calibration of its chip. No calibration of kernels, copies or
 collectives has seen these traces. Two things come from them, so that their errors are in-sample:
 lookups of embeddings, whose calibrations rest on the lookups of DLRM-8 and of control
-(calibration/README.md has their errors on ranks and steps kept back), and, on DLRM-8, what
+(calibration/README.md has their errors on held-out ranks and steps), and, on DLRM-8, what
 reductions, concatenations and transposes add to streaming (on control, the bandwidth of transposes).
 `--rows` lists every call.
 
@@ -307,7 +307,7 @@ topologies/README.md says where and why it fails.
 
 {TRANSFER}
 
-{table(("What is kept back", "Goal", "Models", "GMAE / MAPE %"),
+{table(("What is held out", "Goal", "Models", "GMAE / MAPE %"),
        list(transfer_rows(os.path.abspath(options.foretrace), data.resolve())))}
 
 {KERNELS}

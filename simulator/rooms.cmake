@@ -61,7 +61,7 @@ if(FORETRACE_WITH_MODULES)
   foretrace_module(simgrid network/simgrid/simgrid_module.cpp PkgConfig::SIMGRID ${BASICS})
 endif()
 
-foretrace_room(base LIBS ${BASICS} Threads::Threads ${CMAKE_DL_LIBS})
+foretrace_room(base LIBS ${BASICS} Threads::Threads yaml-cpp ${CMAKE_DL_LIBS})
 # Only these files see the paths, so that a compiler cache serves the others to every checkout.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROPERTIES COMPILE_DEFINITIONS
   "FORETRACE_BUILD_FOLDER=\"${CMAKE_BINARY_DIR}\";FORETRACE_INSTALLED_MODULES=\"${CMAKE_INSTALL_PREFIX}/lib/foretrace\"")

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
@@ -141,12 +142,16 @@ absl::Status Write(const Fitter& fitter, const CalibrateOptions& options,
                    const std::string& platform, const FittedModels& models,
                    const CalibrationHeader& header, CalibrateReport& report) {
   const std::filesystem::path folder = std::filesystem::path(options.output) / platform;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return InvalidInput("{}: cannot make the folder: {}", folder.string(), error.message());
   const std::string path = (folder / (std::string(fitter.file_stem()) + ".yaml")).string();
-  FORETRACE_RETURN_IF_ERROR(WriteFileAtomically(path, HeaderYaml(header) + models.ToYaml()));
+  FORETRACE_RETURN_IF_ERROR(WriteFile(path, HeaderYaml(header) + models.ToYaml()));
   report.written.push_back(path);
   for (const auto& [name, bytes] : models.SideFiles()) {
     const std::string side = (folder / name).string();
-    FORETRACE_RETURN_IF_ERROR(WriteFileAtomically(side, bytes));
+    FORETRACE_RETURN_IF_ERROR(WriteFile(side, bytes));
     report.written.push_back(side);
   }
   return absl::OkStatus();

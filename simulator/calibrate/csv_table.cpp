@@ -4,12 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/csv_schema.h"
 
@@ -272,15 +272,7 @@ std::string BenchmarkCsv(const BenchmarkTable& table) {
 }
 
 absl::StatusOr<BenchmarkTable> ReadBenchmarkCsv(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return InvalidInput("{}: cannot be opened", path);
-  const std::streamoff size = file.tellg();
-  constexpr std::streamoff kMaxBytes = std::streamoff{1} << 30;
-  if (size < 0) return InvalidInput("{}: not a regular file", path);
-  if (size > kMaxBytes) return InvalidInput("{}: larger than 1 GiB; split it", path);
-  std::string text(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(text.data(), size)) return InvalidInput("{}: cannot be read", path);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxTableBytes));
   return ParseBenchmarkCsv(path, text);
 }
 

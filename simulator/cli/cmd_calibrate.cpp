@@ -1,12 +1,12 @@
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/calibrate.h"
 #include "simulator/calibrate/collective/collective_fitter.h"
@@ -59,14 +59,12 @@ MeanErrors MeanOfModels(const CalibrateReport& report) {
   return mean;
 }
 
-using JsonWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
-
-void Key(JsonWriter& json, const char* key, double value) {
+void Key(PrettyJsonWriter& json, const char* key, double value) {
   json.Key(key);
   json.Double(value);
 }
 
-void Strings(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
+void Strings(PrettyJsonWriter& json, const char* key, const std::vector<std::string>& values) {
   json.Key(key);
   json.StartArray();
   for (const std::string& value : values) {
@@ -77,7 +75,7 @@ void Strings(JsonWriter& json, const char* key, const std::vector<std::string>& 
 
 std::string Json(const CalibrateReport& report) {
   rapidjson::StringBuffer buffer;
-  JsonWriter json(buffer);
+  PrettyJsonWriter json(buffer);
   json.SetIndent(' ', 2);
   json.StartObject();
   json.Key("in_sample");
@@ -117,7 +115,7 @@ std::string Json(const CalibrateReport& report) {
 
 std::string Text(const CalibrateReport& report) {
   using Align = TextTable::Align;
-  TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on rows kept back",
+  TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on held-out rows",
                     Align::kLeft, true},
                    {"rows"},
                    {"GMAE %"},
@@ -152,7 +150,7 @@ absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
                         CsvQuoted(row.shape), row.measured_us, row.predicted_us,
                         row.extrapolated ? 1 : 0);
   }
-  return WriteFileAtomically(path, text);
+  return WriteFile(path, text);
 }
 
 absl::StatusOr<std::pair<std::string, std::string>> ParseProvenance(const std::string& text) {
@@ -189,7 +187,7 @@ absl::Status AddTraceTables(CalibrateCommandOptions& options) {
   FORETRACE_RETURN_IF_ERROR(AddTraceTable(options.test_traces, {}, options.run.made_test_tables));
   if (options.table_file.empty()) return absl::OkStatus();
   if (options.run.made_tables.empty()) return InvalidInput("--table-out needs --trace");
-  return WriteFileAtomically(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
+  return WriteFile(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
 }
 
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
@@ -200,11 +198,15 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
       return InvalidInput("--interconnect is '{}', not switch or mesh", options.interconnect);
     }
   }
+  if (!options.run.output_platform.empty()) {
+    FORETRACE_RETURN_IF_ERROR(CheckFileName(options.run.output_platform, "--as"));
+  }
   FORETRACE_ASSIGN_OR_RETURN(const CalibrateReport report, RunCalibrate(fitter, options.run));
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
   }
-  return Print(options.json ? Json(report) : Text(report));
+  if (options.json) return PrintJson("calibrate", Json(report));
+  return Print(Text(report));
 }
 
 std::string RuleNames(const Fitter& fitter) {
@@ -227,7 +229,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->type_name("CSV");
   command
       ->add_option("--hold-out", run.hold_out,
-                   "keep rows back and evaluate on them: " + RuleNames(*fitter))
+                   "hold rows out and evaluate on them: " + RuleNames(*fitter))
       ->type_name("RULE");
   command
       ->add_option("--adapt", run.adapt,
@@ -240,6 +242,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   command
       ->add_option("-o,--output", run.output,
                    fmt::format("write DIR/<platform>/{}.yaml", fitter->file_stem()))
+      ->group(kOutputGroup)
       ->type_name("DIR");
   command->add_option("--platform", run.platform, "use only rows of this platform");
   command->add_option("--as", run.output_platform, "name of the written platform");
@@ -251,6 +254,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   command
       ->add_option("--rows", options->rows_file,
                    "write measured and predicted times, for scripts/plot_fit.py")
+      ->group(kOutputGroup)
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   if (fitter->row_kind() == BenchmarkKind::kEmbedding) {
@@ -272,6 +276,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
     command
         ->add_option("--table-out", options->table_file,
                      "write the lookups of --trace as a table in the neutral schema")
+        ->group(kOutputGroup)
         ->type_name("CSV");
   }
   command->callback([options, fitter, &context] {

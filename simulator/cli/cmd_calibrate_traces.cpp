@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
@@ -22,6 +24,7 @@ struct TraceOverheadsOptions {
   std::string output;
   std::string ranks;
   std::string date;
+  bool json = false;
 };
 
 std::string Table(const OverheadStatistics& statistics) {
@@ -37,6 +40,29 @@ std::string Table(const OverheadStatistics& statistics) {
   return table.Format(OutputStyle());
 }
 
+std::string Json(const OverheadStatistics& statistics, const std::string& written) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("overheads");
+  json.StartArray();
+  for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
+    const auto kind = static_cast<OverheadKind>(k);
+    const OverheadMoments& m = statistics.global(kind);
+    json.StartObject();
+    json.Field("name", Name(kind));
+    json.Field("mean_us", m.mean_us());
+    json.Field("std_us", m.std_us());
+    json.Field("count", m.count);
+    json.Field("ops", static_cast<int64_t>(statistics.by_op(kind).size()));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Field("written", written.empty() ? std::vector<std::string>() : std::vector{written});
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
 absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
   OverheadFilter filter;
@@ -49,16 +75,23 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
     return InvalidInput("{}: no CPU calls that issue device work, so no overheads",
                         store.ranks().front().info().source);
   }
-  FORETRACE_RETURN_IF_ERROR(Print(Table(statistics)));
-  if (options.output.empty()) return absl::OkStatus();
+  const auto print = [&] {
+    if (options.json) {
+      return PrintJson("calibrate trace-overheads", Json(statistics, options.output));
+    }
+    std::string text = Table(statistics);
+    if (!options.output.empty()) text += fmt::format("wrote {}\n", options.output);
+    return Print(text);
+  };
+  if (options.output.empty()) return print();
   std::vector<std::pair<std::string, std::string>> provenance = {
       {"source", fmt::format("{}", fmt::join(options.traces.paths, " "))},
       {"device", store.ranks().front().info().device_name},
       {"command", "foretrace calibrate trace-overheads"}};
   if (!options.ranks.empty()) provenance.emplace_back("ranks", options.ranks);
   if (!options.date.empty()) provenance.emplace_back("date", options.date);
-  FORETRACE_RETURN_IF_ERROR(WriteFileAtomically(options.output, statistics.ToYaml(provenance)));
-  return Print(fmt::format("wrote {}\n", options.output));
+  FORETRACE_RETURN_IF_ERROR(WriteFile(options.output, statistics.ToYaml(provenance)));
+  return print();
 }
 
 }  // namespace
@@ -70,7 +103,10 @@ void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
                                "statistics of the CPU overheads T1..T5 from captured traces, for "
                                "predict --overheads FILE");
   options->traces.Register(*command, true);
-  command->add_option("-o,--output", options->output, "file to write")->type_name("YAML");
+  command->add_option("-o,--output", options->output, "file to write")
+      ->group(kOutputGroup)
+      ->type_name("YAML");
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
   command->add_option("--ranks", options->ranks, "only these ranks, e.g. 0-3");
   command->add_option("--date", options->date, "date to write into the file")
       ->type_name("YYYY-MM-DD");

@@ -125,7 +125,9 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     }
   }
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
-  if (options.json) return Print(StudyJson(fit ? &platform : nullptr, tier, tables) + "\n");
+  if (options.json) {
+    return PrintJson("collective", StudyJson(fit ? &platform : nullptr, tier, tables));
+  }
   return Print(out + FormatTables(tables));
 }
 
@@ -160,7 +162,8 @@ absl::Status Collective(const CollectiveOptions& options) {
     FORETRACE_ASSIGN_OR_RETURN(query.last_bytes, ParseSize(options.bytes.substr(colon + 1)));
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
-  return Print(options.json ? CollectiveTableJson(rows) + "\n" : FormatCollectiveTable(rows));
+  if (options.json) return PrintJson("collective", CollectiveTableJson(rows));
+  return Print(FormatCollectiveTable(rows));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/mapped_job.h"
@@ -18,9 +19,11 @@ struct GenerateCommandOptions {
   std::string prefix = "trace";
   double launch_us = 0;
   bool sizes_only = false;
+  bool json = false;
 };
 
-absl::Status RunGenerate(const GenerateCommandOptions& o) {
+absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckFileName(o.prefix, "--prefix"));
   FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
                              ReadMappingArgument(o.mapping, o.job.global_batch));
   TrainingJobOptions job_options = o.job;
@@ -36,9 +39,20 @@ absl::Status RunGenerate(const GenerateCommandOptions& o) {
   options.communication_durations = !o.sizes_only;
   options.launch = SimTime::FromUs(o.launch_us);
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, options));
-  ChakraWriterOptions writer;
-  writer.prefix = o.prefix;
+  const ChakraWriterOptions writer{o.prefix, context.inputs, context.stop};
   FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, writer));
+  if (o.json) {
+    rapidjson::StringBuffer buffer;
+    JsonWriter json(buffer);
+    json.StartObject();
+    json.Field("output", o.output);
+    json.Field("ranks", static_cast<int64_t>(generated.store.ranks().size()));
+    json.Field("nodes", static_cast<int64_t>(generated.store.node_count()));
+    json.Field("iteration_time_us", generated.iteration.us());
+    json.Field("notes", job.notes);
+    json.EndObject();
+    return PrintJson("generate", {buffer.GetString(), buffer.GetSize()});
+  }
   std::string text =
       fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
                   generated.store.node_count(), o.output);
@@ -59,7 +73,11 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--mapping", o->mapping, "a mapping file, or words such as 'tp8 pp4 dp2 mb1'")
       ->required()
       ->type_name("FILE|WORDS");
-  command->add_option("-o,--output", o->output, "folder to write to")->required()->type_name("DIR");
+  command->add_option("-o,--output", o->output, "folder to write to")
+      ->required()
+      ->group(kOutputGroup)
+      ->type_name("DIR");
+  command->add_flag("--json", o->json, "one JSON document instead of text");
   command->add_option("--prefix", o->prefix, "files are PREFIX.RANK.et")->capture_default_str();
   command
       ->add_option("--launch-us", o->launch_us,
@@ -74,7 +92,8 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
       "foretrace generate gpt.yaml --platform dgx-a100 --mapping best.yaml -o traces/ --sizes-only "
       "&& foretrace predict traces/ --platform dgx-a100 --network fluid",
   }));
-  command->callback([o, &context] { context.run = [o] { return RunGenerate(*o); }; });
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return RunGenerate(*o, context); }; });
 }
 
 }  // namespace foretrace

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/inspection.h"
@@ -26,17 +27,28 @@ bool IsPlatformFile(const std::vector<std::string>& paths) {
   return extension == ".yaml" || extension == ".yml";
 }
 
-absl::Status InspectPlatform(const std::string& path) {
+absl::Status InspectPlatform(const std::string& path, bool as_json) {
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
-  return Print(DescribeTopology(topology, 32));
+  if (!as_json) return Print(DescribeTopology(topology, 32));
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("platform", topology.spec().name);
+  json.Field("nodes", int64_t{topology.spec().nodes});
+  json.Field("devices", topology.spec().devices());
+  json.Field("ranks", int64_t{topology.rank_count()});
+  json.Field("description", DescribeTopology(topology, 32));
+  json.EndObject();
+  return PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
 }
 
 absl::Status RunInspect(const InspectOptions& options) {
-  if (IsPlatformFile(options.traces.paths)) return InspectPlatform(options.traces.paths[0]);
+  if (IsPlatformFile(options.traces.paths))
+    return InspectPlatform(options.traces.paths[0], options.json);
   FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
   const Inspection inspection = Inspect(store);
-  if (options.json) return Print(InspectionJson(inspection) + "\n");
+  if (options.json) return PrintJson("inspect", InspectionJson(inspection));
   return Print(InspectionText(inspection, OutputStyle()));
 }
 

@@ -65,11 +65,35 @@ absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& se
   CompileOptions aligned = given;
   aligned.aligned_start = true;
   FORETRACE_ASSIGN_OR_RETURN(const Prediction other, Predict(store, aligned, nullptr));
+  const std::string with = fmt::format("{:.1f}", LongestIteration(prediction).us());
+  const std::string without = fmt::format("{:.1f}", LongestIteration(other).us());
   notes.push_back(fmt::format(
-      "ranks start up to {:.1f} us apart, as recorded; started together, the longest iteration "
-      "takes {:.1f} us instead of {:.1f} us",
-      skew.us(), LongestIteration(other).us(), LongestIteration(prediction).us()));
+      "ranks start up to {:.1f} us apart, as recorded; started together, the "
+      "longest iteration takes {}",
+      skew.us(),
+      with == without ? "as long" : fmt::format("{} us instead of {} us", without, with)));
   return absl::OkStatus();
+}
+
+// A run in which nothing takes time says nothing.
+absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
+                           const Prediction& prediction) {
+  if (LongestIteration(prediction) > SimTime()) return absl::OkStatus();
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      if (IsDeviceKind(rank.kind(NodeIndex(i)))) {
+        return Infeasible(
+            "{}: nothing in these traces has a duration; --durations model with a --platform and a "
+            "--calibration gives kernels one, --network fitted communication",
+            path);
+      }
+    }
+  }
+  return Infeasible(
+      "{}: no work on a device, so nothing to predict; an execution trace alone holds operators: "
+      "add "
+      "the Kineto trace of the same run",
+      path);
 }
 
 absl::Status RunPredict(const PredictOptions& options) {
@@ -82,6 +106,7 @@ absl::Status RunPredict(const PredictOptions& options) {
       const Prediction prediction,
       Predict(store, setup.compile(), setup.network(), observers, ProgramUse::kFree));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
+  FORETRACE_RETURN_IF_ERROR(CheckPredicts(options.traces.paths.front(), store, prediction));
   const auto windows = Windows(prediction);
   ReportOptions report_options;
   report_options.top = options.top;
@@ -102,7 +127,7 @@ absl::Status RunPredict(const PredictOptions& options) {
   if (!options.timeline.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
   }
-  if (options.json) return Print(ReportJson(report, store) + "\n");
+  if (options.json) return PrintJson("predict", ReportJson(report, store));
   TextReportOptions text;
   text.style = OutputStyle();
   text.max_top = options.top;
@@ -123,6 +148,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--timeline", options->timeline,
                    "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
                    ".json.gz)")
+      ->group(kOutputGroup)
       ->type_name("FILE");
   command->add_option("--iteration", options->iteration,
                       "the iteration to report (default: the one of median time)");

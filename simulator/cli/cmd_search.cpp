@@ -1,12 +1,11 @@
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
@@ -16,7 +15,6 @@
 #include "simulator/cli/output.h"
 #include "simulator/cli/processes.h"
 #include "simulator/cli/search_journal.h"
-#include "simulator/exporters/atomic_file.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/search/mapping_search.h"
@@ -38,15 +36,8 @@ struct SearchCommandOptions {
   bool picture = false;
   bool memory = false;
   bool json = false;
+  std::stop_token stop;
 };
-
-// Set by Ctrl-C. A second one ends the process as usual.
-std::atomic<bool> interrupted = false;
-
-void OnInterrupt(int) {
-  interrupted = true;
-  signal(SIGINT, SIG_DFL);
-}
 
 // Shows on a terminal how far a search is, once it has taken two seconds.
 class Progress {
@@ -105,6 +96,24 @@ absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
+// Asks `next` for a few mappings at a time; Cancelled once `stop` was asked for.
+EvaluateBatch Interruptible(EvaluateBatch next, int jobs, std::stop_token stop) {
+  const size_t few = 4 * static_cast<size_t>(jobs);
+  return [next = std::move(next), few,
+          stop = std::move(stop)](std::span<const ParallelMapping> mappings)
+             -> absl::StatusOr<std::vector<std::optional<Evaluation>>> {
+    std::vector<std::optional<Evaluation>> all;
+    while (!mappings.empty()) {
+      if (stop.stop_requested()) return absl::CancelledError("interrupted");
+      const size_t count = std::min(few, mappings.size());
+      FORETRACE_ASSIGN_OR_RETURN(const auto part, next(mappings.first(count)));
+      all.insert(all.end(), part.begin(), part.end());
+      mappings = mappings.subspan(count);
+    }
+    return all;
+  };
+}
+
 absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& job,
                             const Processes& processes, Progress& progress, SearchReport& report) {
   const TransformerConfig& model = *job.model.transformer;
@@ -123,7 +132,10 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   const auto candidates = EnumerateMappings(model, space);
   const int jobs =
       o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  EvaluateBatch evaluate = OnProcesses(processes, OnThreads(evaluator, jobs));
+  EvaluateBatch evaluate = OnThreads(evaluator, jobs);
+  // Several processes stop together, between two batches.
+  if (processes.size() == 1) evaluate = Interruptible(std::move(evaluate), jobs, o.stop);
+  evaluate = OnProcesses(processes, std::move(evaluate));
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
     const std::string question =
@@ -141,7 +153,7 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   SearchControl control;
   control.keep = std::max<size_t>(o.top, 1);
   control.progress = [&](int64_t done, int64_t total) { progress("mappings", done, total); };
-  control.interrupted = [&] { return processes.Any(interrupted); };
+  control.interrupted = [&] { return processes.Any(o.stop.stop_requested()); };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
   report.candidates += result.candidates;
@@ -169,7 +181,7 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
   int64_t done = 0;
   for (const GraphSearcher& searcher : GraphSearchers()) {
     if (!Wanted(o, job, searcher.name, false)) continue;
-    if (interrupted) {
+    if (o.stop.stop_requested()) {
       report.interrupted = true;
       break;
     }
@@ -191,12 +203,6 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
     return a.evaluation.iteration < b.evaluation.iteration;
   });
   return absl::OkStatus();
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
-  file.Append(text);
-  return file.Commit();
 }
 
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
@@ -290,10 +296,7 @@ absl::Status RunSearch(const SearchCommandOptions& o) {
   if (!o.compare.empty()) {
     FORETRACE_RETURN_IF_ERROR(Compare(o, job, report));
   } else {
-    signal(SIGINT, OnInterrupt);
-    const absl::Status status = Find(o, job, *processes, report);
-    signal(SIGINT, SIG_DFL);
-    FORETRACE_RETURN_IF_ERROR(status);
+    FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, report));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (processes->rank() != 0) return absl::OkStatus();
@@ -301,7 +304,7 @@ absl::Status RunSearch(const SearchCommandOptions& o) {
   if (!report.rows.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteOutputs(o, job, report.rows.front().mapping, text));
   }
-  if (o.json) return Print(SearchJson(report) + "\n");
+  if (o.json) return PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
     return Print(CompareText(report.rows[0], report.rows[1], OutputStyle()) + text);
   }
@@ -329,6 +332,7 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
                    "also with gradients reduced during the backward pass");
   command.add_option("--schedules", o.schedules, "1f1b (also interleaved), gpipe, kfkb, zb-h1")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
       ->capture_default_str();
 }
@@ -345,6 +349,7 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
                    "exhaustive, local (transformers; the default), graphpipe, sequential, "
                    "pipedream, piper, phaze (stage graphs; the default for other models), all")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"exhaustive", "local", "graphpipe", "sequential", "pipedream", "piper",
                              "phaze", "all"}));
   RegisterSpace(*command, *o);
@@ -363,14 +368,19 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--journal", o->journal,
                    "keep evaluations here; after Ctrl-C the same command goes on")
+      ->group(kOutputGroup)
       ->type_name("FILE");
   command->add_option("-o,--mapping-out", o->mapping_out, "write the best mapping, for generate")
+      ->group(kOutputGroup)
       ->type_name("FILE.yaml");
   command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
   command->add_flag("--memory", o->memory,
                     "print when and by what the memory of its stages is fullest");
-  command->add_option("--svg", o->svg, "write that picture")->type_name("FILE.svg");
+  command->add_option("--svg", o->svg, "write that picture")
+      ->group(kOutputGroup)
+      ->type_name("FILE.svg");
   command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
+      ->group(kOutputGroup)
       ->type_name("FILE");
   command->add_flag("--json", o->json, "one JSON document instead of tables");
   command->footer(Examples({
@@ -383,7 +393,12 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal "
       "run.log",
   }));
-  command->callback([o, &context] { context.run = [o] { return RunSearch(*o); }; });
+  command->callback([o, &context] {
+    context.run = [o, &context] {
+      o->stop = context.stop;
+      return RunSearch(*o);
+    };
+  });
 }
 
 }  // namespace foretrace

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
@@ -16,7 +17,6 @@
 #include "simulator/cli/shard_models.h"
 #include "simulator/cli/shard_output.h"
 #include "simulator/cli/trace_options.h"
-#include "simulator/exporters/atomic_file.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/sharding/plan_json.h"
 
@@ -71,12 +71,6 @@ absl::StatusOr<const RankedPlan*> FindPlan(const Ranking& ranking, const std::st
                       fmt::join(known, ", "));
 }
 
-absl::Status WriteFile(const std::string& path, std::string_view text) {
-  AtomicFile file(path);
-  file.Append(text);
-  return file.Commit();
-}
-
 // Says on a terminal how far searches are, from two seconds on.
 class SearchProgress {
  public:
@@ -104,11 +98,12 @@ class SearchProgress {
 
 absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& task,
                              const ShardingModels& models, SimulatedEvaluator& evaluator,
-                             std::vector<ShardingPlan> given) {
+                             std::vector<ShardingPlan> given, std::stop_token stop) {
   FORETRACE_ASSIGN_OR_RETURN(const auto sharders, ChooseSharders(options.sharders));
   SearchProgress progress;
   RankControl control;
   control.jobs = options.jobs;
+  control.stop = std::move(stop);
   control.make_evaluator = [&] { return SimulatedEvaluator::Create(task, models); };
   control.progress = [&](std::string_view sharder, int64_t done, int64_t budget) {
     progress.Tell(sharder, done, budget);
@@ -117,7 +112,7 @@ absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& ta
                    options.budget > 0 ? options.budget : DefaultBudget(task), control);
 }
 
-absl::Status RunShard(const ShardOptions& options) {
+absl::Status RunShard(const ShardOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(ShardingTask task, LoadShardingTask(options.task));
   if (!options.captures.empty()) task.capture = fmt::format("{}", fmt::join(options.captures, " "));
   FORETRACE_ASSIGN_OR_RETURN(LoadedShardingModels loaded, LoadShardingModels(task));
@@ -144,10 +139,15 @@ absl::Status RunShard(const ShardOptions& options) {
   std::vector<ShardingPlan> given;
   for (const std::string& file : options.plans) {
     FORETRACE_ASSIGN_OR_RETURN(ShardingPlan plan, ReadPlanJson(task, file));
+    if (absl::Status fits = CheckPlan(task, plan, evaluator->ranks_per_node()); !fits.ok()) {
+      std::string message(fits.message());
+      if (message.starts_with(task.file + ": ")) message.erase(0, task.file.size() + 2);
+      return InvalidInput("{}: {}", file, message);
+    }
     given.push_back(std::move(plan));
   }
-  FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking,
-                             Rank(options, task, loaded.models, *evaluator, std::move(given)));
+  FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, Rank(options, task, loaded.models, *evaluator,
+                                                         std::move(given), context.stop));
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));
   const RankedPlan& best = ranking.plans.front();
   if (!options.output.empty()) {
@@ -160,10 +160,11 @@ absl::Status RunShard(const ShardOptions& options) {
       FORETRACE_ASSIGN_OR_RETURN(plan, FindPlan(ranking, options.traces_of, "--traces-of"));
     }
     FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, evaluator->Traces(plan->plan));
-    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, options.traces, {}));
+    FORETRACE_RETURN_IF_ERROR(
+        WriteChakra(store, options.traces, {"trace", context.inputs, context.stop}));
   }
   if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
-  if (options.json) return Print(RankingJson(task, ranking, loaded.notes));
+  if (options.json) return PrintJson("shard", RankingJson(task, ranking, loaded.notes));
   std::string text = FormatRanking(task, ranking, loaded.notes, OutputStyle());
   if (!options.compare.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* a,
@@ -187,15 +188,19 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--sharders", o->sharders,
                    "only these: naive, random, size_greedy, lookup_greedy, norm_lookup_greedy, "
                    "size_lookup_greedy, lpt, ilp, search")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--plan", o->plans, "a plan to rank beside them, as --output writes it")
       ->type_name("FILE");
   command->add_option("--compare", o->compare, "print how two plans of the ranking differ")
       ->expected(2)
       ->type_name("A B");
   command->add_option("--output", o->output, "write the best plan as JSON in torchrec's terms")
+      ->group(kOutputGroup)
       ->type_name("FILE");
-  command->add_option("--svg", o->svg, "draw the load of the best plan's ranks")->type_name("FILE");
+  command->add_option("--svg", o->svg, "draw the load of the best plan's ranks")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
   command
       ->add_option(
           "--template", o->captures,
@@ -208,6 +213,7 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--write-traces", o->traces,
                    "write the best plan's simulated iteration as Chakra traces, one per rank; "
                    "predict gives the same time for them")
+      ->group(kOutputGroup)
       ->type_name("DIR");
   command->add_option("--traces-of", o->traces_of, "the plan to write, instead of the best")
       ->type_name("PLAN")
@@ -229,7 +235,8 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
       "foretrace shard task.yaml --sharders search --write-traces traces/ && foretrace predict "
       "traces/",
   }));
-  command->callback([o, &context] { context.run = [o] { return RunShard(*o); }; });
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return RunShard(*o, context); }; });
 }
 
 }  // namespace foretrace

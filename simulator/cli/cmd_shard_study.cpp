@@ -1,17 +1,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/durations.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/shard_models.h"
-#include "simulator/exporters/atomic_file.h"
 #include "simulator/report/text_table.h"
 #include "simulator/sharding/generate.h"
 #include "simulator/sharding/study.h"
@@ -24,9 +25,10 @@ struct GenerateOptions {
   std::vector<std::string> statistics;
   std::string folder;
   GeneratedTasks tasks;
+  bool json = false;
 };
 
-absl::Status Generate(GenerateOptions options) {
+absl::Status Generate(GenerateOptions options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
                              FindShipped(kPlatforms, options.tasks.platform));
   FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, LoadPlatform(platform_file));
@@ -34,6 +36,13 @@ absl::Status Generate(GenerateOptions options) {
     return InvalidInput("platform {} does not state its devices' memory", options.tasks.platform);
   }
   options.tasks.memory = Bytes(static_cast<int64_t>(platform.node.device.memory_bytes));
+  if (options.tasks.gpus > platform.devices()) {
+    return InvalidInput("--gpus {}, but platform {} has {}; give a larger --platform",
+                        options.tasks.gpus, options.tasks.platform, platform.devices());
+  }
+  if (!options.tasks.calibration.empty()) {
+    FORETRACE_RETURN_IF_ERROR(FindCalibrations({options.tasks.calibration}).status());
+  }
   if (options.tasks.batch % options.tasks.gpus != 0) {
     return InvalidInput("--batch {} cannot be shared evenly by {} GPUs", options.tasks.batch,
                         options.tasks.gpus);
@@ -43,14 +52,24 @@ absl::Status Generate(GenerateOptions options) {
     FORETRACE_ASSIGN_OR_RETURN(TableStatistics part, LoadTableStatistics(file));
     parts.push_back(std::move(part));
   }
-  std::error_code error;
-  std::filesystem::create_directories(options.folder, error);
-  if (error) return InvalidInput("{}: cannot be made: {}", options.folder, error.message());
-  const std::vector<ShardingTask> tasks = GenerateTasks(parts, options.tasks);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<ShardingTask> tasks,
+                             GenerateTasks(parts, options.tasks));
+  FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(options.folder, context.inputs));
+  std::vector<std::string> names;
   for (const ShardingTask& task : tasks) {
-    AtomicFile file(fmt::format("{}/{}.yaml", options.folder, task.name));
-    file.Append(ShardingTaskYaml(task));
-    FORETRACE_RETURN_IF_ERROR(file.Commit());
+    names.push_back(task.name + ".yaml");
+    FORETRACE_ASSIGN_OR_RETURN(const std::string path, files.Add(names.back()));
+    FORETRACE_RETURN_IF_ERROR(WriteFile(path, ShardingTaskYaml(task)));
+  }
+  FORETRACE_RETURN_IF_ERROR(files.Commit());
+  if (options.json) {
+    rapidjson::StringBuffer buffer;
+    JsonWriter json(buffer);
+    json.StartObject();
+    json.Field("output", options.folder);
+    json.Field("tasks", names);
+    json.EndObject();
+    return PrintJson("shard-tasks", {buffer.GetString(), buffer.GetSize()});
   }
   return Print(fmt::format("{} tasks in {}\n", tasks.size(), options.folder));
 }
@@ -59,7 +78,36 @@ struct StudyOptions {
   std::vector<std::string> tasks;
   uint64_t seed = 1;
   bool search = false;
+  bool json = false;
 };
+
+std::string StudyJson(const std::vector<StudyRow>& rows, bool searched) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("rows");
+  json.StartArray();
+  for (const StudyRow& r : rows) {
+    json.StartObject();
+    json.Field("platform", r.platform);
+    json.Field("task", r.task);
+    json.Field("predicted_fastest", r.predicted_fastest);
+    json.Field("predicted_us", r.predicted.us());
+    json.Field("actual_of_predicted_us", r.actual_of_predicted.us());
+    json.Field("actual_fastest", r.actual_fastest);
+    json.Field("actual_us", r.actual.us());
+    json.Field("error_percent", 100 * r.error());
+    json.Field("meets", r.meets());
+    if (searched) {
+      json.Field("searched_us", r.searched.us());
+      json.Field("gain_percent", 100 * r.gain());
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
 
 std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
   using Align = TextTable::Align;
@@ -127,6 +175,7 @@ absl::Status Study(const StudyOptions& options) {
                  rows.size() == options.tasks.size() ? "\r\033[K" : "");
     }
   }
+  if (options.json) return PrintJson("shard-study", StudyJson(rows, options.search));
   return Print(FormatStudy(rows, options.search));
 }
 
@@ -140,7 +189,10 @@ void AddShardTasksCommand(CLI::App& app, CommandContext& context) {
       ->add_option("statistics", o->statistics,
                    "locality_stats.txt of dlrm_datasets, one for each part")
       ->required();
-  command->add_option("--output,-o", o->folder, "folder for the task files")->required();
+  command->add_option("--output,-o", o->folder, "folder for the task files")
+      ->required()
+      ->group(kOutputGroup);
+  command->add_flag("--json", o->json, "one JSON document instead of text");
   command->add_option("--platform", o->tasks.platform, "platform of the tasks")->required();
   command->add_option("--calibration", o->tasks.calibration, "calibration of the tasks");
   command->add_option("--gpus", o->tasks.gpus)->check(CLI::Range(1, 4096))->capture_default_str();
@@ -155,7 +207,8 @@ void AddShardTasksCommand(CLI::App& app, CommandContext& context) {
       "foretrace shard-tasks locality_stats_2021.txt locality_stats_2022.txt -o tasks "
       "--platform paper-4xa100",
   }));
-  command->callback([o, &context] { context.run = [o] { return Generate(*o); }; });
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return Generate(*o, context); }; });
 }
 
 void AddShardStudyCommand(CLI::App& app, CommandContext& context) {
@@ -165,6 +218,7 @@ void AddShardStudyCommand(CLI::App& app, CommandContext& context) {
   command->add_option("tasks", o->tasks, "task files")->required();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_flag("--search", o->search, "also search on simulated time");
+  command->add_flag("--json", o->json, "one JSON document instead of a table");
   command->footer(Examples({"foretrace shard-study tasks/*.yaml --search"}));
   command->callback([o, &context] { context.run = [o] { return Study(*o); }; });
 }

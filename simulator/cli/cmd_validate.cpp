@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -30,6 +31,11 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
     if (!options.inline_case.traces.paths.empty()) {
       return InvalidInput("give either a file of cases or --trace, not both");
     }
+    std::error_code error;
+    if (std::filesystem::is_directory(options.cases_file, error)) {
+      return InvalidInput("{}: is a folder, not a file of cases; traces are given with --trace {}",
+                          options.cases_file, options.cases_file);
+    }
     return LoadCases(options.cases_file);
   }
   if (options.inline_case.traces.paths.empty()) {
@@ -51,12 +57,12 @@ absl::Status RunValidate(const ValidateOptions& options) {
     if (!calibrations.empty()) mappings.calibration = calibrations.front();
     if (IsTrainingTable(mappings.rows)) {
       FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
-      return Print(options.json ? TrainingValidationJson(jobs) + "\n"
-                                : TrainingValidationText(jobs, OutputStyle()));
+      if (options.json) return PrintJson("validate", TrainingValidationJson(jobs));
+      return Print(TrainingValidationText(jobs, OutputStyle()));
     }
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
-    return Print(options.json ? MappingValidationJson(result) + "\n"
-                              : MappingValidationText(result, OutputStyle()));
+    if (options.json) return PrintJson("validate", MappingValidationJson(result));
+    return Print(MappingValidationText(result, OutputStyle()));
   }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
   ValidationResult result;
@@ -66,13 +72,22 @@ absl::Status RunValidate(const ValidateOptions& options) {
     FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, result));
   }
   Summarize(result);
+  if (result.summary.count == 0) {
+    const auto& reasons = result.skipped.empty() ? result.notes : result.skipped;
+    return Infeasible(
+        "{}: no step was judged: {}",
+        options.cases_file.empty() ? options.inline_case.traces.paths.front() : options.cases_file,
+        reasons.empty() ? "the traces have no marks of steps (ProfilerStep), and no "
+                          "measured_us is given"
+                        : reasons.front());
+  }
   if (!options.rows_file.empty()) {
     if (result.duration_pairs.empty()) {
       return InvalidInput("--rows lists modelled durations: add --durations model");
     }
     FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
   }
-  if (options.json) return Print(ValidationJson(result) + "\n");
+  if (options.json) return PrintJson("validate", ValidationJson(result));
   return Print(ValidationText(result, OutputStyle()));
 }
 
@@ -99,6 +114,7 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--rows", options->rows_file,
                    "with --durations model: write recorded and modelled time of every call")
+      ->group(kOutputGroup)
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   MappingValidationOptions& mappings = options->mappings;
@@ -112,7 +128,7 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->type_name("ROWS.csv");
   command
       ->add_option("--kernels", mappings.kernels,
-                   "with --mappings: measured products and all-reduces of the device (search "
+                   "with --mappings: measured GEMMs and all-reduces of the device (search "
                    "--help)")
       ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();

@@ -3,9 +3,11 @@
 // cmd_<name>.cpp and add a line to commands.cpp.
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
+#include "simulator/base/atomic_file.h"
 
 namespace foretrace {
 
@@ -13,14 +15,23 @@ namespace CLI {
 class App;
 }
 
-// What a command needs to register itself. `run` is set by the subcommand that the user chose.
+// What a command needs to register itself. `run` is set by the subcommand that the user chose; the
+// rest is there when it runs.
 struct CommandContext {
   std::function<absl::Status()> run;
+  // Help on a command, or on all for ""; empty where there is no such command.
+  std::function<std::string(const std::string& command)> help;
+  std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
+  ProtectedFiles inputs;  // every file that the command line names, but for its outputs
 };
+
+// Options in this group name files that are written; they are never an input of the same command.
+inline constexpr const char* kOutputGroup = "Output";
 
 // Adds the subcommand to `app`. Its callback sets context.run; nothing is computed while parsing.
 using AddCommand = void (*)(CLI::App& app, CommandContext& context);
 
+void AddHelpCommand(CLI::App& app, CommandContext& context);
 void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);

@@ -6,7 +6,7 @@ std::vector<AddCommand> AllCommands() {
   return {
       AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand, AddPredictCommand,
       AddValidateCommand,   AddCollectiveCommand, AddShardCommand,     AddShardTasksCommand,
-      AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
+      AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,  AddHelpCommand,
   };
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/cli/output.h"
@@ -200,7 +201,7 @@ absl::Status WriteDurationRows(const std::vector<DurationPair>& pairs, const std
                         CsvQuoted(pair.shape), CsvQuoted(pair.kernel), pair.kernels,
                         pair.recorded.us(), pair.modelled.us(), pair.beyond ? 1 : 0, pair.beside);
   }
-  return WriteFileAtomically(path, text);
+  return WriteFile(path, text);
 }
 
 }  // namespace foretrace

@@ -2,12 +2,15 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <cmath>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -44,10 +47,31 @@ bool Decode(const std::string& text, std::optional<Evaluation>& out) {
       static_cast<size_t>(used) != text.size()) {
     return false;
   }
+  const auto is_share = [](double x) { return x >= -1e-6 && x <= 1 + 1e-6; };
+  if (ps <= 0 || bytes < 0 || !is_share(e.bubble) || !is_share(e.exposed_communication) ||
+      !(e.model_flop_utilisation >= 0 && std::isfinite(e.model_flop_utilisation))) {
+    return false;
+  }
   e.iteration = SimTime::FromPs(ps);
   e.memory = Bytes(bytes);
   out = e;
   return true;
+}
+
+// "mapping | evaluation | checksum of both".
+std::string LineOf(const std::string& key, const std::optional<Evaluation>& evaluation) {
+  std::string line = fmt::format("{} | {}", key, Encode(evaluation));
+  return fmt::format("{} | {:016x}\n", line, Fingerprint(line));
+}
+
+bool ReadLine(std::string_view line, std::string& key, std::optional<Evaluation>& evaluation) {
+  constexpr std::string_view kBar = " | ";
+  const size_t first = line.find(kBar), last = line.rfind(kBar);
+  if (first == std::string_view::npos || first == last) return false;
+  key = line.substr(0, first);
+  const std::string content(line.substr(0, last));
+  return line.substr(last + kBar.size()) == fmt::format("{:016x}", Fingerprint(content)) &&
+         Decode(content.substr(first + kBar.size()), evaluation);
 }
 
 }  // namespace
@@ -62,26 +86,25 @@ SearchJournal::~SearchJournal() {
 }
 
 absl::Status SearchJournal::Read(const std::string& text, const std::string& header) {
-  std::istringstream in(text);
-  std::string line;
-  if (!std::getline(in, line)) return absl::OkStatus();
-  if (line != header) {
+  if (text.empty()) return absl::OkStatus();
+  const std::vector<std::string_view> lines = SplitLines(text);
+  if (lines[0] != header) {
     return InvalidInput(
-        "{}: the journal of another search (workload, platform, calibration, devices, "
-        "batch or memory differ); give another --journal",
+        "{}: the journal of another search (workload, platform, calibration, devices, batch, "
+        "memory "
+        "or version differ); give another --journal",
         file_);
   }
-  for (int number = 2; std::getline(in, line); ++number) {
-    const size_t bar = line.find(" | ");
+  for (size_t i = 1; i < lines.size(); ++i) {
+    std::string key;
     std::optional<Evaluation> evaluation;
-    const bool whole =
-        !in.eof() && bar != std::string::npos && Decode(line.substr(bar + 3), evaluation);
-    if (!whole) {
+    if (ReadLine(lines[i], key, evaluation)) {
+      known_[key] = evaluation;
+    } else if (i + 1 < lines.size() || text.back() == '\n') {
       // A search that was killed may leave half a line behind, at the end alone.
-      if (in.eof() || in.peek() == EOF) return absl::OkStatus();
-      return InvalidInput("{}:{}: damaged; remove the file to start anew", file_, number);
+      return InvalidInput("{}:{}: damaged; remove the line, or the file to start anew", file_,
+                          i + 1);
     }
-    known_[line.substr(0, bar)] = evaluation;
   }
   return absl::OkStatus();
 }
@@ -92,28 +115,23 @@ absl::StatusOr<SearchJournal> SearchJournal::Open(const std::string& file,
   SearchJournal journal;
   journal.file_ = file;
   const std::string header =
-      fmt::format("foretrace search journal 1 {:016x}", Fingerprint(question));
+      fmt::format("foretrace search journal 2 {:016x}", Fingerprint(question));
   std::string text;
   if (processes.rank() == 0) {
-    std::ifstream in(file, std::ios::binary);
-    std::ostringstream content;
-    if (in) content << in.rdbuf();
-    text = content.str();
+    std::error_code error;
+    if (std::filesystem::exists(file, error)) {
+      FORETRACE_ASSIGN_OR_RETURN(text, ReadBinaryFile(file, kMaxTableBytes));
+    }
   }
   text = processes.Broadcast(std::move(text));
   FORETRACE_RETURN_IF_ERROR(journal.Read(text, header));
   if (processes.rank() != 0) return journal;
   // Rewritten rather than appended to: half a line may be at its end.
-  journal.out_ = std::fopen(file.c_str(), "wb");
-  if (journal.out_ == nullptr) {
-    return InvalidInput("{}: cannot write the journal: {}", file, std::strerror(errno));
-  }
   std::string all = header + "\n";
-  for (const auto& [key, evaluation] : journal.known_) {
-    all += fmt::format("{} | {}\n", key, Encode(evaluation));
-  }
-  if (std::fwrite(all.data(), 1, all.size(), journal.out_) != all.size() ||
-      std::fflush(journal.out_) != 0) {
+  for (const auto& [key, evaluation] : journal.known_) all += LineOf(key, evaluation);
+  FORETRACE_RETURN_IF_ERROR(WriteFile(file, all));
+  journal.out_ = std::fopen(file.c_str(), "ab");
+  if (journal.out_ == nullptr) {
     return InvalidInput("{}: cannot write the journal: {}", file, std::strerror(errno));
   }
   return journal;
@@ -123,7 +141,7 @@ absl::Status SearchJournal::Append(const ParallelMapping& mapping,
                                    const std::optional<Evaluation>& evaluation) {
   known_[KeyOf(mapping)] = evaluation;
   if (out_ == nullptr) return absl::OkStatus();
-  const std::string line = fmt::format("{} | {}\n", KeyOf(mapping), Encode(evaluation));
+  const std::string line = LineOf(KeyOf(mapping), evaluation);
   if (std::fwrite(line.data(), 1, line.size(), out_) != line.size()) {
     return InvalidInput("{}: cannot write the journal: {}", file_, std::strerror(errno));
   }

@@ -15,7 +15,7 @@ class SearchJournal {
  public:
   // Reads `file` where it exists; process 0 reads and appends, the others learn what it read.
   // `question` is what the evaluations depend on besides the mapping. Errors: the file belongs to
-  // another question, or is damaged before its last line.
+  // another question, or is damaged before its last line: every line carries a checksum.
   static absl::StatusOr<SearchJournal> Open(const std::string& file, const std::string& question,
                                             const Processes& processes);
   SearchJournal(SearchJournal&& other) noexcept;

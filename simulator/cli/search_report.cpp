@@ -27,7 +27,7 @@ std::vector<TextTable::Column> Columns() {
           {"GiB"},
           {"bubble %"},
           {"exposed %"},
-          {"own %"}};
+          {"surrogate %"}};
 }
 
 std::vector<std::string> Cells(const SearchRow& row, size_t number) {
@@ -92,7 +92,7 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
   }
   text += table.Format(style);
   text +=
-      "exposed: a device only communicates; own: the searcher's own estimate against "
+      "exposed: a device only communicates; surrogate: the searcher's own estimate against "
       "the simulated time\n";
   if (report.pareto.size() > 1) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";

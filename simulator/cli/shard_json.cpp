@@ -1,8 +1,7 @@
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 
+#include "simulator/base/json_writer.h"
 #include "simulator/cli/shard_output.h"
 
 namespace foretrace {
@@ -140,7 +139,7 @@ class RankingWriter {
   const ShardingTask& task_;
   const Ranking& ranking_;
   rapidjson::StringBuffer buffer_;
-  rapidjson::Writer<rapidjson::StringBuffer> w_{buffer_};
+  JsonWriter w_{buffer_};
 };
 
 }  // namespace

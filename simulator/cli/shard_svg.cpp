@@ -1,26 +1,12 @@
 #include <fmt/format.h>
 
+#include "simulator/base/xml.h"
 #include "simulator/cli/shard_output.h"
 
 namespace foretrace {
 namespace {
 
 constexpr double kLeft = 60, kWidth = 720, kRow = 18, kTop = 70;
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 struct Piece {
   std::string_view label;
@@ -49,7 +35,8 @@ std::string LoadSvg(const ShardingTask& task, const RankedPlan& plan) {
       "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n<text x=\"10\" y=\"20\" font-size=\"14\">{}: {}, {:.1f} us an "
       "iteration</text>\n",
-      kLeft + kWidth + 20, height, Escape(task.name), Escape(plan.plan.sharder), e.iteration.us());
+      kLeft + kWidth + 20, height, XmlText(task.name), XmlText(plan.plan.sharder),
+      e.iteration.us());
   double x = 10;
   for (const Piece& piece : PiecesOf(e.ranks.front())) {
     out += fmt::format(

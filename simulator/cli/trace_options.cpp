@@ -24,9 +24,8 @@ namespace foretrace {
 
 void TraceOptions::Register(CLI::App& command, bool positional) {
   const char* help =
-      "trace files, folders or tars of ranks (Chakra .et, PyTorch execution trace, Kineto; plain "
-      "or "
-      "compressed)";
+      "trace files, folders (up to five levels deep) or tars of ranks, or - for standard input "
+      "(Chakra .et, PyTorch execution trace, Kineto; plain or compressed)";
   if (positional) {
     command.add_option("traces", paths, help)->required();
   } else {
@@ -37,6 +36,11 @@ void TraceOptions::Register(CLI::App& command, bool positional) {
       .add_option("--process-groups", process_groups,
                   "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
       ->type_name("FILE");
+  command
+      .add_option("--ignore", ignore,
+                  "names of files and folders to pass over in folders of traces, e.g. '*.pickle'")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
   command.add_option("--jobs", jobs, "files imported at once (default: one per processor)");
 }
 
@@ -44,6 +48,7 @@ absl::StatusOr<TraceStore> TraceOptions::Load() const {
   ImportOptions options;
   options.strict = strict;
   options.process_groups_file = process_groups;
+  options.ignore = ignore;
   options.jobs =
       jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (isatty(STDERR_FILENO)) {
@@ -66,6 +71,7 @@ void SimulationOptions::Register(CLI::App& command) {
       .add_option("--without", without,
                   "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking", "contention"}));
   command.add_flag("--aligned-start", aligned_start,
                    "start all ranks together instead of with their recorded skew");
@@ -79,8 +85,9 @@ void SimulationOptions::Register(CLI::App& command) {
       ->check(CLI::IsMember({"as-recorded", "alike", "never-last"}))
       ->capture_default_str();
   command
-      .add_option("--overheads", overheads,
-                  "CPU overheads T1..T5: recorded, or a file of statistics (calibrate overheads)")
+      .add_option(
+          "--overheads", overheads,
+          "CPU overheads T1..T5: recorded, or a file of statistics (calibrate trace-overheads)")
       ->type_name("recorded|FILE")
       ->capture_default_str();
   command

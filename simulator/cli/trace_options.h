@@ -21,6 +21,7 @@ struct TraceOptions {
   std::vector<std::string> paths;
   bool strict = false;
   std::string process_groups;
+  std::vector<std::string> ignore;
   int jobs = 0;  // 0: one per processor
 
   // `positional`: TRACES arguments; else --trace PATH, which may be repeated.

@@ -94,7 +94,7 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
       ->capture_default_str();
   command
       .add_option("--kernels", kernels,
-                  "measured products and all-reduces of the device: a folder of calibration files "
+                  "measured GEMMs and all-reduces of the device: a folder of calibration files "
                   "or the name of one in calibration/, none, or auto (the one whose kernels are of "
                   "the platform's device)")
       ->type_name("DIR|NAME|auto|none")
@@ -152,7 +152,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         fmt::format("no training calibration for {}: {}", device->name,
                     cluster.measured != nullptr
                         ? "memory efficiency is that of large copies on an A100"
-                        : "efficiencies are those of large products and copies on an A100"));
+                        : "efficiencies are those of large GEMMs and copies on an A100"));
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
     Apply(c, cluster);

@@ -1,13 +1,12 @@
 // Reads files of validation cases.
 
-#include <yaml-cpp/yaml.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/cli/validation.h"
 
 namespace foretrace {
@@ -42,17 +41,15 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
                                               "durations",
                                               "calibration"};
   ValidationCase c;
-  if (!node.IsMap())
-    return InvalidInput("{}: line {}: expected a case", file, node.Mark().line + 1);
+  if (!node.IsMap()) return InvalidInput("{}:{}: expected a case", file, node.Mark().line + 1);
   for (const auto& entry : node) {
     const auto key = entry.first.as<std::string>();
     if (!kKeys.contains(key)) {
-      return InvalidInput("{}: line {}: unknown key \"{}\"", file, entry.first.Mark().line + 1,
-                          key);
+      return InvalidInput("{}:{}: unknown key \"{}\"", file, entry.first.Mark().line + 1, key);
     }
   }
   if (!node["name"] || !node["traces"]) {
-    return InvalidInput("{}: line {}: a case needs name and traces", file, node.Mark().line + 1);
+    return InvalidInput("{}:{}: a case needs name and traces", file, node.Mark().line + 1);
   }
   c.name = node["name"].as<std::string>();
   for (const auto& path : node["traces"]) {
@@ -72,7 +69,14 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
     c.simulation.allow_missing_ranks = node["allow_missing_ranks"].as<bool>();
   }
   if (node["aligned_start"]) c.simulation.aligned_start = node["aligned_start"].as<bool>();
-  if (node["measured_us"]) c.measured = SimTime::FromUs(node["measured_us"].as<double>());
+  if (node["measured_us"]) {
+    const auto measured = node["measured_us"].as<double>();
+    if (!(measured >= 1e-3 && measured <= 1e12)) {
+      return InvalidInput("{}:{}: measured_us is {}, not between 0.001 and 1e12", file,
+                          node["measured_us"].Mark().line + 1, measured);
+    }
+    c.measured = SimTime::FromUs(measured);
+  }
   text("overheads_from_ranks", c.overheads_from_ranks);
   text("overheads_from_steps", c.overheads_from_steps);
   text("overheads", c.simulation.overheads);
@@ -88,8 +92,8 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
 
 absl::StatusOr<std::vector<ValidationCase>> LoadCases(const std::string& file) {
   std::vector<ValidationCase> cases;
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(file));
   try {
-    const YAML::Node root = YAML::LoadFile(file);
     if (!root.IsMap() || !root["cases"] || !root["cases"].IsSequence()) {
       return InvalidInput("{}: expected `cases:` with a list", file);
     }
@@ -98,10 +102,8 @@ absl::StatusOr<std::vector<ValidationCase>> LoadCases(const std::string& file) {
       FORETRACE_ASSIGN_OR_RETURN(ValidationCase c, ReadCase(file, node, base));
       cases.push_back(std::move(c));
     }
-  } catch (const YAML::BadFile&) {
-    return InvalidInput("{}: cannot be read", file);
   } catch (const YAML::Exception& e) {
-    return InvalidInput("{}: line {}: {}", file, e.mark.line + 1, e.msg);
+    return InvalidInput("{}:{}: {}", file, e.mark.line + 1, e.msg);
   }
   if (cases.empty()) return InvalidInput("{}: no cases", file);
   return cases;

@@ -1,16 +1,13 @@
 #include "simulator/cost/calibration_file.h"
 
-#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {
@@ -128,27 +125,6 @@ std::string HeaderYaml(const CalibrationHeader& header) {
   return yaml;
 }
 
-absl::StatusOr<YAML::Node> ParseCalibrationYaml(const std::string& path, const std::string& text) {
-  try {
-    return YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    return InvalidInput("{}:{}: not valid YAML: {}", path, error.mark.line + 1, error.msg);
-  }
-}
-
-absl::StatusOr<YAML::Node> ReadYaml(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return InvalidInput("{}: cannot be opened", path);
-  const std::streamoff size = file.tellg();
-  constexpr std::streamoff kMaxBytes = std::streamoff{64} << 20;
-  if (size < 0) return InvalidInput("{}: not a regular file", path);
-  if (size > kMaxBytes) return InvalidInput("{}: larger than 64 MiB", path);
-  std::string text(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(text.data(), size)) return InvalidInput("{}: cannot be read", path);
-  return ParseCalibrationYaml(path, text);
-}
-
 absl::StatusOr<CalibrationHeader> ParseHeader(const YAML::Node& root, const std::string& path,
                                               std::string_view kind) {
   try {
@@ -156,20 +132,6 @@ absl::StatusOr<CalibrationHeader> ParseHeader(const YAML::Node& root, const std:
   } catch (const YAML::Exception& error) {
     return InvalidInput("{}:{}: {}", path, error.mark.line + 1, error.msg);
   }
-}
-
-absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
-  const std::filesystem::path target(path);
-  std::error_code error;
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-  file.close();
-  if (!file) return InvalidInput("{}: cannot be written", path);
-  std::filesystem::rename(temporary, target, error);
-  if (error) return InvalidInput("{}: cannot be written: {}", path, error.message());
-  return absl::OkStatus();
 }
 
 }  // namespace foretrace

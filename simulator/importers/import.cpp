@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/timeline_mark.h"
 #include "simulator/importers/chakra/process_groups.h"
 #include "simulator/importers/input_paths.h"
 #include "simulator/importers/io/input_file.h"
@@ -41,6 +43,10 @@ struct InputContent {
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
                                              bool must_be_trace) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
+  if (prefix.starts_with(kTimelineMark)) {
+    if (!must_be_trace) return nullptr;
+    return InvalidInput("{}: a timeline that foretrace wrote, not a recording", document.name());
+  }
   for (const auto& importer : importers) {
     if (importer->Sniff(prefix, BaseName(document.name()))) return importer.get();
   }
@@ -102,6 +108,12 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
 // Whether any input holds, or as an archive may hold, an execution trace to link.
 absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector<InputPath>& files,
                                    const ImportOptions& options) {
+  // What is read to find out is lost to a pipe.
+  const auto is_pipe = [](const InputPath& input) {
+    std::error_code error;
+    return !std::filesystem::is_regular_file(input.path, error);
+  };
+  if (std::any_of(files.begin(), files.end(), is_pipe)) return true;
   if (files.size() == 1) {
     FORETRACE_ASSIGN_OR_RETURN(auto file, files[0].Open(options.limits));
     return file->is_archive();
@@ -272,7 +284,8 @@ std::optional<int32_t> RankFromFileName(std::string_view base_name) {
 absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
                                         const ImportOptions& options) {
   const Importers importers = AllImporters();
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<InputPath> files, ExpandPaths(paths));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<InputPath> files,
+                             ExpandPaths(paths, options.ignore));
   std::vector<ProcessGroup> user_groups;
   if (!options.process_groups_file.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(user_groups, LoadProcessGroups(options.process_groups_file));
@@ -318,7 +331,9 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
                              TraceStore::Assemble(std::move(traces), std::move(diagnostics)));
   FORETRACE_RETURN_IF_ERROR(AddSideGroups(std::move(side_groups), store));
   if (!user_groups.empty()) {
-    FORETRACE_RETURN_IF_ERROR(store.SetProcessGroups(std::move(user_groups)));
+    if (absl::Status set = store.SetProcessGroups(std::move(user_groups)); !set.ok()) {
+      return InvalidInput("{}: {}", options.process_groups_file, std::string(set.message()));
+    }
   }
   if (options.strict) FORETRACE_RETURN_IF_ERROR(store.diagnostics().AsStrictError());
   return store;

@@ -11,8 +11,9 @@
 namespace foretrace {
 
 // Each path is a trace file (plain or compressed), a tar of ranks, or a folder of either; folders
-// are read in order of name, one level of subfolders included. Side files (READMEs, YAML, process
-// group tables) are passed over in folders and archives, but not when named by themselves.
+// are read in order of name, up to kFolderLevels of subfolders included; "-" is standard input.
+// Side files (READMEs, YAML, process group tables) are passed over in folders and archives, but not
+// when named by themselves.
 //
 // The rank of a file is what it declares, else the number in its name ("rank3", "worker3",
 // "eg_3", ".3.et"), else 0 when it is the only one. An execution trace and a profile of one rank

@@ -24,6 +24,8 @@ struct ImportOptions {
   // YAML with `groups: [{name: "1", ranks: [0, 1]}]`; replaces declared groups of the same name.
   std::string process_groups_file;
   InputLimits limits;
+  // Patterns of the shell (*.pickle) for names of files and folders to pass over in folders.
+  std::vector<std::string> ignore;
   // Called with the number of files done and the number of files; from any thread, one at a time.
   std::function<void(int done, int total)> progress;
   // Keep what the linker needs (ImportedFile::link_keys). ImportTraces sets it when both an

@@ -1,5 +1,7 @@
 #include "simulator/importers/input_paths.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -13,7 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status ListFolder(const std::string& path, int levels, std::vector<InputPath>& out) {
+bool Matches(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+absl::Status ListFolder(const std::string& path, int levels, const std::vector<std::string>& ignore,
+                        std::vector<InputPath>& out) {
   std::error_code error;
   std::vector<fs::path> entries;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
@@ -22,10 +31,21 @@ absl::Status ListFolder(const std::string& path, int levels, std::vector<InputPa
   if (error) return InvalidInput("{}: cannot list: {}", path, error.message());
   std::sort(entries.begin(), entries.end());
   for (const fs::path& entry : entries) {
-    if (entry.filename().string().starts_with('.')) continue;
+    const std::string name = entry.filename().string();
+    if (name.starts_with('.') || Matches(ignore, name)) continue;
     if (fs::is_directory(entry, error)) {
-      if (levels > 0) FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, out));
-    } else if (!IsSideFile(entry.filename().string())) {
+      if (levels == 0) {
+        return InvalidInput("{}: more than {} folders deep; give a folder within", entry.string(),
+                            kFolderLevels);
+      }
+      FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, ignore, out));
+    } else if (!IsSideFile(name)) {
+      if (!fs::is_regular_file(entry, error)) {
+        return InvalidInput(
+            "{}: a pipe, device or broken link among the traces; --ignore '{}' "
+            "passes it over",
+            entry.string(), name);
+      }
       out.push_back({entry.string(), false, ""});
     }
   }
@@ -60,9 +80,14 @@ bool IsSideFile(std::string_view base_name) {
   return false;
 }
 
-absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths) {
+absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths,
+                                                   const std::vector<std::string>& ignore) {
   std::vector<InputPath> files;
   for (const std::string& path : paths) {
+    if (path == "-") {
+      files.push_back({path, true, ""});
+      continue;
+    }
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) {
@@ -76,7 +101,7 @@ absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string
       continue;
     }
     const size_t before = files.size();
-    FORETRACE_RETURN_IF_ERROR(ListFolder(path, 1, files));
+    FORETRACE_RETURN_IF_ERROR(ListFolder(path, kFolderLevels, ignore, files));
     if (files.size() == before) return InvalidInput("{}: the folder holds no traces", path);
   }
   if (files.empty()) return InvalidInput("no traces given");

@@ -22,9 +22,15 @@ struct InputPath {
   }
 };
 
-// Files, folders (two levels deep, in order of names) and parts of tars ("traces.tar:run1") as
-// files. Errors: a path that does not exist, a folder without traces, nothing given.
-absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths);
+// Levels of folders within a folder that are looked into.
+inline constexpr int kFolderLevels = 5;
+
+// Files, folders (in order of names), parts of tars ("traces.tar:run1") and standard input ("-") as
+// files. `ignore`: shell patterns of names to pass over in folders. Errors: a path that does not
+// exist, a folder without traces, folders nested more deeply, a pipe or device in a folder, nothing
+// given.
+absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths,
+                                                   const std::vector<std::string>& ignore = {});
 
 // Whether a name is one of what lies beside traces: notes, tables, scripts, pictures.
 bool IsSideFile(std::string_view base_name);

@@ -1,31 +1,13 @@
 #include "simulator/importers/process_groups.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <set>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/importers/io/byte_source.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {
-
-constexpr size_t kMaxFile = size_t{64} << 20;
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  FORETRACE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenRawFile(path));
-  std::string text;
-  while (true) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string_view chunk, source->Next());
-    if (chunk.empty()) return text;
-    if (text.size() + chunk.size() > kMaxFile) {
-      return InvalidInput("{}: larger than {} bytes; not a table of process groups", path,
-                          kMaxFile);
-    }
-    text += chunk;
-  }
-}
 
 absl::StatusOr<ProcessGroup> ReadGroup(const std::string& path, const YAML::Node& node) {
   const auto fail = [&](std::string_view what) {
@@ -53,9 +35,8 @@ absl::StatusOr<ProcessGroup> ReadGroup(const std::string& path, const YAML::Node
 }  // namespace
 
 absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node document, ReadYaml(path));
   try {
-    const YAML::Node document = YAML::Load(text);
     if (!document.IsMap() || !document["groups"] || !document["groups"].IsSequence()) {
       return InvalidInput("{}: has no list \"groups\"", path);
     }

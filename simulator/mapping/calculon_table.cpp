@@ -3,17 +3,13 @@
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/measured_mappings.h"
 
 namespace foretrace::internal {
 namespace {
-
-constexpr size_t kMaxFileBytes = 16 << 20;
 
 // Members of one object; the first that is missing or of another type is remembered.
 class Members {
@@ -108,12 +104,11 @@ absl::StatusOr<MeasuredMapping> ReadRow(const rapidjson::Value& value, const std
 }  // namespace
 
 absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
+                                                               const std::string& content,
                                                                int64_t vocabulary) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::string content = text.str();
-  if (content.size() > kMaxFileBytes) return InvalidInput("{}: larger than 16 MiB", path);
+  if (static_cast<int64_t>(content.size()) > kMaxJsonBytes) {
+    return InvalidInput("{}: larger than {} MiB", path, kMaxJsonBytes >> 20);
+  }
   rapidjson::Document root;
   root.Parse<rapidjson::kParseIterativeFlag>(content.c_str(), content.size());
   if (root.HasParseError() || !root.IsObject()) {

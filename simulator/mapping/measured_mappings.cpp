@@ -4,12 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <string_view>
 
 #include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -107,13 +107,12 @@ std::string_view Name(ClusterParameter parameter) {
 absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
                                                                   int64_t vocabulary,
                                                                   Recompute recompute) {
-  std::ifstream file(path);
-  if (!file) return InvalidInput("{}: cannot open the file", path);
-  if ((file >> std::ws).peek() == '{') return internal::LoadCalculonTable(path, vocabulary);
-  std::string line;
-  if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
-  if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
-  const std::vector<std::string> header = SplitCsvLine(line);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
+  const size_t begin = content.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return InvalidInput("{}: the file is empty", path);
+  if (content[begin] == '{') return internal::LoadCalculonTable(path, content, vocabulary);
+  const std::vector<std::string_view> lines = SplitLines(content);
+  const std::vector<std::string> header = SplitCsvLine(lines[0]);
   std::array<size_t, kColumns> position{};
   for (size_t c = 0; c < kColumns; ++c) {
     const auto it = std::find(header.begin(), header.end(), kNames[c]);
@@ -121,10 +120,10 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::str
     position[c] = static_cast<size_t>(it - header.begin());
   }
   std::vector<MeasuredMapping> rows;
-  std::string text;
-  for (int number = 2; std::getline(file, text); ++number) {
-    if (text.find_first_not_of(" \r") == std::string::npos) continue;
-    const std::vector<std::string> fields = SplitCsvLine(text);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const size_t number = i + 1;
+    if (lines[i].find_first_not_of(" \r") == std::string_view::npos) continue;
+    const std::vector<std::string> fields = SplitCsvLine(lines[i]);
     std::array<double, kColumns> value{};
     for (size_t c = 0; c < kColumns; ++c) {
       const std::string_view f =

@@ -31,6 +31,7 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::str
 
 namespace internal {
 absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
+                                                               const std::string& content,
                                                                int64_t vocabulary);
 }  // namespace internal
 

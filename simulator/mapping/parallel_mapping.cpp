@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <sstream>
 
 #include "simulator/base/enum_names.h"
@@ -138,9 +139,19 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     return false;
   };
+  // "tp" of "tp8": each of these may be said once; words without a number are their own.
+  const auto subject = [](const std::string& word) {
+    const size_t digits = word.find_first_of("0123456789");
+    const bool schedule = word == "1f1b" || word == "zb-h1";
+    return digits == 0 || schedule ? word : word.substr(0, digits);
+  };
+  std::set<std::string> said;
   std::istringstream words(text);
   bool any = false;
   for (std::string word; words >> word; any = true) {
+    if (!said.insert(subject(word)).second) {
+      return InvalidInput("{}: '{}' is given twice; remove one", source, subject(word));
+    }
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "

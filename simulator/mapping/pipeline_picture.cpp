@@ -1,4 +1,5 @@
 #include "simulator/mapping/pipeline_picture.h"
+#include "simulator/base/xml.h"
 
 #include <algorithm>
 #include <array>
@@ -22,22 +23,6 @@ char Symbol(const PictureBox& box) {
 
 // Fills: forward, backward, input gradient, weight gradient.
 constexpr std::array<std::string_view, 4> kFills = {"#a8c8f0", "#b8e0b0", "#b8e0b0", "#f0d8a0"};
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -107,12 +92,12 @@ std::string PictureSvg(const PipelinePicture& picture, size_t max_boxes) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n<text x=\"4\" y=\"16\">{}</text>\n",
-      left + kWidth + 10, height, Escape(picture.title));
+      left + kWidth + 10, height, XmlText(picture.title));
   bool cut = false;
   for (size_t s = 0; s < picture.lanes.size(); ++s) {
     const double y = kTop + kLane * static_cast<double>(s);
     svg += fmt::format("<text x=\"4\" y=\"{:.1f}\">{}</text>\n", y + 17,
-                       Escape(picture.lanes[s].name));
+                       XmlText(picture.lanes[s].name));
     // An equal share of the boxes to every stage.
     const size_t limit = max_boxes / std::max<size_t>(picture.lanes.size(), 1);
     boxes = 0;

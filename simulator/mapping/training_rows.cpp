@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "simulator/base/csv.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -246,7 +247,6 @@ absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path
                                                          std::istream& file) {
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
-  if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
   std::map<std::string, size_t> header;
   const std::vector<std::string> names = SplitCsvLine(line);
   for (size_t i = 0; i < names.size(); ++i) header.emplace(names[i], i);
@@ -261,14 +261,16 @@ absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path
 }  // namespace
 
 bool IsTrainingTable(const std::string& path) {
-  std::ifstream file(path);
-  return file && ReadHeader(path, file).ok();
+  const auto text = ReadTextFile(path, kMaxTableBytes);
+  if (!text.ok()) return false;
+  std::istringstream file(*text);
+  return ReadHeader(path, file).ok();
 }
 
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find) {
-  std::ifstream file(path);
-  if (!file) return InvalidInput("{}: cannot open the file", path);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
+  std::istringstream file(content);
   FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
   std::vector<TrainingRow> rows;
   std::string text;

@@ -1,8 +1,5 @@
 #include "simulator/network/collective_table.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <array>
 #include <charconv>
 #include <iterator>
@@ -10,6 +7,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
@@ -157,7 +155,7 @@ std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows) {
 
 std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows) {
   rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
+  JsonWriter json(buffer);
   const auto text = [&](std::string_view value) {
     json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
   };

@@ -1,14 +1,12 @@
 #include "simulator/network/link_study.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -139,7 +137,7 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
 std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
                       const std::vector<StudyTable>& tables) {
   rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
+  JsonWriter json(buffer);
   const auto text = [&](const char* key, std::string_view value) {
     json.Key(key);
     json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string_view>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -34,13 +34,9 @@ class Reader {
   explicit Reader(const std::string& file) : file_(file) {}
 
   absl::StatusOr<std::vector<MeasuredCollective>> Read() {
-    std::ifstream in(file_);
-    if (!in) return InvalidInput("{}: cannot be opened for reading", file_);
-    std::string line;
-    while (std::getline(in, line)) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file_, kMaxTableBytes));
+    for (const std::string_view line : SplitLines(text)) {
       ++line_;
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
       if (line.empty() || line[0] == '#') continue;
       FORETRACE_RETURN_IF_ERROR(columns_.empty() ? ReadHeader(line) : ReadRow(line));
     }

@@ -1,17 +1,13 @@
 #pragma once
 // The machine-readable form of a report.
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <string>
 
+#include "simulator/base/json_writer.h"
 #include "simulator/report/prediction_report.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
-
-using JsonWriter = rapidjson::Writer<rapidjson::StringBuffer>;
 
 // Writes the members of the report into the object that is open in `json`, so that a command may
 // add its own. Times are in microseconds, keys end in _us; shares are fractions of 1; `rank` is the

@@ -155,7 +155,7 @@ class ReportPrinter {
                     known ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100) : "-",
                     Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
                     Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
-                    Percent(overlap.overlapped_share())});
+                    overlap.communication > SimTime() ? Percent(overlap.overlapped_share()) : "-"});
     }
     Print("Ranks (exposed: communication while nothing is computed; transfer: without waiting)",
           table);
@@ -177,15 +177,19 @@ class ReportPrinter {
     for (size_t i : used) columns.push_back({std::string(Name(static_cast<Enum>(i)))});
     for (Column& column : columns) Abbreviate(column.heading);
     TextTable table(columns);
+    size_t quiet = 0;
     for (const StreamBreakdown& s : report_.streams) {
       if (!Shown(s.rank)) continue;
       std::vector<std::string> row = {fmt::format("{}", RankNumber(s.rank)), Lane(s.rank, s.lane)};
+      bool any = false;
       for (size_t i : used) {
         row.push_back(Percent(Share(times_of(s)[i], report_.ranks[s.rank].window.predicted())));
+        any = any || row.back() != "0.0";
       }
-      table.AddRow(std::move(row));
+      any ? table.AddRow(std::move(row)) : static_cast<void>(++quiet);
     }
     Print(heading, table);
+    if (quiet > 0) out_ += fmt::format("... and {} streams of less than 0.05 % each\n", quiet);
   }
 
   static void Abbreviate(std::string& heading) {

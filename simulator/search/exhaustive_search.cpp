@@ -146,7 +146,12 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
   result.candidates = static_cast<int64_t>(candidates.size());
   // Promising candidates first, so that the bound bites.
   std::vector<std::pair<SimTime, size_t>> order;
+  constexpr size_t kLook = 1024;  // bounds between two looks for an interruption
   for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i % kLook == 0 && control.interrupted && control.interrupted()) {
+      result.interrupted = true;
+      return result;
+    }
     order.emplace_back(evaluator.LowerBound(candidates[i]), i);
   }
   std::sort(order.begin(), order.end());
@@ -169,7 +174,13 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
       chosen.push_back(index);
       batch.push_back(candidates[index]);
     }
-    FORETRACE_ASSIGN_OR_RETURN(const auto evaluations, evaluate(batch));
+    const auto answers = evaluate(batch);
+    if (absl::IsCancelled(answers.status())) {
+      result.interrupted = true;
+      break;
+    }
+    FORETRACE_RETURN_IF_ERROR(answers.status());
+    const auto& evaluations = *answers;
     for (size_t i = 0; i < chosen.size(); ++i) {
       if (!evaluations[i]) {
         ++result.infeasible;

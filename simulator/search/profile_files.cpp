@@ -1,11 +1,9 @@
 #include "simulator/search/profile_files.h"
 
 #include <rapidjson/document.h>
-#include <rapidjson/istreamwrapper.h>
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -81,16 +80,16 @@ absl::StatusOr<ProfileNode> ParseNode(std::string_view name, std::string_view re
 }  // namespace
 
 absl::StatusOr<PipeDreamProblem> LoadPipeDreamProfile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return InvalidInput("{}: cannot open the file", path);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
   std::map<std::string, ProfileNode> nodes;
   std::vector<std::string> order;
   std::vector<std::pair<std::string, std::string>> edges;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  int number = 0;
+  for (const std::string_view line : SplitLines(content)) {
+    ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}:{}", path, number);
-    const std::string_view text(line);
+    const std::string_view text = line;
     const size_t start = text.find_first_not_of("\t ");
     const size_t split = text.find(" -- ");
     if (split == std::string_view::npos) {
@@ -210,11 +209,9 @@ absl::Status ReadNodes(const Json& list, const std::map<int32_t, int32_t>& index
 }  // namespace
 
 absl::StatusOr<PiperProblem> LoadPiperProblem(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return InvalidInput("{}: cannot open the file", path);
-  rapidjson::IStreamWrapper stream(file);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxJsonBytes));
   rapidjson::Document root;
-  root.ParseStream<rapidjson::kParseIterativeFlag>(stream);
+  root.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
   if (root.HasParseError()) {
     return InvalidInput("{}: byte {}: not valid JSON", path, root.GetErrorOffset());
   }

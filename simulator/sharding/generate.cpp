@@ -4,11 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/embedding/index_generator.h"
 
@@ -41,24 +40,32 @@ double MostPooling(const TableStatistics& part) {
   return high;
 }
 
-// Whether size_lookup_greedy's plan keeps every GPU below the share.
-bool Fits(const ShardingTask& task) {
+// The tables of the fullest GPU of size_lookup_greedy's plan; none where every GPU stays below the
+// share of its memory.
+std::vector<size_t> Overfull(const ShardingTask& task) {
   std::vector<size_t> order(task.tables.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto cost = [&](size_t t) {
-    const EmbeddingTable& x = task.tables[t];
-    return x.pooling * static_cast<double>(x.dim) * std::log10(static_cast<double>(x.rows));
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return cost(a) > cost(b); });
-  std::vector<double> load(static_cast<size_t>(task.gpus), 0), bytes(load);
-  for (const size_t t : order) {
-    const auto r = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    load[r] += cost(t);
-    bytes[r] += static_cast<double>(task.tables[t].weight_bytes().count());
+  std::vector<double> cost;
+  for (const EmbeddingTable& x : task.tables) {
+    cost.push_back(x.pooling * static_cast<double>(x.dim) *
+                   std::log10(static_cast<double>(x.rows)));
   }
-  return *std::max_element(bytes.begin(), bytes.end()) <
-         kMemoryShare * static_cast<double>(task.memory.count());
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return cost[a] > cost[b]; });
+  struct Gpu {
+    double load = 0, bytes = 0;
+    std::vector<size_t> tables;
+  };
+  std::vector<Gpu> gpus(static_cast<size_t>(task.gpus));
+  for (const size_t t : order) {
+    Gpu& least = *std::ranges::min_element(gpus, {}, &Gpu::load);
+    least.load += cost[t];
+    least.bytes += static_cast<double>(task.tables[t].weight_bytes().count());
+    least.tables.push_back(t);
+  }
+  const Gpu& fullest = *std::ranges::max_element(gpus, {}, &Gpu::bytes);
+  if (fullest.bytes < kMemoryShare * static_cast<double>(task.memory.count())) return {};
+  return fullest.tables;
 }
 
 ShardingTask EmptyTask(const GeneratedTasks& options, const std::string& name, int64_t dim) {
@@ -85,12 +92,9 @@ ShardingTask EmptyTask(const GeneratedTasks& options, const std::string& name, i
 }  // namespace
 
 absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return InvalidInput("{}: cannot be opened", file);
-  std::ostringstream text;
-  text << in.rdbuf();
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxTableBytes));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<LocalityStats> entries,
-                             ParseLocalityStats(file, text.str()));
+                             ParseLocalityStats(file, text));
   TableStatistics part;
   part.locality = entries.front();
   long tables = 0, batch = 0;
@@ -142,8 +146,47 @@ EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, i
   return table;
 }
 
-std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& parts,
-                                        const GeneratedTasks& options) {
+namespace {
+
+// Draws the tables of `task`. `light` ones only where not all are heavy.
+absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim,
+                        const GeneratedTasks& options, IndexRandom& random, ShardingTask& task) {
+  constexpr int kWholeDraws = 200;
+  constexpr int kPartialDraws = 2000;
+  const auto draw = [&](int64_t t) {
+    const bool heavy = all_heavy || random.Uniform() < part.heavy_share;
+    EmbeddingTable table = DrawTable(part, heavy, dim, options.batch, random);
+    table.name = fmt::format("{}_{}", part.label, t);
+    return table;
+  };
+  std::vector<size_t> overfull;
+  for (int i = 0; i < kWholeDraws; ++i) {
+    task.tables.clear();
+    const double count = (0.7 + 0.6 * random.Uniform()) * options.gpus * kTablesPerGpu;
+    for (int64_t t = 0; t < std::max<int64_t>(1, std::llround(count)); ++t) {
+      task.tables.push_back(draw(t));
+    }
+    overfull = Overfull(task);
+    if (overfull.empty()) return absl::OkStatus();
+    // Hopeless soon where there are many GPUs.
+    if (i * options.gpus >= 4 * kWholeDraws) break;
+  }
+  for (int i = 0; i < kPartialDraws && !overfull.empty(); ++i) {
+    for (const size_t t : overfull) task.tables[t] = draw(static_cast<int64_t>(t));
+    overfull = Overfull(task);
+  }
+  if (overfull.empty()) return absl::OkStatus();
+  return Infeasible(
+      "{} tables on {} GPUs of {:.0f} GiB: no draw leaves a fifth of every GPU's memory free; take "
+      "a "
+      "platform of devices with more memory",
+      task.tables.size(), options.gpus, static_cast<double>(options.memory.count()) / (1 << 30));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ShardingTask>> GenerateTasks(const std::vector<TableStatistics>& parts,
+                                                        const GeneratedTasks& options) {
   IndexRandom random(options.seed);
   std::vector<ShardingTask> tasks;
   for (const TableStatistics& part : parts) {
@@ -152,15 +195,7 @@ std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& part
       constexpr std::array<int64_t, 3> kDims = {32, 64, 128};
       const int64_t dim = kDims[static_cast<size_t>(random.Below(3))];
       ShardingTask task = EmptyTask(options, fmt::format("task_{}", tasks.size()), dim);
-      do {
-        task.tables.clear();
-        const double count = (0.7 + 0.6 * random.Uniform()) * options.gpus * kTablesPerGpu;
-        for (int64_t t = 0; t < std::max<int64_t>(1, std::llround(count)); ++t) {
-          const bool heavy = all_heavy || random.Uniform() < part.heavy_share;
-          task.tables.push_back(DrawTable(part, heavy, dim, options.batch, random));
-          task.tables.back().name = fmt::format("{}_{}", part.label, t);
-        }
-      } while (!Fits(task));
+      FORETRACE_RETURN_IF_ERROR(DrawTables(part, all_heavy, dim, options, random, task));
       tasks.push_back(std::move(task));
     }
   }

@@ -41,9 +41,11 @@ struct GeneratedTasks {
 };
 
 // For each part of the dataset `per_part` tasks of (0.7 to 1.3) x GPUs x 13 tables that fit in 80 %
-// of the memory when size_lookup_greedy places them.
-std::vector<ShardingTask> GenerateTasks(const std::vector<TableStatistics>& parts,
-                                        const GeneratedTasks& options);
+// of the memory when size_lookup_greedy places them. A draw that does not fit is drawn anew; the
+// more GPUs, the rarer that all of them fit at once, so that after some hundred draws the tables of
+// the fullest GPU alone are. Infeasible where that does not lead there either.
+absl::StatusOr<std::vector<ShardingTask>> GenerateTasks(const std::vector<TableStatistics>& parts,
+                                                        const GeneratedTasks& options);
 
 // Mean overheads of the public 8-rank DLRM trace.
 CpuOverheads DlrmOverheads();

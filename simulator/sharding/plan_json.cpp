@@ -5,16 +5,15 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-#include <fstream>
 #include <set>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
 namespace {
-
-constexpr size_t kMaxFileBytes = size_t{256} << 20;
 
 std::string_view ComputeKernel(const TablePlacement& p) {
   if (p.kind == PlacementKind::kDataParallel) return "dense";
@@ -119,7 +118,7 @@ class PlanReader {
 
 std::string PlanJson(const ShardingTask& task, const ShardingPlan& plan, int32_t ranks_per_node) {
   rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> w(buffer);
+  PrettyJsonWriter w(buffer);
   w.SetIndent(' ', 1);
   w.SetFormatOptions(rapidjson::kFormatSingleLineArray);
   w.StartObject();
@@ -186,14 +185,7 @@ absl::StatusOr<ShardingPlan> ParsePlanJson(const ShardingTask& task, const std::
 }
 
 absl::StatusOr<ShardingPlan> ReadPlanJson(const ShardingTask& task, const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return InvalidInput("{}: cannot be opened; a plan is a file that --output wrote", file);
-  std::string text;
-  std::vector<char> block(1 << 16);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(in.gcount()));
-    if (text.size() > kMaxFileBytes) return InvalidInput("{}: larger than 256 MiB", file);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxJsonBytes));
   return ParsePlanJson(task, text, file);
 }
 

@@ -38,7 +38,13 @@ class SharderRuns {
                                     [&](int64_t done) {
                                       if (control_.progress)
                                         control_.progress(sharders_[i]->name(), done, budget_);
-                                    }};
+                                    },
+                                    control_.stop};
+      // The first sharders take no time; one plan there must be.
+      if (i > 0 && control_.stop.stop_requested()) {
+        plans_[i] = Infeasible("{}: interrupted", sharders_[i]->name());
+        continue;
+      }
       plans_[i] = sharders_[i]->Shard(problem);
     }
   }

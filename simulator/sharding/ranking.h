@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct RankControl {
   std::function<absl::StatusOr<std::unique_ptr<SimulatedEvaluator>>()> make_evaluator;
   // Told, from any thread, which sharder has simulated how many plans of its budget.
   std::function<void(std::string_view sharder, int64_t done, int64_t budget)> progress;
+  std::stop_token stop;  // searches end with their best so far, sharders that wait are skipped
 };
 
 // `given` are plans to rank beside the sharders'. Errors: a plan that does not belong to the task,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct ShardingProblem {
   uint64_t seed = 1;
   int64_t budget = 0;                               // simulated plans that one search may ask for
   std::function<void(int64_t)> progress = nullptr;  // told how many a search has asked for
+  std::stop_token stop = {};                        // a search ends with its best so far
 
   bool Fits(const ShardingPlan& plan) const { return MemoryOf(task, dense, plan).fits; }
 };

@@ -5,10 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/sharding/task.h"
 #include "simulator/sharding/zipf_access.h"
@@ -232,8 +233,9 @@ class TaskReader {
   void ReadIndices(const YamlReader& reuse, EmbeddingTable& table, int64_t lookups) {
     const std::filesystem::path path =
         std::filesystem::path(file_).parent_path() / reuse.String("indices");
-    std::ifstream in(path);
-    if (!in) return reuse.Fail("indices", fmt::format("{}: cannot be opened", path.string()));
+    const auto text = ReadTextFile(path.string(), kMaxTableBytes);
+    if (!text.ok()) return reuse.Fail("indices", std::string(text.status().message()));
+    std::istringstream in(*text);
     std::vector<int64_t> indices;
     for (int64_t index = 0; in >> index;) indices.push_back(index);
     if (!in.eof()) {

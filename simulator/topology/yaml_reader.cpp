@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {
@@ -174,28 +175,14 @@ size_t YamlReader::Choice(std::string_view key, std::span<const std::string_view
 }
 
 absl::StatusOr<YamlReader> ParseYamlText(const std::string& text, const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(YAML::Node root, ParseYaml(text, file));
   auto sink = std::make_shared<YamlSink>();
   sink->file = file;
-  try {
-    return YamlReader(YAML::Load(text), "", sink);
-  } catch (const YAML::Exception& e) {
-    return InvalidInput("{}:{}: not valid YAML: {}", file, e.mark.line + 1, e.msg);
-  }
+  return YamlReader(std::move(root), "", sink);
 }
 
 absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file) {
-  constexpr std::streamoff kMaxBytes = 16 << 20;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return InvalidInput("{}: cannot be opened for reading", file);
-  std::string text;
-  std::vector<char> block(1 << 16);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(in.gcount()));
-    if (static_cast<std::streamoff>(text.size()) > kMaxBytes) {
-      return InvalidInput("{}: larger than {} bytes, the limit for YAML files", file, kMaxBytes);
-    }
-  }
-  if (in.bad()) return InvalidInput("{}: cannot be read", file);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
   return ParseYamlText(text, file);
 }
 

@@ -64,7 +64,7 @@ class YamlReader {
   std::shared_ptr<YamlSink> sink_;
 };
 
-// Reads and parses a file; at most 16 MiB. yaml-cpp's exceptions become errors here.
+// Reads and parses a file; ParseYaml's errors (base/yaml.h) and those of ReadTextFile.
 absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file);
 absl::StatusOr<YamlReader> ParseYamlText(const std::string& text, const std::string& file);
 

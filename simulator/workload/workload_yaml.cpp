@@ -3,21 +3,20 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/workload/multi_branch.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
 namespace {
 
-constexpr size_t kMaxFileBytes = 64 << 20;
 constexpr size_t kMaxOperators = 1'000'000;
 // yaml-cpp recurses once per level; a workload file needs five.
 constexpr int kMaxNesting = 32;
@@ -320,23 +319,21 @@ absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view s
   if (NestsTooDeep(text)) {
     return InvalidInput("{}: nested more than {} levels deep", source, kMaxNesting);
   }
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ParseYaml(text, std::string(source)));
   try {
-    return ReadRoot(YAML::Load(text), source);
+    return ReadRoot(root, source);
   } catch (const YAML::Exception& e) {
-    return InvalidInput("{}: line {}: not valid YAML: {}", source, e.mark.line + 1, e.msg);
+    return InvalidInput("{}:{}: {}", source, e.mark.line + 1, e.msg);
   }
 }
 
 absl::StatusOr<ModelFile> LoadModel(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return InvalidInput("{}: cannot open the file", path);
-  std::string text;
-  char buffer[1 << 16];
-  while (file.read(buffer, sizeof buffer) || file.gcount() > 0) {
-    text.append(buffer, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes) return InvalidInput("{}: larger than 64 MiB", path);
-  }
-  return ParseModel(text, path);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxYamlBytes));
+  absl::StatusOr<ModelFile> model = ParseModel(text, path);
+  if (model.ok() || model.status().message().find(path) != absl::string_view::npos) return model;
+  // Checks of the model itself know its name alone.
+  return absl::Status(model.status().code(),
+                      fmt::format("{}: {}", path, std::string(model.status().message())));
 }
 
 absl::StatusOr<Workload> ParseWorkload(const std::string& text, std::string_view source) {

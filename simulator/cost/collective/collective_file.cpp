@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/cost/collective/curve_yaml.h"
 
 namespace foretrace {
@@ -93,7 +94,7 @@ std::string CollectiveModelsYaml(const std::vector<CollectiveModel>& models) {
 
 absl::StatusOr<CollectiveCalibration> ParseCollectiveCalibration(const std::string& path,
                                                                  const std::string& text) {
-  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ParseCalibrationYaml(path, text));
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ParseYaml(text, path));
   return FromYaml(path, root);
 }
 

@@ -1,11 +1,11 @@
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/reconstruct/device_index.h"
 #include "simulator/reconstruct/issue_order.h"
 #include "simulator/reconstruct/sync_rules.h"
@@ -108,8 +108,8 @@ std::string OverheadStatistics::ToYaml(
 
 absl::StatusOr<OverheadStatistics> OverheadStatistics::Load(const std::string& path) {
   OverheadStatistics statistics;
+  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(path));
   try {
-    const YAML::Node root = YAML::LoadFile(path);
     if (!root.IsMap() || !root["kind"] || root["kind"].as<std::string>() != "cpu_overheads") {
       return InvalidInput("{}: not a file of CPU overheads (kind: cpu_overheads is missing)", path);
     }
@@ -117,12 +117,23 @@ absl::StatusOr<OverheadStatistics> OverheadStatistics::Load(const std::string& p
       return InvalidInput("{}: schema {} is not known; this version reads {}", path,
                           root["schema"] ? root["schema"].as<std::string>() : "(none)", kSchema);
     }
+    if (root["unit"] && root["unit"].as<std::string>() != "us") {
+      return InvalidInput("{}: unit is {}; only us is read", path, root["unit"].as<std::string>());
+    }
     for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
       const std::string name(Name(static_cast<OverheadKind>(k)));
       const auto read = [&](const YAML::Node& node) {
         const double mean = node[0].as<double>();
         const double std = node[1].as<double>();
         const auto count = node[2].as<int64_t>();
+        // An hour is no overhead of a call. T1 of an op may come out slightly negative where
+        // recorded calls overlap by a clock tick.
+        constexpr double kLongest = 3.6e9;
+        if (!(std::abs(mean) <= kLongest) || !(std >= 0 && std <= kLongest) || count < 0 ||
+            count > (int64_t{1} << 40)) {
+          throw YAML::Exception(node.Mark(),
+                                "expected [mean us, standard deviation us, count], none negative");
+        }
         OverheadMoments m;
         m.count = count;
         m.sum_us = mean * static_cast<double>(count);
@@ -144,7 +155,7 @@ absl::StatusOr<OverheadStatistics> OverheadStatistics::Load(const std::string& p
       }
     }
   } catch (const YAML::Exception& e) {
-    return InvalidInput("{}: line {}: {}", path, e.mark.line + 1, e.msg);
+    return InvalidInput("{}:{}: {}", path, e.mark.line + 1, e.msg);
   }
   return statistics;
 }

@@ -3,16 +3,17 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <yaml-cpp/yaml.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
 
 #include "kernel_model.pb.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -90,19 +91,16 @@ using Residuals = std::map<std::string, TreeEnsemble>;
 
 absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
                                         const std::string& device) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error || size > kMaxResidualBytes) {
+  const auto bytes = ReadBinaryFile(path.string(), kMaxResidualBytes);
+  if (!bytes.ok()) {
     return InvalidInput(
-        "{}: {}, but embedding.yaml says it has residuals; restore it or calibrate "
-        "again",
-        path.string(), error ? "cannot be read" : "too large");
+        "{}; embedding.yaml says it has residuals there: restore the file or calibrate again",
+        std::string(bytes.status().message()));
   }
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << stream.rdbuf();
   proto::KernelResiduals file;
-  if (!file.ParseFromString(bytes.str()) || file.version() != kCalibrationVersion ||
+  // Its own lines on standard error name no file.
+  const google::protobuf::LogSilencer silence;
+  if (!file.ParseFromString(*bytes) || file.version() != kCalibrationVersion ||
       file.platform() != device) {
     return InvalidInput("{}: not the residuals of version {} for '{}'; calibrate again",
                         path.string(), kCalibrationVersion, device);

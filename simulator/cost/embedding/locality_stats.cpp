@@ -56,6 +56,20 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
     }
   }
   if (list.empty()) return bad("no locality statistics found; is it a locality_stats.txt?");
+  if (bin > 0 && bin < kReuseBins) return bad("ends within a histogram: cut short?");
+  for (const LocalityStats& stats : list) {
+    double total = 0;
+    for (const double share : stats.by_count) total += share;
+    // Shares are printed with three digits.
+    const bool whole = total > 0.98 && total < 1.02;
+    if (!whole || !(stats.lookups >= 1) || !(stats.unique_rows >= 1) ||
+        stats.unique_rows > stats.lookups || stats.lookups > 1e15) {
+      return InvalidInput(
+          "{}: {}: {} indices to {} unique columns and a histogram of {:.3f} in sum; there must be "
+          "at least as many indices as columns, of each at least one, and a sum of 1",
+          path, stats.file, stats.lookups, stats.unique_rows, total);
+    }
+  }
   return list;
 }
 

@@ -2,11 +2,11 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -14,6 +14,7 @@
 
 #include "kernel_model.pb.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -199,22 +200,16 @@ void AddShapes(const MeasuredShapes& shapes, const std::string& model,
 
 absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
                                         const std::string& platform) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) {
+  const auto bytes = ReadBinaryFile(path.string(), kMaxResidualBytes);
+  if (!bytes.ok()) {
     return InvalidInput(
-        "{}: cannot be read, but kernels.yaml says it has residuals; restore it or "
-        "calibrate again",
-        path.string());
+        "{}; kernels.yaml says it has residuals there: restore the file or calibrate again",
+        std::string(bytes.status().message()));
   }
-  if (size > kMaxResidualBytes) {
-    return InvalidInput("{}: {} bytes; at most {}", path.string(), size, kMaxResidualBytes);
-  }
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << stream.rdbuf();
   proto::KernelResiduals file;
-  if (!file.ParseFromString(bytes.str())) {
+  // Its own lines on standard error name no file.
+  const google::protobuf::LogSilencer silence;
+  if (!file.ParseFromString(*bytes)) {
     return InvalidInput("{}: not a kernel residual file, or cut short", path.string());
   }
   if (file.version() != kCalibrationVersion || file.platform() != platform) {

@@ -1,15 +1,11 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/exporters/atomic_file.h"
 #include "simulator/exporters/chakra/rank_encoder.h"
 
 namespace foretrace {
@@ -18,7 +14,7 @@ namespace {
 std::string GroupTable(const TraceStore& store,
                        const absl::flat_hash_map<std::string, std::string>& numbers) {
   rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  JsonWriter writer(buffer);
   writer.StartObject();
   for (const auto& [name, group] : store.process_groups()) {
     writer.Key(numbers.at(name).c_str());
@@ -46,24 +42,22 @@ std::string EncodeChakra(const TraceStore& store, const RankTrace& rank) {
 
 absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
                          const ChakraWriterOptions& options) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return InvalidInput("{}: cannot make the folder: {}", directory, error.message());
+  FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(directory, options.inputs));
   const auto numbers = chakra_wire::NumberProcessGroups(store);
-  const auto path = [&](const std::string& suffix) {
-    return (std::filesystem::path(directory) / (options.prefix + suffix)).string();
-  };
   for (const RankTrace& rank : store.ranks()) {
-    AtomicFile file(path(fmt::format(".{}.et", rank.info().rank)));
+    FORETRACE_ASSIGN_OR_RETURN(
+        std::string path, files.Add(fmt::format("{}.{}.et", options.prefix, rank.info().rank)));
+    AtomicFile file(std::move(path), options.stop);
     chakra_wire::RankEncoder(store, rank, numbers, [&file](std::string_view part) {
       file.Append(part);
     }).EncodeAll();
     FORETRACE_RETURN_IF_ERROR(file.Commit());
   }
-  if (store.process_groups().empty()) return absl::OkStatus();
-  AtomicFile groups(path(".groups.json"));
-  groups.Append(GroupTable(store, numbers));
-  return groups.Commit();
+  if (!store.process_groups().empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string path, files.Add(options.prefix + ".groups.json"));
+    FORETRACE_RETURN_IF_ERROR(WriteFile(path, GroupTable(store, numbers)));
+  }
+  return files.Commit();
 }
 
 }  // namespace foretrace

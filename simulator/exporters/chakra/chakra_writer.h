@@ -1,9 +1,11 @@
 #pragma once
 // Trace stores as Chakra .et files.
 
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
+#include "simulator/base/atomic_file.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -11,6 +13,8 @@ namespace foretrace {
 struct ChakraWriterOptions {
   // Files are PREFIX.RANK.et.
   std::string prefix = "trace";
+  ProtectedFiles inputs;  // never replaced
+  std::stop_token stop;
 };
 
 // Writes one file per rank into `directory`, which is made if it is missing, and, where the job
@@ -21,9 +25,8 @@ struct ChakraWriterOptions {
 // cannot say (picoseconds, threads, launches, events, tensors, ...) is in attributes of this
 // project, from which the importer restores every column (docs/format.md).
 //
-// Each file appears complete or not at all: it is written under another name, flushed and renamed.
-// Errors: the directory or a file cannot be written (which one and why); files of earlier ranks
-// may then be there.
+// All files appear together, complete, or none does. Errors: the directory or a file cannot be
+// written (which one and why), or is an input. Cancelled where `stop` was asked for.
 absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
                          const ChakraWriterOptions& options);
 

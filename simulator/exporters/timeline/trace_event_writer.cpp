@@ -2,15 +2,15 @@
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 #include <zlib.h>
 
 #include <iterator>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/check.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/base/timeline_mark.h"
 #include "simulator/base/utf8.h"
-#include "simulator/exporters/atomic_file.h"
 
 namespace foretrace {
 namespace {
@@ -92,14 +92,15 @@ class TraceEventWriter::Sink {
 JsonText::JsonText(std::string_view text) {
   const std::string valid = ValidUtf8(text);
   rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  JsonWriter writer(buffer);
   writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
   literal_.assign(buffer.GetString(), buffer.GetSize());
 }
 
 TraceEventWriter::TraceEventWriter(const std::string& path) : sink_(std::make_unique<Sink>(path)) {
   buffer_.reserve(kBufferBytes + 65536);
-  buffer_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  buffer_ = kTimelineMark;
+  buffer_ += "\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 }
 
 TraceEventWriter::~TraceEventWriter() = default;

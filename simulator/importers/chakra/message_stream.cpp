@@ -12,6 +12,7 @@ constexpr size_t kMaxVarint = 10;
 }  // namespace
 
 absl::StatusOr<bool> MessageStream::Next(std::string_view& message) {
+  ++messages_;
   WireReader reader(view_);
   uint64_t size = 0;
   if (!reader.ReadVarint(size) || size > view_.size() - reader.position()) {
@@ -26,6 +27,7 @@ absl::StatusOr<bool> MessageStream::Next(std::string_view& message) {
 }
 
 absl::StatusOr<bool> MessageStream::NextAcrossChunks(std::string_view& message) {
+  FORETRACE_RETURN_IF_ERROR(CheckNodeCount(input_, messages_));
   carry_.clear();
   uint64_t size = 0;
   size_t prefix = 0;  // bytes of the length; 0 while it is not known

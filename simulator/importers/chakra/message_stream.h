@@ -40,6 +40,7 @@ class MessageStream {
   std::string carry_;      // a message that spans chunks
   int64_t offset_ = 0;     // of what is unread in the file
   int64_t message_offset_ = 0;
+  int64_t messages_ = 0;
 };
 
 }  // namespace foretrace::chakra

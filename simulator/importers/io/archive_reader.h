@@ -32,6 +32,7 @@ class ArchiveReader {
   bool is_tar() const;
   bool is_regular() const { return is_regular_; }
   const std::string& entry_name() const { return entry_name_; }
+  int64_t raw_offset() const { return raw_->raw_offset(); }
   // Reads the current entry's bytes; 0 at its end.
   absl::StatusOr<size_t> Read(char* buffer, size_t capacity);
 

@@ -1,15 +1,11 @@
 #include "simulator/importers/io/byte_source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -36,21 +32,16 @@ class MemorySource : public ByteSource {
 
 class FileSource : public ByteSource {
  public:
-  FileSource(std::string path, int descriptor)
-      : ByteSource(std::move(path)), descriptor_(descriptor) {}
-  ~FileSource() override { ::close(descriptor_); }
+  FileSource(std::string path, Input input)
+      : ByteSource(std::move(path)), input_(std::move(input)) {}
 
  protected:
   absl::StatusOr<size_t> Read(char* buffer, size_t capacity) override {
-    while (true) {
-      const ssize_t count = ::read(descriptor_, buffer, capacity);
-      if (count >= 0) return static_cast<size_t>(count);
-      if (errno != EINTR) return InvalidInput("{}: cannot read: {}", name(), std::strerror(errno));
-    }
+    return input_.Read(buffer, capacity);
   }
 
  private:
-  int descriptor_;
+  Input input_;
 };
 
 }  // namespace
@@ -80,19 +71,30 @@ absl::StatusOr<std::string_view> ByteSource::Peek(size_t size) {
   return std::string_view(buffer_.get(), peeked_);
 }
 
+void ByteSource::Skip(size_t size) {
+  FORETRACE_CHECK(!started_ && size <= peeked_);
+  peeked_ -= size;
+  std::memmove(buffer_.get(), buffer_.get() + size, peeked_);
+}
+
+absl::Status CheckNodeCount(const ByteSource& source, int64_t nodes) {
+  // Real traces take twenty bytes a node and more, compressed.
+  constexpr int64_t kFree = 1'000'000;
+  constexpr int64_t kLeastBytes = 6;
+  if (nodes <= kFree || (nodes - kFree) * kLeastBytes <= source.raw_offset()) {
+    return absl::OkStatus();
+  }
+  return InvalidInput("{}: {} nodes from {} bytes on disk: a decompression bomb, not a trace",
+                      source.name(), nodes, source.raw_offset());
+}
+
 std::unique_ptr<ByteSource> MakeMemorySource(std::string name, std::string_view bytes) {
   return std::make_unique<MemorySource>(std::move(name), bytes);
 }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenRawFile(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return InvalidInput("{}: cannot open: {}", path, std::strerror(errno));
-  auto source = std::make_unique<FileSource>(path, descriptor);
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    return InvalidInput("{}: cannot open: {}", path, std::strerror(errno));
-  }
-  if (S_ISDIR(status.st_mode)) return InvalidInput("{}: is a folder, not a trace file", path);
+  FORETRACE_ASSIGN_OR_RETURN(Input input, Input::Open(path));
+  auto source = std::make_unique<FileSource>(path, std::move(input));
   FORETRACE_ASSIGN_OR_RETURN(const std::string_view first, source->Peek(1));
   if (first.empty()) return InvalidInput("{}: the file is empty", path);
   return source;

@@ -37,6 +37,10 @@ class ByteSource {
   // The first bytes without consuming them: at least `size` unless the input is shorter. Only
   // before the first Next; `size` at most kMaxPeek.
   absl::StatusOr<std::string_view> Peek(size_t size);
+  // Forgets `size` bytes that Peek has shown. Only before the first Next.
+  void Skip(size_t size);
+  // Bytes that were read from disk for what has been handed out, before decompression.
+  virtual int64_t raw_offset() const { return offset(); }
   // Bytes that Next has handed out.
   int64_t offset() const { return offset_; }
 
@@ -56,6 +60,10 @@ class ByteSource {
   bool started_ = false;
   int64_t offset_ = 0;
 };
+
+// Errors: a document claims more nodes than a file of its size on disk can describe, as a
+// decompression bomb does. Importers ask now and then, so that memory stays within bounds.
+absl::Status CheckNodeCount(const ByteSource& source, int64_t nodes);
 
 // Bytes in memory, for tests and fuzzing. `bytes` must outlive the source.
 std::unique_ptr<ByteSource> MakeMemorySource(std::string name, std::string_view bytes);

@@ -20,6 +20,7 @@ class GzipSource : public ByteSource {
     FORETRACE_CHECK(inflateInit2(&stream_, kGzipOnly) == Z_OK);
   }
   ~GzipSource() override { inflateEnd(&stream_); }
+  int64_t raw_offset() const override { return raw_->raw_offset(); }
 
  protected:
   absl::StatusOr<size_t> Read(char* buffer, size_t capacity) override {

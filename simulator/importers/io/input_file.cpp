@@ -15,6 +15,7 @@ class EntrySource : public ByteSource {
  public:
   EntrySource(std::string name, ArchiveReader& reader)
       : ByteSource(std::move(name)), reader_(reader) {}
+  int64_t raw_offset() const override { return reader_.raw_offset(); }
 
  protected:
   absl::StatusOr<size_t> Read(char* buffer, size_t capacity) override {
@@ -101,6 +102,12 @@ absl::StatusOr<ByteSource*> InputFile::Document(std::unique_ptr<ByteSource> raw)
     raw = std::make_unique<EntrySource>(name, *member_filter_);
     FORETRACE_ASSIGN_OR_RETURN(const std::string_view inner, raw->Peek(1));
     if (inner.empty()) return InvalidInput("{}: the file is empty", name);
+  }
+  // A byte-order mark before JSON. Elsewhere the same bytes may mean something.
+  FORETRACE_ASSIGN_OR_RETURN(const std::string_view begin, raw->Peek(4));
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (begin.starts_with(kMark) && begin.size() > 3 && (begin[3] == '{' || begin[3] == '[')) {
+    raw->Skip(kMark.size());
   }
   current_ = std::move(raw);
   return current_.get();

@@ -96,6 +96,10 @@ bool Reader::Refill(size_t& keep) {
                              source_.name(), buffer_offset_ + static_cast<int64_t>(keep),
                              kMaxToken));
   }
+  // A node is an object with another one for its attributes.
+  if (absl::Status few = CheckNodeCount(source_, objects_ / 2); !few.ok()) {
+    return Fail(std::move(few));
+  }
   auto chunk = source_.Next();
   if (!chunk.ok()) return Fail(chunk.status());
   if (chunk->empty()) {
@@ -304,6 +308,7 @@ bool Reader::StartsValue(Handler& handler, char c) {
     return FailAt(offset(), fmt::format("nested deeper than {} levels", kMaxDepth));
   }
   open_.push_back(c);
+  if (c == '{') ++objects_;
   expect_ = c == '{' ? Expect::kKeyOrEnd : Expect::kValueOrEnd;
   const bool go_on = c == '{' ? handler.StartObject() : handler.StartArray();
   ++at_;

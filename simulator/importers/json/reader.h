@@ -68,6 +68,7 @@ class Reader {
   void AfterValue() { expect_ = open_.empty() ? Expect::kEnd : Expect::kCommaOrEnd; }
 
   ByteSource& source_;
+  int64_t objects_ = 0;
   std::vector<char> buffer_;
   size_t at_ = 0;
   size_t end_ = 0;

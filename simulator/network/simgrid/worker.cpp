@@ -54,6 +54,10 @@ absl::StatusOr<Worker> StartWorker(const std::function<void(int, int)>& body) {
     close(down[1]);
     close(up[0]);
     std::signal(SIGPIPE, SIG_IGN);
+    // What the parent watches for by a thread of its own (Ctrl-C) ends a child at once.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     body(down[0], up[1]);
     _exit(0);
   }

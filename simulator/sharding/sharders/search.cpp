@@ -68,7 +68,7 @@ class LocalSearch {
   }
 
  private:
-  bool Spent() const { return asked_ >= problem_.budget; }
+  bool Spent() const { return asked_ >= problem_.budget || problem_.stop.stop_requested(); }
 
   absl::StatusOr<Score> ScoreOf(const ShardingPlan& plan, int64_t slowest_ps = INT64_MAX) {
     if (++asked_ % kProgressEvery == 0 && problem_.progress) problem_.progress(asked_);

@@ -111,7 +111,7 @@ TEST(InputFile, ReadsOneFolderOfATar) {
 TEST(InputFile, RefusesWhatCannotBeRead) {
   const TempFolder folder;
   EXPECT_EQ(ReadDocuments(folder.path() + "/none.json").status().message(),
-            folder.path() + "/none.json: cannot open: No such file or directory");
+            folder.path() + "/none.json: cannot be opened: No such file or directory");
   EXPECT_THAT(ReadDocuments(folder.path()).status().message(), HasSubstr("is a folder"));
   const std::string empty = folder.Write("empty.json", "");
   EXPECT_EQ(ReadDocuments(empty).status().message(), empty + ": the file is empty");

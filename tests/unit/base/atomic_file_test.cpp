@@ -1,4 +1,4 @@
-#include "simulator/exporters/atomic_file.h"
+#include "simulator/base/atomic_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,6 +76,51 @@ TEST_F(AtomicFileTest, APipeIsWrittenInPlace) {
   EXPECT_EQ(read, "through");
   EXPECT_TRUE(fs::is_fifo(path));
   EXPECT_EQ(Entries(), 1u);
+}
+
+// With no reader, opening a pipe for writing would wait for ever.
+TEST_F(AtomicFileTest, APipeThatNobodyReadsIsAnError) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(WriteFile(path.string(), "x").message()), testing::HasSubstr("pipe"));
+}
+
+TEST_F(AtomicFileTest, ADanglingLinkIsFollowed) {
+  fs::create_symlink("target", folder_ / "link");
+  EXPECT_TRUE(WriteFile((folder_ / "link").string(), "text").ok());
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(Content(folder_ / "target"), "text");
+}
+
+TEST_F(AtomicFileTest, AnInterruptedOneLeavesNothing) {
+  std::stop_source stop;
+  AtomicFile file((folder_ / "out").string(), stop.get_token());
+  file.Append("half");
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(file.Commit()));
+  EXPECT_EQ(Entries(), 0u);
+}
+
+TEST_F(AtomicFileTest, ASetAppearsTogetherAndSparesInputs) {
+  std::ofstream(folder_ / "a") << "input";
+  ProtectedFiles inputs;
+  inputs.Add(folder_.string());
+  {
+    auto set = FileSet::Create(folder_.string(), inputs);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_FALSE(set->Add("a").ok());
+    EXPECT_FALSE(set->Add("../b").ok());
+    const auto path = set->Add("b");
+    ASSERT_TRUE(path.ok()) << path.status();
+    ASSERT_TRUE(WriteFile(*path, "new").ok());
+    EXPECT_FALSE(fs::exists(folder_ / "b"));
+  }
+  EXPECT_EQ(Entries(), 1u);  // nothing without Commit
+  auto set = FileSet::Create(folder_.string(), inputs);
+  ASSERT_TRUE(WriteFile(*set->Add("b"), "new").ok());
+  EXPECT_TRUE(set->Commit().ok());
+  EXPECT_EQ(Content(folder_ / "b"), "new");
+  EXPECT_EQ(Content(folder_ / "a"), "input");
 }
 
 TEST_F(AtomicFileTest, NamesAFullDisk) {

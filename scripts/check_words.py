@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Fails where documentation, help or reports use a word of our own for what the field has a name."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# {house word: the field's}
+WORDS = {
+    r"kept back|keep rows back": "held out, hold rows out",
+    r"boards of one chip": "SKUs",
+    r"sums? down columns": "column reduction",
+    r"a stage passes no faster": "stage throughput is capped by link bandwidth",
+    r"large products": "large GEMMs",
+    r"measured products": "measured GEMMs",
+    r"collectives? that met": "rendezvous",
+    r"\bown %": "surrogate error %",
+    r"rows that stayed outside": "held-out rows",
+}
+PLACES = ["README.md", "docs/*.md", "topologies/README.md", "calibration/README.md",
+          "traces/README.md", "simulator/README.md", "simulator/cli/**/*.cpp",
+          "simulator/report/**/*.cpp", "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp"]
+
+
+def main():
+    errors = []
+    for pattern in PLACES:
+        for path in sorted(ROOT.glob(pattern)):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for word, field in WORDS.items():
+                    if found := re.search(word, line, re.IGNORECASE):
+                        errors.append(f"{path.relative_to(ROOT)}:{number}: \"{found.group(0)}\"; "
+                                      f"the field says {field}")
+    print("\n".join(errors) if errors else "check_words: no house words")
+    sys.exit(1 if errors else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""The hand-made hostile cases: every slot of every command with every kind of damaged file, every
+numeric option with every number that is none, every output with every place that is not to be
+written, and the slips of the command line. Each says what must come of it."""
+from dataclasses import dataclass, field
+
+S = "$SRC/traces/samples/dlrm_8rank"
+SEARCH = "search $SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none"
+COLLECTIVE = "collective all_reduce --topology dgx-a100"
+
+
+@dataclass
+class Case:
+    name: str
+    command: str                 # of foretrace; FILE is the hostile file or place
+    exits: tuple = (2, 3)        # what is right
+    says: tuple = ()             # all of these stand in standard error
+    setup: str = ""              # a line of shell, run before in the case's folder
+    check: str = ""              # a line of shell that must succeed afterwards
+    names_file: str = ""         # error must name it
+    stdout: tuple = ()
+
+
+# Where each format is read: FILE stands for the file.
+SLOTS = {
+    "platform": "inspect FILE.yaml",
+    "topology": "collective all_reduce --topology FILE --bytes 1M",
+    "predict_platform": f"predict {S} --platform FILE --network fitted --json",
+    "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none",
+    "generate_workload": "generate FILE --platform dgx-a100 --mapping 'tp2 pp2 dp1 mb1 gb64' -o out",
+    "mapping": "generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping FILE -o out",
+    "compare": SEARCH + " --compare FILE 'tp2 pp2 dp1 mb1'",
+    "journal": SEARCH + " --journal FILE",
+    "training": SEARCH + " --calibration FILE",
+    "task": "shard FILE --sharders naive --json",
+    "plan": "shard $SEEDS/task.yaml --sharders naive --plan FILE --json",
+    "study": "shard-study FILE",
+    "locality": "shard-tasks FILE -o out --platform paper-4xa100",
+    "table": "calibrate collective FILE --hold-out every-third",
+    "kernel_table": "calibrate kernel FILE",
+    "embedding_table": "calibrate embedding FILE",
+    "memory_table": "calibrate memory FILE",
+    "adapt": "calibrate collective $SEEDS/lab.csv --adapt FILE",
+    "test_calibration": "calibrate collective --calibration FILE --test $SEEDS/lab.csv",
+    "measured": "collective --topology dgx-a100 --measured FILE --json",
+    "mappings": "validate --mappings FILE --platform dgx-a100 --json",
+    "fit": "validate --mappings $SEEDS/rows.csv --platform dgx-a100 --fit FILE",
+    "cases": "validate FILE --json",
+    "overheads": f"predict {S} --overheads FILE",
+    "groups": f"predict {S} --process-groups FILE",
+    "trace": "predict FILE --json",
+    "inspect": "inspect FILE --json",
+    "convert": "convert FILE -o out",
+    "validate_trace": "validate --trace FILE",
+    "trace_overheads": "calibrate trace-overheads FILE",
+    "template": "shard $SEEDS/task.yaml --template FILE",
+}
+
+# What is no regular file, or not there. $NAME is what the error must name.
+PLACES = {
+    "missing": ("", "nosuch.xyz"),
+    "folder": ("mkdir -p place.d", "place.d"),
+    "pipe": ("mkfifo place.p", "place.p"),
+    "device": ("", "/dev/zero"),
+    "full": ("", "/dev/full"),
+    "dangling": ("ln -s nowhere place.l", "place.l"),
+    "loop": ("ln -s place.m place.m", "place.m"),
+    "long": ("", "n" * 5000),
+}
+
+# Damage that a format takes for something else, rightly.
+FINE = {
+    # A comment alone is an empty mapping or a table without rows; refused for other reasons.
+}
+
+# Numbers that are none, with the exit codes that are right.
+NUMBERS = ["nan", "-nan", "inf", "-inf", "1e999", "-1", "-0.5", "''", "abc", "1x", "0x",
+           "99999999999999999999999", "18446744073709551616", "-9223372036854775809", "--",
+           "1e", "١"]
+NUMERIC = {
+    f"predict {S}": ["--jobs", "--iteration", "--top"],
+    SEARCH: ["--gpus", "--global-batch", "--memory-gib", "--memory-margin", "--max-tensor",
+             "--max-micro-batch", "--max-chunks", "--max-context", "--max-zero", "--steps",
+             "--seed", "--top", "--jobs"],
+    "generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp1 mb1 gb64' -o out":
+        ["--gpus", "--memory-gib", "--memory-margin", "--launch-us"],
+    "shard $SEEDS/task.yaml --sharders naive": ["--seed", "--budget", "--jobs"],
+    "shard-tasks $SEEDS/locality.txt -o out --platform paper-4xa100":
+        ["--gpus", "--batch", "--per-part", "--seed"],
+    COLLECTIVE + " --bytes 1M": ["--ranks", "--chunks"],
+    COLLECTIVE: ["--bytes"],
+    "collective --topology dgx-a100 --measured $SEEDS/lab.csv": ["--min-bytes"],
+    "calibrate collective $SEEDS/lab.csv": ["--seed"],
+    f"convert {S} --workload w.yaml": ["--rank", "--iteration", "--samples"],
+}
+
+# Outputs: the option, and a command that is right but for it.
+OUTPUTS = {
+    "timeline": f"predict {S} --timeline FILE",
+    "rows": "calibrate collective $SEEDS/lab.csv --hold-out every-third --rows FILE",
+    "overheads_out": "calibrate trace-overheads $SEEDS/kineto/k.json -o FILE",
+    "mapping_out": SEARCH + " --max-chunks 1 -o FILE",
+    "search_svg": SEARCH + " --max-chunks 1 --svg FILE",
+    "search_timeline": SEARCH + " --max-chunks 1 --timeline FILE",
+    "plan_out": "shard $SEEDS/task.yaml --sharders naive --output FILE",
+    "shard_svg": "shard $SEEDS/task.yaml --sharders naive --svg FILE",
+}
+FOLDERS = {
+    "convert_out": "convert $SEEDS/kineto/k.json -o FILE",
+    "generate_out": "generate $SEEDS/gpt.yaml --platform dgx-a100 "
+                    "--mapping 'tp2 pp2 dp1 mb1 gb64' -o FILE",
+    "tasks_out": "shard-tasks $SEEDS/locality.txt -o FILE --platform paper-4xa100",
+    "traces_out": "shard $SEEDS/task.yaml --sharders naive --write-traces FILE",
+    "calibrate_out": "calibrate collective $SEEDS/lab.csv -o FILE",
+}
+
+
+def file_cases(damage):
+    for slot, command in SLOTS.items():
+        for kind in damage:
+            yield Case(f"{slot}/{kind}", command.replace("FILE.yaml", "bad.yaml")
+                       .replace("FILE", "bad.file"),
+                       setup=f"cp $BAD/{kind} bad.{'yaml' if 'FILE.yaml' in command else 'file'}",
+                       names_file="bad.", check="test ! -e out")
+        for place, (setup, name) in PLACES.items():
+            if slot in ("mapping", "compare") and place in ("missing", "long"):
+                continue  # words, not a file
+            if slot == "platform":
+                continue  # known by its ending alone
+            if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
+                        "template") and place == "folder":
+                setup, name = "mkdir place.d", "place.d"
+            if slot == "journal" and place in ("missing", "dangling"):
+                continue  # a new one
+            yield Case(f"{slot}/{place}", command.replace("FILE", name), setup=setup,
+                       names_file=name[:40], check="test ! -e out")
+
+
+def number_cases():
+    for command, options in NUMERIC.items():
+        for option in options:
+            for number in NUMBERS:
+                if option == "--iteration" and "convert" in command and number == "":
+                    continue
+                yield Case(f"number/{command.split()[0]}{option}={number}",
+                           f"{command} {option}={number}", exits=(2,), says=("--",))
+
+
+def output_cases():
+    in_place = ("test ! -e out", "", "")
+    for slot, command in OUTPUTS.items():
+        place = lambda name: command.replace("FILE", name)
+        tidy = "! ls -A | grep -q tmp"
+        yield Case(f"output/{slot}/null", place("null"), (0,), (), "mknod null c 1 3 || ln -s /dev/null null",
+                   f"test -c null && {tidy}")
+        yield Case(f"output/{slot}/link", place("link"), (0,), (), "echo old > real; ln -s real link",
+                   f"test -L link && test -s real && ! grep -q old real && {tidy}")
+        yield Case(f"output/{slot}/dangling", place("link"), (0,), (), "ln -s real link",
+                   f"test -L link && test -s real && {tidy}")
+        yield Case(f"output/{slot}/folder", place("dir"), (2,), ("dir",), "mkdir dir",
+                   f"test -z \"$(ls -A dir)\" && {tidy}")
+        yield Case(f"output/{slot}/nowhere", place("no/such/file"), (2,), ("no/such/file",), "",
+                   "test ! -e no")
+        yield Case(f"output/{slot}/full", place("/dev/full"), (2,), ("/dev/full",), "", tidy)
+        yield Case(f"output/{slot}/pipe", place("pipe"), (2,), ("pipe",), "mkfifo pipe",
+                   "test -p pipe")
+        yield Case(f"output/{slot}/loop", place("loop"), (2,), ("loop",), "ln -s loop loop", tidy)
+        yield Case(f"output/{slot}/empty", place("''"), (2,), (), "", tidy)
+    for slot, command in FOLDERS.items():
+        yield Case(f"output/{slot}/file", command.replace("FILE", "taken"), (2,), ("taken",),
+                   "echo mine > taken", "grep -q mine taken")
+        yield Case(f"output/{slot}/below_file", command.replace("FILE", "taken/x"), (2,), ("taken",),
+                   "echo mine > taken", "grep -q mine taken")
+        yield Case(f"output/{slot}/empty", command.replace("FILE", "''"), (2,))
+        yield Case(f"output/{slot}/null", command.replace("FILE", "/dev/null"), (2,), ("/dev/null",),
+                   "", "test -c /dev/null")
+        yield Case(f"output/{slot}/whole", command.replace("FILE", "made"), (0,), (), "",
+                   "! find made -name '.*' -type f | grep . && ! find . -name '*tmp*' | grep .")
+
+
+def slips():
+    copy = "cp $SEEDS/kineto/k.json k.json"
+    yield Case("input/timeline_over_trace", "predict k.json --timeline k.json", (2,), ("k.json",),
+               copy, "cmp k.json $SEEDS/kineto/k.json")
+    yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
+               copy + "; ln -s k.json l", "cmp k.json $SEEDS/kineto/k.json")
+    yield Case("input/timeline_over_hard_link", "predict k.json --timeline l", (2,), ("l",),
+               copy + "; ln k.json l", "cmp k.json $SEEDS/kineto/k.json")
+    yield Case("input/timeline_in_folder", "predict d --timeline d/k.json", (2,), ("k.json",),
+               "mkdir d; cp $SEEDS/kineto/k.json d", "cmp d/k.json $SEEDS/kineto/k.json")
+    yield Case("input/convert_onto_itself", "convert d -o d --prefix trace", (2,), ("trace.0.et",),
+               "cp -r $SEEDS/chakra d", "cmp d/trace.0.et $SEEDS/chakra/trace.0.et")
+    yield Case("input/plan_over_task", "shard t.yaml --sharders naive --output t.yaml", (2,),
+               ("t.yaml",), "cp $SEEDS/task.yaml t.yaml", "cmp t.yaml $SEEDS/task.yaml")
+    yield Case("input/mapping_over_workload",
+               SEARCH.replace("$SEEDS/gpt.yaml", "w.yaml") + " -o w.yaml", (2,), ("w.yaml",),
+               "cp $SEEDS/gpt.yaml w.yaml", "cmp w.yaml $SEEDS/gpt.yaml")
+    yield Case("input/rows_over_table", "calibrate collective l.csv --hold-out every-third --rows l.csv",
+               (2,), ("l.csv",), "cp $SEEDS/lab.csv l.csv", "cmp l.csv $SEEDS/lab.csv")
+    yield Case("input/workload_over_trace", "convert k.json --workload k.json", (2,), ("k.json",),
+               copy, "cmp k.json $SEEDS/kineto/k.json")
+    yield Case("input/two_outputs_one_file", SEARCH + " --svg x --timeline x", (2,), ("x",), "",
+               "test ! -e x")
+    yield Case("outside/prefix", "convert $SEEDS/kineto/k.json -o out --prefix ../x", (2,),
+               ("--prefix",), "", "! ls | grep x")
+    yield Case("outside/prefix_hidden", "convert $SEEDS/kineto/k.json -o out --prefix .x", (2,),
+               ("--prefix",))
+    yield Case("outside/generate", "generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping "
+               "'tp2 pp2 dp1 mb1 gb64' -o out --prefix ../x", (2,), ("--prefix",), "", "! ls | grep x")
+    yield Case("outside/as", "calibrate collective $SEEDS/lab.csv -o out --as ../../evil", (2,),
+               ("--as",), "", "test ! -e out")
+    yield Case("outside/linked_rank", "convert $SEEDS/kineto/k.json -o out", (2,), ("trace.0.et",),
+               "mkdir out; echo mine > other; ln -s ../other out/trace.0.et", "grep -q mine other")
+    # Traces
+    yield Case("trace/execution_trace_alone", "predict $SEEDS/et/e.json --platform dgx1-v100", (3,),
+               ("e.json", "Kineto"))
+    yield Case("trace/execution_trace_alone_json",
+               "predict $SEEDS/et/e.json --platform dgx1-v100 --json", (3,), ("e.json", "Kineto"))
+    yield Case("trace/execution_trace_validated", "validate --trace $SEEDS/et/e.json", (2, 3),
+               ("e.json",))
+    yield Case("trace/stdin", "inspect - < $SEEDS/kineto/k.json", (0,))
+    yield Case("trace/stdin_gzip", "predict - < $SEEDS/gz/k.json.gz", (0,))
+    yield Case("trace/piped", "predict /dev/stdin --json < <(cat $SEEDS/kineto/k.json)", (0,))
+    yield Case("trace/substitution", "inspect <(cat $SEEDS/kineto/k.json)", (0,))
+    yield Case("trace/byte_order_mark", "predict b.json --json", (0,), (),
+               "(printf '\\357\\273\\277'; cat $SEEDS/kineto/k.json) > b.json")
+    yield Case("trace/nested", "predict a --json", (0,), (),
+               "mkdir -p a/b/c/d; cp $SEEDS/kineto/k.json a/b/c/d")
+    yield Case("trace/nested_too_deeply", "predict a", (2,), ("folders deep",),
+               "mkdir -p a/b/c/d/e/f/g/h; cp $SEEDS/kineto/k.json a/b/c/d/e/f/g/h")
+    yield Case("trace/pipe_in_folder", "predict a", (2,), ("a/p", "--ignore"),
+               "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
+    yield Case("trace/pipe_ignored", "predict a --ignore p", (0,), (),
+               "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
+    yield Case("trace/pickle_in_folder", "predict a", (2,), ("snap.pickle",),
+               "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
+    yield Case("trace/pickle_ignored", "predict a --ignore '*.pickle'", (0,), (),
+               "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
+    yield Case("trace/all_ignored", "predict a --ignore '*'", (2,), ("a",),
+               "mkdir a; cp $SEEDS/kineto/k.json a")
+    yield Case("trace/temporary_in_folder", "predict a", (0,), (),
+               "mkdir a; cp $SEEDS/kineto/k.json a; cp a/k.json a/.k.json.7.tmp")
+    yield Case("trace/own_timeline", "predict t.json", (2,), ("t.json", "timeline"),
+               "$FORETRACE predict $SEEDS/kineto/k.json --timeline t.json > /dev/null")
+    yield Case("trace/empty_nodes", "predict bomb.0.et.gz", (2,), ("bomb",),
+               "(head -c 200000000 /dev/zero | gzip > bomb.0.et.gz)")
+    # validate
+    yield Case("validate/folder_of_traces", f"validate {S}", (2,), ("--trace",))
+    yield Case("validate/nothing_judged", "validate c.yaml", (3,), ("c.yaml",),
+               "printf 'cases:\\n  - name: x\\n    traces: [$FORETRACE_REALDATA/no]\\n' > c.yaml")
+    for value in ("0", "-1", ".nan", ".inf", "1e300", "abc", "''"):
+        yield Case(f"validate/measured={value}", "validate c.yaml --json", (2,), ("c.yaml",),
+                   f"printf \"cases:\\n  - name: x\\n    traces: [$SEEDS/kineto/k.json]\\n"
+                   f"    measured_us: {value}\\n\" > c.yaml")
+    # Keys given twice
+    for seed, command in (("dgx", "inspect x.yaml"), ("task", "shard x.yaml --sharders naive"),
+                          ("gpt", SEARCH.replace("$SEEDS/gpt.yaml", "x.yaml")),
+                          ("cases", "validate x.yaml")):
+        yield Case(f"twice/{seed}", command, (2,), ("x.yaml", "twice"),
+                   f"(cat $SEEDS/{seed}.yaml; grep -m1 -E '^[a-z_]+:' $SEEDS/{seed}.yaml) > x.yaml")
+    # Overheads
+    for edit in ("s/unit: us/unit: ms/", "s/all: \\[[^,]*/all: [1e300/", "s/all: \\[[^,]*/all: [.nan/",
+                 "s/all: \\[[^,]*/all: [-5/", "s/\\(all: \\[[^,]*\\), [^,]*/\\1, -1/",
+                 "s/schema: 1/schema: 9/", "s/kind: cpu_overheads/kind: else/"):
+        yield Case(f"overheads/{edit}", f"predict {S} --overheads o.yaml", (2,), ("o.yaml",),
+                   f"sed '{edit}' $SEEDS/overheads.yaml > o.yaml")
+    # Journals
+    for name, edit in (("digit", "2s/[1-9]/0/"), ("swapped", "2s/mb[0-9]*/mb7/"),
+                       ("infeasible", "2s/ | .* | / | infeasible | /"), ("cut", "2s/.....$//"),
+                       ("nan", "2s/0x[^ ]*/nan/"), ("header", "1s/journal/yournal/")):
+        yield Case(f"journal/{name}", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j",
+                   (2,), ("j",), f"sed '{edit}' $SEEDS/journal.log > j; ! cmp -s j $SEEDS/journal.log")
+    yield Case("journal/continued", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j --json",
+               (0,), (), "cp $SEEDS/journal.log j")
+    yield Case("journal/half_line", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j", (0,),
+               (), "head -c -7 $SEEDS/journal.log > j")
+    # shard-tasks
+    yield Case("tasks/more_than_platform", "shard-tasks $SEEDS/locality.txt -o out --platform "
+               "paper-4xa100 --gpus 32", (2,), ("32",), "", "test ! -e out")
+    for gpus in (8, 16, 32, 64, 128, 256):
+        yield Case(f"tasks/{gpus}", "shard-tasks $SEEDS/locality.txt -o out --platform h100-rail-1024 "
+                   f"--gpus {gpus} --per-part 2", (0, 3))
+    yield Case("tasks/calibration", "shard-tasks $SEEDS/locality.txt -o out --platform paper-4xa100 "
+               "--calibration nope", (2,), ("nope",), "", "test ! -e out")
+    yield Case("tasks/cut", "shard-tasks l.txt -o out --platform paper-4xa100", (2,), ("l.txt",),
+               "head -c 200 $SEEDS/locality.txt > l.txt", "test ! -e out")
+    yield Case("tasks/no_indices", "shard-tasks l.txt -o out --platform paper-4xa100", (2,), ("l.txt",),
+               "sed 's/indices: .*/indices: 0/' $SEEDS/locality.txt > l.txt", "test ! -e out")
+    # Machine-readable errors and other commands
+    for name, command in (("inspect_platform", "inspect $SRC/topologies/dgx-h100.yaml --json"),
+                          ("convert", "convert $SEEDS/kineto/k.json -o out --json"),
+                          ("generate", FOLDERS["generate_out"].replace("FILE", "out") + " --json"),
+                          ("tasks", FOLDERS["tasks_out"].replace("FILE", "out") + " --json"),
+                          ("overheads", "calibrate trace-overheads $SEEDS/kineto/k.json --json"),
+                          ("collective", COLLECTIVE + " --bytes 1M --json"),
+                          ("calibrate", "calibrate collective $SEEDS/lab.csv --json"),
+                          ("search", SEARCH + " --json"), ("predict", f"predict {S} --json"),
+                          ("shard", "shard $SEEDS/task.yaml --sharders naive --json"),
+                          ("validate", f"validate --trace {S} --json")):
+        yield Case(f"json/{name}", command, (0,), (), "", "", "",
+                   ('"schema_version"', '"foretrace_version"', '"command"'))
+    for name, command in (("file", "predict nosuch --json"), ("option", "predict x --nosuch --json"),
+                          ("value", f"predict {S} --top nan --json"),
+                          ("command", "nosuch --json"), ("none", "--json"),
+                          ("infeasible", SEARCH + " --memory-gib 0.01 --json")):
+        yield Case(f"json_error/{name}", command, (2, 3), (), "", "", "", ('"error"', '"message"'))
+    yield Case("terminal/control_bytes", "predict $'a\\x1b[31m\\x07b'", (2,), ())
+    yield Case("terminal/long_argument", "predict $(head -c 100000 /dev/zero | tr '\\0' a)", (2,), ())
+
+
+def all_cases(damage):
+    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips()]
+    names = [case.name for case in cases]
+    assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:5]
+    return cases
