@@ -139,7 +139,7 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
           "--workloads", mappings.workloads,
           "with --mappings: a folder of workload files, named as the rows name their model")
       ->type_name("DIR")
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingFolder());
   command
       ->add_option("--fit", mappings.fit,
                    "with --mappings: first fit the parameters to these rows; may be repeated")

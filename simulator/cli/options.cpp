@@ -23,6 +23,9 @@ Check Range(int low, int high) { return RangeOf(low, high); }
 Check Range(int64_t low, int64_t high) { return RangeOf(low, high); }
 Check Range(double low, double high) { return RangeOf(low, high); }
 
+Check ExistingFolder() {
+  return Check([](::CLI::Option& option) { option.check(::CLI::ExistingDirectory); });
+}
 Check IsMember(std::initializer_list<const char*> names) {
   return Check([names = std::vector<std::string>(names.begin(), names.end())](
                    ::CLI::Option& option) { option.check(::CLI::IsMember(names)); });

@@ -34,6 +34,7 @@ Check Range(int low, int high);
 Check Range(int64_t low, int64_t high);
 Check Range(double low, double high);
 Check IsMember(std::initializer_list<const char*> names);
+Check ExistingFolder();
 
 class Option {
  public:
