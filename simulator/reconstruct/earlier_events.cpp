@@ -55,9 +55,13 @@ class Search {
 
   EarlierEvents Run() {
     std::vector<Site> sites = Sites();
-    // Of several waits before one piece of work the last is judged first: side streams wait for the
-    // stream that they follow, then for an event.
-    for (auto site = sites.rbegin(); site != sites.rend(); ++site) Resolve(*site);
+    // Waits that fitted no rule choose first. Of several waits before one piece of work the last is
+    // judged first: side streams wait for the stream that they follow, then for an event.
+    for (const bool resolved : {false, true}) {
+      for (auto site = sites.rbegin(); site != sites.rend(); ++site) {
+        if (MostAreResolved(*site) == resolved) Resolve(*site, resolved);
+      }
+    }
     SortEdges(result_.edges);
     std::sort(result_.decided.begin(), result_.decided.end());
     return std::move(result_);
@@ -79,14 +83,23 @@ class Search {
     return sites;
   }
 
-  void Resolve(const Site& site) {
+  bool MostAreResolved(const Site& site) const {
+    const auto resolved = std::count_if(site.waits.begin(), site.waits.end(),
+                                        [this](uint32_t w) { return waits_[w].resolved; });
+    return 2 * static_cast<size_t>(resolved) >= site.waits.size();
+  }
+
+  // `nearest`: what the rules found stands unless the very next work contradicts it.
+  void Resolve(const Site& site, bool nearest) {
     std::vector<std::vector<Target>> targets;
     std::vector<LaneIndex> streams;  // that the waits can have held up, the nearest first
     for (const uint32_t w : site.waits) {
       targets.push_back(targets_.Of(w));
       for (Target& t : targets.back()) {
         if (const auto it = explained_.find(t.consumer.value); it != explained_.end()) {
+          // What another wait explains is no evidence for this one.
           t.held = t.held && t.begun - it->second > kTight;
+          t.late = t.late && t.begun - it->second > kTight;
         }
         const LaneIndex lane = rank_.lane(t.consumer);
         if (std::find(streams.begin(), streams.end(), lane) == streams.end()) {
@@ -94,6 +107,7 @@ class Search {
         }
       }
     }
+    if (nearest && streams.size() > 1) streams.resize(1);
     for (const LaneIndex stream : streams) {
       std::vector<Target> on_stream;
       for (const std::vector<Target>& of_wait : targets) {
@@ -111,15 +125,12 @@ class Search {
       Take(site, on_stream, *choice);
       return;
     }
-    JoinWhatIsUnresolved(site, targets);
+    if (!nearest && !site.blocks) JoinWhatIsUnresolved(site, targets);
   }
 
   // What no wait holds up, the replay still has to know: the stream used last that none of the
   // site's waits contradicts.
   void JoinWhatIsUnresolved(const Site& site, const std::vector<std::vector<Target>>& targets) {
-    const auto resolved = std::count_if(site.waits.begin(), site.waits.end(),
-                                        [this](uint32_t w) { return waits_[w].resolved; });
-    if (site.blocks || 2 * static_cast<size_t>(resolved) >= site.waits.size()) return;
     std::vector<Target> next;
     for (const std::vector<Target>& of_wait : targets) {
       const auto first = std::find_if(of_wait.begin(), of_wait.end(), [this](const Target& t) {
