@@ -297,9 +297,10 @@ Commands: those of the in-sample rows above with `--ablation`.
 
 ## Collectives
 
-The closed form against measured tables of 1 MiB and more, by `scripts/link_study.py` (`--all`: the
-fitted tables too). With `--fit`, one latency and one efficiency per link type were fitted to every
-other table, and these are the others; `--fit-launch` fits the harness's start-up too. Without, the
+The closed form (`fitted`) and simulated flows (`fluid`), each with its own choice of algorithm and
+protocol, against measured tables of 1 MiB and more, by `scripts/link_study.py` (`--all`: the fitted
+tables too). With `--fit`, one latency and one efficiency per link type were fitted to every
+other table by the closed form, and these are the others; `--fit-launch` fits the harness's start-up too. Without, the
 platform file is used as it is. Goal: at most 12 (GMAE) and 20 (MAPE) in every table of a collective.
 topologies/README.md says where and why it fails.
 

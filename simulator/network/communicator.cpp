@@ -95,7 +95,7 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   if (c.chain_orders.empty()) {
     c.chain_orders = c.ring_orders;
   } else {
-    const auto chains = static_cast<int32_t>(c.chain_orders.size() / 2);  // and their reverses
+    const auto chains = static_cast<int32_t>(c.chain_orders.size());
     const PlatformSpec& spec = topology.spec();
     c.tree_bandwidth =
         chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();

@@ -169,7 +169,10 @@ std::vector<std::vector<int32_t>> MeshChains(const Topology& topology,
     if (topology.node_of(device) != topology.node_of(devices[0])) return {};
   }
   if (!CyclePacker(topology, devices, true).Pack().empty()) return {};
-  return CyclePacker(topology, devices, false).Pack();
+  const Orders packed = CyclePacker(topology, devices, false).Pack();
+  Orders paths;
+  for (size_t i = 0; i < packed.size(); i += 2) paths.push_back(packed[i]);  // not the reverses
+  return paths;
 }
 
 }  // namespace foretrace

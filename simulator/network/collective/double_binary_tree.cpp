@@ -3,7 +3,9 @@
 // node that is inner in one tree is a leaf of the other. On one node a chain alone is left. Every
 // ring order brings its own trees, so that together they use all NICs.
 //
-// A pipeline: all edges stream at once, and the last piece goes up and down hop by hop behind it.
+// Two pipelines, first up and then down: a channel's threads do one or the other, so that together
+// they take as long as one after the other. In each all edges stream at once, and the last piece
+// then goes hop by hop.
 
 #include <algorithm>
 #include <iterator>
@@ -97,50 +99,50 @@ class DoubleBinaryTree : public CollectiveSchedule {
     for (const Tree& tree : trees_) {
       int64_t leaves = 0;
       for (int32_t rank = 0; rank < n_; ++rank) leaves += Leaf(tree, rank) ? 1 : 0;
-      // The stream: every edge both ways, or only leaves' up. The piece: up all other edges, and
-      // down every one.
-      if (n_ > 1) flows_ += (Rest() ? 2 * (n_ - 1) : leaves) + (n_ - 1 - leaves) + (n_ - 1);
+      // Streams: every edge either way, or only leaves' up and the root's down. Pieces: up all
+      // edges but leaves', down all but the root's.
+      const auto top =
+          static_cast<int64_t>(std::ranges::count(tree.depth, 1));  // the root's children
+      if (n_ == 1) continue;
+      flows_ += Rest() ? 2 * (n_ - 1) : leaves + top;
+      flows_ += (n_ - 1 - leaves) + (n_ - 1 - top);
     }
   }
 
   int32_t ranks() const override { return n_; }
   int32_t lanes() const override { return static_cast<int32_t>(trees_.size()); }
-  // Step 0 streams; up from leaves everything, else all but the piece. Then depth d sends the piece
-  // up in step height - d and down in step height + d.
+  // Step 0 streams up, everything from leaves, else all but the piece. Then depth d sends the piece
+  // up in step height - d. Step `height` streams down, everything from the root; then depth d sends
+  // the piece down in step height + d.
   int32_t steps() const override { return n_ == 1 ? 0 : 2 * height_; }
   void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    const bool leaf = Leaf(tree, rank);
-    if (tree.parent[r] >= 0) {
-      if (step == 0 && (leaf || Rest())) {
-        out.push_back({tree.parent[r], leaf ? bytes_ : bytes_ - piece_, true});
-      } else if (step > 0 && !leaf && step == height_ - tree.depth[r]) {
-        out.push_back({tree.parent[r], piece_, true});
-      }
+    const bool root = tree.parent[r] < 0;
+    if (step < height_) {
+      const double bytes = UpBytes(tree, rank, step);
+      if (!root && bytes >= 0) out.push_back({tree.parent[r], bytes, true});
+      return;
     }
-    if (step == 0 ? !Rest() : step != height_ + tree.depth[r]) return;
-    for (int32_t child : tree.children[r]) {
-      out.push_back({child, step == 0 ? bytes_ - piece_ : piece_, false});
-    }
+    const double bytes = DownBytes(tree, rank, step);
+    if (bytes < 0) return;
+    for (int32_t child : tree.children[r]) out.push_back({child, bytes, false});
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
-    const bool inner = tree.parent[r] >= 0;
-    if (step > 0 && inner && step == height_ + tree.depth[r] - 1) return 1;
+    if (step >= height_) {
+      return tree.parent[r] >= 0 && DownBytes(tree, tree.parent[r], step) >= 0 ? 1 : 0;
+    }
     if (step > 0 && step != height_ - tree.depth[r] - 1) return 0;
     int32_t up = 0;
-    for (int32_t child : tree.children[r]) {
-      const bool leaf = Leaf(tree, child);
-      up += (step == 0 ? leaf || Rest() : !leaf) ? 1 : 0;
-    }
-    return up + (step == 0 && inner && Rest() ? 1 : 0);
+    for (int32_t child : tree.children[r]) up += UpBytes(tree, child, step) >= 0 ? 1 : 0;
+    return up;
   }
   int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
     if (step == 0) return 0;
     const int32_t d = trees_[static_cast<size_t>(lane)].depth[static_cast<size_t>(rank)];
-    for (int32_t due : {height_ - d - 1, height_ - d, height_ + d - 1, height_ + d}) {
+    for (int32_t due : {height_ - d - 1, height_ - d, height_, height_ + d - 1, height_ + d}) {
       if (due >= step) return std::min(due, steps());
     }
     return steps();
@@ -156,26 +158,38 @@ class DoubleBinaryTree : public CollectiveSchedule {
            children * (2 * height_ * piece_ + total_ * rest) / net.bandwidth;
   }
   int32_t blocks() const override { return Rest() ? 2 : 1; }
-  int32_t rounds(int32_t, int32_t step) const override { return step == 0 ? 2 * height_ : 1; }
-  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t round,
+  int32_t rounds(int32_t, int32_t step) const override {
+    return step == 0 || step == height_ ? height_ : 1;
+  }
+  void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t, int32_t round,
                   std::vector<int32_t>& out) const override {
-    if (step > 0) {
-      out.push_back(0);
-      return;
-    }
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const int32_t d = tree.depth[static_cast<size_t>(rank)];
-    std::vector<Send> sends;
-    Sends(rank, lane, step, sends);
-    const bool up = sends[static_cast<size_t>(k)].reduce;
-    if (round != (up ? height_ - d : height_ + d)) return;
-    if (up && Leaf(tree, rank)) out.push_back(0);
-    if (Rest()) out.push_back(1);
+    if (step != 0 && step != height_) {
+      out.push_back(0);
+    } else if (round == (step == 0 ? height_ - d : d)) {
+      if (step == 0 ? Leaf(tree, rank) : d == 0) out.push_back(0);
+      if (Rest()) out.push_back(1);
+    }
   }
 
  private:
   static bool Leaf(const Tree& tree, int32_t rank) {
     return tree.children[static_cast<size_t>(rank)].empty();
+  }
+  // What a rank sends up in a step below height, or to each child from there on; negative: nothing.
+  double UpBytes(const Tree& tree, int32_t rank, int32_t step) const {
+    const bool leaf = Leaf(tree, rank);
+    if (step > 0) return !leaf && step == height_ - Depth(tree, rank) ? piece_ : -1;
+    return leaf ? bytes_ : Rest() ? bytes_ - piece_ : -1;
+  }
+  double DownBytes(const Tree& tree, int32_t rank, int32_t step) const {
+    const int32_t d = Depth(tree, rank);
+    if (step > height_) return d > 0 && step == height_ + d ? piece_ : -1;
+    return d == 0 ? bytes_ : Rest() ? bytes_ - piece_ : -1;
+  }
+  static int32_t Depth(const Tree& tree, int32_t rank) {
+    return tree.depth[static_cast<size_t>(rank)];
   }
   // Something is left to stream beside the piece.
   bool Rest() const { return bytes_ > piece_; }
