@@ -31,6 +31,7 @@ class Matcher {
   absl::StatusOr<CommunicatorMap> Run() {
     GroupDeclared();
     GroupUndeclaredCollectives();
+    DoubtUnequalGroups();
     for (Group& group : groups_) FORETRACE_RETURN_IF_ERROR(Align(group));
     FORETRACE_RETURN_IF_ERROR(MatchSendsAndReceives());
     std::stable_sort(map_.meetings.begin(), map_.meetings.end(),
@@ -86,6 +87,32 @@ class Matcher {
       for (auto& group : GroupByEnds(store_, open)) AddUndeclared(std::move(group));
     } else {
       for (CommSequence* s : open) AddUndeclared({s});
+    }
+  }
+
+  // Streams that do the same on all ranks divide these into groups of one size, along one axis of
+  // the job. Where ends say otherwise they say too little.
+  void DoubtUnequalGroups() {
+    std::map<std::pair<std::string_view, uint64_t>, std::vector<const Group*>> alike;
+    for (const Group& group : groups_) {
+      if (group.communicator.declared) continue;
+      const CommSequence& first = *group.members.front();
+      const std::string_view stream = store_.ranks()[first.rank].lane_at(first.lane).label;
+      alike[{stream, first.signature}].push_back(&group);
+    }
+    for (const auto& [stream_and_operations, groups] : alike) {
+      const size_t size = groups.front()->members.size();
+      if (std::ranges::all_of(groups, [&](const Group* g) { return g->members.size() == size; })) {
+        continue;
+      }
+      std::string names;
+      for (const Group* group : groups) {
+        names += (names.empty() ? "\"" : ", \"") + group->communicator.name + "\"";
+      }
+      map_.doubts.push_back(fmt::format(
+          "groups inferred from the ends of kernels differ in size although their streams do the "
+          "same, so that some are likely wrong: {}; declare them with --process-groups FILE",
+          names));
     }
   }
 

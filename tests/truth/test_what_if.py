@@ -14,8 +14,8 @@ import job as truth
 FORETRACE = os.environ.get("FORETRACE", "build/release/foretrace")
 
 
-def predict(folder, what_if=(), step=3):
-    command = [FORETRACE, "predict", folder, "--iteration", str(step), "--json"]
+def predict(folder, what_if=(), step=3, options=()):
+    command = [FORETRACE, "predict", folder, "--iteration", str(step), "--json", *options]
     for change in what_if:
         command += ["--what-if", change]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -106,6 +106,22 @@ class WhatIf(unittest.TestCase):
         self.check(lambda slower: truth.rooted(4, 8, "reduce", slower),
                    [(["name=gemm,rank=1:x2"], {1: 2.0}), (["name=gemm,rank=3:x2"], {3: 2.0})],
                    0.001)
+
+    def test_ranks_without_a_profile(self):
+        """Of 4 ranks, 3 are there. They meet, and the absent one is as slow as they are."""
+        for what_if, factors in ((["name=gemm.*_(tn|nt):x1.5"], {r: 1.5 for r in range(4)}),
+                                 (["name=gemm.*_(tn|nt),rank=1:x1.5"], {1: 1.5})):
+            with tempfile.TemporaryDirectory() as folder:
+                truth.data_parallel(4, 12).write(folder)
+                os.remove(os.path.join(folder, "rank3.json"))
+                expected = truth.data_parallel(4, 12, slower=factors).step_times(3)
+                alike = predict(folder, what_if, ["--allow-missing-ranks", "--absent", "alike"])
+                least = predict(folder, what_if, ["--allow-missing-ranks", "--absent", "never-last"])
+                self.assertEqual(len(alike), 3)
+                for rank, (p, e) in enumerate(zip(alike, expected)):
+                    self.assertAlmostEqual(p / e, 1.0, delta=0.005, msg=f"rank {rank}, {what_if}")
+                for low, high in zip(least, alike):
+                    self.assertLessEqual(low, high * 1.0001)
 
     def test_megatron(self):
         for metadata in ("all", "none"):

@@ -281,6 +281,23 @@ TEST(PointToPoint, KernelsOfAMiddleStageAreFoundByTheirEnds) {
   EXPECT_EQ(map->meetings.size(), 12u);
 }
 
+// Five streams do the same; two pairs end together, and one rank with nobody.
+TEST(Communicators, GroupsOfUnequalSizeAreDoubted) {
+  JobScript job(5);
+  for (int r = 0; r < 5; ++r) {
+    for (int k = 0; k < 8; ++k) {
+      const double at = 1000.0 * k + 90.0 * (k % 7) * k * (r / 2);
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "", {at, at + 4},
+                             20, {at + 9, at + 40 + 0.1 * (r % 2)});
+    }
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->communicators.size(), 3u);
+  ASSERT_EQ(map->doubts.size(), 1u);
+  EXPECT_THAT(map->doubts[0], HasSubstr("--process-groups FILE"));
+}
+
 // As many all-reduces on both, which end at other times: two groups that only run alike.
 TEST(Communicators, OneStreamARankIsNotAlwaysOneGroup) {
   JobScript job(4);
