@@ -115,8 +115,8 @@ class WhatIf(unittest.TestCase):
                 truth.data_parallel(4, 12).write(folder)
                 os.remove(os.path.join(folder, "rank3.json"))
                 expected = truth.data_parallel(4, 12, slower=factors).step_times(3)
-                alike = predict(folder, what_if, ["--allow-missing-ranks", "--absent", "alike"])
-                least = predict(folder, what_if, ["--allow-missing-ranks", "--absent", "never-last"])
+                alike = predict(folder, what_if, options=["--allow-missing-ranks", "--absent", "alike"])
+                least = predict(folder, what_if, options=["--allow-missing-ranks", "--absent", "never-last"])
                 self.assertEqual(len(alike), 3)
                 for rank, (p, e) in enumerate(zip(alike, expected)):
                     self.assertAlmostEqual(p / e, 1.0, delta=0.005, msg=f"rank {rank}, {what_if}")

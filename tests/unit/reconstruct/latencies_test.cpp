@@ -36,7 +36,7 @@ TEST(LatencyMeter, LaunchLatencyIsTheMedianOnIdleStreams) {
   EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), Us(7));
   EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 5);
   EXPECT_EQ(latencies.gap_samples, 0);
-  EXPECT_EQ(latencies.event_samples, 0);
+  EXPECT_EQ(latencies.event_samples, (std::array<int64_t, kEventClasses>{}));
 }
 
 TEST(LatencyMeter, FewerThanFiveSamplesLeaveTheDefault) {
@@ -73,8 +73,8 @@ TEST(LatencyMeter, EventLatencyIsTheMedianAfterWorkOfAnotherStream) {
         .Depends("c" + i, "p" + i, DependencyKind::kSync);
   }
   const Latencies latencies = Measured(job);
-  EXPECT_EQ(latencies.event, Us(3));
-  EXPECT_EQ(latencies.event_samples, 5);
+  EXPECT_EQ(latencies.event_of(EventClass::kCompute), Us(3));
+  EXPECT_EQ(latencies.event_samples[static_cast<size_t>(EventClass::kCompute)], 5);
 }
 
 TEST(LatencyMeter, CommunicationGivesNoSamplesNorDoesWorkAfterIt) {
