@@ -119,13 +119,14 @@ absl::Status CheckOutputs(const ::CLI::App& command, const ProtectedFiles& input
 absl::Status NamingAnInput(const ::CLI::App& command, absl::Status status) {
   if (status.ok() || absl::IsInternal(status)) return status;
   const std::string message(status.message());
+  // Of an option, or of the terminal: no file is to blame.
+  if (message.find("--") != std::string::npos ||
+      message.find("standard output") != std::string::npos) {
+    return status;
+  }
   std::string first;
   for (const ::CLI::Option* option : command.get_options()) {
     if (option->get_items_expected_max() == 0) continue;
-    if (option->count() > 0 && !option->get_lnames().empty() &&
-        message.find("--" + option->get_lnames().front()) != std::string::npos) {
-      return status;
-    }
     for (const std::string& text : option->results()) {
       // The last part of a path: messages may name a file within a folder.
       const std::string name = std::filesystem::path(text).filename().string();

@@ -241,11 +241,13 @@ def main():
             if only.search(f"mutation/{slot}/{number}"):
                 tasks.append((runner.mutation, (slot, MUTATED[slot], number)))
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            failures = [f for f in pool.map(lambda task: task[0](*task[1]), tasks) if f]
-    for failure in failures:
-        print("FAILED", failure)
+            failures = 0
+            for failure in pool.map(lambda task: task[0](*task[1]), tasks):
+                if failure:
+                    failures += 1
+                    print("FAILED", failure, flush=True)
     print(f"hostile: {len(tasks)} runs ({len(hand_made)} hand-made cases there), "
-          f"{len(failures)} failed, {time.monotonic() - begin:.0f} s")
+          f"{failures} failed, {time.monotonic() - begin:.0f} s")
     sys.exit(1 if failures else 0)
 
 
