@@ -124,9 +124,10 @@ class WhatIf(unittest.TestCase):
                     self.assertLessEqual(low, high * 1.0001)
 
     def test_megatron(self):
-        for metadata in ("all", "none"):
-            self.check(lambda slower: truth.megatron(3, 4, slower),
-                       [(["name=gemm,rank=5:x1.3"], {5: 1.3})], 0.001, metadata=metadata)
+        self.check(lambda slower: truth.megatron(3, 4, slower),
+                   [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3})], 0.001)
+        # As recorded only: partners inferred from ends alone are not all right.
+        self.check(lambda slower: truth.megatron(3, 4, slower), [], 0.001, metadata="none")
 
     def check_prefetching(self, ranks, unnamed_cases=4, **job):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),

@@ -126,11 +126,7 @@ JobScript BroadcastJob() {
     job.rank(r)
         .Group("world", {0, 1, 2})
         .Collective("bc", CollectiveOp::kBroadcast, "world", {calls[r], calls[r] + 4}, 20,
-                    {calls[r] + 9, ends[r]});
-    CommAttr attr;
-    attr.group = job.rank(r).builder().Intern("world");
-    attr.peer = 0;
-    job.rank(r).builder().SetComm(job.rank(r).Of("bc"), attr);
+                    {calls[r] + 9, ends[r]}, 1000, 0);
   }
   return job;
 }

@@ -231,6 +231,7 @@ TEST(PointToPoint, OneKernelAgainstTwoKeepsBothTransfers) {
 // 0 and 1, and the message says what is wrong.
 TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
   JobScript job(3);
+  job.rank(2).Kernel("early", {0, 2}, 7, {3, 5});
   for (int k = 0; k < 6; ++k) {
     const double at = 1000.0 * k;
     const std::string left = "l" + std::to_string(k), right = "r" + std::to_string(k);
@@ -242,6 +243,7 @@ TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
     job.rank(2).PointToPoint(right, NodeKind::kRecv, 1, {at + 200, at + 204}, 21,
                              {at + 209, at + 301 + 10 * k});
   }
+  job.rank(2).Kernel("late", {6990, 6992}, 7, {7000, 7005});
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
