@@ -81,6 +81,9 @@ class Fitter {
 struct ModelErrors {
   std::string name;
   ErrorSummary errors;
+  // Of the absolute errors, in per cent of the measured value.
+  double median_percent = 0;
+  double p90_percent = 0;
   size_t extrapolated_count = 0;
 };
 // By model in order of name; the last entry is "all".

@@ -90,6 +90,8 @@ std::string Json(const CalibrateReport& report) {
     json.Uint64(model.errors.count);
     Key(json, "gmae_percent", model.errors.gmae_percent);
     Key(json, "mape_percent", model.errors.mape_percent);
+    Key(json, "median_percent", model.median_percent);
+    Key(json, "p90_percent", model.p90_percent);
     Key(json, "std_percent", model.errors.std_percent);
     Key(json, "max_percent", model.errors.max_percent);
     json.Key("extrapolated_count");
