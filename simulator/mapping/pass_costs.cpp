@@ -49,23 +49,15 @@ class Coster {
   }
 
  private:
-  // Weight gradients are added to the buffer that they accumulate in: by the product itself where
-  // that has 32 bits (Megatron-LM's gradient_accumulation_fusion), else by an addition, unless
-  // there is one micro-batch alone.
+  // Weight gradients are added to the buffer that they accumulate in by the product itself
+  // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it.
   double WeightGradients(KernelList& list, CostSources& sources) const {
     double seconds = 0;
     for (KernelWork& work : list) {
-      const int64_t elements = work.batch * work.m * work.n;
-      if (elements > 0 && gradient_ == 4 && e_ < 4) {
-        work.read += Bytes(4 * elements);
-        work.written = Bytes(4 * elements);
-      }
+      const int64_t bytes = static_cast<int64_t>(gradient_) * work.batch * work.m * work.n;
+      if (bytes > 0 && m_.microbatches() > 1) work.read += Bytes(bytes);
+      if (bytes > 0) work.written = Bytes(bytes);
       seconds += kernels_.Seconds(work, sources);
-      if (elements > 0 && gradient_ == e_ && m_.microbatches() > 1) {
-        const OperatorCall sum{ElementwiseOp{elements, 2 * elements}, c_.dtype,
-                               Direction::kForward};
-        seconds += kernels_.Seconds(Kernels(sum), sources);
-      }
     }
     return seconds;
   }
