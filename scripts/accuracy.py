@@ -142,12 +142,22 @@ def blocked(result):
     return f"{min(shares):.0f} to {max(shares):.0f} %" if shares else "-"
 
 
+def other_definitions(result):
+    """Mean errors of the step until its device work is done, and of its period."""
+    errors = []
+    for key in ("completion_error_percent", "period_error_percent"):
+        known = [abs(case[key]) for case in result["cases"]
+                 if case["judged"] and case[key] is not None]
+        errors.append(f"{sum(known) / len(known):.2f} %" if known else "-")
+    return errors
+
+
 def goal_rows(runner):
     for name, arguments, goal in GOALS:
         result = runner.validate(arguments)
         s = result["summary"]
         yield (name, goal, str(s["count"]), f"{s['mape_percent']:.2f} %",
-               f"{s['max_percent']:.2f} %",
+               f"{s['max_percent']:.2f} %", *other_definitions(result),
                f"{s['kernel_start_median_us']:.1f} / {s['kernel_start_p90_us']:.1f} us",
                blocked(result), f"`validate {arguments}`")
 
@@ -254,10 +264,12 @@ durations. docs/validation.md says what is judged and docs/semantics.md how leak
 
 ## Steps
 
-Errors are absolute step errors over judged ranks and steps; starts are distances of kernel starts
+Errors are absolute step errors over judged ranks and steps, mark to mark on the CPU; *done* is the
+mean error of the step until its device work is done, *period* that from one such completion to the
+next (docs/semantics.md, "Steps"; a rank's first step has none); starts are distances of kernel starts
 (median / 90th percentile).
 
-{table(("Case", "Goal", "Steps", "Mean", "Max", "Starts", "Blocked share", "Command"),
+{table(("Case", "Goal", "Steps", "Mean", "Max", "Done", "Period", "Starts", "Blocked share", "Command"),
        list(goal_rows(runner)))}
 
 ## Durations from models

@@ -9,6 +9,7 @@
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/trace_options.h"
+#include "simulator/cli/work_listing.h"
 #include "simulator/topology/describe.h"
 #include "simulator/topology/platform_loader.h"
 #include "simulator/topology/topology.h"
@@ -19,6 +20,8 @@ namespace {
 struct InspectOptions {
   TraceOptions traces;
   bool json = false;
+  bool kernels = false;
+  bool ops = false;
 };
 
 bool IsPlatformFile(const std::vector<std::string>& paths) {
@@ -47,6 +50,11 @@ absl::Status RunInspect(const InspectOptions& options) {
   if (IsPlatformFile(options.traces.paths))
     return InspectPlatform(options.traces.paths[0], options.json);
   FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+  if (options.kernels || options.ops) {
+    const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
+    return Print(options.json ? WorkListJson(list, options.ops) + "\n"
+                              : WorkListText(list, options.ops, OutputStyle()));
+  }
   const Inspection inspection = Inspect(store);
   if (options.json) return PrintJson("inspect", InspectionJson(inspection));
   return Print(InspectionText(inspection, OutputStyle()));
@@ -61,9 +69,14 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
   options->traces.Register(*command, true);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
+  CLI::Option* kernels =
+      command->add_flag("--kernels", options->kernels, "list the kernels, for selectors (name=)");
+  command->add_flag("--ops", options->ops, "list the framework calls, for selectors (op=, cpu=)")
+      ->excludes(kernels);
   command->footer(Examples({
       "foretrace inspect traces/samples/dlrm_8rank",
       "foretrace inspect run1.tar.gz --json",
+      "foretrace inspect run1/ --ops",
       "foretrace inspect topologies/dgx-h100.yaml",
   }));
   command->callback(

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -8,6 +10,9 @@
 #include "simulator/cli/output.h"
 #include "simulator/cli/replay_check.h"
 #include "simulator/cli/run.h"
+#include "simulator/cli/sensitivity.h"
+#include "simulator/cli/step_report.h"
+#include "simulator/engine/executor.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
@@ -16,6 +21,9 @@
 namespace foretrace {
 namespace {
 
+// Kinds of work of each sort that --sensitivity changes.
+constexpr size_t kSweptClasses = 20;
+
 struct PredictOptions {
   TraceOptions traces;
   SimulationOptions simulation;
@@ -23,6 +31,7 @@ struct PredictOptions {
   std::string timeline;
   int64_t iteration = -1;
   size_t top = 10;
+  bool sensitivity = false;
 };
 
 absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& table,
@@ -40,9 +49,9 @@ absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& 
   return writer.Close();
 }
 
-SimTime LongestIteration(const Prediction& prediction) {
+SimTime LongestIteration(const std::vector<PredictedRank>& ranks) {
   SimTime longest;
-  for (const PredictedRank& rank : prediction.ranks) {
+  for (const PredictedRank& rank : ranks) {
     for (const PredictedIteration& it : rank.iterations) {
       longest = std::max(longest, it.predicted_end - it.predicted_start);
     }
@@ -52,7 +61,7 @@ SimTime LongestIteration(const Prediction& prediction) {
 
 // The recorded skew between ranks is an initial condition, so its effect is said.
 absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& setup,
-                              const Prediction& prediction, std::vector<std::string>& notes) {
+                              Prediction& prediction, std::vector<std::string>& notes) {
   SimTime skew;
   for (const RankCompileReport& report : prediction.job.reports) {
     skew = std::max(skew, report.start_skew);
@@ -62,11 +71,19 @@ absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& se
       given.model_communication) {
     return absl::OkStatus();
   }
-  CompileOptions aligned = given;
-  aligned.aligned_start = true;
-  FORETRACE_ASSIGN_OR_RETURN(const Prediction other, Predict(store, aligned, nullptr));
-  const std::string with = fmt::format("{:.1f}", LongestIteration(prediction).us());
-  const std::string without = fmt::format("{:.1f}", LongestIteration(other).us());
+  std::vector<RankProgram>& ranks = prediction.job.program.ranks;
+  std::vector<SimTime> starts;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    starts.push_back(ranks[r].start);
+    ranks[r].start -= prediction.job.reports[r].start_skew;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule,
+                             Execute(store, prediction.job.program, setup.network()));
+  const SimTime together =
+      LongestIteration(MeasureRanks(store, prediction.job, prediction.job.program, schedule));
+  for (size_t r = 0; r < starts.size(); ++r) ranks[r].start = starts[r];
+  const std::string with = fmt::format("{:.1f}", LongestIteration(prediction.ranks).us());
+  const std::string without = fmt::format("{:.1f}", together.us());
   notes.push_back(fmt::format(
       "ranks start up to {:.1f} us apart, as recorded; started together, the "
       "longest iteration takes {}",
@@ -75,10 +92,41 @@ absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& se
   return absl::OkStatus();
 }
 
+// The reported step in steady state, and with --what-if its difference from the unedited one.
+absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Prediction& prediction,
+                     Prediction* unedited, ReportOptions& report) {
+  if (!report.iteration.has_value()) return absl::OkStatus();
+  const int64_t step = *report.iteration;
+  const bool marked =
+      std::any_of(prediction.ranks.begin(), prediction.ranks.end(), [&](const PredictedRank& rank) {
+        return std::any_of(rank.iterations.begin(), rank.iterations.end(),
+                           [&](const PredictedIteration& it) { return it.number == step; });
+      });
+  if (!marked) return absl::OkStatus();  // which is an error of the report's
+  FORETRACE_ASSIGN_OR_RETURN(report.step,
+                             SummarizeStep(store, prediction, step, setup.network(), report.notes));
+  NoteBlockedShare(prediction, step, report.notes);
+  if (unedited == nullptr) return absl::OkStatus();
+  report.unedited = IterationTimes(*unedited);
+  if (report.step.has_value()) {
+    std::vector<std::string> same_notes;
+    FORETRACE_ASSIGN_OR_RETURN(const auto before,
+                               SummarizeStep(store, *unedited, step, setup.network(), same_notes));
+    if (before.has_value()) report.step->unedited_period = before->period;
+  }
+  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
+                             ExplainedRun::Make(store, *unedited, step, by_completion));
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
+                             ExplainedRun::Make(store, prediction, step, by_completion));
+  report.causes = Differences(from, to);
+  return absl::OkStatus();
+}
+
 // A run in which nothing takes time says nothing.
 absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
                            const Prediction& prediction) {
-  if (LongestIteration(prediction) > SimTime()) return absl::OkStatus();
+  if (LongestIteration(prediction.ranks) > SimTime()) return absl::OkStatus();
   for (const RankTrace& rank : store.ranks()) {
     for (uint32_t i = 0; i < rank.size(); ++i) {
       if (IsDeviceKind(rank.kind(NodeIndex(i)))) {
@@ -102,26 +150,52 @@ absl::Status RunPredict(const PredictOptions& options) {
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
-  FORETRACE_ASSIGN_OR_RETURN(
-      const Prediction prediction,
-      Predict(store, setup.compile(), setup.network(), observers, ProgramUse::kFree));
+  CompileOptions compile = setup.compile();
+  compile.keep_overheads = compile.keep_overheads || options.sensitivity;
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, compile));
+  const bool what_if = !setup.what_if().empty();
+  // A network in which transfers contend runs but once.
+  const bool runs_again = setup.network() == nullptr || !setup.network()->contends();
+  std::optional<Prediction> unedited;
+  if (what_if && runs_again) {
+    FORETRACE_ASSIGN_OR_RETURN(unedited, Replay(store, job, setup.network()));
+  }
+  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
+  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction, Replay(store, std::move(job), setup.network()));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
   FORETRACE_RETURN_IF_ERROR(CheckPredicts(options.traces.paths.front(), store, prediction));
   const auto windows = Windows(prediction);
   ReportOptions report_options;
   report_options.top = options.top;
+  report_options.what_if = what_if;
   report_options.notes = RunNotes(store, prediction, setup);
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
                              DoubtOfReplay(store, setup, prediction));
   if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
   if (doubt.has_value()) report_options.notes.insert(report_options.notes.begin(), *doubt);
+  report_options.iteration =
+      options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
+  FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction,
+                                    unedited.has_value() ? &*unedited : nullptr, report_options));
+  unedited.reset();
+  if (options.sensitivity) {
+    if (!report_options.step.has_value()) {
+      return Infeasible(
+          "{}: --sensitivity needs a step that can be repeated{}",
+          store.ranks().front().info().source,
+          report_options.notes.empty() ? std::string() : ": " + report_options.notes.back());
+    }
+    FORETRACE_ASSIGN_OR_RETURN(report_options.sensitivity,
+                               ComputeSensitivity(store, prediction.job, *report_options.iteration,
+                                                  setup.network(), kSweptClasses));
+  }
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
+  Tell(store, prediction, observers, ProgramUse::kFree);
   const CommunicatorMap& map = prediction.job.communicators;
   report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
     if (meeting >= map.meetings.size()) return "";
     return map.communicators[map.meetings[meeting].communicator].name;
   };
-  if (options.iteration >= 0) report_options.iteration = options.iteration;
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
   if (!options.timeline.empty()) {
@@ -152,12 +226,16 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       ->type_name("FILE");
   command->add_option("--iteration", options->iteration,
                       "the iteration to report (default: the one of median time)");
+  command->add_flag("--sensitivity", options->sensitivity,
+                    "also what the step owes to each op, communicator, CPU op and synchronisation");
   command->add_option("--top", options->top, "entries in the lists of kernels and ops")
       ->capture_default_str();
   command->footer(Examples({
       "foretrace predict traces/samples/dlrm_8rank",
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
       "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
+      "foretrace predict run1/ --sensitivity                     # what is worth making faster",
+      "foretrace predict run1/ --what-if 'call=cudaStreamSynchronize:remove'",
       "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform "
       "dgx1-v100",
       "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",

@@ -34,6 +34,7 @@ using AddCommand = void (*)(CLI::App& app, CommandContext& context);
 void AddHelpCommand(CLI::App& app, CommandContext& context);
 void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);
+void AddDiffCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);

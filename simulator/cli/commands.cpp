@@ -4,9 +4,10 @@ namespace foretrace {
 
 std::vector<AddCommand> AllCommands() {
   return {
-      AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand, AddPredictCommand,
-      AddValidateCommand,   AddCollectiveCommand, AddShardCommand,     AddShardTasksCommand,
-      AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,  AddHelpCommand,
+      AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand,  AddPredictCommand,
+      AddDiffCommand,       AddValidateCommand,   AddCollectiveCommand, AddShardCommand,
+      AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
+      AddHelpCommand,
   };
 }
 

@@ -130,8 +130,8 @@ absl::StatusOr<DurationPlan> DurationPlan::Parse(const std::vector<std::string>&
       }
       // A bare word is a name.
       if (selector.find('=') == std::string::npos) selector = "name=" + selector;
-      FORETRACE_ASSIGN_OR_RETURN(NodeSelector parsed,
-                                 ParseSelector("--durations " + text, selector));
+      FORETRACE_ASSIGN_OR_RETURN(NodeSelector parsed, ParseSelector("--durations " + text, selector,
+                                                                    SelectorScope::kDeviceWork));
       plan.selectors_.push_back(std::move(parsed));
     } else {
       return InvalidInput("--durations {}: expected recorded, model or model-for=SELECTOR", text);

@@ -20,7 +20,7 @@ bool ChangesNothing(const CompileOptions& options) {
   return options.semantics == Semantics::kFull && options.rank_sync && options.stream_sync &&
          options.cpu && options.blocking && options.contention && !options.aligned_start &&
          options.durations == nullptr && !options.model_communication &&
-         options.overheads == nullptr && options.edit == nullptr;
+         options.overheads == nullptr;
 }
 
 struct WorstStep {
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<std::string>> DoubtOfReplay(const TraceStore& store
                                                          const SimulationSetup& setup,
                                                          const Prediction& prediction) {
   if (prediction.job.symbolic) return std::nullopt;
-  if (ChangesNothing(setup.compile())) return Doubt(store, prediction);
+  if (ChangesNothing(setup.compile()) && setup.what_if().empty()) return Doubt(store, prediction);
   CompileOptions recorded;
   recorded.allow_missing_ranks = setup.compile().allow_missing_ranks;
   recorded.latencies = setup.compile().latencies;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/cli/communication_notes.h"
 #include "simulator/cli/replay_check.h"
 
@@ -82,6 +83,13 @@ std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& mis
 }
 
 }  // namespace
+
+absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
+                                    const CompileOptions& options, NetworkModel* network) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
+  return Replay(store, std::move(job), network);
+}
 
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) {
   std::vector<std::vector<IterationWindow>> windows;

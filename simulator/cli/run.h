@@ -13,6 +13,11 @@
 
 namespace foretrace {
 
+// Compiles the job, applies the changes of --what-if, and executes it. `options` are those of the
+// setup, or a variant of them.
+absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
+                                    const CompileOptions& options, NetworkModel* network);
+
 // Iterations of every rank, as the report wants them.
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction);
 

@@ -4,10 +4,9 @@
 #include <cmath>
 
 #include "simulator/base/statistics.h"
+#include "simulator/engine/step_times.h"
 
 namespace foretrace {
-namespace {
-
 SimTime BlockedWithin(const RankProgram& program, const RankSchedule& times, SimTime from,
                       SimTime to) {
   SimTime blocked;
@@ -23,10 +22,27 @@ SimTime BlockedWithin(const RankProgram& program, const RankSchedule& times, Sim
   return blocked;
 }
 
+namespace {
+
+void SetOtherErrors(const std::vector<MeasuredStep>& steps, StepError& error) {
+  const auto signed_error = [](SimTime predicted, SimTime recorded) -> std::optional<double> {
+    if (recorded <= SimTime()) return std::nullopt;
+    return predicted.us() / recorded.us() - 1.0;
+  };
+  for (const MeasuredStep& step : steps) {
+    if (step.number != error.step) continue;
+    error.completion_error = signed_error(step.predicted.completion, step.recorded.completion);
+    if (step.predicted.period.has_value()) {
+      error.period_error = signed_error(*step.predicted.period, *step.recorded.period);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& prediction) {
   std::vector<StepError> errors;
+  const std::vector<std::vector<MeasuredStep>> measured = MeasureSteps(store, prediction);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     const RankTrace& trace = store.ranks()[r];
     const RankProgram& program = prediction.job.program.ranks[r];
@@ -43,6 +59,7 @@ std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& p
         e.blocked_share = BlockedWithin(program, times, it.predicted_start, it.predicted_end).us() /
                           e.predicted.us();
       }
+      SetOtherErrors(measured[r], e);
       std::vector<double> distances;
       for (uint32_t i = 0; i < program.items.size(); ++i) {
         const NodeIndex n = program.items[i].node;

@@ -2,6 +2,7 @@
 // Compares a prediction with what its traces recorded.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "simulator/engine/replay.h"
@@ -14,6 +15,10 @@ struct StepError {
   SimTime measured;
   SimTime predicted;
   double error = 0;  // signed fraction
+  // Likewise of the step until its device work is done, and from one such completion to the next
+  // (engine/step_times.h); unset where there is none.
+  std::optional<double> completion_error;
+  std::optional<double> period_error;
   // CPU time in blocking calls, as a share of the predicted step.
   double blocked_share = 0;
   // Distance of device starts, relative to the step's begin, between prediction and recording.
@@ -23,6 +28,10 @@ struct StepError {
   bool partial = false;                 // work was in flight when the recording began
   bool followed = false;                // the rank has more steps
 };
+
+// CPU time of a rank in blocking calls between two predicted times.
+SimTime BlockedWithin(const RankProgram& program, const RankSchedule& times, SimTime from,
+                      SimTime to);
 
 std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& prediction);
 

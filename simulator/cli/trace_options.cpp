@@ -10,7 +10,6 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/options.h"
-#include "simulator/cli/what_if.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/roofline/roofline_cost_model.h"
 #include "simulator/importers/import.h"
@@ -140,6 +139,16 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                                           const TraceStore& store) {
   const bool symbolic = LacksDurations(store);
   const bool modelled = symbolic || NetworkOf(options, *plan_, store) != "recorded";
+  if (!modelled && !plan_->models_something()) {
+    const bool platform = !options.platform.empty();
+    if (platform || !options.durations.calibrations.empty()) {
+      return InvalidInput(
+          "--{} {} would change nothing: all durations are replayed as recorded; model them with "
+          "--durations model, or communication with --network",
+          platform ? "platform" : "calibration",
+          platform ? options.platform : options.durations.calibrations.front());
+    }
+  }
   if (options.platform.empty()) {
     if (!modelled) return absl::OkStatus();
     return InvalidInput("{}: {}; say on what to run it with --platform (files in topologies/)",
@@ -244,8 +253,8 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
-  FORETRACE_ASSIGN_OR_RETURN(setup.edit_, ParseWhatIf(options.what_if, store));
-  compile.edit = setup.edit_.get();
+  FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
+  compile.keep_overheads = setup.what_if_.edits_overheads();
   compile.durations = &setup.models_->chain;
   if (!options.what_if.empty()) {
     setup.notes_.push_back(

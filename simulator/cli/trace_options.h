@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/cli/durations.h"
+#include "simulator/cli/what_if.h"
 #include "simulator/engine/compile.h"
 #include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
@@ -53,6 +54,8 @@ class SimulationSetup {
   const CompileOptions& compile() const { return compile_; }
   CompileOptions& compile() { return compile_; }
   NetworkModel* network() const { return network_.get(); }
+  // The changes of --what-if, which are applied to the compiled job.
+  const WhatIf& what_if() const { return what_if_; }
   // Classes of kernels; null where nothing is modelled.
   const KernelCostModel* kernels() const { return models_->kernels; }
   // Statements about what the figures rest on, printed with them.
@@ -70,7 +73,7 @@ class SimulationSetup {
   std::unique_ptr<CalibrationSet> calibration_;  // null: none
   std::unique_ptr<DurationModels> models_;
   std::unique_ptr<OverheadModel> overheads_;
-  std::unique_ptr<DurationEdit> edit_;
+  WhatIf what_if_;
   std::unique_ptr<NetworkModel> network_;
   std::vector<std::string> notes_;
 };

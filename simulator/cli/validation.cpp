@@ -111,7 +111,7 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
     CompileOptions options = setup.compile();
     variant.change(options);
     FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                               Predict(store, options, setup.network()));
+                               Simulate(store, setup, options, setup.network()));
     AblationRow row{c.name, variant.name};
     MeanError(store, prediction, hold_out, row);
     result.ablation.push_back(row);
@@ -154,7 +154,7 @@ absl::StatusOr<Prediction> ReplayRecorded(const TraceStore& store, const Simulat
   CompileOptions options = setup.compile();
   options.durations = &recorded;
   options.model_communication = false;
-  return Predict(store, options, nullptr);
+  return Simulate(store, setup, options, nullptr);
 }
 
 absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
@@ -194,7 +194,7 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
     setup.compile().overheads_apply = hold_out.judged;
   }
   FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                             Predict(store, setup.compile(), setup.network()));
+                             Simulate(store, setup, setup.compile(), setup.network()));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, c.traces.strict));
   for (std::string& note : RunNotes(store, prediction, setup)) {
     result.notes.push_back(c.name.empty() ? note : c.name + ": " + note);
@@ -228,14 +228,18 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResu
 
 void Summarize(ValidationResult& result) {
   std::vector<double> errors;
-  std::vector<double> distances;
+  std::vector<double> distances, completion, period;
   for (ValidatedStep& step : result.steps) {
     if (!step.judged) continue;
     errors.push_back(step.error.error);
+    if (step.error.completion_error) completion.push_back(*step.error.completion_error);
+    if (step.error.period_error) period.push_back(*step.error.period_error);
     distances.insert(distances.end(), step.error.kernel_start_us.begin(),
                      step.error.kernel_start_us.end());
   }
   result.summary = SummarizeErrors(errors);
+  result.completion = SummarizeErrors(completion);
+  result.period = SummarizeErrors(period);
   result.kernel_start_median_us = Quantile(distances, 0.5);
   result.kernel_start_p90_us = Quantile(std::move(distances), 0.9);
 }

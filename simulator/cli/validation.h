@@ -49,6 +49,9 @@ struct ValidationResult {
   std::vector<std::string> notes;
   std::vector<std::string> skipped;
   ErrorSummary summary;
+  // By the other definitions of a step (docs/semantics.md).
+  ErrorSummary completion;
+  ErrorSummary period;
   double kernel_start_median_us = 0;  // over all device work of judged steps
   double kernel_start_p90_us = 0;
 };

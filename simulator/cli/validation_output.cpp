@@ -19,7 +19,15 @@ std::string StepTable(const ValidationResult& result, const TextStyle& style) {
                                             {"measured us"},
                                             {"predicted us"},
                                             {"error %"}};
+  const auto any = [&](std::optional<double> StepError::*error) {
+    return std::any_of(result.steps.begin(), result.steps.end(),
+                       [&](const auto& s) { return (s.error.*error).has_value(); });
+  };
+  const bool completed = any(&StepError::completion_error);
+  const bool periods = any(&StepError::period_error);
   if (replayed) columns.push_back({"replay %"});
+  if (completed) columns.push_back({"done %"});
+  if (periods) columns.push_back({"period %"});
   for (const char* heading : {"blocked %", "start err us", "p90"}) columns.push_back({heading});
   columns.push_back({"", Align::kLeft});
   TextTable table(columns);
@@ -33,6 +41,11 @@ std::string StepTable(const ValidationResult& result, const TextStyle& style) {
     if (replayed) {
       row.push_back(s.replay_error ? fmt::format("{:+.2f}", 100 * *s.replay_error) : "-");
     }
+    const auto percent = [](const std::optional<double>& error) {
+      return error.has_value() ? fmt::format("{:+.2f}", 100 * *error) : std::string("-");
+    };
+    if (completed) row.push_back(percent(s.error.completion_error));
+    if (periods) row.push_back(percent(s.error.period_error));
     row.push_back(fmt::format("{:.1f}", 100 * s.error.blocked_share));
     row.push_back(fmt::format("{:.1f}", s.error.kernel_start_median_us));
     row.push_back(fmt::format("{:.1f}", s.error.kernel_start_p90_us));
@@ -107,6 +120,11 @@ void WriteStep(const ValidatedStep& s, JsonWriter& json) {
     json.Key("replay_error_percent");
     json.Double(100 * *s.replay_error);
   }
+  for (const auto& [key, error] : {std::pair("completion_error_percent", s.error.completion_error),
+                                   std::pair("period_error_percent", s.error.period_error)}) {
+    json.Key(key);
+    error.has_value() ? json.Double(100 * *error) : json.Null();
+  }
   json.Key("blocked_share");
   json.Double(s.error.blocked_share);
   json.Key("partial");
@@ -163,6 +181,13 @@ std::string ValidationText(const ValidationResult& result, const TextStyle& styl
       "{} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard deviation "
       "{:.2f} %, max {:.2f} %\n",
       s.count, s.mape_percent, s.gmae_percent, s.std_percent, s.max_percent);
+  for (const auto& [what, errors] :
+       {std::pair("until the device work of a step is done", &result.completion),
+        std::pair("from one such completion to the next", &result.period)}) {
+    if (errors->count == 0) continue;
+    text += fmt::format("{} steps {}: mean absolute error {:.2f} %, max {:.2f} %\n", errors->count,
+                        what, errors->mape_percent, errors->max_percent);
+  }
   text +=
       fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
                   result.kernel_start_median_us, result.kernel_start_p90_us);
@@ -190,6 +215,10 @@ std::string ValidationJson(const ValidationResult& result) {
       {"std_percent", result.summary.std_percent},
       {"min_percent", result.summary.min_percent},
       {"max_percent", result.summary.max_percent},
+      {"completion_mape_percent", result.completion.mape_percent},
+      {"completion_max_percent", result.completion.max_percent},
+      {"period_mape_percent", result.period.mape_percent},
+      {"period_max_percent", result.period.max_percent},
       {"kernel_start_median_us", result.kernel_start_median_us},
       {"kernel_start_p90_us", result.kernel_start_p90_us}};
   for (const auto& [key, value] : figures) {

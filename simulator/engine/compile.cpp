@@ -41,6 +41,7 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
 
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
   CompiledJob job;
+  job.semantics = options.semantics;
   job.symbolic = !store.ranks().front().info().has_times;
   for (const RankTrace& rank : store.ranks()) {
     if (rank.info().has_times == job.symbolic) {
@@ -77,7 +78,6 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
       if (!options.aligned_start && options.semantics == Semantics::kFull)
         rank.program.start = rank.report.start_skew;
     }
-    if (options.edit != nullptr) rank.program.start += options.edit->StartDelay(trace.info().rank);
     for (const NodeIndex n : rank.missing) job.missing.push_back({r, n});
     job.program.ranks.push_back(std::move(rank.program));
     job.reports.push_back(std::move(rank.report));

@@ -35,18 +35,6 @@ enum class AbsentRanks : uint8_t {
   kNeverLast,
 };
 
-// Multiplies or replaces the durations of nodes, for what-if questions.
-class DurationEdit {
- public:
-  virtual ~DurationEdit() = default;
-  // What becomes of a node's duration; the identity when the edit does not apply. `communicator` is
-  // empty for nodes that do not communicate.
-  virtual DurationChange Change(const TraceStore& store, const RankTrace& rank, NodeIndex node,
-                                std::string_view communicator) const = 0;
-  // Extra start skew of a rank.
-  virtual SimTime StartDelay(int32_t rank) const = 0;
-};
-
 struct CompileOptions {
   Semantics semantics = Semantics::kFull;
   // Ablation: leave an ingredient out.
@@ -72,7 +60,8 @@ struct CompileOptions {
   const OverheadModel* overheads = nullptr;
   // Which ranks and steps (-1: outside of steps) take their overheads from the model; null: all.
   std::function<bool(int32_t rank, int64_t step)> overheads_apply;
-  const DurationEdit* edit = nullptr;
+  // Keep what CPU overheads consist of, for edits of them (edit.h).
+  bool keep_overheads = false;
   std::optional<Latencies> latencies;
   SyncCosts sync_costs;
 };
@@ -116,6 +105,7 @@ struct CompiledJob {
   int64_t impossible_transfers = 0;
   // Device nodes without any duration, by name: listed, and an error with --strict.
   std::vector<NodeRef> missing;
+  Semantics semantics = Semantics::kFull;
   bool symbolic = false;
 };
 

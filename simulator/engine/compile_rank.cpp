@@ -52,24 +52,8 @@ absl::StatusOr<CompiledRank> RankCompiler::Run() {
   } else {
     CompileSymbolic();
   }
-  OrderWaits();
+  SetWaits(out_.program, std::move(waits_));
   return std::move(out_);
-}
-
-// Waits of one item keep the order in which they were added.
-void RankCompiler::OrderWaits() {
-  std::vector<Item>& items = out_.program.items;
-  std::vector<ItemWait>& waits = out_.program.waits;
-  waits.resize(waits_.size());
-  // Each begin counts its item's waits, then is where the next one goes, and in the end where the
-  // next item's begin.
-  for (const auto& [item, wait] : waits_) ++items[item].waits_begin;
-  uint32_t next = 0;
-  for (Item& item : items) next += std::exchange(item.waits_begin, next);
-  for (const auto& [item, wait] : waits_) waits[items[item].waits_begin++] = wait;
-  next = 0;
-  for (Item& item : items) next = std::exchange(item.waits_begin, next);
-  std::vector<std::pair<uint32_t, ItemWait>>().swap(waits_);
 }
 
 void RankCompiler::CompileRecorded() {
@@ -103,12 +87,17 @@ bool RankCompiler::ModelsOverheads(const CpuPoint& point) const {
          options_.overheads_apply(rank_.info().rank, rank_.iteration_at(point.recorded_start));
 }
 
-SimTime RankCompiler::Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const {
+SimTime RankCompiler::Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) {
   if (!options_.cpu) return SimTime();
-  if (!ModelsOverheads(point)) return point.lead;
+  const bool modelled = ModelsOverheads(point);
+  if (!modelled && !options_.keep_overheads) return point.lead;
+  const auto index = static_cast<uint32_t>(out_.program.items.size());
   SimTime lead;
   for (const OverheadSegment& s : timeline.segments_of(point)) {
-    lead += options_.overheads->Mean(s.kind, store_.strings().Get(s.op));
+    const SimTime time =
+        modelled ? options_.overheads->Mean(s.kind, store_.strings().Get(s.op)) : s.time;
+    lead += time;
+    if (options_.keep_overheads) out_.program.overheads.push_back({index, s.op, s.kind, time});
   }
   return lead;
 }
@@ -144,6 +133,9 @@ void RankCompiler::AddTimeline(const CpuTimelinePoints& timeline, bool main) {
     if (index == lane.begin) {
       // The lane begins with the rank; its first call comes as late as recorded.
       program.items.back().lead = options_.cpu ? point.recorded_start - recorded_begin_ : SimTime();
+      while (!program.overheads.empty() && program.overheads.back().item == index) {
+        program.overheads.pop_back();
+      }
     }
     if (main) {
       const SimTime end = point.is_mark ? point.recorded_start : rank_.end(point.node);
@@ -174,9 +166,6 @@ SimTime RankCompiler::DeviceDuration(NodeIndex node, Item& item) {
   } else {
     item.source = EstimateSource::kMissing;
     out_.missing.push_back(node);
-  }
-  if (options_.edit != nullptr) {
-    duration = options_.edit->Change(store_, rank_, node, "").Of(duration);
   }
   return duration;
 }
@@ -308,6 +297,7 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   sync.block_edges = {};
 
   // A launch call finds room in the queue once the launch that many places before has started.
+  out_.program.launch_queue_depth = kLaunchQueueDepth;
   for (const CpuTimelinePoints& timeline : timelines) {
     std::vector<uint32_t> issued;
     issued.reserve(timeline.points.size());

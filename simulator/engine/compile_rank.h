@@ -41,8 +41,7 @@ class RankCompiler {
   void AddTimeline(const CpuTimelinePoints& timeline, bool main);
   void AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint& point);
   bool ModelsOverheads(const CpuPoint& point) const;
-  SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) const;
-  void AddOpAnchors();
+  SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point);
   void AddStreams();
   void KeepUnrecorded(Item& first);
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
@@ -51,7 +50,6 @@ class RankCompiler {
   SimTime DeviceDuration(NodeIndex node, Item& item);
   void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
   void FindIterations();
-  void OrderWaits();
 
   const TraceStore& store_;
   const RankTrace& rank_;
@@ -62,7 +60,6 @@ class RankCompiler {
   SimTime recorded_begin_;
   // Waits by item, put in order once all are known.
   std::vector<std::pair<uint32_t, ItemWait>> waits_;
-  std::vector<NodeIndex> issue_sequence_;  // device nodes in order of issue
 };
 
 // When the rank's recording begins: its first CPU point, else its first device work.

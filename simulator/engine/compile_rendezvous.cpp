@@ -12,11 +12,6 @@
 namespace foretrace {
 namespace {
 
-// One transfer serves all members: the slowest change counts, by factor and then by what is added.
-bool Slower(const DurationChange& a, const DurationChange& b) {
-  return std::pair(a.factor, a.added) > std::pair(b.factor, b.added);
-}
-
 class RendezvousCompiler {
  public:
   RendezvousCompiler(const TraceStore& store, const CompileOptions& options,
@@ -50,7 +45,6 @@ class RendezvousCompiler {
       }
     }
     SetItems(meeting, program);
-    if (options_.edit != nullptr) Edit(meeting, program);
     job_.program.meetings.push_back(std::move(program));
     return absl::OkStatus();
   }
@@ -148,19 +142,6 @@ class RendezvousCompiler {
     std::vector<SimTime> durations;
     for (const auto& m : meeting.members) durations.push_back(Rank(m).duration(m.node));
     return durations;
-  }
-
-  void Edit(const Meeting& meeting, MeetingProgram& program) {
-    const std::string& name = job_.communicators.communicators[meeting.communicator].name;
-    std::optional<DurationChange> change;
-    for (size_t m = 0; m < meeting.members.size(); ++m) {
-      const auto& member = meeting.members[m];
-      const DurationChange own = options_.edit->Change(store_, Rank(member), member.node, name);
-      Item& item = ItemOf(program.members[m]);
-      if (program.fixed) item.duration = own.Of(item.duration);
-      if (!change.has_value() || Slower(own, *change)) change = own;
-    }
-    program.change = change.value_or(DurationChange{});
   }
 
   Item& ItemOf(const MeetingProgram::Member& member) {

@@ -33,9 +33,6 @@ void RankCompiler::CompileSymbolic() {
       if (item.kind == ItemKind::kCall && rank_.has_duration(node)) {
         // Declared for the CPU: it stands as it is, for nothing in it can have waited.
         item.duration = rank_.duration(node);
-        if (options_.edit != nullptr) {
-          item.duration = options_.edit->Change(store_, rank_, node, "").Of(item.duration);
-        }
       } else if (!IsCommunicationKind(rank_.kind(node))) {
         item.duration = DeviceDuration(node, item);
       }

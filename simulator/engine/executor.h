@@ -15,7 +15,12 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
 absl::StatusOr<Schedule> RunDataflow(const TraceStore& store, const Program& program,
                                      NetworkModel* network);
 
-// True when some lane has no program order.
+// True when lanes run what is ready first, or work of several streams contends for the device: only
+// events in order of time can then tell who comes first.
 bool NeedsDataflow(const Program& program);
+
+// Runs a Program with the executor that it needs; the one place that chooses.
+absl::StatusOr<Schedule> Execute(const TraceStore& store, const Program& program,
+                                 NetworkModel* network);
 
 }  // namespace foretrace

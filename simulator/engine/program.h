@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "simulator/base/check.h"
@@ -13,6 +14,7 @@
 #include "simulator/base/time.h"
 #include "simulator/engine/observer.h"
 #include "simulator/network/network_model.h"
+#include "simulator/reconstruct/cpu_timeline.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -102,6 +104,14 @@ struct LaneProgram {
   bool unlimited = false;
 };
 
+// A part of a CPU item's lead: overhead of one kind in one framework call.
+struct OverheadPart {
+  uint32_t item = kNoItem;
+  StringId op;  // outermost call; for T1 the one that follows
+  OverheadKind kind = OverheadKind::kT1;
+  SimTime time;
+};
+
 struct IterationItems {
   int64_t number = 0;
   uint32_t begin_item = kNoItem;
@@ -116,7 +126,12 @@ struct RankProgram {
   LagTable lags;
   std::vector<LaneProgram> lanes;
   std::vector<IterationItems> iterations;
+  // What leads consist of, by item; empty unless CompileOptions::keep_overheads.
+  std::vector<OverheadPart> overheads;
   SimTime start;  // when the rank begins: its skew against the first
+  // Launches that the device's queue holds before a launch call waits for room; 0: any number. The
+  // waits for it (WaitCause::kLaunchQueue) are among `waits`.
+  uint32_t launch_queue_depth = 0;
   // Streams of the device contend for multiprocessors (Item::placement_share).
   bool contention = false;
   uint32_t waits_end(uint32_t item) const {
@@ -125,6 +140,16 @@ struct RankProgram {
   }
 };
 
+// A wait and the item that it belongs to.
+using WaitOfItem = std::pair<uint32_t, ItemWait>;
+
+// Replaces the waits of a rank. Those of one item keep their order.
+void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits);
+
+// Adds, for each lane of the CPU in program order, the waits for room in the launch queue: a launch
+// finds it once the launch launch_queue_depth places before has started.
+void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits);
+
 // A change of a duration: `factor` times as long, and longer by `added`.
 struct DurationChange {
   double factor = 1;
@@ -132,6 +157,10 @@ struct DurationChange {
 
   bool operator==(const DurationChange&) const = default;
   bool replaces() const { return factor == 0; }
+  // This change, and then another.
+  DurationChange Then(const DurationChange& next) const {
+    return {factor * next.factor, added.ScaledBy(next.factor) + next.added};
+  }
   SimTime Of(SimTime time) const {
     return *this == DurationChange{} ? time : time.ScaledBy(factor) + added;
   }

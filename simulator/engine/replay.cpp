@@ -1,6 +1,7 @@
 #include "simulator/engine/replay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/executor.h"
@@ -22,9 +23,9 @@ SimTime StreamsDone(const RankProgram& program, const RankSchedule& times, SimTi
 }
 
 PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob& job,
-                          const Schedule& schedule, Semantics semantics) {
+                          const Program& whole_program, const Schedule& schedule) {
   const RankTrace& trace = store.ranks()[r];
-  const RankProgram& program = job.program.ranks[r];
+  const RankProgram& program = whole_program.ranks[r];
   const RankSchedule& times = schedule.ranks[r];
   PredictedRank out;
   for (const IterationItems& it : program.iterations) {
@@ -33,7 +34,7 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
     iteration.number = it.number;
     iteration.predicted_start = times.start[it.begin_item];
     iteration.predicted_end = times.start[it.end_item];
-    if (semantics == Semantics::kAlgorithm1) {
+    if (job.semantics == Semantics::kAlgorithm1) {
       iteration.predicted_end =
           StreamsDone(program, times, iteration.predicted_start, iteration.predicted_end);
     }
@@ -62,7 +63,7 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
       const Item& item = program.items[i];
       if (lane.cpu) {
         if (item.kind == ItemKind::kBlocking) out.blocked += times.end[i] - times.start[i];
-      } else if (item.kind != ItemKind::kComm || job.program.meetings[item.meeting].fixed) {
+      } else if (item.kind != ItemKind::kComm || whole_program.meetings[item.meeting].fixed) {
         busy += item.duration;
       } else {
         busy += times.end[i] - schedule.meeting_active[item.meeting];
@@ -109,34 +110,48 @@ SimTime Prediction::PredictedCpuTime(RankIndex rank, SimTime recorded) const {
   return from_predicted + (to_predicted - from_predicted).ScaledBy(share);
 }
 
-absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
-                                   NetworkModel* network,
-                                   std::span<EngineObserver* const> observers,
-                                   ProgramUse program_use) {
-  Prediction prediction;
-  FORETRACE_ASSIGN_OR_RETURN(prediction.job, Compile(store, options));
-  const Program& program = prediction.job.program;
-  if (NeedsDataflow(program)) {
-    FORETRACE_ASSIGN_OR_RETURN(prediction.schedule, RunDataflow(store, program, network));
-  } else {
-    FORETRACE_ASSIGN_OR_RETURN(prediction.schedule, RunStraight(store, program, network));
-  }
+std::vector<PredictedRank> MeasureRanks(const TraceStore& store, const CompiledJob& job,
+                                        const Program& program, const Schedule& schedule) {
+  std::vector<PredictedRank> ranks;
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    prediction.ranks.push_back(
-        MeasureRank(store, r, prediction.job, prediction.schedule, options.semantics));
-    prediction.marked_iterations =
-        prediction.marked_iterations || !program.ranks[r].iterations.empty();
+    ranks.push_back(MeasureRank(store, r, job, program, schedule));
   }
-  if (program_use == ProgramUse::kKeep) {
-    Explain(store, program, prediction.schedule, observers);
-    return prediction;
-  }
+  return ranks;
+}
+
+absl::StatusOr<Prediction> Replay(const TraceStore& store, CompiledJob job, NetworkModel* network) {
+  Prediction prediction;
+  prediction.job = std::move(job);
+  const Program& program = prediction.job.program;
+  FORETRACE_ASSIGN_OR_RETURN(prediction.schedule, Execute(store, program, network));
+  prediction.ranks = MeasureRanks(store, prediction.job, program, prediction.schedule);
+  prediction.marked_iterations =
+      std::any_of(program.ranks.begin(), program.ranks.end(),
+                  [](const RankProgram& rank) { return !rank.iterations.empty(); });
+  return prediction;
+}
+
+void Tell(const TraceStore& store, Prediction& prediction,
+          std::span<EngineObserver* const> observers, ProgramUse program_use) {
   Program& told = prediction.job.program;
+  if (program_use == ProgramUse::kKeep) {
+    Explain(store, told, prediction.schedule, observers);
+    return;
+  }
   Explain(store, told, prediction.schedule, observers, [&told](uint32_t rank) {
     std::vector<Item>().swap(told.ranks[rank].items);
     std::vector<ItemWait>().swap(told.ranks[rank].waits);
   });
   std::vector<MeetingProgram>().swap(told.meetings);
+}
+
+absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
+                                   NetworkModel* network,
+                                   std::span<EngineObserver* const> observers,
+                                   ProgramUse program_use) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction, Replay(store, std::move(job), network));
+  Tell(store, prediction, observers, program_use);
   return prediction;
 }
 

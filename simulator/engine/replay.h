@@ -1,5 +1,6 @@
 #pragma once
-// Predicts a job: compiles its traces, executes them, and measures iterations.
+// Predicts a job: compiles its traces, executes them, and measures iterations. The parts may be
+// taken apart: a job compiled once is edited (edit.h) and run as often as there are questions.
 
 #include <span>
 #include <vector>
@@ -38,10 +39,21 @@ struct Prediction {
   SimTime PredictedCpuTime(RankIndex rank, SimTime recorded) const;
 };
 
+// Executes a compiled job and measures its iterations.
+absl::StatusOr<Prediction> Replay(const TraceStore& store, CompiledJob job, NetworkModel* network);
+
+// The iterations of a program of `job` (as compiled, or edited) under a schedule.
+std::vector<PredictedRank> MeasureRanks(const TraceStore& store, const CompiledJob& job,
+                                        const Program& program, const Schedule& schedule);
+
 // What becomes of the items, waits and meetings of Prediction::job. Reports over observed events do
 // without; freed while observers are told, they make room for what these keep.
 enum class ProgramUse : uint8_t { kKeep, kFree };
 
+void Tell(const TraceStore& store, Prediction& prediction,
+          std::span<EngineObserver* const> observers, ProgramUse program);
+
+// Compile, Replay and Tell.
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,
                                    NetworkModel* network,
                                    std::span<EngineObserver* const> observers = {},

@@ -238,14 +238,4 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
   return schedule;
 }
 
-bool NeedsDataflow(const Program& program) {
-  for (const RankProgram& rank : program.ranks) {
-    if (rank.contention) return true;
-    for (const LaneProgram& lane : rank.lanes) {
-      if (lane.ready_order || lane.unlimited) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace foretrace

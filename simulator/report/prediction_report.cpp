@@ -98,6 +98,8 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   PredictionReport report;
   for (const auto& [number, ranks] : common) {
     report.iterations.push_back(Summarize(number, ranks));
+    const auto unedited = options.unedited.find(number);
+    if (unedited != options.unedited.end()) report.iterations.back().unedited = unedited->second;
   }
   report.iteration = options.iteration.has_value()
                          ? *options.iteration
@@ -126,6 +128,10 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.durations = ComputeDurationSources(table, classifier, chosen, kMaxDurationOps);
   for (const RankTrace& rank : table.store().ranks()) report.synthetic |= rank.info().synthetic;
   report.notes = options.notes;
+  report.step = options.step;
+  report.causes = options.causes;
+  report.sensitivity = options.sensitivity;
+  report.what_if = options.what_if;
   return report;
 }
 

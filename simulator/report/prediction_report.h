@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,12 +22,44 @@
 
 namespace foretrace {
 
+// The reported step by the definitions of docs/semantics.md, of the slowest rank.
+struct StepSummary {
+  SimTime period;      // in steady state: from one completion to the next
+  SimTime cpu_period;  // of the CPU alone
+  uint32_t copies = 0;
+  bool settled = false;
+  SimTime recorded_period;  // completion to completion; zero: it is the first that was recorded
+  SimTime completion;       // from the begin mark until its device work is done
+  SimTime recorded_completion;
+  SimTime unedited_period;  // without the changes of --what-if; zero: there are none
+};
+
+// What a step's time is spent on before and after a change.
+struct StepCause {
+  std::string what;
+  SimTime before;
+  SimTime after;
+
+  SimTime difference() const { return after - before; }
+};
+
+// What the step owes to one kind of work: see `predict --sensitivity`.
+struct SensitivityRow {
+  std::string kind;  // op, communicator, cpu, synchronise
+  std::string name;
+  int64_t count = 0;  // in a step, over all ranks
+  SimTime time;       // in a step, of the rank that has most of it
+  double cost = 0;    // of the step, per unit of its time: from 1 % more of it
+  SimTime gain;       // of the step without it
+};
+
 // One iteration over all ranks.
 struct IterationSummary {
   int64_t number = 0;
   SimTime predicted;      // of the slowest rank
   SimTime recorded;       // of the slowest rank; zero without recorded times
   RankIndex slowest = 0;  // in the prediction
+  SimTime unedited;       // of the slowest rank without the changes of --what-if; zero: none
 };
 
 struct PredictionReport {
@@ -34,8 +67,12 @@ struct PredictionReport {
   int64_t iteration = 0;
   // Of the slowest rank: the largest ranks[].window.predicted().
   SimTime iteration_time;
-  SimTime recorded_time;                     // zero without recorded times
-  SimTime baseline;                          // see Baseline()
+  SimTime recorded_time;                    // zero without recorded times
+  SimTime baseline;                         // see Baseline()
+  std::optional<StepSummary> step;          // unset where no steady state is known
+  std::vector<StepCause> causes;            // with --what-if: of the difference, largest first
+  std::vector<SensitivityRow> sensitivity;  // with --sensitivity: the largest gain first
+  bool what_if = false;
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
   std::vector<OverlapSummary> overlap;
@@ -61,6 +98,12 @@ struct ReportOptions {
   size_t top = 15;                       // entries of `top`
   CommunicatorNames communicator_names;  // for communicators without a declared name
   std::vector<std::string> notes;
+  std::optional<StepSummary> step;
+  std::vector<StepCause> causes;
+  std::vector<SensitivityRow> sensitivity;
+  // With --what-if: unedited predictions by number of the iteration.
+  bool what_if = false;
+  std::map<int64_t, SimTime> unedited;
 };
 
 // `windows[rank]` holds that rank's iterations; numbers that some rank lacks are left out.

@@ -17,6 +17,7 @@ class ReportWriter {
     Time("iteration_time_us", report_.iteration_time);
     Recorded(report_.recorded_time);
     Time("baseline_us", report_.baseline);
+    Step();
     Key("synthetic");
     json_.Bool(report_.synthetic);
     List("notes", report_.notes, [this](const std::string& note) { Text(note); });
@@ -25,6 +26,7 @@ class ReportWriter {
         Int("number", i.number);
         Time("iteration_time_us", i.predicted);
         Recorded(i.recorded);
+        Known("unedited_iteration_time_us", i.unedited);
         Rank("slowest_rank", i.slowest);
       });
     });
@@ -86,6 +88,50 @@ class ReportWriter {
       for (size_t i = 0; i < N; ++i) {
         if (times[i] != SimTime()) Time(Name(static_cast<Enum>(i)), times[i]);
       }
+    });
+  }
+
+  // Null where zero: not known.
+  void Known(std::string_view key, SimTime time) {
+    Key(key);
+    time > SimTime() ? json_.Double(time.us()) : json_.Null();
+  }
+
+  void Step() {
+    Key("step");
+    if (!report_.step.has_value()) {
+      json_.Null();
+    } else {
+      const StepSummary& step = *report_.step;
+      Object([&] {
+        Time("period_us", step.period);
+        Time("cpu_period_us", step.cpu_period);
+        Key("settled");
+        json_.Bool(step.settled);
+        Int("repetitions", step.copies);
+        Known("recorded_period_us", step.recorded_period);
+        Time("completion_us", step.completion);
+        Known("recorded_completion_us", step.recorded_completion);
+        Known("unedited_period_us", step.unedited_period);
+      });
+    }
+    List("sensitivity", report_.sensitivity, [this](const SensitivityRow& row) {
+      Object([&] {
+        String("kind", row.kind);
+        String("name", row.name);
+        Int("count", row.count);
+        Time("time_us", row.time);
+        Number("cost_per_us", row.cost);
+        Time("gain_us", row.gain);
+      });
+    });
+    List("difference", report_.causes, [this](const StepCause& cause) {
+      Object([&] {
+        String("cause", cause.what);
+        Time("before_us", cause.before);
+        Time("after_us", cause.after);
+        Time("difference_us", cause.difference());
+      });
     });
   }
 

@@ -14,8 +14,14 @@ namespace foretrace {
 // global rank number. Members, with what the key names do not say:
 //   iteration, iteration_time_us, recorded_iteration_time_us (null without recorded times),
 //   baseline_us, synthetic, notes[],
-//   iterations[]: number, iteration_time_us, recorded_iteration_time_us, slowest_rank
-//   ranks[]: rank, iteration_time_us, recorded_iteration_time_us, blocked_share, busy_us, idle_us,
+//   step (null: no steady state is known): period_us, cpu_period_us, settled, repetitions,
+//     recorded_period_us, completion_us, recorded_completion_us, unedited_period_us
+//   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
+//   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
+//     difference_us
+//   iterations[]: unedited_iteration_time_us (null without --what-if), number, iteration_time_us,
+//   recorded_iteration_time_us, slowest_rank ranks[]: rank, iteration_time_us,
+//   recorded_iteration_time_us, blocked_share, busy_us, idle_us,
 //     computation_us, communication_us, transfer_us, exposed_communication_us,
 //     exposed_transfer_us, overlapped_share, streams[]: stream, nodes, busy_share,
 //     work_us {group: time}, idle_us {cause: time}

@@ -31,6 +31,8 @@ class ReportPrinter {
 
   std::string Print() {
     Head();
+    Causes();
+    Sensitivity();
     Iterations();
     Ranks();
     Streams();
@@ -62,9 +64,16 @@ class ReportPrinter {
 
   void Head() {
     if (report_.synthetic) out_ += "SYNTHETIC traces: made by a generator, not measured.\n";
+    Step();
     out_ +=
         fmt::format("Iteration {}: {} us predicted", report_.iteration, Us(report_.iteration_time));
-    if (report_.recorded_time > SimTime()) {
+    if (report_.what_if) {
+      for (const IterationSummary& i : report_.iterations) {
+        if (i.number != report_.iteration || i.unedited == SimTime()) continue;
+        out_ += fmt::format(", {} us without the change ({})", Us(i.unedited),
+                            Change(i.predicted, i.unedited));
+      }
+    } else if (report_.recorded_time > SimTime()) {
       out_ += fmt::format(", {} us recorded ({:+.2f} %)", Us(report_.recorded_time),
                           (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
     }
@@ -77,6 +86,74 @@ class ReportPrinter {
     }
     Durations();
     for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
+  }
+
+  static std::string Change(SimTime to, SimTime from) {
+    return fmt::format("{:+.2f} %", (Share(to, from) - 1) * 100);
+  }
+
+  // The headline.
+  void Step() {
+    if (!report_.step.has_value()) return;
+    const StepSummary& step = *report_.step;
+    out_ += fmt::format("Step: {} us in steady state", Us(step.period));
+    if (step.unedited_period > SimTime()) {
+      out_ += fmt::format(", {} us without the change ({})", Us(step.unedited_period),
+                          Change(step.period, step.unedited_period));
+    } else if (!report_.what_if && step.recorded_period > SimTime()) {
+      out_ += fmt::format(", {} us recorded ({})", Us(step.recorded_period),
+                          Change(step.period, step.recorded_period));
+    }
+    out_ += fmt::format(
+        "; iteration {} over and over{}\n", report_.iteration,
+        step.settled ? "" : fmt::format(", the mean of {} as it does not settle", step.copies / 2));
+    out_ +=
+        fmt::format("  its CPU alone {} us a step; its device work is done {} us after it begins",
+                    Us(step.cpu_period), Us(step.completion));
+    if (!report_.what_if && step.recorded_completion > SimTime()) {
+      out_ += fmt::format(", {} us recorded ({})", Us(step.recorded_completion),
+                          Change(step.completion, step.recorded_completion));
+    }
+    out_ += "\n";
+  }
+
+  // Where the difference of a what-if comes from.
+  void Causes() {
+    TextTable table({{"before us"}, {"after us"}, {"difference us"}, {"", Align::kLeft, true}});
+    SimTime difference;
+    for (const StepCause& cause : report_.causes) difference += cause.difference();
+    for (size_t i = 0; i < std::min(options_.max_top, report_.causes.size()); ++i) {
+      const StepCause& cause = report_.causes[i];
+      table.AddRow({Us(cause.before), Us(cause.after),
+                    fmt::format("{:+.1f}", cause.difference().us()), cause.what});
+    }
+    Print(fmt::format("Where the difference of {:+.1f} us comes from (along the critical paths)",
+                      difference.us()),
+          table);
+    if (!table.empty()) More(report_.causes.size(), options_.max_top, "causes");
+  }
+
+  void Sensitivity() {
+    TextTable table({{"kind", Align::kLeft},
+                     {"gain us"},
+                     {"gain %"},
+                     {"us per us"},
+                     {"us a step"},
+                     {"count"},
+                     {"name", Align::kLeft, true}});
+    const SimTime step = report_.step.has_value() ? report_.step->period : report_.iteration_time;
+    const size_t shown = std::min(report_.sensitivity.size(), 3 * options_.max_top);
+    for (size_t i = 0; i < shown; ++i) {
+      const SensitivityRow& row = report_.sensitivity[i];
+      table.AddRow({row.kind, Us(row.gain), fmt::format("{:.1f}", 100 * row.gain.us() / step.us()),
+                    fmt::format("{:.2f}", row.cost), Us(row.time), fmt::format("{}", row.count),
+                    row.name});
+    }
+    Print(
+        "What the step owes to what (gain: without it; us per us: what one more of it costs the "
+        "step)",
+        table);
+    More(report_.sensitivity.size(), shown, "with less to gain");
   }
 
   void Durations() {
@@ -123,14 +200,18 @@ class ReportPrinter {
 
   void Iterations() {
     if (report_.iterations.size() < 2) return;
-    TextTable table(
-        {{"iteration"}, {"predicted us"}, {"recorded us"}, {"error %"}, {"slowest rank"}});
+    const bool what_if = report_.what_if;
+    TextTable table({{"iteration"},
+                     {"predicted us"},
+                     {what_if ? "unedited us" : "recorded us"},
+                     {what_if ? "change %" : "error %"},
+                     {"slowest rank"}});
     for (const IterationSummary& i : report_.iterations) {
-      const bool recorded = i.recorded > SimTime();
-      table.AddRow(
-          {fmt::format("{}", i.number), Us(i.predicted), recorded ? Us(i.recorded) : "-",
-           recorded ? fmt::format("{:+.2f}", (Share(i.predicted, i.recorded) - 1) * 100) : "-",
-           fmt::format("{}", RankNumber(i.slowest))});
+      const SimTime other = what_if ? i.unedited : i.recorded;
+      const bool known = other > SimTime();
+      table.AddRow({fmt::format("{}", i.number), Us(i.predicted), known ? Us(other) : "-",
+                    known ? fmt::format("{:+.2f}", (Share(i.predicted, other) - 1) * 100) : "-",
+                    fmt::format("{}", RankNumber(i.slowest))});
     }
     Print("Iterations (the slowest rank of each)", table);
   }
@@ -152,7 +233,9 @@ class ReportPrinter {
       const SimTime predicted = rank.window.predicted(), recorded = rank.window.recorded();
       const bool known = recorded > SimTime();
       table.AddRow({fmt::format("{}", RankNumber(r)), Us(predicted), known ? Us(recorded) : "-",
-                    known ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100) : "-",
+                    known && !report_.what_if
+                        ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100)
+                        : "-",
                     Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
                     Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
                     overlap.communication > SimTime() ? Percent(overlap.overlapped_share()) : "-"});

@@ -214,7 +214,7 @@ absl::StatusOr<SimTime> SimulatedEvaluator::IterationTime(const ShardingPlan& pl
   }
   FORETRACE_ASSIGN_OR_RETURN(const ShardedJob* job, Prepare(work, DecisiveRanks(work)));
   FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule,
-                             RunStraight(job->store(), job->program(), nullptr));
+                             Execute(job->store(), job->program(), nullptr));
   return schedule.makespan;
 }
 
@@ -223,7 +223,7 @@ absl::StatusOr<PlanEvaluation> SimulatedEvaluator::Evaluate(const ShardingPlan& 
   if (template_ != nullptr) return EvaluateInCapture(work);
   FORETRACE_ASSIGN_OR_RETURN(const ShardedJob* job, Prepare(work, all_ranks_));
   FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule,
-                             RunStraight(job->store(), job->program(), nullptr));
+                             Execute(job->store(), job->program(), nullptr));
   PlanEvaluation evaluation;
   evaluation.iteration = schedule.makespan;
   for (uint32_t r = 0; r < work.ranks.size(); ++r) {

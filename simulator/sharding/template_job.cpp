@@ -235,8 +235,7 @@ void TemplateJob::SetRecorded() {
 }
 
 absl::StatusOr<Schedule> TemplateJob::Run() const {
-  if (NeedsDataflow(job_.program)) return RunDataflow(*store_, job_.program, nullptr);
-  return RunStraight(*store_, job_.program, nullptr);
+  return Execute(*store_, job_.program, nullptr);
 }
 
 std::pair<SimTime, SimTime> TemplateJob::Window(const Schedule& schedule, uint32_t rank) const {

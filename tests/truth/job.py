@@ -14,6 +14,7 @@ GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ALL_TO_ALL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+LAUNCH_QUEUE = 1021  # launches that wait for the device before a launch call waits for room
 # Streams. Those of pairs of ranks, in transfers one by one, lie above PIPELINE.
 COMPUTE, TENSOR_PARALLEL, EMBEDDING, DATA_PARALLEL, PIPELINE = 7, 20, 24, 28, 30
 COPIES, INPUT_DIST, EXCHANGE = 40, 41, 42  # of a pipeline that prefetches its input
@@ -58,6 +59,7 @@ class Rank:
         self.graph, self.number = graph, number
         self.now = graph.add(own=1000.0 + 37 * number)
         self.noise = random.Random(100 + number)
+        self.started = []  # of all launches, in order
         self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
         self.correlation = number * 1_000_000
         self.thread = 1
@@ -74,23 +76,34 @@ class Rank:
     def range(self, name, category="cpu_op", arguments=None):
         return Range(self, name, category, arguments or {})
 
-    def call(self, name, us):
+    def call(self, name, us, queued=False):
         self.spend(0.4)
-        begin, end = self.spend(us)
+        begin = self.now
+        if queued and len(self.started) >= LAUNCH_QUEUE:
+            self.now = self.graph.add([begin, self.started[-LAUNCH_QUEUE]])
+        admitted, end = self.spend(us)
         self.correlation += 1
         self.rows.append((begin, end, name, "cuda_runtime", self.thread,
                           {"correlation": self.correlation}))
-        return begin
+        return admitted
 
     def launch(self, stream, us, name, arguments=None, call="cudaLaunchKernel", category="kernel"):
         """Returns the kernel's start and end; `us` None: the end is what it will be made to await."""
-        issued = self.call(call, 6.0)
+        return self.kernel(self.call(call, 6.0, queued=True), stream, us, name, arguments, category)
+
+    def launch_graph(self, stream, name, times):
+        """One call that issues kernels one after the other."""
+        issued = self.call("cudaGraphLaunch", 9.0)
+        return [self.kernel(issued, stream, us, name, {"graph id": 1}) for us in times][-1]
+
+    def kernel(self, issued, stream, us, name, arguments=None, category="kernel"):
         after = [self.graph.add([issued], 7.0)] + self.waits.pop(stream, [])
         if stream in self.last:
             after.append(self.graph.add([self.last[stream]], 1.3))
         start = self.graph.add(after)
         end = self.graph.add([start], us or 0.0)
         self.last[stream] = end
+        self.started.append(start)
         self.rows.append((start, end, name, category, stream,
                           {"stream": stream, "device": self.number % 8, "context": 1,
                            # Room for all: foretrace models streams that contend for it, jobs do not.
@@ -295,6 +308,22 @@ class Job:
         times = self.graph.times
         return [times[end] - times[begin] for rank in self.ranks
                 for begin, end, name, *_ in rank.rows if name == f"ProfilerStep#{step}"]
+
+    def completions(self, rank=0):
+        """When the device work that each step issued is done, in order of steps."""
+        times, rows = self.graph.times, self.ranks[rank].rows
+        issued = {args["correlation"]: times[begin] for begin, _, _, category, _, args in rows
+                  if category == "cuda_runtime"}
+        steps = sorted((times[begin], times[end]) for begin, end, name, *_ in rows
+                       if name.startswith("ProfilerStep#"))
+        return [max([end] + [times[row[1]] for row in rows if row[3] in ("kernel", "gpu_memcpy")
+                             and begin <= issued[row[5]["correlation"]] < end])
+                for begin, end in steps]
+
+    def period(self, rank=0):
+        """In steady state, of a job with enough steps to reach it."""
+        done = self.completions(rank)
+        return done[-1] - done[-2]
 
     def kernel_starts(self, rank):
         """Of one rank's kernels, in order of time."""
@@ -622,4 +651,21 @@ def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0
         for rank in job.ranks:
             with rank.range(f"ProfilerStep#{step}", "user_annotation"):
                 one_step(rank, step)
+    return job.solve()
+
+
+def run_ahead(steps, kernels, us, factor=1.0, graphs=0):
+    """One rank that never waits for its device. Every step does the same, in the same time. `graphs`:
+    so many launches of graphs of ten kernels besides."""
+    job = Job(1, {})
+    rank = job.ranks[0]
+    for step in range(steps):
+        rank.noise = random.Random(7)
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            for _ in range(kernels):
+                with rank.range("aten::mm"):
+                    rank.launch(COMPUTE, us * factor, f"{GEMM}_tn")
+            for _ in range(graphs):
+                with rank.range("graph_replay"):
+                    rank.launch_graph(COMPUTE, f"{GEMM}_graph", [us * factor] * 10)
     return job.solve()

@@ -14,14 +14,18 @@ import job as truth
 FORETRACE = os.environ.get("FORETRACE", "build/release/foretrace")
 
 
-def predict(folder, what_if=(), step=3, options=()):
+def report(folder, what_if=(), step=3, options=()):
     command = [FORETRACE, "predict", folder, "--iteration", str(step), "--json", *options]
     for change in what_if:
         command += ["--what-if", change]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise AssertionError(run.stderr)
-    return [rank["iteration_time_us"] for rank in json.loads(run.stdout)["ranks"]]
+    return json.loads(run.stdout)
+
+
+def predict(folder, what_if=(), step=3, options=()):
+    return [rank["iteration_time_us"] for rank in report(folder, what_if, step, options)["ranks"]]
 
 
 class WhatIf(unittest.TestCase):
@@ -154,6 +158,38 @@ class WhatIf(unittest.TestCase):
 
     def test_prefetching_of_one_rank(self):
         self.check_prefetching(1)
+
+
+class SteadyState(unittest.TestCase):
+    """The period of a job of which a few steps were recorded, against the same job after many."""
+
+    def check(self, build, recorded, steps, cases, iteration="1"):
+        """`build`: (steps, factor of the kernels); `cases`: (what-if, the factor)."""
+        with tempfile.TemporaryDirectory() as folder:
+            build(recorded, 1.0).write(folder)
+            for what_if, factor in [((), 1.0)] + cases:
+                expected = build(steps, factor).period()
+                step = report(folder, what_if, iteration)["step"]
+                self.assertTrue(step["settled"])
+                self.assertAlmostEqual(step["period_us"] / expected, 1.0, delta=0.001,
+                                       msg=f"{what_if or 'as recorded'}: {step}, not {expected:.1f}")
+
+    def test_cpu_running_ahead(self):
+        # 150 kernels of 25 us in a step, which the CPU issues in some 1.7 ms.
+        self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8), (["op=aten::mm:x3"], 3.0)])
+
+    def test_cpu_overtaken_by_the_device(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
+                   [(["name=gemm:x0.1"], 0.1)])
+
+    def test_full_launch_queue(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 500, 25.0, factor), 5, 12,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)], iteration="4")
+
+    def test_graphs(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 20, 8.0, factor, graphs=12), 4, 14,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x5"], 5.0)])
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "simulator/engine/edit.h"
 #include "simulator/engine/replay.h"
 #include "tests/support/job_script.h"
 
@@ -44,13 +46,19 @@ struct Outcome {
 };
 
 inline Outcome Simulate(JobScript& script, const CompileOptions& options = RoundLatencies(),
-                        NetworkModel* network = nullptr, EngineObserver* observer = nullptr) {
+                        NetworkModel* network = nullptr, EngineObserver* observer = nullptr,
+                        const std::function<void(Program&)>& edit = nullptr) {
   TraceStore store = script.Build();
   std::vector<EngineObserver*> observers;
   if (observer != nullptr) observers.push_back(observer);
-  auto prediction = Predict(store, options, network, observers);
+  auto job = Compile(store, options);
+  if (!job.ok()) ADD_FAILURE() << job.status();
+  FORETRACE_CHECK(job.ok());
+  if (edit != nullptr) edit(job->program);
+  auto prediction = Replay(store, *std::move(job), network);
   if (!prediction.ok()) ADD_FAILURE() << prediction.status();
   FORETRACE_CHECK(prediction.ok());
+  Tell(store, *prediction, observers, ProgramUse::kKeep);
   return {std::move(store), *std::move(prediction)};
 }
 

@@ -48,21 +48,14 @@ TEST(Rendezvous, WithoutRankSyncEachMemberTakesTheIntrinsicTimeAlone) {
   EXPECT_RAN(outcome, 1, "ar", 25, 45);
 }
 
-class Delay : public DurationEdit {
- public:
-  DurationChange Change(const TraceStore&, const RankTrace&, NodeIndex,
-                        std::string_view communicator) const override {
-    return {communicator == "world" ? 2.0 : 1.0, SimTime()};
-  }
-  SimTime StartDelay(int32_t rank) const override { return rank == 0 ? Us(50) : SimTime(); }
-};
-
 TEST(WhatIf, EditsDurationsAndDelaysRanks) {
   JobScript job = AllReduceJob();
-  CompileOptions options = RoundLatencies();
-  const Delay edit;
-  options.edit = &edit;
-  const Outcome outcome = Simulate(job, options);
+  const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr, [](Program& program) {
+    const ItemSet communication = SelectItems(
+        program, [](uint32_t, const Item& item) { return item.kind == ItemKind::kComm; });
+    ChangeDurations(program, communication, {2, SimTime()});
+    program.ranks[0].start += Us(50);
+  });
   EXPECT_RAN(outcome, 0, "ar", 55, 95);  // delayed by 50; the all-reduce lasts twice 20
   EXPECT_RAN(outcome, 1, "ar", 25, 95);
 }
@@ -81,25 +74,10 @@ TEST(Rendezvous, RootThatLeavesEarlyDoesNotWait) {
 }
 
 // One rank starts later than recorded.
-class StartsLater : public DurationEdit {
- public:
-  StartsLater(int32_t rank, double us) : rank_(rank), delay_(Us(us)) {}
-  DurationChange Change(const TraceStore&, const RankTrace&, NodeIndex,
-                        std::string_view) const override {
-    return {};
-  }
-  SimTime StartDelay(int32_t rank) const override { return rank == rank_ ? delay_ : SimTime(); }
-
- private:
-  int32_t rank_;
-  SimTime delay_;
-};
-
 Outcome SimulateLater(JobScript& job, int32_t rank, double us) {
-  const StartsLater edit(rank, us);
-  CompileOptions options = RoundLatencies();
-  options.edit = &edit;
-  return Simulate(job, options);
+  return Simulate(job, RoundLatencies(), nullptr, nullptr, [&](Program& program) {
+    program.ranks[static_cast<size_t>(rank)].start += Us(us);
+  });
 }
 
 // Recorded: the root leaves at 16, before rank 1 comes at 29, which takes 20 from then on.
@@ -274,12 +252,11 @@ Outcome SimulateAbsent(AbsentRanks absent, double delay) {
         .Collective("b", CollectiveOp::kAllReduce, "world", {at + 100, at + 104}, 20,
                     {at + 109, 149});
   }
-  const StartsLater edit(0, delay);
   CompileOptions options = RoundLatencies();
   options.allow_missing_ranks = true;
   options.absent = absent;
-  options.edit = &edit;
-  return Simulate(job, options);
+  return Simulate(job, options, nullptr, nullptr,
+                  [&](Program& program) { program.ranks[0].start += Us(delay); });
 }
 
 TEST(MissingRanks, AlikeComeAsMuchAfterThePresentAsRecorded) {

@@ -131,27 +131,16 @@ TEST(Network, BothExecutorsAgreeUnderContention) {
   }
 }
 
-// Changes what communicator "a" does.
-class ChangeOfA : public DurationEdit {
- public:
-  explicit ChangeOfA(DurationChange change) : change_(change) {}
-  DurationChange Change(const TraceStore&, const RankTrace& rank, NodeIndex,
-                        std::string_view communicator) const override {
-    return communicator == "a" && rank.info().rank == 1 ? change_ : DurationChange{};
-  }
-  SimTime StartDelay(int32_t) const override { return SimTime(); }
-
- private:
-  DurationChange change_;
-};
-
+// Rank 1's part of the first communication, x, changes.
 Outcome SimulateChanged(bool contends, DurationChange change) {
   JobScript job = TwoCollectives();
   SharedWire wire(contends);
-  const ChangeOfA edit(change);
-  CompileOptions options = Modelled();
-  options.edit = &edit;
-  return Simulate(job, options, &wire);
+  return Simulate(job, Modelled(), &wire, nullptr, [&](Program& program) {
+    const ItemSet of_rank_1 = SelectItems(program, [](uint32_t rank, const Item& item) {
+      return rank == 1 && item.kind == ItemKind::kComm && item.meeting == 0;
+    });
+    ChangeDurations(program, of_rank_1, change);
+  });
 }
 
 TEST(WhatIf, ScalesAndLengthensTheModelsTime) {

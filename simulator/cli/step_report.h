@@ -1,0 +1,52 @@
+#pragma once
+// The reported step by each definition, and where the difference between two steps comes from.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/replay.h"
+#include "simulator/engine/step_times.h"
+#include "simulator/report/prediction_report.h"
+
+namespace foretrace {
+
+// Unset, with a note that says why, where the job has no steady state that could be known.
+absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store,
+                                                         const Prediction& prediction, int64_t step,
+                                                         NetworkModel* network,
+                                                         std::vector<std::string>& notes);
+
+// What a reader must know of a step that its CPU marks say little of.
+void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes);
+
+// The slowest rank's predicted time of each iteration.
+std::map<int64_t, SimTime> IterationTimes(const Prediction& prediction);
+
+// A run kept for comparison: of a step from the completion of the one before to its own, or, for a
+// first step, between its marks.
+class ExplainedRun {
+ public:
+  // `by_completion` unset: whichever the step has. Errors: no such step.
+  static absl::StatusOr<ExplainedRun> Make(const TraceStore& store, Prediction& prediction,
+                                           int64_t step, bool by_completion);
+  static bool HasPeriod(const TraceStore& store, const Prediction& prediction, int64_t step);
+
+  SimTime total() const { return path_.total; }
+  friend std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after);
+
+ private:
+  explicit ExplainedRun(const TraceStore& store)
+      : table_(std::make_unique<EventTable>(store)),
+        classifier_(std::make_unique<Classifier>(store)) {}
+
+  std::unique_ptr<EventTable> table_;
+  std::unique_ptr<Classifier> classifier_;
+  CriticalPath path_;
+  std::vector<std::string> communicators_;  // by meeting
+};
+
+std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after);
+
+}  // namespace foretrace

@@ -1,0 +1,40 @@
+#pragma once
+// Changes of a compiled job: what-if questions, ablations, sweeps. A job is compiled once; each
+// question copies its Program (or takes the change back), edits it and executes it.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "simulator/engine/compile.h"
+#include "simulator/engine/program.h"
+
+namespace foretrace {
+
+// Items of a program by rank, in ascending order.
+struct ItemSet {
+  std::vector<std::vector<uint32_t>> ranks;
+
+  bool empty() const;
+};
+
+// Items for which `chosen` holds. Items that it cannot concern may be left out by kind first.
+ItemSet SelectItems(const Program& program,
+                    const std::function<bool(uint32_t rank, const Item& item)>& chosen);
+
+// Changes how long device work, communication or CPU calls take. A transfer that a network model
+// decides serves all its members: where only some of them are chosen, it changes if that makes it
+// slower.
+void ChangeDurations(Program& program, const ItemSet& items, const DurationChange& change);
+
+// Changes the parts of CPU overheads for which `chosen` holds (CompileOptions::keep_overheads).
+// Returns how many there are.
+size_t ChangeOverheads(
+    Program& program,
+    const std::function<bool(uint32_t rank, const Item& item, const OverheadPart& part)>& chosen,
+    const DurationChange& change);
+
+// Synchronising calls and blocking copies among `items` hold the CPU no more; a copy is still made.
+void StopBlocking(Program& program, const ItemSet& items);
+
+}  // namespace foretrace

@@ -1,0 +1,82 @@
+#include "simulator/engine/repeat.h"
+
+#include "simulator/engine/step_times.h"
+#include "tests/unit/engine/engine_fixture.h"
+
+namespace foretrace {
+namespace {
+
+// Two steps of 20 us on the CPU, each of which launches 30 us of kernels and waits for nothing.
+//   CPU     |0 a b 20|20 a b 40|
+//   stream   a [5, 20) b [21, 36) a [37, 52) b [53, 68): gaps of 1 us
+JobScript Ahead() {
+  JobScript job(1);
+  job.rank(0)
+      .Step(0, {0, 20})
+      .Kernel("a0", {0, 4}, 7, {5, 20})
+      .Kernel("b0", {10, 14}, 7, {21, 36})
+      .Step(1, {20, 40})
+      .Kernel("a1", {20, 24}, 7, {37, 52})
+      .Kernel("b1", {30, 34}, 7, {53, 68});
+  return job;
+}
+
+TEST(StepTimes, AreThreeWhereTheCpuRunsAhead) {
+  JobScript job = Ahead();
+  const Outcome outcome = Simulate(job);
+  const auto steps = MeasureSteps(outcome.store, outcome.prediction);
+  ASSERT_EQ(steps.size(), 1u);
+  ASSERT_EQ(steps[0].size(), 2u);
+  for (const StepTimes* times : {&steps[0][1].predicted, &steps[0][1].recorded}) {
+    EXPECT_EQ(times->cpu, Us(20));
+    EXPECT_EQ(times->completion, Us(48));  // from 20 to 68
+    ASSERT_TRUE(times->period.has_value());
+    EXPECT_EQ(*times->period, Us(32));  // from 36 to 68
+  }
+  EXPECT_FALSE(steps[0][0].predicted.period.has_value());
+}
+
+TEST(SteadyState, IsThePaceOfTheDeviceWhereTheCpuRunsAhead) {
+  JobScript job = Ahead();
+  const Outcome outcome = Simulate(job);
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 1, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_TRUE(steady->settled);
+  EXPECT_EQ(steady->period, Us(32));  // two kernels of 15 us and two gaps of 1
+  EXPECT_EQ(steady->cpu_period, Us(20));
+}
+
+TEST(SteadyState, IsThePaceOfTheCpuWhereTheDeviceIsFaster) {
+  JobScript job = Ahead();
+  const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr, [](Program& program) {
+    ChangeDurations(
+        program,
+        SelectItems(program,
+                    [](uint32_t, const Item& item) { return item.kind == ItemKind::kDevice; }),
+        {0.2, SimTime()});
+  });
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 1, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_EQ(steady->period, Us(20));
+}
+
+TEST(SteadyState, TheCpuIsThrottledByTheLaunchQueue) {
+  JobScript job = Ahead();
+  const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr, [](Program& program) {
+    program.ranks[0].launch_queue_depth = 3;
+  });
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 1, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_EQ(steady->period, Us(32));
+  EXPECT_EQ(steady->cpu_period, Us(32));
+}
+
+TEST(SteadyState, NeedsMarksOnEveryRank) {
+  JobScript job = Ahead();
+  const Outcome outcome = Simulate(job);
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 9, nullptr);
+  EXPECT_TRUE(absl::IsNotFound(steady.status()));
+}
+
+}  // namespace
+}  // namespace foretrace
