@@ -1,7 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include "simulator/cli/options.h"
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"

@@ -28,11 +28,12 @@ CompileOptions FixedLatencies() {
 
 SimTime RandomUs(int least, int most) { return Us(*rc::gen::inRange(least, most)); }
 
-// Which calls come on which rank, and what they wait for. Device work is put down one piece after
-// the other and long after all calls, so that every edge is feasible; times are replaced later.
+// Which calls come on which rank, and what they wait for. Calls and device work of all ranks are
+// put down one after the other, so that every edge is feasible and no call returns before the work
+// that it waits for; times are replaced later.
 class RandomJob {
  public:
-  explicit RandomJob(int ranks) : ranks_(ranks), job_(ranks), calls_(ranks, 0) {}
+  explicit RandomJob(int ranks) : ranks_(ranks), job_(ranks), calls_(ranks) {}
 
   TraceStore Draw() {
     for (int r = 0; r < ranks_; ++r) {
@@ -44,33 +45,40 @@ class RandomJob {
     const int steps = *rc::gen::inRange(1, 25);
     for (int s = 0; s < steps; ++s) Step(*rc::gen::inRange(0, ranks_));
     for (int r = 0; r < ranks_; ++r) {
-      const double middle = 10.0 * *rc::gen::inRange(1, calls_[r] + 1) - 3;
-      job_.rank(r).Step(1, {-5, middle}).Step(2, {middle + 1, 10.0 * calls_[r]});
+      const auto k = *rc::gen::inRange<size_t>(0, calls_[r].size());
+      const double middle = calls_[r][k] + 7;
+      job_.rank(r).Step(1, {-5, middle}).Step(2, {middle + 1, calls_[r].back() + 10});
     }
     return job_.Build();
   }
 
  private:
   Span Call(int r) {
-    const double at = 10.0 * calls_[r]++;
+    const double at = clock_;
+    clock_ += 10;
+    calls_[r].push_back(at);
     return {at, at + 4};
   }
   Span Device() {
-    const double at = 1e6 + 10.0 * ++devices_;
+    const double at = clock_;
+    clock_ += 10;
     return {at, at + 5};
   }
   std::string Next(const char* what) { return what + std::to_string(++names_); }
   static int Stream() { return *rc::gen::inRange(7, 9); }
 
   void Kernel(int r) {
-    job_.rank(r).Kernel(Next("k"), Call(r), Stream(), Device(), *rc::gen::inRange(1, 3));
+    const Span call = Call(r);
+    const Span device = Device();
+    job_.rank(r).Kernel(Next("k"), call, Stream(), device, *rc::gen::inRange(1, 3));
   }
   void Step(int r) {
     switch (*rc::gen::inRange(0, 7)) {
       case 0: {
         const std::string name = Next("ar");
         for (int k = 0; k < ranks_; ++k) {
-          job_.rank(k).Collective(name, CollectiveOp::kAllReduce, "world", Call(k), 20, Device());
+          const Span call = Call(k);
+          job_.rank(k).Collective(name, CollectiveOp::kAllReduce, "world", call, 20, Device());
         }
         break;
       }
@@ -78,8 +86,10 @@ class RandomJob {
         const int to = *rc::gen::inRange(0, ranks_);
         if (to == r) break;
         const std::string name = Next("p2p");
-        job_.rank(r).PointToPoint(name, NodeKind::kSend, to, Call(r), 21, Device());
-        job_.rank(to).PointToPoint(name, NodeKind::kRecv, r, Call(to), 21, Device());
+        const Span send = Call(r);
+        job_.rank(r).PointToPoint(name, NodeKind::kSend, to, send, 21, Device());
+        const Span receive = Call(to);
+        job_.rank(to).PointToPoint(name, NodeKind::kRecv, r, receive, 21, Device());
         break;
       }
       case 2:
@@ -90,11 +100,13 @@ class RandomJob {
         job_.rank(r).Call(name, RuntimeCall::kStreamSynchronize, Call(r)).Names(name, -1, Stream());
         break;
       }
-      case 4:
+      case 4: {
+        const Span call = Call(r);
         job_.rank(r).Device(Next("copy"), NodeKind::kMemcpy,
-                            static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable), Call(r),
-                            Stream(), Device());
+                            static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable), call, Stream(),
+                            {call.start + 1, call.start + 3});
         break;
+      }
       case 5: {
         const std::string record = Next("record");
         const std::string wait = Next("wait");
@@ -112,8 +124,8 @@ class RandomJob {
 
   int ranks_;
   JobScript job_;
-  std::vector<int> calls_;
-  int devices_ = 0;
+  std::vector<std::vector<double>> calls_;  // when they begin, by rank
+  double clock_ = 0;
   int names_ = 0;
 };
 

@@ -144,7 +144,7 @@ TEST(Collapse, HasTheBitsOfTheFullSimulation) {
   EXPECT_TRUE(rc::check("collapsed == expanded", [&] {
     const Topology topology = Make(*rc::gen::inRange<size_t>(0, std::size(kPlatforms)));
     std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 20; ++i) {
       TransferPlanner planner(topology, RandomOptions(random));
       const auto plan = planner.Plan(RandomTransfer(topology, random));
       if (!plan.ok()) continue;

@@ -63,7 +63,9 @@ TEST(SteadyState, IsThePaceOfTheCpuWhereTheDeviceIsFaster) {
 TEST(SteadyState, TheCpuIsThrottledByTheLaunchQueue) {
   JobScript job = Ahead();
   const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr, [](Program& program) {
-    program.ranks[0].launch_queue_depth = 3;
+    // Launch k waits for the start of kernel k - 2 at 5 + 16 (k - 2) us; the CPU alone would be at
+    // 10 k. The queue is full from k = 5 on, within the four steps that are simulated at least.
+    program.ranks[0].launch_queue_depth = 2;
   });
   const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 1, nullptr);
   ASSERT_TRUE(steady.ok()) << steady.status();

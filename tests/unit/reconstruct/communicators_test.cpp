@@ -227,8 +227,8 @@ TEST(PointToPoint, OneKernelAgainstTwoKeepsBothTransfers) {
   EXPECT_THAT(transfers, testing::UnorderedElementsAre("x to y", "z to x"));
 }
 
-// Rank 2's profile lacks one of the middle receives from rank 1. That spoils nothing between ranks
-// 0 and 1, and the message says what is wrong.
+// Rank 2's profile lacks four of six receives from rank 1, so that no shift explains the channel.
+// That spoils nothing between ranks 0 and 1, and the message says what is wrong.
 TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
   JobScript job(3);
   job.rank(2).Kernel("early", {0, 2}, 7, {3, 5});
@@ -239,7 +239,7 @@ TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
     job.rank(1).PointToPoint(left, NodeKind::kRecv, 0, {at, at + 4}, 20, {at + 9, at + 101});
     job.rank(1).PointToPoint(right, NodeKind::kSend, 2, {at + 200, at + 204}, 21,
                              {at + 209, at + 300 + 10 * k});
-    if (k == 3) continue;
+    if (k >= 1 && k <= 4) continue;
     job.rank(2).PointToPoint(right, NodeKind::kRecv, 1, {at + 200, at + 204}, 21,
                              {at + 209, at + 301 + 10 * k});
   }
@@ -255,9 +255,9 @@ TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
     ++(map->communicators[meeting.communicator].declared ? declared : by_ends);
   }
   EXPECT_EQ(declared, 6);
-  EXPECT_EQ(by_ends, 5);
+  EXPECT_EQ(by_ends, 2);
   ASSERT_EQ(map->doubts.size(), 1u);
-  EXPECT_THAT(map->doubts[0], HasSubstr("(tag 0; 6 sends, 5 receives)"));
+  EXPECT_THAT(map->doubts[0], HasSubstr("(tag 0; 6 sends, 2 receives)"));
 }
 
 // Stage 1 between stages 0 and 2, all on one stream each, and nobody says who meets whom.

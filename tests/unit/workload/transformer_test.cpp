@@ -189,7 +189,7 @@ TEST(WorkloadYamlTest, ErrorsNameTheFault) {
   };
   EXPECT_THAT(message("transformer: {hiden: 4}"), testing::HasSubstr("unknown key 'hiden'"));
   EXPECT_THAT(message("nonsense: 4"), testing::HasSubstr("unknown key 'nonsense'"));
-  EXPECT_THAT(message("[1, 2"), testing::HasSubstr("w.yaml: line"));
+  EXPECT_THAT(message("[1, 2"), testing::HasSubstr("w.yaml:1: not valid YAML"));
   EXPECT_THAT(message(""), testing::HasSubstr("must be a map"));
   EXPECT_THAT(message(std::string(100000, '[')), testing::HasSubstr("nested"));
   EXPECT_THAT(message("graph: {operators: [{name: a}, {name: b}], edges: [[b, a]]}"),

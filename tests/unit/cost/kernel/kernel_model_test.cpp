@@ -512,7 +512,7 @@ TEST_F(KernelFileTest, SaysWhatIsWrong) {
   Write("kernels.pb", "not a protobuf at all");
   EXPECT_THAT(Error(), ::testing::HasSubstr("kernels.pb"));
   std::filesystem::remove(folder_ / "kernels.pb");
-  EXPECT_THAT(Error(), ::testing::HasSubstr("cannot be read"));
+  EXPECT_THAT(Error(), ::testing::HasSubstr("kernels.pb: cannot be opened"));
 }
 
 }  // namespace
