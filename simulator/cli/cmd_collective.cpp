@@ -16,6 +16,12 @@
 namespace foretrace {
 namespace {
 
+absl::StatusOr<int64_t> SizeOption(std::string_view option, const std::string& text) {
+  auto size = ParseSize(text);
+  if (size.ok()) return size;
+  return InvalidInput("{}: {}", option, std::string(size.status().message()));
+}
+
 struct CollectiveOptions {
   std::string op;     // empty: all_reduce, or every table of --measured but send_recv
   int32_t ranks = 0;  // 0: all of the platform
@@ -83,7 +89,7 @@ absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
 // Send/recv runs point to point, with limits of its own: only on request.
 absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(auto rows, ReadMeasuredCollectives(options.measured));
-  FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, ParseSize(options.min_bytes));
+  FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, SizeOption("--min-bytes", options.min_bytes));
   CollectiveOp only = CollectiveOp::kUnknown;
   if (!options.op.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(only, ParseOperation(options.op));
@@ -156,10 +162,12 @@ absl::Status Collective(const CollectiveOptions& options) {
   query.members.resize(static_cast<size_t>(ranks));
   std::iota(query.members.begin(), query.members.end(), 0);
   const size_t colon = options.bytes.find(':');
-  FORETRACE_ASSIGN_OR_RETURN(query.first_bytes, ParseSize(options.bytes.substr(0, colon)));
+  FORETRACE_ASSIGN_OR_RETURN(query.first_bytes,
+                             SizeOption("--bytes", options.bytes.substr(0, colon)));
   query.last_bytes = query.first_bytes;
   if (colon != std::string::npos) {
-    FORETRACE_ASSIGN_OR_RETURN(query.last_bytes, ParseSize(options.bytes.substr(colon + 1)));
+    FORETRACE_ASSIGN_OR_RETURN(query.last_bytes,
+                               SizeOption("--bytes", options.bytes.substr(colon + 1)));
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
   if (options.json) return PrintJson("collective", CollectiveTableJson(rows));

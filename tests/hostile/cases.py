@@ -129,7 +129,7 @@ def file_cases(damage):
             if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
                         "template") and place == "folder":
                 setup, name = "mkdir place.d", "place.d"
-            if slot == "journal" and place in ("missing", "dangling"):
+            if slot == "journal" and place in ("missing", "dangling", "empty"):
                 continue  # a new one
             yield Case(f"{slot}/{place}", command.replace("FILE", name), setup=setup,
                        names_file=name[:40], check="test ! -e out")
