@@ -117,6 +117,8 @@ FOLDERS = {
 def file_cases(damage):
     for slot, command in SLOTS.items():
         for kind in damage:
+            if slot == "journal" and kind == "empty":
+                continue  # a new one
             yield Case(f"{slot}/{kind}", command.replace("FILE.yaml", "bad.yaml")
                        .replace("FILE", "bad.file"),
                        setup=f"cp $BAD/{kind} bad.{'yaml' if 'FILE.yaml' in command else 'file'}",
