@@ -44,7 +44,8 @@ class Memo {
 
 class CalibratedDevice : public DeviceMeasurements {
  public:
-  CalibratedDevice(CalibrationSet set, bool with_collectives) : set_(std::move(set)) {
+  CalibratedDevice(CalibrationSet set, bool with_collectives, bool carried)
+      : set_(std::move(set)), carried_(carried) {
     if (!with_collectives) set_.collectives = nullptr;
   }
 
@@ -63,13 +64,17 @@ class CalibratedDevice : public DeviceMeasurements {
   }
 
   std::string Source() const override {
-    return fmt::format("{} of {}",
+    const std::string& device = set_.kernels->device().name;
+    if (set_.folder.empty()) return "analytic kernels of " + device;
+    return fmt::format("{} of {}{}",
                        set_.collectives == nullptr ? "kernels" : "kernels and all-reduces",
-                       fs::path(set_.folder).lexically_normal().string());
+                       fs::path(set_.folder).lexically_normal().string(),
+                       carried_ ? ", carried over to " + device : "");
   }
 
  private:
   CalibrationSet set_;
+  bool carried_;  // from another board of the chip
   Memo<std::pair<int32_t, int64_t>> reductions_;
 };
 
@@ -81,12 +86,30 @@ absl::StatusOr<std::string> DeviceOf(const std::string& kernels_file) {
   return models["device"].Scalar();
 }
 
-absl::StatusOr<std::string> FindFolder(const std::string& device) {
+// Of the device, else of another board of its chip, of which folders with collectives come first.
+absl::StatusOr<std::string> FindFolder(const GpuPeaks& device) {
+  std::string sibling;
+  bool whole = false;
   for (const std::string& file : ListShipped("calibration", "kernels.yaml")) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string of, DeviceOf(file));
-    if (of == device) return fs::path(file).parent_path().string();
+    const std::string folder = fs::path(file).parent_path().string();
+    if (of == device.name) return folder;
+    const auto peaks = FindGpuPeaks(of);
+    if (!peaks || !IsSameChip(*peaks, device)) continue;
+    const bool has_collectives = fs::exists(folder + "/collectives.yaml");
+    if (!sibling.empty() && (whole || !has_collectives)) continue;
+    sibling = folder;
+    whole = has_collectives;
   }
-  return std::string();
+  return sibling;
+}
+
+// The models with another board's memory and clocks; without models its analytic roofline.
+std::shared_ptr<const KernelModels> CarriedOver(const KernelModels* kernels,
+                                                const GpuPeaks& device) {
+  std::vector<KernelModel> models;
+  if (kernels != nullptr) models.assign(kernels->models().begin(), kernels->models().end());
+  return std::make_shared<const KernelModels>(device, std::move(models));
 }
 
 bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {
@@ -105,8 +128,12 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   std::string folder;
   if (kernels == "auto") {
     if (!peaks) return none;
-    FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(peaks->name));
-    if (folder.empty()) return none;
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(*peaks));
+    if (folder.empty()) {
+      CalibrationSet analytic;
+      analytic.kernels = CarriedOver(nullptr, *peaks);
+      return std::make_shared<const CalibratedDevice>(std::move(analytic), false, false);
+    }
   } else {
     FORETRACE_ASSIGN_OR_RETURN(folder, FindShipped(kCalibrations, kernels));
   }
@@ -114,14 +141,16 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   if (set.kernels == nullptr) {
     return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
   }
-  if (!peaks || set.kernels->device().name != peaks->name) {
+  if (!peaks || !IsSameChip(set.kernels->device(), *peaks)) {
     return InvalidInput(
         "--kernels {}: measured on {}, but the platform has {}; give another folder "
         "or none",
         folder, set.kernels->device().name, node.device.name);
   }
+  const bool carried = set.kernels->device().name != peaks->name;
+  if (carried) set.kernels = CarriedOver(set.kernels.get(), *peaks);
   const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
-  return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
+  return std::make_shared<const CalibratedDevice>(std::move(set), collectives, carried);
 }
 
 }  // namespace foretrace

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
@@ -17,12 +18,6 @@ namespace foretrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::vector<std::string> YamlFiles(const std::string& folder) {
   std::vector<std::string> files;
@@ -57,12 +52,12 @@ class Models {
     if (!folder.empty()) folders.insert(folders.begin(), folder);
     for (const std::string& from : folders) {
       for (const std::string& file : YamlFiles(from)) {
-        files_.emplace(Lower(fs::path(file).stem().string()), file);
+        files_.emplace(LowerCase(fs::path(file).stem().string()), file);
       }
     }
   }
   absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name) {
-    const auto it = files_.find(Lower(name));
+    const auto it = files_.find(LowerCase(name));
     if (it == files_.end()) return std::nullopt;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(it->second));
     return model.transformer;
@@ -75,7 +70,7 @@ class Models {
 std::set<std::string> Words(const std::string& text) {
   std::set<std::string> words(std::initializer_list<std::string>{""});
   std::string word;
-  for (const char c : Lower(text) + " ") {
+  for (const char c : LowerCase(text) + " ") {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
       word += c;
     } else {
@@ -91,7 +86,7 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
   std::string best;
   int most = 0;
   const std::set<std::string> wanted = Words(gpu);
-  const std::string chip = Lower(gpu.substr(0, gpu.find_first_of(" -")));
+  const std::string chip = LowerCase(gpu.substr(0, gpu.find_first_of(" -")));
   for (const std::string& file : YamlFiles(ShippedFolders("topologies"))) {
     const auto spec = LoadPlatform(file);
     if (!spec.ok() || spec->node.device.peak_flops_fp16 <= 0 || spec->nodes < 2) continue;
@@ -216,7 +211,9 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
     row.refused = std::string(cluster.status().message());
     return;
   }
-  const auto estimate = EstimateIteration(row.config, row.mapping, **cluster);
+  ClusterParameters own_cluster = **cluster;
+  own_cluster.attention_slowdown = row.attention_slowdown;
+  const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());
     return;

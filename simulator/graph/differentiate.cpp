@@ -66,11 +66,19 @@ Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes) {
     for (const TensorId t : KeptBy(op)) kept[static_cast<size_t>(t)] = true;
   }
   Stash stash;
+  for (const GraphOp& op : graph.ops()) {
+    if (!op.in_block || op.kind != GraphOpKind::kMatmul) continue;
+    for (const TensorId t : op.outputs) stash.products += SizeOf(graph, sizes, t);
+  }
   for (TensorId t = 0; static_cast<size_t>(t) < kept.size(); ++t) {
     const GraphTensor& tensor = graph.tensor(t);
     if (!kept[static_cast<size_t>(t)] || tensor.role != TensorRole::kActivation) continue;
     const Bytes bytes = SizeOf(graph, sizes, t);
     stash.whole += bytes;
+    if (IsInBlock(graph, tensor.producer) &&
+        graph.op(tensor.producer).kind == GraphOpKind::kAttention) {
+      stash.fused += bytes;
+    }
     if (!IsInBlock(graph, tensor.producer)) {
       stash.input += bytes;
     } else if (graph.op(tensor.producer).attention_core) {

@@ -23,6 +23,8 @@ struct Stash {
   Bytes whole;      // all of it
   Bytes attention;  // of this, written within the attention core (selective recomputation)
   Bytes input;      // of this, what enters the block (full recomputation keeps that alone)
+  Bytes products;   // outputs of products, whether kept or not
+  Bytes fused;      // of this, outputs of fused attention
 };
 Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes);
 

@@ -2,9 +2,11 @@
 // Iteration time of a transformer under a parallel mapping: durations of passes and messages from
 // physical parameters, their order from the pipeline schedule.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
@@ -33,6 +35,8 @@ struct ClusterParameters {
   // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
   // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
+  // Fused attention takes this many times as long as the device's best kernels of it.
+  double attention_slowdown = 1;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
@@ -51,15 +55,29 @@ struct LayerExchange {
   }
 };
 
+// Reductions over the tensor-parallel group that a layer's backward pass starts and waits for only
+// after kernels that do not need them.
+struct HiddenExchange {
+  SimTime time;  // of one
+  Bytes bytes;
+  absl::InlinedVector<SimTime, 2> cover;  // by exchange: the kernels that run meanwhile
+  SimTime Exposed() const {
+    SimTime sum;
+    for (const SimTime c : cover) sum += std::max(time, c) - c;
+    return sum;
+  }
+};
+
 struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
   SimTime embedding_forward, embedding_backward;  // on the first stage
   SimTime head_forward, head_backward;            // output layer and loss, on the last stage
-  LayerExchange tensor;   // all-reduce, or all-gather with reduce-scatter, of a micro-batch
-  LayerExchange context;  // keys and values of the other parts of the sequence
-  LayerExchange expert;   // all-to-all to or from the experts
+  LayerExchange tensor;          // all-reduce, or all-gather with reduce-scatter, of a micro-batch
+  HiddenExchange tensor_hidden;  // of the same kind, backward
+  LayerExchange context;         // keys and values of the other parts of the sequence
+  LayerExchange expert;          // all-to-all to or from the experts
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -78,7 +96,8 @@ struct PassTimes {
 
   SimTime Exchanges(bool forward) const {
     return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
-           gradient.Sum(forward) + expert_gradient.Sum(forward);
+           gradient.Sum(forward) + expert_gradient.Sum(forward) +
+           (forward ? SimTime() : tensor_hidden.Exposed());
   }
   SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };

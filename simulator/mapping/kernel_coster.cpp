@@ -16,6 +16,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources) const
   const Estimate estimate = p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
   double seconds = estimate.time.seconds();
   if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
+  if (work.kind == KernelKind::kAttention) seconds *= p_.attention_slowdown;
   sources.Add(seconds, estimate);
   return seconds;
 }

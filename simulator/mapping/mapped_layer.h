@@ -13,6 +13,7 @@ class MappedLayer {
 
   const OperatorGraph& graph() const { return model_.graph; }
   const Binding& sizes() const { return sizes_; }
+  const TransformerAxes& axes() const { return model_.axes; }
   // Elements of weights on one device: of one layer, without and with the experts' axis; of the
   // embedding; of the output layer.
   double dense() const { return dense_; }

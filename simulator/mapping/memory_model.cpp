@@ -15,6 +15,10 @@ Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18)));
 double Stashed(const MappedLayer& layer, Recompute recompute) {
   const Stash stash = StashOfBlock(layer.graph(), layer.sizes());
   if (recompute == Recompute::kFull) return Num(stash.input.count());
+  if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
+  if (recompute == Recompute::kOperators) {
+    return Num((stash.input + stash.fused).count()) + Num(stash.products.count()) / 2;
+  }
   const Bytes dropped = recompute == Recompute::kSelective ? stash.attention : Bytes();
   return Num((stash.whole - dropped).count());
 }

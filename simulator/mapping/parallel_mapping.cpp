@@ -82,7 +82,8 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
 }  // namespace
 
 std::string_view Name(Recompute recompute) {
-  static constexpr std::array<std::string_view, 3> kNames = {"none", "selective", "full"};
+  static constexpr std::array<std::string_view, 5> kNames = {"none", "selective", "full",
+                                                             "operators", "alternate"};
   return EnumName(kNames, recompute);
 }
 
@@ -95,6 +96,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
+  if (!m.overlap_tensor) text += " tp-exposed";
   if (m.counted_ends) text += " ends";
   if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
@@ -125,6 +127,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (word == "sp") return m.sequence_parallel = true;
     if (word == "overlap") return m.overlap_gradients = true;
+    if (word == "tp-exposed") return !(m.overlap_tensor = false);
     if (word == "ends") return m.counted_ends = true;
     if (word == "grad16" || word == "grad32") {
       m.gradient_bytes = word == "grad16" ? 2 : 4;
@@ -155,7 +158,9 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "
-          "overlap ends grad16 grad32 none selective full gpipe 1f1b kfkb zb-h1",
+          "overlap tp-exposed ends grad16 grad32 none selective full operators alternate gpipe "
+          "1f1b "
+          "kfkb zb-h1",
           source, word);
     }
   }

@@ -11,7 +11,10 @@
 
 namespace foretrace {
 
-enum class Recompute : uint8_t { kNone, kSelective, kFull, kCount };
+// kSelective: the attention core (Korthikanti et al., section 5). kOperators: every second matrix
+// product and what is no product; outputs of attention are kept (torchtitan's selective
+// checkpointing by operator). kAlternate: every second layer whole.
+enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kCount };
 std::string_view Name(Recompute recompute);
 
 struct ParallelMapping {
@@ -31,6 +34,10 @@ struct ParallelMapping {
   int32_t zero = 0;
   // The gradients of a layer are reduced while earlier layers still run backward.
   bool overlap_gradients = false;
+  // Backward, reductions over the tensor-parallel group run behind kernels that do not need them
+  // (Megatron-LM, core/tensor_parallel/layers.py): of a layer's input gradient behind its weight
+  // gradients; under sequence parallelism the gathering of its input behind the input gradient.
+  bool overlap_tensor = true;
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/inlined_vector.h"
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -18,8 +19,14 @@ double Num(int64_t n) { return static_cast<double>(n); }
 // What a pass over some operators takes.
 struct PassCost {
   double forward = 0, backward = 0;
-  double weight = 0;          // of backward: the weights' gradients
-  double attention_core = 0;  // of forward: what selective recomputation repeats
+  double weight = 0;                   // of backward: the weights' gradients
+  double attention_core = 0;           // of forward: what selective recomputation repeats
+  double products = 0, attention = 0;  // of forward: GEMMs, and fused attention
+  // Of products that lead into the tensor-parallel region: their backward pass's two parts.
+  struct Column {
+    double input = 0, weight = 0;
+  };
+  absl::InlinedVector<Column, 2> columns;
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 
@@ -42,8 +49,9 @@ class Coster {
 
   PassTimes Run() const {
     PassTimes times;
-    SetExchanges(times);
-    SetPasses(times);
+    const Costs costs = CostOps(times.sources);
+    SetExchanges(times, costs.layer);
+    SetPasses(times, costs);
     SetIteration(times);
     return times;
   }
@@ -68,39 +76,82 @@ class Coster {
     const double forward = kernels_.Seconds(list, sources);
     BackwardWork work = Differentiate(g, layer_.sizes(), id);
     const double weight = WeightGradients(work.weights, sources);
+    const double input = kernels_.Seconds(work.input, sources);
     cost.forward += forward;
     cost.weight += weight;
-    cost.backward += kernels_.Seconds(work.input, sources) + weight;
+    cost.backward += input + weight;
     cost.forward_kernels += static_cast<int64_t>(list.size());
     cost.backward_kernels += static_cast<int64_t>(work.input.size() + work.weights.size());
     const GraphOp& op = g.op(id);
+    if (op.kind == GraphOpKind::kMatmul) cost.products += forward;
+    if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
+    if (LeadsIntoShards(op)) cost.columns.push_back({input, weight});
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;
     }
   }
 
-  // The CPU issues kernels one after another; a layer takes no less.
-  double Issued(double seconds, int64_t kernels) const {
-    return std::max({seconds, p_.launch_floor.seconds(), p_.issue.seconds() * Num(kernels)});
+  // A product whose input is whole on every tensor-parallel rank and whose output is divided
+  // (column-parallel).
+  bool LeadsIntoShards(const GraphOp& op) const {
+    if (op.kind != GraphOpKind::kMatmul) return false;
+    const auto on_stream = [&](TensorId t) {
+      const auto& axes = layer_.graph().tensor(t).axes;
+      return std::find(axes.begin(), axes.end(), layer_.axes().stream) != axes.end();
+    };
+    return on_stream(op.inputs[0]) && !on_stream(op.outputs[0]);
   }
 
-  void SetPasses(PassTimes& times) const {
+  // The CPU issues kernels one after another; a layer takes no less. `passes`: of a layer's forward
+  // or backward pass, how many; a recomputed layer's is two.
+  double Issued(double seconds, double passes, int64_t kernels) const {
+    return std::max(
+        {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * Num(kernels)});
+  }
+
+  struct Costs {
     PassCost before, layer, after;
+  };
+  Costs CostOps(CostSources& sources) const {
+    Costs costs;
     const OperatorGraph& g = layer_.graph();
     bool passed = false;
     for (OpId id = 0; static_cast<size_t>(id) < g.ops().size(); ++id) {
       const bool in_block = g.op(id).in_block;
       passed |= in_block;
-      AddOp(id, in_block ? layer : passed ? after : before, times.sources);
+      AddOp(id, in_block ? costs.layer : passed ? costs.after : costs.before, sources);
     }
-    double repeated = 0;
-    if (m_.recompute == Recompute::kFull) repeated = layer.forward;
-    if (m_.recompute == Recompute::kSelective) repeated = layer.attention_core;
-    const int64_t again = m_.recompute == Recompute::kFull ? layer.forward_kernels : 0;
-    const double backward = Issued(layer.backward + repeated, layer.backward_kernels + again);
-    times.layer_forward =
-        SimTime::FromSeconds(Issued(layer.forward, layer.forward_kernels)) + times.Exchanges(true);
+    return costs;
+  }
+
+  // Of a layer's forward pass, what its backward pass runs again.
+  double Repeated(const PassCost& layer) const {
+    switch (m_.recompute) {
+      case Recompute::kSelective:
+        return layer.attention_core;
+      case Recompute::kOperators:
+        return layer.forward - layer.attention - layer.products / 2;
+      case Recompute::kAlternate:
+        return layer.forward / 2;
+      case Recompute::kFull:
+        return layer.forward;
+      default:
+        return 0;
+    }
+  }
+
+  void SetPasses(PassTimes& times, const Costs& costs) const {
+    const PassCost &before = costs.before, &layer = costs.layer, &after = costs.after;
+    const double again = m_.recompute == Recompute::kFull        ? 1
+                         : m_.recompute == Recompute::kOperators ? 1
+                         : m_.recompute == Recompute::kAlternate ? 0.5
+                                                                 : 0;
+    const auto kernels =
+        layer.backward_kernels + static_cast<int64_t>(again * Num(layer.forward_kernels));
+    const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
+    times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
+                          times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     times.head_forward = SimTime::FromSeconds(after.forward);
@@ -109,16 +160,35 @@ class Coster {
     times.embedding_backward = SimTime::FromSeconds(before.backward);
   }
 
-  void SetExchanges(PassTimes& times) const {
-    const bool full = m_.recompute == Recompute::kFull;
+  // Of the tensor-parallel group. Backward one reduction for each that leads into the sharded
+  // regions; under sequence parallelism also an all-gather of its input, which is not kept, and
+  // both can hide; the gathering of the gradient at the region's end cannot.
+  void SetTensorExchanges(PassTimes& times, const PassCost& layer) const {
     const double hidden = tokens_ * h_ * e_;
     times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
-    if (m_.tensor > 1) {
-      times.tensor.time = SimTime::FromSeconds(TensorAllReduce(hidden));
-      times.tensor.forward = 2;
-      // Under sequence parallelism the all-gather is repeated instead of its output kept.
-      times.tensor.backward = 2 + (m_.sequence_parallel ? 1 : 0) + (full ? 2 : 0);
+    if (m_.tensor == 1) return;
+    times.tensor.time = SimTime::FromSeconds(TensorAllReduce(hidden));
+    times.tensor.forward = 2;
+    // Recomputed layers wait for their forward reductions once more.
+    const int32_t again = m_.recompute == Recompute::kFull        ? 2
+                          : m_.recompute == Recompute::kOperators ? 2
+                          : m_.recompute == Recompute::kAlternate ? 1
+                                                                  : 0;
+    times.tensor.backward = 2 + (m_.sequence_parallel ? 1 : 0) + again;
+    if (!m_.overlap_tensor || m_.schedule == ScheduleKind::kZeroBubbleH1) return;
+    times.tensor_hidden.time = times.tensor.time;
+    times.tensor_hidden.bytes = times.tensor.bytes;
+    for (const PassCost::Column& column : layer.columns) {
+      const double cover = column.weight + (m_.sequence_parallel ? column.input : 0);
+      times.tensor_hidden.cover.push_back(SimTime::FromSeconds(cover));
+      --times.tensor.backward;
     }
+  }
+
+  void SetExchanges(PassTimes& times, const PassCost& layer) const {
+    const bool full = m_.recompute == Recompute::kFull;
+    const double hidden = tokens_ * h_ * e_;
+    SetTensorExchanges(times, layer);
     if (m_.context > 1) {
       // Every device gathers the others' keys and values; backward again, then their gradients are
       // reduced and scattered.

@@ -238,8 +238,11 @@ class RankWriter {
          &passes_.gradient},
         {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
          m_.replicas() / m_.expert, &passes_.expert_gradient}};
-    int64_t count = 0;
+    const HiddenExchange& hidden = passes_.tensor_hidden;
+    const size_t covered = pass.kind == PassKind::kBackward ? hidden.cover.size() : 0;
+    auto count = static_cast<int64_t>(covered);
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
+    for (size_t i = 0; i < covered; ++i) left -= hidden.cover[i];
     // Compute in equal parts, an exchange after each.
     int64_t parts = std::max<int64_t>(count, 1);
     const auto compute = [&] {
@@ -249,6 +252,15 @@ class RankWriter {
       input = NodeIndex();
     };
     if (count == 0) compute();
+    for (size_t i = 0; i < covered; ++i) {
+      compute();
+      const NodeIndex reduced =
+          out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "all-reduce " + name,
+                            tensor_group_, m_.tensor, hidden.bytes, hidden.time},
+                           out_.last());
+      out_.Compute(name, hidden.cover[i]);
+      out_.WaitFor(reduced);
+    }
     for (const Step& s : steps) {
       for (int32_t i = forward ? s.exchange->forward : s.exchange->backward; i > 0; --i) {
         compute();
@@ -278,7 +290,8 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
-                           count(passes.gradient) + count(passes.expert_gradient);
+                           count(passes.gradient) + count(passes.expert_gradient) +
+                           4.0 * static_cast<double>(passes.tensor_hidden.cover.size());
   const double nodes =
       static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
       (static_cast<double>(model.layers) * per_layer + 8.0 * m.pipeline * m.chunks) *

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "simulator/base/csv.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
@@ -41,14 +42,8 @@ constexpr std::array<std::string_view, 26> kColumns = {"model",
                                                        "oom",
                                                        "step_s"};
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 bool Contains(const std::string& text, std::string_view part) {
-  return Lower(text).find(part) != std::string::npos;
+  return LowerCase(text).find(part) != std::string::npos;
 }
 
 // One line by the names of its columns.
@@ -110,12 +105,25 @@ void ApplyStack(const Fields& f, TrainingRow& row) {
   const bool old = Contains(framework, "deepspeed") || Contains(framework, "megatron-lm");
   row.config.fused_attention = !old;
   row.config.dropout = old;
+  // Reductions hidden behind weight gradients came to Megatron-LM in 2022 (release 3.0); DTensor's
+  // are not.
+  m.overlap_tensor = m.tensor == 1 || Contains(framework, "nemo");
+  // The first FlashAttention and its Triton form, which Composer's tables ran: the second is "about
+  // twice as fast" (Dao, FlashAttention-2, 2023, abstract and figures 4 and 5).
+  if (Contains(framework, "composer")) row.attention_slowdown = 2;
 }
 
 void ReadRecompute(const Fields& f, TrainingRow& row) {
-  const std::string text = Lower(f.Text("recompute"));
+  const std::string text = LowerCase(f.Text("recompute"));
   if (text.empty() || text == "none") return;
   row.mapping.recompute = text.starts_with("full") ? Recompute::kFull : Recompute::kSelective;
+  if (row.mapping.recompute == Recompute::kFull) return;
+  // torchtitan's: by operator, or whole layers.
+  if (text.find("every other layer") != std::string::npos) {
+    row.mapping.recompute = Recompute::kAlternate;
+  } else if (Contains(f.Text("framework"), "torchtitan")) {
+    row.mapping.recompute = Recompute::kOperators;
+  }
 }
 
 // Sizes that the row states replace the named model's.
@@ -186,7 +194,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
 
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
-  const std::string precision = Lower(f.Text("precision"));
+  const std::string precision = LowerCase(f.Text("precision"));
   if (precision.find("fp8") != std::string::npos || precision.find("float8") != std::string::npos) {
     return "products in 8 bits are not covered";
   }
@@ -197,7 +205,7 @@ std::string NotCovered(const Fields& f) {
 }
 
 DType PrecisionOf(const std::string& text) {
-  const std::string precision = Lower(text);
+  const std::string precision = LowerCase(text);
   if (precision.starts_with("bf16")) return DType::kBFloat16;
   if (precision.starts_with("fp16")) return DType::kFloat16;
   return precision.starts_with("fp32") || precision.starts_with("tf32") ? DType::kFloat32

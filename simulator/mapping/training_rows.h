@@ -17,7 +17,8 @@ struct TrainingRow {
   std::string model;  // as the row names it
   std::string gpu;
   int32_t gpus = 0, gpus_per_node = 8;
-  std::string stack;  // framework and release
+  std::string stack;              // framework and release
+  double attention_slowdown = 1;  // ClusterParameters'
   TransformerConfig config;
   ParallelMapping mapping;
   SimTime measured;

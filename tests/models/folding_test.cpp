@@ -43,7 +43,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.chunks = 1 + static_cast<int32_t>(rng() % 2);
     m.micro_batch = 1 + static_cast<int32_t>(rng() % 2);
     m.global_batch = m.data * m.micro_batch * 4 * (1 + static_cast<int32_t>(rng() % 6));
-    m.recompute = static_cast<Recompute>(rng() % 3);
+    m.recompute = static_cast<Recompute>(rng() % static_cast<int>(Recompute::kCount));
     m.sequence_parallel = rng() % 2 == 0;
     const ScheduleKind schedules[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe,
                                       ScheduleKind::kKFKB, ScheduleKind::kZeroBubbleH1};

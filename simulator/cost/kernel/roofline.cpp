@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "simulator/cost/kernel/attention_roofline.h"
+
 namespace foretrace {
 namespace {
 
@@ -62,16 +64,6 @@ double LoadsOf(const KernelWork& work, Precision precision) {
   return static_cast<double>(kWidestBytes) / static_cast<double>(std::min(bytes, kWidestBytes));
 }
 
-// What the kernel computes over what a plain product of its matrix view would: attention multiplies
-// its scores twice forward, five times backward, and leaves out what a mask does. Others compute
-// just their product.
-double WorkPerProduct(const KernelWork& work) {
-  if (work.kind != KernelKind::kAttention) return 1;
-  const double product = 2 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
-                         static_cast<double>(work.n) * static_cast<double>(work.k);
-  return product > 0 ? work.flop.count() / product : 1;
-}
-
 }  // namespace
 
 bool IsProduct(KernelKind kind) {
@@ -105,6 +97,7 @@ double Measurement::Observed(double kernel_us, int64_t order) const {
 
 GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                       const KernelWork& work) {
+  if (work.kind == KernelKind::kAttention) return AttentionRoofline(p, device, precision, work);
   const double m = static_cast<double>(std::max<int64_t>(work.m, 1));
   const double n = static_cast<double>(std::max<int64_t>(work.n, 1));
   const double k = static_cast<double>(std::max<int64_t>(work.k, 1));
@@ -113,7 +106,6 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
   const double bytes_per_us = device.dram_gbps * 1e3;
   const double tile_intensity = p.tile_intensity * LoadsOf(work, precision);
-  const double share = WorkPerProduct(work);
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
@@ -134,7 +126,6 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
           (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
           p.wave_us * full * rows * cols / kTileArea;
       if (p.reduction_step_us > 0) us = std::max(us, p.reduction_step_us * depth / kReductionBlock);
-      us *= share;
       if (split > 1) {  // a second kernel adds the parts
         us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
       }

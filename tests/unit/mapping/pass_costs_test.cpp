@@ -105,6 +105,7 @@ TEST(PassCostsTest, ExchangesOfALayer) {
   // at 100 GB/s and a latency; two forward, two backward, one more under sequence parallelism.
   const double hidden = 2 * kH2;
   ParallelMapping m = Mapping(4, 1);
+  m.overlap_tensor = false;
   PassTimes times = Times(Model(), m);
   EXPECT_NEAR(times.tensor.time.us(), 1.5 * hidden / 100e9 * 1e6 + 20, 1e-3);
   EXPECT_EQ(times.tensor.forward, 2);
@@ -113,6 +114,8 @@ TEST(PassCostsTest, ExchangesOfALayer) {
   EXPECT_EQ(Times(Model(), m).tensor.backward, 3);
   m.recompute = Recompute::kFull;
   EXPECT_EQ(Times(Model(), m).tensor.backward, 5);
+  m.recompute = Recompute::kAlternate;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 4);
   // Context: of 512 own tokens keys and values (2 x 1,024 values) go to one other device.
   m = Mapping(1, 1);
   m.context = 2;
@@ -137,6 +140,46 @@ TEST(PassCostsTest, ExchangesOfALayer) {
   EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 4 / 10e9 * 1e6, 1e-3);
 }
 
+// Two reductions of a layer's backward pass, of the input gradients of qkv and of the first
+// feed-forward product, run behind those products' weight gradients: at 1 TFLOP/s 2 T h 3h / 4 FLOP
+// take 1,611 us and 2 T h 4h / 4 take 2,147, longer than the 51.5 us of a reduction. Under sequence
+// parallelism the gathering of the products' inputs runs behind their input gradients, as long
+// again; the gathering of the gradients where the sharded regions end is left, half of two
+// reductions.
+TEST(PassCostsTest, TensorReductionsHideBehindWeightGradients) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  ParallelMapping m = Mapping(4, 1);
+  PassTimes times = Times(Model(), m, p);
+  const double qkv = 2 * 1024 * 3 * kH2 / 4 / 1e12 * 1e6, up = qkv * 4 / 3;
+  EXPECT_EQ(times.tensor.backward, 0);
+  EXPECT_EQ(times.tensor_hidden.time, times.tensor.time);
+  ASSERT_EQ(times.tensor_hidden.cover.size(), 2u);
+  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), qkv, 1);
+  EXPECT_NEAR(times.tensor_hidden.cover[1].us(), up, 1);
+  EXPECT_EQ(times.tensor_hidden.Exposed(), SimTime());
+  ParallelMapping exposed = m;
+  exposed.overlap_tensor = false;
+  EXPECT_NEAR((Times(Model(), exposed, p).layer_backward - times.layer_backward).us(),
+              2 * times.tensor.time.us(), 1e-3);
+  m.sequence_parallel = true;
+  times = Times(Model(), m, p);
+  EXPECT_EQ(times.tensor.backward, 1);
+  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), 2 * qkv, 1);
+  // What a slow link leaves uncovered is waited for.
+  p.intra_node = Bandwidth::GBps(1);
+  m.sequence_parallel = false;
+  times = Times(Model(), m, p);
+  const double reduction = 1.5 * 2 * kH2 / 1e9 * 1e6 + 20;
+  EXPECT_NEAR(times.tensor_hidden.Exposed().us(), 2 * reduction - qkv - up, 2);
+  // Zero-bubble schedules run weight gradients later.
+  m.pipeline = 2;
+  m.schedule = ScheduleKind::kZeroBubbleH1;
+  EXPECT_EQ(Times(Model(), m, p).tensor.backward, 2);
+}
+
 // With memory that takes no time a layer takes its products: 24 T h^2 + 4 T s h FLOP forward for T
 // tokens, twice that backward, of which the weights' gradients 24 T h^2; the head 2 T h V.
 TEST(PassCostsTest, ProductsOfALayer) {
@@ -157,6 +200,11 @@ TEST(PassCostsTest, ProductsOfALayer) {
   EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 3 * (products + attention), 1);
   m.recompute = Recompute::kSelective;
   EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2 * products + 3 * attention, 1);
+  // Every second layer; or every second product of each, attention kept only where it is fused.
+  m.recompute = Recompute::kAlternate;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * (products + attention), 1);
+  m.recompute = Recompute::kOperators;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * products + 3 * attention, 1);
   // A fused attention skips what the mask hides, and multiplies the scores once more backward: half
   // of 4 T s h forward, half of 10 T s h backward.
   TransformerConfig fused = Model();
@@ -165,6 +213,10 @@ TEST(PassCostsTest, ProductsOfALayer) {
   times = Times(fused, m, p);
   EXPECT_NEAR(times.layer_forward.us(), products + attention / 2, 1);
   EXPECT_NEAR(times.layer_backward.us(), 2 * products + 1.25 * attention, 1);
+  m.recompute = Recompute::kOperators;
+  EXPECT_NEAR(Times(fused, m, p).layer_backward.us(), 2.5 * products + 1.25 * attention, 1);
+  p.attention_slowdown = 2;
+  EXPECT_NEAR(Times(fused, m, p).layer_forward.us(), products + attention, 1);
 }
 
 // The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.

@@ -49,24 +49,6 @@ TEST(Roofline, LargeGemmRunsAtItsEfficiency) {
   EXPECT_EQ(t.split, 1);
 }
 
-TEST(Roofline, AttentionIsTimedByItsOwnFlop) {
-  // 16 heads of 4,096 queries and keys, depth 128: the matrix view is Q K^T, 2 m n k. Forward adds
-  // P V (twice the view), backward takes five such products, a causal mask leaves half.
-  const GemmParameters p{0, 1, 0, 1};
-  const auto us = [&](bool causal, Direction pass) {
-    const AttentionOp op{1, 16, 16, 4096, 4096, 128, causal, true};
-    const KernelWork work = Kernels({op, DType::kFloat16, pass})[0];
-    return GemmRoofline(p, A100(), Precision::kHalf, work).compute_us;
-  };
-  const double product = GemmRoofline(p, A100(), Precision::kHalf,
-                                      Only(BatchedMatmulOp{16, 4096, 4096, 128}, DType::kFloat16))
-                             .compute_us;
-  EXPECT_DOUBLE_EQ(us(false, Direction::kForward), 2 * product);
-  EXPECT_DOUBLE_EQ(us(false, Direction::kBackward), 5 * product);
-  EXPECT_DOUBLE_EQ(us(true, Direction::kForward), product);
-  EXPECT_DOUBLE_EQ(us(true, Direction::kBackward), 2.5 * product);
-}
-
 TEST(Roofline, WaveQuantisation) {
   // One more row than fills the device costs a whole further wave: tiles of 32x32 (no intensity
   // penalty), k = 64 so that no split is tried. 432 * 8 = 3,456 blocks are 32 waves of 108, and

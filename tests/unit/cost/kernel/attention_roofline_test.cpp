@@ -1,0 +1,64 @@
+#include "simulator/cost/kernel/attention_roofline.h"
+
+#include <gtest/gtest.h>
+
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+// 100 multiprocessors of 64 lanes at 1 GHz: 12.8 TFLOP/s in fp32. 16 x 100 exponentials and 64 x
+// 100 instructions a nanosecond.
+GpuPeaks Device() { return {"test", 100, 2048, 1e6, 20, 12.8, 50, 100}; }
+
+GemmParameters Ideal() {
+  GemmParameters p;
+  p.base_us = 0;
+  p.compute_efficiency = 1;
+  p.tile_intensity = 0;
+  p.partial_wave = 1;
+  return p;
+}
+
+double Us(const AttentionOp& op, Direction pass, const GemmParameters& p = Ideal()) {
+  const KernelList kernels = Kernels({op, DType::kBFloat16, pass});
+  EXPECT_EQ(kernels.size(), 1u);
+  return GemmRoofline(p, Device(), Precision::kHalf, kernels.front()).compute_us;
+}
+
+TEST(AttentionRooflineTest, LanesFollowFromTheClock) {
+  EXPECT_NEAR(VectorRatesOf(Device()).exponentials_per_us, 1.6e6, 1);
+  EXPECT_NEAR(VectorRatesOf(Device()).instructions_per_us, 6.4e6, 1);
+  // H100: 132 x 128 lanes at 1.98 GHz; FlashAttention-3 (section 3.1) states 3.9 T exponentials a
+  // second, at 1.83 GHz.
+  const VectorRates h100 = VectorRatesOf(*FindGpuPeaks("h100-sxm5"));
+  EXPECT_NEAR(h100.exponentials_per_us * 1e6, 3.9e12 * 1.98 / 1.83, 0.05e12);
+}
+
+// 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. Products
+// take 4 x 128 FLOP a score forward and 10 x 128 backward at 100 TFLOP/s, exponentials 1/1.6 us a
+// million, backward 12 instructions more at 6.4 a picosecond.
+TEST(AttentionRooflineTest, ExponentialsRunBetweenProducts) {
+  const AttentionOp op{1, 40, 40, 2560, 2560, 128};
+  const double scores = 40.0 * 2560 * 2560;
+  const double exponentials = scores / 1.6e6;
+  EXPECT_NEAR(Us(op, Direction::kForward), scores * 512 / 100e6 + exponentials, 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kBackward),
+              scores * 1280 / 100e6 + exponentials + 12 * scores / 6.4e6, 1e-6);
+  // A causal mask halves all of it; tiles on the diagonal, 128 of 2,560 keys, are whole.
+  AttentionOp causal = op;
+  causal.causal = true;
+  EXPECT_NEAR(Us(causal, Direction::kForward), Us(op, Direction::kForward) / 2 * 1.05, 1e-6);
+}
+
+// 110 blocks on 100 multiprocessors are two waves, unless the last one shares the device.
+TEST(AttentionRooflineTest, BlocksComeInWaves) {
+  GemmParameters p = Ideal();
+  const AttentionOp op{1, 110, 110, 128, 4096, 128};
+  const double even = Us(op, Direction::kForward, p);
+  p.partial_wave = 0;
+  EXPECT_NEAR(Us(op, Direction::kForward, p), even * 2 / 1.1, 1e-6);
+}
+
+}  // namespace
+}  // namespace foretrace
