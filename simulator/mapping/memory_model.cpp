@@ -40,7 +40,7 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   const double layers = Num(StageLayers(c, m, stage));
   const MappedLayer layer(c, m);
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
-  const bool tied = c.family != TransformerFamily::kLlama;
+  const bool tied = IsTied(c);
   // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
   // else.
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +

@@ -267,7 +267,7 @@ class Coster {
     int64_t most = 0;
     for (int32_t s = 0; s < m_.pipeline; ++s) most = std::max(most, StageLayers(c_, m_, s));
     const double layers = Num(most);
-    const bool tied = c_.family != TransformerFamily::kLlama;
+    const bool tied = IsTied(c_);
     const double tables = m_.pipeline > 1 ? std::max(layer_.embedding(), layer_.head())
                                           : layer_.embedding() + (tied ? 0 : layer_.head());
     const double dense = layers * layer_.dense() + tables, expert = layers * layer_.expert();

@@ -18,6 +18,26 @@ std::string_view Name(TransformerFamily family) {
 
 namespace {
 
+bool IsLlama(const TransformerConfig& c) { return c.family == TransformerFamily::kLlama; }
+bool IsGptLike(const TransformerConfig& c) {
+  return c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kBert;
+}
+
+}  // namespace
+
+bool IsGated(const TransformerConfig& c) { return c.gated.value_or(IsLlama(c)); }
+bool HasBiases(const TransformerConfig& c) { return c.biases.value_or(IsGptLike(c)); }
+bool HasQkvBiases(const TransformerConfig& c) { return c.qkv_biases.value_or(HasBiases(c)); }
+bool HasNormBiases(const TransformerConfig& c) { return c.norm_biases.value_or(IsGptLike(c)); }
+bool IsTied(const TransformerConfig& c) { return c.tied.value_or(!IsLlama(c)); }
+bool LearnsPositions(const TransformerConfig& c) {
+  return c.learned_positions.value_or(IsGptLike(c));
+}
+bool IsRotary(const TransformerConfig& c) { return c.rotary.value_or(IsLlama(c)); }
+bool Drops(const TransformerConfig& c) { return c.dropout && !IsLlama(c); }
+
+namespace {
+
 // No published model comes near these; they keep every product below inside 63 bits.
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 100'000;
@@ -46,6 +66,10 @@ absl::Status CheckSizes(const TransformerConfig& c) {
       c.top_k > c.experts) {
     return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
                         c.experts);
+  }
+  if (c.shared_ffn < 0 || c.shared_ffn > kMaxSize || (c.shared_ffn > 0 && c.experts == 0)) {
+    return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
+                        c.shared_ffn, kMaxSize);
   }
   if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
     return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);
@@ -89,17 +113,11 @@ class Builder {
  private:
   int64_t width() const { return c_.heads * c_.head_size; }
   int64_t kv_width() const { return c_.kv_heads * c_.head_size; }
-  bool biased() const {
-    return c_.family == TransformerFamily::kGpt || c_.family == TransformerFamily::kBert;
-  }
   bool HasFinalNorm() const { return c_.family != TransformerFamily::kBert; }
-  int64_t NormParameters() const { return biased() ? 2 * c_.hidden : c_.hidden; }
+  int64_t NormParameters() const { return HasNormBiases(c_) ? 2 * c_.hidden : c_.hidden; }
   Bytes PerToken(int64_t elements) const { return Bytes(elements * c_.sequence * e_); }
   // Keeps for dropout masks, one byte an element, where the family trains with dropout.
-  Bytes Mask(int64_t elements) const {
-    const bool drops = c_.dropout && c_.family != TransformerFamily::kLlama;
-    return drops ? Bytes(elements * c_.sequence) : Bytes();
-  }
+  Bytes Mask(int64_t elements) const { return Drops(c_) ? Bytes(elements * c_.sequence) : Bytes(); }
 
   int32_t Append(Operator op, std::initializer_list<int32_t> inputs) {
     const auto index = static_cast<int32_t>(w_.operators.size());
@@ -117,7 +135,7 @@ class Builder {
     op.name = std::move(name);
     op.kind = OperatorKind::kLinear;
     op.block = block;
-    op.parameters = in * out + (biased() ? out : 0);
+    op.parameters = in * out + (HasBiases(c_) ? out : 0);
     op.active_parameters = op.parameters;
     op.tensor_parallel = true;
     const double flop =
@@ -136,7 +154,8 @@ class Builder {
     op.kind = OperatorKind::kEmbedding;
     op.tensor_parallel = true;
     if (first) op.parameters = c_.vocabulary * c_.hidden;
-    if (biased()) op.parameters += c_.positions * c_.hidden;
+    if (LearnsPositions(c_)) op.parameters += c_.positions * c_.hidden;
+    if (c_.embedding_norm) op.parameters += NormParameters();
     if (c_.family == TransformerFamily::kBert) op.parameters += 2 * c_.hidden + NormParameters();
     op.active_parameters = op.parameters;
     op.forward_bytes = PerToken(2 * c_.hidden);
@@ -163,6 +182,9 @@ class Builder {
   void Attention(const std::string& prefix, int32_t block, bool relative_bias, int32_t memory) {
     const double s = static_cast<double>(c_.sequence);
     Operator qkv = Linear(prefix + "qkv", c_.hidden, width() + 2 * kv_width(), block);
+    if (HasQkvBiases(c_) && !HasBiases(c_)) qkv.parameters += width() + 2 * kv_width();
+    if (c_.qk_norm) qkv.parameters += 2 * c_.head_size;
+    qkv.active_parameters = qkv.parameters;
     qkv.stash_sequence = PerToken(c_.hidden);
     if (memory >= 0) {
       qkv.stash_sequence += PerToken(c_.hidden);
@@ -209,7 +231,7 @@ class Builder {
   }
 
   void FeedForward(const std::string& prefix, int32_t block) {
-    const bool gated = c_.family == TransformerFamily::kLlama;
+    const bool gated = IsGated(c_);
     const int64_t copies = c_.experts > 0 ? c_.experts : 1;
     const int64_t active = c_.experts > 0 ? c_.top_k : 1;
     if (c_.experts > 0) {
@@ -252,9 +274,30 @@ class Builder {
     down.reduces_output = true;
     down.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
     down.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
+    AddShared(up, act, down);
     Append(std::move(up));
     Append(std::move(act));
     Append(std::move(down));
+  }
+
+  // Experts that every token visits run beside the chosen ones.
+  void AddShared(Operator& up, Operator& act, Operator& down) const {
+    if (c_.shared_ffn == 0) return;
+    const int64_t up_width = (IsGated(c_) ? 2 : 1) * c_.shared_ffn;
+    const auto add = [](Operator& to, const Operator& more) {
+      to.parameters += more.parameters;
+      to.active_parameters += more.parameters;
+      to.forward_flop += more.forward_flop;
+      to.backward_flop += more.backward_flop;
+      to.forward_bytes += more.forward_bytes;
+      to.backward_bytes += more.backward_bytes;
+    };
+    add(up, Linear("", c_.hidden, up_width, up.block));
+    add(down, Linear("", c_.shared_ffn, c_.hidden, down.block));
+    act.forward_bytes += PerToken(up_width + c_.shared_ffn);
+    act.backward_bytes += PerToken(2 * up_width + c_.shared_ffn);
+    act.stash_tensor += PerToken(up_width);
+    down.stash_tensor += PerToken(c_.shared_ffn);
   }
 
   void Block(bool relative_bias, bool cross, int32_t memory = -1) {
@@ -287,8 +330,7 @@ class Builder {
       Append(std::move(pooler));
     }
     Operator head = Linear("output layer", c_.hidden, c_.vocabulary, -1);
-    // Tied to the embedding except in Llama.
-    head.parameters = c_.family == TransformerFamily::kLlama ? c_.hidden * c_.vocabulary : 0;
+    head.parameters = IsTied(c_) ? 0 : c_.hidden * c_.vocabulary;
     head.active_parameters = head.parameters;
     head.stash_sequence = PerToken(c_.hidden);
     Append(std::move(head));

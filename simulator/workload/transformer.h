@@ -2,6 +2,7 @@
 // Transformer language models as layer graphs.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,10 +14,10 @@ namespace foretrace {
 enum class TransformerFamily : uint8_t { kGpt, kLlama, kBert, kT5, kCount };
 std::string_view Name(TransformerFamily family);
 
-// Sizes are in elements. Families fix what the sizes leave open: GPT has biases, learned positions
-// and a tied output layer; Llama has RMS norm, gated feed-forward layers, no biases and its own
-// output layer; BERT is GPT with segment embeddings, post-norm and a pooler; T5 has an encoder and
-// a decoder with cross attention, relative position biases, no biases otherwise.
+// Sizes are in elements. Families fix what is left open: GPT has biases, learned positions and a
+// tied output layer; Llama has RMS norm, rotary positions, gated feed-forward layers, no biases and
+// its own output layer; BERT is GPT with segment embeddings, post-norm and a pooler; T5 has an
+// encoder and a decoder with cross attention, relative position biases, no biases otherwise.
 struct TransformerConfig {
   std::string name = "transformer";
   TransformerFamily family = TransformerFamily::kGpt;
@@ -36,7 +37,28 @@ struct TransformerConfig {
   // Attention never writes its score matrix to device memory (FlashAttention).
   bool fused_attention = false;
   bool dropout = true;  // where the family has it; Llama never
+  // Departures from the family; what is not given is the family's.
+  std::optional<bool> gated;              // feed-forward layers of three matrices
+  std::optional<bool> biases;             // of matrix products
+  std::optional<bool> qkv_biases;         // of the first products of attention alone
+  std::optional<bool> norm_biases;        // layer norm instead of RMS norm
+  std::optional<bool> tied;               // output layer and embedding are one table
+  std::optional<bool> learned_positions;  // a table of them
+  std::optional<bool> rotary;
+  bool qk_norm = false;         // RMS norm of each head's queries and keys
+  bool embedding_norm = false;  // of the embedding's result
+  int64_t shared_ffn = 0;       // width of the experts that every token visits, all together
 };
+
+// What a model has, by its family or its own word.
+bool IsGated(const TransformerConfig& config);
+bool HasBiases(const TransformerConfig& config);
+bool HasQkvBiases(const TransformerConfig& config);
+bool HasNormBiases(const TransformerConfig& config);
+bool IsTied(const TransformerConfig& config);
+bool LearnsPositions(const TransformerConfig& config);
+bool IsRotary(const TransformerConfig& config);
+bool Drops(const TransformerConfig& config);
 
 // Sizes that are zero because they follow from others, filled in.
 TransformerConfig WithDefaults(TransformerConfig config);

@@ -19,6 +19,8 @@ class Builder {
     a.kv_heads = Axis("kv_heads", c_.kv_heads);
     a.ffn = Axis("ffn", c_.ffn);
     a.up = gated() ? Axis("up", 2 * c_.ffn) : a.ffn;
+    a.shared = Axis("shared", c_.shared_ffn);
+    a.shared_up = gated() ? Axis("shared_up", 2 * c_.shared_ffn) : a.shared;
     a.vocabulary = Axis("vocabulary", c_.vocabulary);
     a.experts = Axis("experts", c_.experts);
     hidden_ = Axis("hidden", c_.hidden);
@@ -41,11 +43,9 @@ class Builder {
   using Axes = absl::InlinedVector<AxisId, 4>;
   using Ids = absl::InlinedVector<TensorId, 4>;
 
-  bool gated() const { return c_.family == TransformerFamily::kLlama; }
-  bool biased() const {
-    return c_.family == TransformerFamily::kGpt || c_.family == TransformerFamily::kBert;
-  }
-  bool drops() const { return c_.dropout && c_.family != TransformerFamily::kLlama; }
+  bool gated() const { return IsGated(c_); }
+  bool biased() const { return HasBiases(c_); }
+  bool drops() const { return Drops(c_); }
 
   AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
   TensorId Tensor(std::string_view name, Axes axes) {
@@ -84,16 +84,19 @@ class Builder {
     const TensorId words =
         Add(Op("embedding", GraphOpKind::kGather, {table, Indices("tokens", {a.stream})},
                {Tensor("words", {a.stream, hidden_})}));
-    if (!biased()) return words;
+    if (!LearnsPositions(c_)) {
+      return c_.embedding_norm ? Norm("embedding norm", words) : words;
+    }
     Ids inputs = {words, Weight("positions", {positions_, hidden_})};
     Ids outputs = {Tensor("embedded", {a.stream, hidden_})};
     if (drops()) outputs.push_back(Mask({a.stream, hidden_}));
-    return Add(Op("position embedding", GraphOpKind::kAdd, inputs, outputs));
+    const TensorId x = Add(Op("position embedding", GraphOpKind::kAdd, inputs, outputs));
+    return c_.embedding_norm ? Norm("embedding norm", x) : x;
   }
 
   TensorId Norm(std::string_view name, TensorId x) {
     Ids inputs = {x, Weight("scale", {hidden_})};
-    if (biased()) inputs.push_back(Weight("shift", {hidden_}));
+    if (HasNormBiases(c_)) inputs.push_back(Weight("shift", {hidden_}));
     return Add(
         Op(name, GraphOpKind::kNorm, inputs, {Tensor("normalised", {out_.axes.stream, hidden_})}));
   }
@@ -114,14 +117,20 @@ class Builder {
     Ids inputs = {n, Weight("query", {hidden_, a.heads, depth_}),
                   Weight("key", {hidden_, a.kv_heads, depth_}),
                   Weight("value", {hidden_, a.kv_heads, depth_})};
-    if (biased()) {
+    if (HasQkvBiases(c_)) {
       inputs.push_back(Weight("query bias", {a.heads, depth_}));
       inputs.push_back(Weight("key bias", {a.kv_heads, depth_}));
       inputs.push_back(Weight("value bias", {a.kv_heads, depth_}));
     }
     TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes), v = Tensor("v", kv_axes);
     Add(Op("qkv", GraphOpKind::kMatmul, inputs, {q, k, v}));
-    if (gated()) {
+    if (c_.qk_norm) {
+      q = Add(Op("query norm", GraphOpKind::kNorm, {q, Weight("query scale", {depth_})},
+                 {Tensor("normalised q", q_axes)}));
+      k = Add(Op("key norm", GraphOpKind::kNorm, {k, Weight("key scale", {depth_})},
+                 {Tensor("normalised k", kv_axes)}));
+    }
+    if (IsRotary(c_)) {
       const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
       Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
       q = q2;
@@ -213,7 +222,27 @@ class Builder {
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
     combine.kept = 1;  // the routers' gradient
-    return Residual("ffn residual", Add(std::move(combine)), x);
+    TensorId result = Add(std::move(combine));
+    if (c_.shared_ffn > 0) {
+      result = Add(Op("expert sum", GraphOpKind::kAdd, {Shared(n), result},
+                      {Tensor("expert sum", {a.stream, hidden_})}));
+    }
+    return Residual("ffn residual", result, x);
+  }
+
+  // Experts that every token visits, as one feed-forward layer.
+  TensorId Shared(TensorId n) {
+    const TransformerAxes& a = out_.axes;
+    const TensorId up =
+        Add(Op("shared up", GraphOpKind::kMatmul, {n, Weight("shared up", {hidden_, a.shared_up})},
+               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
+    GraphOp op = Op("shared activation", GraphOpKind::kElementwise, {up},
+                    {Tensor("shared activated", Rows(a.queries, a.shared))});
+    op.kept = 1;
+    op.flop_per_element = 8;
+    return Add(Op("shared down", GraphOpKind::kMatmul,
+                  {Add(std::move(op)), Weight("shared down", {a.shared, hidden_})},
+                  {Tensor("shared down", {a.stream, hidden_})}));
   }
 
   void Head(TensorId x) {
@@ -258,6 +287,8 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.stream_visits, tokens * config.top_k / split);
   for (const AxisId axis : {a.heads, a.kv_heads, a.ffn, a.vocabulary}) divide(axis, shares.tensor);
   if (a.up != a.ffn) divide(a.up, shares.tensor);
+  if (config.shared_ffn > 0) divide(a.shared, shares.tensor);
+  if (config.shared_ffn > 0 && a.shared_up != a.shared) divide(a.shared_up, shares.tensor);
   if (config.experts > 0) divide(a.experts, shares.expert);
   return sizes;
 }

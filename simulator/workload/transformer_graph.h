@@ -12,8 +12,8 @@ namespace foretrace {
 struct TransformerAxes {
   AxisId batch, queries, keys, stream, visits, stream_visits;
   // What tensor parallelism divides: heads, feed-forward widths (one and, where gated, both
-  // halves), vocabulary. Expert parallelism: experts.
-  AxisId heads, kv_heads, ffn, up, vocabulary, experts;
+  // halves; of chosen and of shared experts), vocabulary. Expert parallelism: experts.
+  AxisId heads, kv_heads, ffn, up, shared, shared_up, vocabulary, experts;
 };
 
 struct TransformerGraph {

@@ -52,6 +52,9 @@ class MapReader {
       Fail(key, "is not true or false");
     }
   }
+  void Bool(const char* key, std::optional<bool>& value) {
+    if (const YAML::Node v = Take(key); v.IsDefined()) Bool(key, value.emplace());
+  }
   void String(const char* key, std::string& value) {
     if (const YAML::Node v = Take(key); v.IsDefined()) {
       if (v.IsScalar()) {
@@ -119,6 +122,16 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Int("top_k", c.top_k);
   in.Bool("fused_attention", c.fused_attention);
   in.Bool("dropout", c.dropout);
+  in.Bool("gated", c.gated);
+  in.Bool("biases", c.biases);
+  in.Bool("qkv_biases", c.qkv_biases);
+  in.Bool("norm_biases", c.norm_biases);
+  in.Bool("tied", c.tied);
+  in.Bool("learned_positions", c.learned_positions);
+  in.Bool("rotary", c.rotary);
+  in.Bool("qk_norm", c.qk_norm);
+  in.Bool("embedding_norm", c.embedding_norm);
+  in.Int("shared_ffn", c.shared_ffn);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
   bool found = false;
   for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {

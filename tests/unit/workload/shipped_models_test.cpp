@@ -1,0 +1,124 @@
+// Every shipped transformer against the number of parameters that its authors published.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "simulator/graph/differentiate.h"
+#include "simulator/workload/transformer_graph.h"
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Parameters, and half of the last digit that was printed: 0 where the released files were counted.
+struct Published {
+  double parameters, tolerance = 0;
+};
+
+const std::map<std::string, Published>& Table() {
+  static const auto* const kTable = new std::map<std::string, Published>{
+      {"bloom-560m", {559'214'592}},
+      {"bloom-1.1b", {1'065'314'304}},
+      {"bloom-1.7b", {1'722'408'960}},
+      {"bloom-3b", {3'002'557'440}},
+      {"bloom-7.1b", {7'069'016'064}},
+      {"bloom-176b", {176'247'271'424}},
+      {"gpt-1t", {1008e9, 0.5e9}},
+      {"gpt-22b", {22e9, 0.5e9}},
+      {"gpt-oss-20b", {20.91e9, 0.005e9}},
+      {"gpt-oss-120b", {116.83e9, 0.005e9}},
+      {"gpt-small", {154'249'216}},  // not published: 8 (12 h^2 + 13 h) + (51,200 + 1,024 + 2) h
+      {"gpt3-125m", {125e6, 0.5e6}},
+      {"gpt3-350m", {350e6, 7e6}},
+      {"gpt3-760m", {760e6, 1e6}},
+      {"gpt3-1.3b", {1.3e9, 0.05e9}},
+      {"gpt3-2.7b", {2.7e9, 0.05e9}},
+      {"gpt3-6.7b", {6.7e9, 0.05e9}},
+      {"gpt3-13b", {13e9, 0.5e9}},
+      {"gpt3-175b", {175e9, 0.5e9}},
+      {"grok1-314b", {314e9, 3e9}},
+      {"llama2-7b", {6'738'415'616}},
+      {"llama2-13b", {13'015'864'320}},
+      {"llama2-70b", {68'976'648'192}},
+      {"llama3-8b", {8'030'261'248}},
+      {"llama3-70b", {70'553'706'496}},
+      {"llama3.1-8b", {8'030'261'248}},
+      {"llama3.1-70b", {70'553'706'496}},
+      {"llama3.1-405b", {405'853'388'800}},
+      {"mixtral-8x7b", {46'702'792'704}},
+      {"mixtral-8x22b", {140'620'634'112}},
+      {"mpt-125m", {125.311e6, 0.5e3}},
+      {"mpt-350m", {355.985e6, 0.5e3}},
+      {"mpt-760m", {760.471e6, 0.5e3}},
+      {"mpt-1b", {1.31595e9, 0.5e4}},
+      {"mpt-3b", {2.65184e9, 0.5e4}},
+      {"mpt-7b", {6.65886e9, 0.5e4}},
+      {"mpt-13b", {12.854e9, 0.5e6}},
+      {"mpt-30b", {29.9752e9, 0.5e5}},
+      {"mpt-70b", {64.8624e9, 0.5e5}},
+      {"nemotron4-15b", {15.6e9, 0.1e9}},
+      {"nemotron4-340b", {341e9, 0.5e9}},
+      {"qwen2.5-0.5b", {494'032'768}},
+      {"qwen2.5-1.5b", {1'543'714'304}},
+      {"qwen2.5-3b", {3'085'938'688}},
+      {"qwen2.5-7b", {7'615'616'512}},
+      {"qwen2.5-14b", {14'770'033'664}},
+      {"qwen2.5-32b", {32'763'876'352}},
+      {"qwen2.5-72b", {72'706'203'648}},
+      {"qwen3-0.6b", {596'049'920}},
+      {"qwen3-1.7b", {1'720'574'976}},
+      {"qwen3-4b", {4'022'468'096}},
+      {"qwen3-8b", {8'190'735'360}},
+      {"qwen3-14b", {14'768'307'200}},
+      {"qwen3-32b", {32'762'123'264}},
+      {"qwen3-30b-a3b", {30'532'122'624}},
+      {"qwen3-235b-a22b", {235'093'634'560}},
+      {"turing-530b", {529.6e9, 0.5e9}},
+  };
+  return *kTable;
+}
+
+TEST(ShippedModelsTest, HaveTheirPublishedParameters) {
+  size_t checked = 0;
+  for (const auto& entry : fs::directory_iterator(FORETRACE_SOURCE_DIR "/traces/workloads")) {
+    const auto model = LoadModel(entry.path().string());
+    ASSERT_TRUE(model.ok()) << model.status();
+    if (!model->transformer) continue;
+    const std::string name = entry.path().stem().string();
+    const auto published = Table().find(name);
+    ASSERT_NE(published, Table().end()) << name << ": add its published number of parameters";
+    EXPECT_EQ(model->workload.name, name);
+    EXPECT_NEAR(static_cast<double>(model->workload.ParameterCount()), published->second.parameters,
+                published->second.tolerance)
+        << name;
+    ++checked;
+  }
+  EXPECT_EQ(checked, Table().size());
+}
+
+// The graph from which times follow has the same weights: an output layer of its own where it is
+// tied to the embedding, and none of the experts' biases.
+TEST(ShippedModelsTest, GraphsHaveTheSameWeights) {
+  for (const auto& [name, published] : Table()) {
+    const auto model =
+        LoadModel(std::string(FORETRACE_SOURCE_DIR "/traces/workloads/") + name + ".yaml");
+    ASSERT_TRUE(model.ok()) << model.status();
+    const TransformerConfig& c = *model->transformer;
+    if (c.experts > 0 && HasBiases(c)) continue;
+    const TransformerGraph graph = MakeTransformerGraph(c);
+    const Binding sizes = BindTransformer(graph, c, {});
+    const int64_t weights = c.layers * Parameters(graph.graph, sizes, true) +
+                            Parameters(graph.graph, sizes, false) -
+                            (IsTied(c) ? c.hidden * c.vocabulary : 0);
+    EXPECT_EQ(weights, model->workload.ParameterCount()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
