@@ -1,7 +1,5 @@
 #include "simulator/cli/measured_device.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
@@ -12,9 +10,9 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cost/calibration_file.h"
+#include "simulator/cli/device_calibration.h"
 #include "simulator/cost/calibration_set.h"
-#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/device_match.h"
 
 namespace foretrace {
 namespace {
@@ -73,22 +71,6 @@ class CalibratedDevice : public DeviceMeasurements {
   Memo<std::pair<int32_t, int64_t>> reductions_;
 };
 
-// What kernels.yaml says that it was measured on; empty where it does not.
-absl::StatusOr<std::string> DeviceOf(const std::string& kernels_file) {
-  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(kernels_file));
-  const YAML::Node models = root["models"];
-  if (!models || !models.IsMap() || !models["device"] || !models["device"].IsScalar()) return "";
-  return models["device"].Scalar();
-}
-
-absl::StatusOr<std::string> FindFolder(const std::string& device) {
-  for (const std::string& file : ListShipped("calibration", "kernels.yaml")) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string of, DeviceOf(file));
-    if (of == device) return fs::path(file).parent_path().string();
-  }
-  return std::string();
-}
-
 bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {
   const Interconnect kind = measured.header().interconnect;
   return (kind == Interconnect::kSwitch && node.interconnect == InterconnectKind::kSwitch) ||
@@ -98,28 +80,31 @@ bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node)
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
-    const std::string& kernels, const NodeSpec& node) {
+    const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
+    std::vector<std::string>& files) {
   const std::shared_ptr<const DeviceMeasurements> none;
   if (kernels == "none") return none;
-  const auto peaks = FindGpuPeaks(node.device.name);
+  const absl::StatusOr<GpuPeaks> device = PeaksOf(node.accelerator);
   std::string folder;
   if (kernels == "auto") {
-    if (!peaks) return none;
-    FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(peaks->name));
+    if (!device.ok()) return none;
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindKernelCalibration(node.accelerator));
     if (folder.empty()) return none;
   } else {
+    if (!device.ok()) return device.status();
     FORETRACE_ASSIGN_OR_RETURN(folder, FindShipped(kCalibrations, kernels));
   }
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
   if (set.kernels == nullptr) {
     return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
   }
-  if (!peaks || set.kernels->device().name != peaks->name) {
-    return InvalidInput(
-        "--kernels {}: measured on {}, but the platform has {}; give another folder "
-        "or none",
-        folder, set.kernels->device().name, node.device.name);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      set.kernels, KernelsOn(*device, set.kernels, fmt::format("--kernels {}", folder), notes));
   const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
 }
