@@ -68,16 +68,17 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROP
 set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/shipped.cpp PROPERTIES COMPILE_DEFINITIONS
   "FORETRACE_SOURCE_DATA=\"${PROJECT_SOURCE_DIR}\";FORETRACE_INSTALLED_DATA=\"${CMAKE_INSTALL_PREFIX}/share/foretrace\"")
 foretrace_room(trace DEPS base)
-foretrace_room(reconstruct DEPS base trace)
-foretrace_room(topology DEPS base LIBS yaml-cpp)
+foretrace_room(reconstruct DEPS base trace hardware)
+foretrace_room(hardware DEPS base LIBS yaml-cpp)
+foretrace_room(topology DEPS base hardware LIBS yaml-cpp)
 foretrace_room(des DEPS base)
-foretrace_room(importers DEPS base trace
+foretrace_room(importers DEPS base trace hardware
                LIBS foretrace_proto PkgConfig::ARCHIVE ZLIB::ZLIB yaml-cpp)
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
-foretrace_room(cost DEPS base trace reconstruct topology LIBS yaml-cpp foretrace_proto)
-foretrace_room(calibrate DEPS base trace topology cost)
+foretrace_room(cost DEPS base trace reconstruct hardware topology LIBS yaml-cpp foretrace_proto)
+foretrace_room(calibrate DEPS base trace hardware topology cost)
 foretrace_room(optimise DEPS base)
-foretrace_room(network DEPS base topology des cost)
+foretrace_room(network DEPS base hardware topology des cost)
 # Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
 # the flags of cost's libraries.
 foretrace_room(graph DEPS base)
@@ -85,14 +86,14 @@ if(TARGET foretrace_graph)
   target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
 endif()
 foretrace_room(workload DEPS base graph LIBS yaml-cpp)
-foretrace_room(mapping DEPS base trace workload topology graph)
+foretrace_room(mapping DEPS base trace workload hardware topology graph)
 # Of network and cost the engine knows the interfaces alone, which are headers.
-foretrace_room(engine DEPS base trace reconstruct topology des)
+foretrace_room(engine DEPS base trace reconstruct hardware topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base graph workload mapping)
-foretrace_room(sharding DEPS base trace reconstruct topology cost calibrate optimise network engine LIBS yaml-cpp)
+foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
 # RE2 selects nodes in cli/ by name. Its own flags (-pthread) would not go with precompiled headers.
-foretrace_room(cli DEPS base trace reconstruct topology des importers exporters cost calibrate network graph workload mapping
+foretrace_room(cli DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph workload mapping
                engine report search sharding LIBS re2)
 
 if(TARGET foretrace_cli)

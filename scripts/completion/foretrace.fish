@@ -31,5 +31,7 @@ end
 complete -c foretrace -n 'test -z (__foretrace_command)' -f -a '(__foretrace_commands)'
 complete -c foretrace -n 'test (__foretrace_command) = calibrate' -f -a '(__foretrace_commands)'
 complete -c foretrace -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__foretrace_options)'
+complete -c foretrace -n 'test (__foretrace_command)[1] = list' -f -a 'platforms calibrations gpus workloads'
+complete -c foretrace -l on -x -a '(__foretrace_names topologies)'
 complete -c foretrace -l platform -x -a '(__foretrace_names topologies)'
 complete -c foretrace -l calibration -x -a '(__foretrace_names calibration)'

@@ -93,6 +93,24 @@ absl::StatusOr<std::string> FindShipped(const ShippedKind& kind, const std::stri
   return Unknown(kind, name);
 }
 
+std::vector<ShippedFile> ListShipped(const ShippedKind& kind) {
+  std::vector<ShippedFile> all;
+  for (const std::string& root : DataFolders()) {
+    const std::string folder = fmt::format("{}/{}", root, kind.folder);
+    for (std::string& name : NamesIn(folder, kind)) {
+      std::string path = fmt::format("{}/{}{}", folder, name, kind.suffix);
+      all.push_back({std::move(name), std::move(path)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const ShippedFile& a, const ShippedFile& b) { return a.name < b.name; });
+  all.erase(
+      std::unique(all.begin(), all.end(),
+                  [](const ShippedFile& a, const ShippedFile& b) { return a.name == b.name; }),
+      all.end());
+  return all;
+}
+
 std::vector<std::string> ListShipped(std::string_view folder, std::string_view file) {
   std::vector<std::string> all;
   for (const std::string& root : DataFolders()) {

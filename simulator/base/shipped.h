@@ -17,6 +17,8 @@ struct ShippedKind {
 };
 inline constexpr ShippedKind kPlatforms = {"platform", "topologies", ".yaml"};
 inline constexpr ShippedKind kCalibrations = {"calibration", "calibration", ""};
+inline constexpr ShippedKind kAccelerators = {"accelerator", "topologies/accelerators", ".yaml"};
+inline constexpr ShippedKind kWorkloads = {"workload", "traces/workloads", ".yaml"};
 
 // Where data are looked for, first to last: the folders of $FORETRACE_DATA (':' between them), the
 // working folder, `data` beside the program or library, ../share/foretrace from there, and where
@@ -26,6 +28,13 @@ std::vector<std::string> DataFolders();
 // `name` itself where it can be read or looks like a path, else the data of that name. Errors: none
 // has it; the message says what there is and where was looked.
 absl::StatusOr<std::string> FindShipped(const ShippedKind& kind, const std::string& name);
+
+// All of a kind, in order of names; of equal names the one that FindShipped finds.
+struct ShippedFile {
+  std::string name;
+  std::string path;
+};
+std::vector<ShippedFile> ListShipped(const ShippedKind& kind);
 
 // FOLDER/*/FILE of every data folder; each in order of names.
 std::vector<std::string> ListShipped(std::string_view folder, std::string_view file);

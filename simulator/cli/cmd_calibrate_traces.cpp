@@ -70,7 +70,8 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
     FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(options.ranks));
     filter = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
   }
-  const OverheadStatistics statistics = OverheadStatistics::Extract(store, filter);
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  const OverheadStatistics statistics = OverheadStatistics::Extract(store, accelerators, filter);
   if (statistics.empty()) {
     return InvalidInput("{}: no CPU calls that issue device work, so no overheads",
                         store.ranks().front().info().source);

@@ -138,9 +138,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
 }
 
 absl::Status Collective(const CollectiveOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
-                             FindShipped(kPlatforms, options.topology));
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, LoadPlatform(platform_file));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network);

@@ -8,6 +8,7 @@
 #include "simulator/cli/inspection.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
+#include "simulator/cli/run.h"
 #include "simulator/cli/trace_options.h"
 #include "simulator/cli/work_listing.h"
 #include "simulator/topology/describe.h"
@@ -55,7 +56,11 @@ absl::Status RunInspect(const InspectOptions& options) {
     return Print(options.json ? WorkListJson(list, options.ops) + "\n"
                               : WorkListText(list, options.ops, OutputStyle()));
   }
-  const Inspection inspection = Inspect(store);
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  Inspection inspection = Inspect(store, accelerators);
+  for (std::string& note : UnknownDevices(store, accelerators)) {
+    inspection.missing.push_back(std::move(note));
+  }
   if (options.json) return PrintJson("inspect", InspectionJson(inspection));
   return Print(InspectionText(inspection, OutputStyle()));
 }

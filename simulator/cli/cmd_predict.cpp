@@ -12,6 +12,7 @@
 #include "simulator/cli/run.h"
 #include "simulator/cli/sensitivity.h"
 #include "simulator/cli/step_report.h"
+#include "simulator/engine/cpu_scale.h"
 #include "simulator/engine/executor.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/report_json.h"
@@ -157,7 +158,10 @@ absl::Status RunPredict(const PredictOptions& options) {
   // A network in which transfers contend runs but once.
   const bool runs_again = setup.network() == nullptr || !setup.network()->contends();
   std::optional<Prediction> unedited;
-  if (what_if && runs_again) {
+  if (setup.retargets()) {
+    FORETRACE_ASSIGN_OR_RETURN(unedited, Predict(store, AsRecorded(setup), nullptr));
+    ScaleCpu(job.program, setup.cpu_scale());
+  } else if (what_if && runs_again) {
     FORETRACE_ASSIGN_OR_RETURN(unedited, Replay(store, job, setup.network()));
   }
   FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
@@ -167,7 +171,7 @@ absl::Status RunPredict(const PredictOptions& options) {
   const auto windows = Windows(prediction);
   ReportOptions report_options;
   report_options.top = options.top;
-  report_options.what_if = what_if;
+  report_options.what_if = what_if || setup.retargets();
   report_options.notes = RunNotes(store, prediction, setup);
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
                              DoubtOfReplay(store, setup, prediction));
@@ -239,6 +243,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform "
       "dgx1-v100",
       "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",
+      "foretrace predict run1/ --on dgx-h100                     # the same job on another machine",
       "foretrace predict run1/ --semantics algorithm1",
   }));
   command->callback(

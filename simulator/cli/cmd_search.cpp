@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/commands.h"
 #include "simulator/cli/mapped_job.h"
 #include "simulator/cli/memory_report.h"
 #include "simulator/cli/options.h"
@@ -138,11 +139,12 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   evaluate = OnProcesses(processes, std::move(evaluate));
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
-    const std::string question =
-        fmt::format("{} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
-                    ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+    const std::string question = fmt::format(
+        "{} {} {} {} {} {}", kVersion, model.name, Describe(job.cluster), job.capacity.count(),
+        ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+    FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
     FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
-                               SearchJournal::Open(o.journal, question, processes));
+                               SearchJournal::Open(o.journal, question + inputs, processes));
     journal.emplace(std::move(opened));
     if (journal->size() > 0) {
       report.notes.push_back(

@@ -29,13 +29,12 @@ struct GenerateOptions {
 };
 
 absl::Status Generate(GenerateOptions options, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
-                             FindShipped(kPlatforms, options.tasks.platform));
-  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, LoadPlatform(platform_file));
-  if (platform.node.device.memory_bytes <= 0) {
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform,
+                             FindPlatform(options.tasks.platform, options.tasks.gpus));
+  if (platform.node.accelerator.memory_capacity() == Bytes()) {
     return InvalidInput("platform {} does not state its devices' memory", options.tasks.platform);
   }
-  options.tasks.memory = Bytes(static_cast<int64_t>(platform.node.device.memory_bytes));
+  options.tasks.memory = platform.node.accelerator.memory_capacity();
   if (options.tasks.gpus > platform.devices()) {
     return InvalidInput("--gpus {}, but platform {} has {}; give a larger --platform",
                         options.tasks.gpus, options.tasks.platform, platform.devices());

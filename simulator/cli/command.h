@@ -31,6 +31,7 @@ inline constexpr const char* kOutputGroup = "Output";
 // Adds the subcommand to `app`. Its callback sets context.run; nothing is computed while parsing.
 using AddCommand = void (*)(CLI::App& app, CommandContext& context);
 
+void AddListCommand(CLI::App& app, CommandContext& context);
 void AddHelpCommand(CLI::App& app, CommandContext& context);
 void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);

@@ -1,13 +1,13 @@
 #include "simulator/cli/durations.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/options.h"
+#include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
@@ -17,68 +17,56 @@ namespace {
 
 constexpr std::string_view kModelFor = "model-for=";
 
-// The device to predict for: the calibration's, else the platform's, else the one recorded on.
-struct Device {
-  std::string name;
-  std::string_view from;
-};
-
-Device DeviceOf(const CalibrationSet* calibration, const DeviceSpec* platform,
-                const TraceStore& store) {
-  if (calibration != nullptr) return {calibration->platform, "calibration"};
-  if (platform != nullptr && !platform->name.empty()) return {platform->name, "platform"};
-  return {store.ranks().front().info().device_name, "recording"};
-}
-
-// A calibration of one board answers for the board that was recorded on, where both have one chip
-// and no platform is named: memory and clocks are then the recorded board's.
-std::shared_ptr<const KernelModels> OnRecordedBoard(std::shared_ptr<const KernelModels> kernels,
-                                                    const DeviceSpec* platform,
-                                                    const TraceStore& store,
-                                                    std::vector<std::string>& notes) {
-  const auto recorded = FindGpuPeaks(store.ranks().front().info().device_name);
-  const GpuPeaks& calibrated = kernels->device();
-  if (platform != nullptr || !recorded.has_value() || recorded->name == calibrated.name ||
-      !IsSameChip(*recorded, calibrated)) {
-    return kernels;
-  }
-  notes.push_back(
-      fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
-                  "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
-                  calibrated.name, recorded->name, recorded->dram_gbps, calibrated.dram_gbps));
-  const std::span<const KernelModel> models = kernels->models();
-  return std::make_shared<const KernelModels>(
-      *recorded, std::vector<KernelModel>(models.begin(), models.end()));
+// The device to predict for: the platform's, else the calibration's, else the one recorded on.
+absl::StatusOr<GpuPeaks> DeviceOf(const CalibrationSet* calibration, const Accelerator* platform,
+                                  const TraceStore& store) {
+  if (platform != nullptr && !platform->name.empty()) return PeaksOf(*platform);
+  if (calibration != nullptr) return FindGpuPeaksOfLabel(calibration->platform);
+  const std::string& recorded = store.ranks().front().info().device_name;
+  absl::StatusOr<GpuPeaks> device = FindGpuPeaks(recorded);
+  if (device.ok()) return device;
+  return InvalidInput(
+      "durations are to be modelled, but for which device is not known (the recording names {}); "
+      "name one with --platform (topologies/) or --calibration (calibration/), or add its file: {}",
+      recorded.empty() ? "none" : "\"" + recorded + "\"", std::string(device.status().message()));
 }
 
 absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationSet* calibration,
-                                                              const DeviceSpec* platform,
+                                                              const Accelerator* platform,
                                                               const TraceStore& store,
                                                               std::vector<std::string>& notes) {
   if (calibration != nullptr && calibration->kernels != nullptr) {
-    return OnRecordedBoard(calibration->kernels, platform, store, notes);
+    const std::shared_ptr<const KernelModels>& kernels = calibration->kernels;
+    const std::string what = fmt::format("calibration {}", calibration->folder);
+    if (platform != nullptr && !platform->name.empty()) {
+      FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, PeaksOf(*platform));
+      return KernelsOn(device, kernels, what, notes);
+    }
+    // Without a platform the calibration says for which device; the recorded one where it holds
+    // for that.
+    const auto recorded = FindGpuPeaks(store.ranks().front().info().device_name);
+    if (!recorded.ok() ||
+        Compare(recorded->accelerator, kernels->device().accelerator) == DeviceMatch::kOther) {
+      return kernels;
+    }
+    return KernelsOn(*recorded, kernels, what, notes);
   }
-  const Device device = DeviceOf(calibration, platform, store);
-  const std::optional<GpuPeaks> peaks = FindGpuPeaks(device.name);
-  if (!peaks.has_value()) {
-    return InvalidInput(
-        "durations are to be modelled, but for which device is not known ({} of the "
-        "{}); name one with --calibration (calibration/) or --platform "
-        "(topologies/)",
-        device.name.empty() ? "no name" : "\"" + device.name + "\"", device.from);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(calibration, platform, store));
   notes.push_back(
       fmt::format("kernels: no calibration; analytic roofline of {} at typical "
                   "efficiencies",
-                  peaks->name));
-  return std::make_shared<const KernelModels>(*peaks, std::vector<KernelModel>());
+                  device.name));
+  return std::make_shared<const KernelModels>(device, std::vector<KernelModel>());
 }
 
 void NoteOtherDevice(const GpuPeaks& device, const TraceStore& store,
                      std::vector<std::string>& notes) {
   const std::string& recorded = store.ranks().front().info().device_name;
-  const std::optional<GpuPeaks> peaks = FindGpuPeaks(recorded);
-  if (recorded.empty() || (peaks.has_value() && peaks->name == device.name)) return;
+  const absl::StatusOr<GpuPeaks> peaks = FindGpuPeaks(recorded);
+  if (recorded.empty() ||
+      (peaks.ok() && Compare(peaks->accelerator, device.accelerator) == DeviceMatch::kSame)) {
+    return;
+  }
   notes.push_back(fmt::format("durations are modelled for {}; the traces were recorded on {}",
                               device.name, recorded));
 }
@@ -190,7 +178,7 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
 }
 
 absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
-    const DurationPlan& plan, const CalibrationSet* calibration, const DeviceSpec* platform,
+    const DurationPlan& plan, const CalibrationSet* calibration, const Accelerator* platform,
     const TraceStore& store) {
   auto models = std::make_unique<DurationModels>();
   if (!plan.models_something()) {

@@ -61,7 +61,7 @@ struct DurationModels {
 // `calibration` and `platform` may be null. `plan` and `store` must outlive the models. Errors: a
 // device without a datasheet in foretrace, and no calibration of kernels.
 absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
-    const DurationPlan& plan, const CalibrationSet* calibration, const DeviceSpec* platform,
+    const DurationPlan& plan, const CalibrationSet* calibration, const Accelerator* platform,
     const TraceStore& store);
 
 }  // namespace foretrace

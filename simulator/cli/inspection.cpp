@@ -82,7 +82,7 @@ void FindMissing(const TraceStore& store, Inspection& out) {
 
 }  // namespace
 
-Inspection Inspect(const TraceStore& store) {
+Inspection Inspect(const TraceStore& store, const AcceleratorCatalog& accelerators) {
   Inspection out;
   out.world_size = store.world_size();
   out.memory_bytes = store.memory_bytes();
@@ -93,7 +93,8 @@ Inspection Inspect(const TraceStore& store) {
       out.iterations.push_back({mark.number, rank.info().rank, rank.duration(mark.node)});
     }
     if (rank.info().has_times) {
-      const DeviceIndex index(rank, store.strings());
+      const DeviceIndex index(rank, store.strings(),
+                              accelerators.DriverOf(rank.info().device_name));
       const RankSync sync = InferSync(rank, index, FindIssueOrder(rank, index));
       for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
         out.rules[k].applied += sync.rules[k].applied;

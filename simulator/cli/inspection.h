@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/hardware/catalog.h"
 #include "simulator/reconstruct/sync_rules.h"
 #include "simulator/report/text_table.h"
 #include "simulator/trace/rank_trace.h"
@@ -58,7 +59,7 @@ struct Inspection {
   std::vector<std::string> missing;
 };
 
-Inspection Inspect(const TraceStore& store);
+Inspection Inspect(const TraceStore& store, const AcceleratorCatalog& accelerators);
 std::string InspectionText(const Inspection& inspection, const TextStyle& style);
 std::string InspectionJson(const Inspection& inspection);
 

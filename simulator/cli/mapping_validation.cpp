@@ -145,7 +145,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     if (!model.transformer) return InvalidInput("{}: not a transformer", o.workload);
     o.vocabulary = model.transformer->vocabulary;
   }
-  DeviceSpec device;
+  Accelerator device;
   int64_t devices = 0;
   std::vector<std::string> notes;
   FORETRACE_ASSIGN_OR_RETURN(

@@ -1,7 +1,5 @@
 #include "simulator/cli/measured_device.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
@@ -12,9 +10,9 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cost/calibration_file.h"
+#include "simulator/cli/device_calibration.h"
 #include "simulator/cost/calibration_set.h"
-#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/device_match.h"
 
 namespace foretrace {
 namespace {
@@ -44,8 +42,7 @@ class Memo {
 
 class CalibratedDevice : public DeviceMeasurements {
  public:
-  CalibratedDevice(CalibrationSet set, bool with_collectives, bool carried)
-      : set_(std::move(set)), carried_(carried) {
+  CalibratedDevice(CalibrationSet set, bool with_collectives) : set_(std::move(set)) {
     if (!with_collectives) set_.collectives = nullptr;
   }
 
@@ -64,53 +61,16 @@ class CalibratedDevice : public DeviceMeasurements {
   }
 
   std::string Source() const override {
-    const std::string& device = set_.kernels->device().name;
-    if (set_.folder.empty()) return "analytic kernels of " + device;
-    return fmt::format("{} of {}{}",
+    if (set_.folder.empty()) return "analytic kernels of " + set_.kernels->device().name;
+    return fmt::format("{} of {}",
                        set_.collectives == nullptr ? "kernels" : "kernels and all-reduces",
-                       fs::path(set_.folder).lexically_normal().string(),
-                       carried_ ? ", carried over to " + device : "");
+                       fs::path(set_.folder).lexically_normal().string());
   }
 
  private:
   CalibrationSet set_;
-  bool carried_;  // from another board of the chip
   Memo<std::pair<int32_t, int64_t>> reductions_;
 };
-
-// What kernels.yaml says that it was measured on; empty where it does not.
-absl::StatusOr<std::string> DeviceOf(const std::string& kernels_file) {
-  FORETRACE_ASSIGN_OR_RETURN(const YAML::Node root, ReadYaml(kernels_file));
-  const YAML::Node models = root["models"];
-  if (!models || !models.IsMap() || !models["device"] || !models["device"].IsScalar()) return "";
-  return models["device"].Scalar();
-}
-
-// Of the device, else of another board of its chip, of which folders with collectives come first.
-absl::StatusOr<std::string> FindFolder(const GpuPeaks& device) {
-  std::string sibling;
-  bool whole = false;
-  for (const std::string& file : ListShipped("calibration", "kernels.yaml")) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string of, DeviceOf(file));
-    const std::string folder = fs::path(file).parent_path().string();
-    if (of == device.name) return folder;
-    const auto peaks = FindGpuPeaks(of);
-    if (!peaks || !IsSameChip(*peaks, device)) continue;
-    const bool has_collectives = fs::exists(folder + "/collectives.yaml");
-    if (!sibling.empty() && (whole || !has_collectives)) continue;
-    sibling = folder;
-    whole = has_collectives;
-  }
-  return sibling;
-}
-
-// The models with another board's memory and clocks; without models its analytic roofline.
-std::shared_ptr<const KernelModels> CarriedOver(const KernelModels* kernels,
-                                                const GpuPeaks& device) {
-  std::vector<KernelModel> models;
-  if (kernels != nullptr) models.assign(kernels->models().begin(), kernels->models().end());
-  return std::make_shared<const KernelModels>(device, std::move(models));
-}
 
 bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {
   const Interconnect kind = measured.header().interconnect;
@@ -118,39 +78,43 @@ bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node)
          (kind == Interconnect::kMesh && node.interconnect == InterconnectKind::kMesh);
 }
 
+// Where nothing was measured on the device: the analytic roofline of its kernels, as predict takes.
+std::shared_ptr<const DeviceMeasurements> Analytic(const GpuPeaks& device) {
+  CalibrationSet set;
+  set.kernels = std::make_shared<const KernelModels>(device, std::vector<KernelModel>());
+  return std::make_shared<const CalibratedDevice>(std::move(set), false);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
-    const std::string& kernels, const NodeSpec& node) {
+    const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
+    std::vector<std::string>& files) {
   const std::shared_ptr<const DeviceMeasurements> none;
   if (kernels == "none") return none;
-  const auto peaks = FindGpuPeaks(node.device.name);
+  const absl::StatusOr<GpuPeaks> device = PeaksOf(node.accelerator);
   std::string folder;
   if (kernels == "auto") {
-    if (!peaks) return none;
-    FORETRACE_ASSIGN_OR_RETURN(folder, FindFolder(*peaks));
-    if (folder.empty()) {
-      CalibrationSet analytic;
-      analytic.kernels = CarriedOver(nullptr, *peaks);
-      return std::make_shared<const CalibratedDevice>(std::move(analytic), false, false);
-    }
+    if (!device.ok()) return none;
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindKernelCalibration(node.accelerator));
+    if (folder.empty()) return Analytic(*device);
   } else {
+    if (!device.ok()) return device.status();
     FORETRACE_ASSIGN_OR_RETURN(folder, FindShipped(kCalibrations, kernels));
   }
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
   if (set.kernels == nullptr) {
     return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
   }
-  if (!peaks || !IsSameChip(set.kernels->device(), *peaks)) {
-    return InvalidInput(
-        "--kernels {}: measured on {}, but the platform has {}; give another folder "
-        "or none",
-        folder, set.kernels->device().name, node.device.name);
-  }
-  const bool carried = set.kernels->device().name != peaks->name;
-  if (carried) set.kernels = CarriedOver(set.kernels.get(), *peaks);
+  FORETRACE_ASSIGN_OR_RETURN(
+      set.kernels, KernelsOn(*device, set.kernels, fmt::format("--kernels {}", folder), notes));
   const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
-  return std::make_shared<const CalibratedDevice>(std::move(set), collectives, carried);
+  return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
 }
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/cli/run.h"
 
 namespace foretrace {
 namespace {
@@ -126,11 +127,8 @@ absl::StatusOr<std::optional<std::string>> DoubtOfReplay(const TraceStore& store
                                                          const Prediction& prediction) {
   if (prediction.job.symbolic) return std::nullopt;
   if (ChangesNothing(setup.compile()) && setup.what_if().empty()) return Doubt(store, prediction);
-  CompileOptions recorded;
-  recorded.allow_missing_ranks = setup.compile().allow_missing_ranks;
-  recorded.latencies = setup.compile().latencies;
-  recorded.sync_costs = setup.compile().sync_costs;
-  FORETRACE_ASSIGN_OR_RETURN(const Prediction unchanged, Predict(store, recorded, nullptr));
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction unchanged,
+                             Predict(store, AsRecorded(setup), nullptr));
   return Doubt(store, unchanged);
 }
 

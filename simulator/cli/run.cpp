@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/cli/communication_notes.h"
 #include "simulator/cli/replay_check.h"
+#include "simulator/engine/cpu_scale.h"
 
 namespace foretrace {
 namespace {
@@ -84,9 +87,19 @@ std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& mis
 
 }  // namespace
 
+CompileOptions AsRecorded(const SimulationSetup& setup) {
+  CompileOptions recorded;
+  recorded.allow_missing_ranks = setup.compile().allow_missing_ranks;
+  recorded.latencies = setup.compile().latencies;
+  recorded.sync_costs = setup.compile().sync_costs;
+  recorded.accelerators = setup.compile().accelerators;
+  return recorded;
+}
+
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
                                     const CompileOptions& options, NetworkModel* network) {
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  ScaleCpu(job.program, setup.cpu_scale());
   FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
   return Replay(store, std::move(job), network);
 }
@@ -103,6 +116,23 @@ std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) 
   return windows;
 }
 
+std::vector<std::string> UnknownDevices(const TraceStore& store,
+                                        const AcceleratorCatalog& accelerators) {
+  std::set<std::string> unknown;
+  for (const RankTrace& rank : store.ranks()) {
+    const std::string& name = rank.info().device_name;
+    if (!name.empty() && accelerators.Find(name) == nullptr) unknown.insert(name);
+  }
+  std::vector<std::string> notes;
+  for (const std::string& name : unknown) {
+    notes.push_back(fmt::format(
+        "no file of topologies/accelerators/ describes the device \"{}\": the depth of its launch "
+        "queue, the limit of staged copies and latencies without samples are those of {}.yaml",
+        Excerpt(name, 60), kUnnamedAccelerator));
+  }
+  return notes;
+}
+
 std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& prediction,
                                   const SimulationSetup& setup) {
   std::vector<std::string> notes = setup.notes();
@@ -111,6 +141,9 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     if (!rank.info().synthetic) continue;
     notes.push_back("synthetic traces: made by a generator, not measured");
     break;
+  }
+  for (std::string& note : UnknownDevices(store, setup.accelerators())) {
+    notes.push_back(std::move(note));
   }
   for (std::string& note : CommunicationNotes(store, job)) notes.push_back(std::move(note));
   int64_t unlaunched = 0;

@@ -13,6 +13,9 @@
 
 namespace foretrace {
 
+// The options that replay the recording unchanged.
+CompileOptions AsRecorded(const SimulationSetup& setup);
+
 // Compiles the job, applies the changes of --what-if, and executes it. `options` are those of the
 // setup, or a variant of them.
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
@@ -20,6 +23,10 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
 
 // Iterations of every rank, as the report wants them.
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction);
+
+// Devices that the traces name and no file describes, a note each.
+std::vector<std::string> UnknownDevices(const TraceStore& store,
+                                        const AcceleratorCatalog& accelerators);
 
 // What limits the meaning of a run's figures: synthetic traces, missing ranks, overheads from
 // elsewhere, unexplained waits, ops without a model.

@@ -9,6 +9,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/collective/collective_file.h"
 #include "simulator/cost/embedding/embedding_file.h"
+#include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/kernel_file.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -28,16 +29,14 @@ absl::StatusOr<std::string> Shipped(const ShippedKind& kind, const std::string& 
 absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task) {
   LoadedShardingModels loaded;
   ShardingModels& models = loaded.models;
-  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
-                             Shipped(kPlatforms, task.platform, task));
-  FORETRACE_ASSIGN_OR_RETURN(models.platform, LoadPlatform(platform_file));
-  const std::string& device = models.platform.node.device.name;
-  const std::optional<GpuPeaks> peaks = FindGpuPeaks(device);
-  if (!peaks) {
-    return InvalidInput(
-        "{}: platform '{}' has devices '{}', whose caches and multiprocessors are not "
-        "known; choose a platform with V100, GV100, A100 or H100 GPUs",
-        task.file, task.platform, device);
+  absl::StatusOr<PlatformSpec> platform = FindPlatform(task.platform, task.gpus);
+  if (!platform.ok())
+    return InvalidInput("{}: {}", task.file, std::string(platform.status().message()));
+  models.platform = *std::move(platform);
+  const absl::StatusOr<GpuPeaks> peaks = PeaksOf(models.platform.node.accelerator);
+  if (!peaks.ok()) {
+    return InvalidInput("{}: platform '{}': {}", task.file, task.platform,
+                        std::string(peaks.status().message()));
   }
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
   bool kernels_calibrated = false, lookups_calibrated = false;
@@ -51,7 +50,10 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
     }
     if (const std::string file = folder + "/kernels.yaml"; std::filesystem::exists(file)) {
       FORETRACE_ASSIGN_OR_RETURN(LoadedKernels kernels, LoadKernelModels(file));
-      models.kernels = std::make_shared<KernelModels>(std::move(kernels.models));
+      FORETRACE_ASSIGN_OR_RETURN(
+          models.kernels,
+          KernelsOn(*peaks, std::make_shared<const KernelModels>(std::move(kernels.models)),
+                    fmt::format("{}: calibration {}", task.file, task.calibration), loaded.notes));
       kernels_calibrated = true;
     }
     if (const std::string file = folder + "/collectives.yaml"; std::filesystem::exists(file)) {
@@ -61,11 +63,14 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
     }
     if (const std::string file = folder + "/embedding.yaml"; std::filesystem::exists(file)) {
       FORETRACE_ASSIGN_OR_RETURN(LoadedEmbedding embedding, LoadEmbeddingModels(file));
+      FORETRACE_RETURN_IF_ERROR(
+          CheckDevice(peaks->accelerator, embedding.device.accelerator,
+                      fmt::format("{}: calibration {}", task.file, task.calibration)));
       models.embedding = std::move(embedding.models);
       lookups_calibrated = true;
     }
   }
-  loaded.notes = {
+  const std::vector<std::string> rests_on = {
       lookups_calibrated
           ? fmt::format(
                 "lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
@@ -82,6 +87,7 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
           : fmt::format("collectives: platform {} (analytic)", models.platform.name),
       fmt::format("CPU overheads: {}", task.cpu.source),
   };
+  loaded.notes.insert(loaded.notes.end(), rests_on.begin(), rests_on.end());
   return loaded;
 }
 

@@ -10,6 +10,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/options.h"
+#include "simulator/cli/retarget.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/roofline/roofline_cost_model.h"
 #include "simulator/importers/import.h"
@@ -100,6 +101,17 @@ void SimulationOptions::Register(CLI::App& command) {
                   "durations and by --network")
       ->type_name("FILE|NAME");
   command
+      .add_option(
+          "--on", on,
+          "the recording on another machine: device work as recorded times the ratio of "
+          "the models of both devices, communication by the network models, CPU as recorded "
+          "(--cpu-scale)")
+      ->type_name("FILE|NAME[:NODES]");
+  command
+      .add_option("--cpu-scale", cpu_scale,
+                  "the CPU takes so many times as long as recorded for all it does")
+      ->check(CLI::Range(1e-3, 1e3));
+  command
       .add_option("--network", network,
                   "communication as recorded, or from a network model: fitted (measured curves of "
                   "the calibration, else closed forms), fluid or simgrid (with contention); "
@@ -135,16 +147,29 @@ std::string NetworkOf(const SimulationOptions& options, const DurationPlan& plan
 
 }  // namespace
 
+absl::Status SimulationSetup::FindTopology(const std::string& platform, const TraceStore& store) {
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, FindPlatform(platform, store.world_size()));
+  FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
+  topology_ = std::make_unique<Topology>(std::move(topology));
+  if (topology_->rank_count() < store.world_size()) {
+    return InvalidInput("platform {} places {} ranks, but the job has {}", topology_->spec().name,
+                        topology_->rank_count(), store.world_size());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                                           const TraceStore& store) {
+  if (!options.on.empty()) return FindTopology(options.on, store);
   const bool symbolic = LacksDurations(store);
   const bool modelled = symbolic || NetworkOf(options, *plan_, store) != "recorded";
   if (!modelled && !plan_->models_something()) {
     const bool platform = !options.platform.empty();
     if (platform || !options.durations.calibrations.empty()) {
       return InvalidInput(
-          "--{} {} would change nothing: all durations are replayed as recorded; model them with "
-          "--durations model, or communication with --network",
+          "--{} {} would change nothing: all durations are replayed as recorded; --on PLATFORM "
+          "predicts the recording on another machine, --durations model models durations afresh, "
+          "--network communication",
           platform ? "platform" : "calibration",
           platform ? options.platform : options.durations.calibrations.front());
     }
@@ -158,28 +183,37 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
                             ? "--durations needs a platform to model communication on"
                             : "--network needs a platform");
   }
-  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
-                             FindShipped(kPlatforms, options.platform));
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(platform_file));
-  FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
-  topology_ = std::make_unique<Topology>(std::move(topology));
-  if (topology_->rank_count() < store.world_size()) {
-    return InvalidInput("platform {} places {} ranks, but the job has {}", topology_->spec().name,
-                        topology_->rank_count(), store.world_size());
-  }
-  return absl::OkStatus();
+  return FindTopology(options.platform, store);
 }
 
-absl::Status SimulationSetup::AddDurations(const TraceStore& store) {
-  const DeviceSpec* device = topology_ == nullptr ? nullptr : &topology_->spec().node.device;
+absl::Status SimulationSetup::AddDurations(const SimulationOptions& options,
+                                           const TraceStore& store) {
+  if (!options.on.empty()) {
+    if (LacksDurations(store)) {
+      return InvalidInput("--on: {} has no durations to start from; --platform models all of it",
+                          store.ranks().front().info().source);
+    }
+    const Accelerator& target = topology_->spec().node.accelerator;
+    if (target.name.empty()) {
+      return InvalidInput("--on {}: the platform names no accelerator (node.accelerator)",
+                          options.on);
+    }
+    retargets_ = !RecordedOn(target, *accelerators_, store);
+    FORETRACE_ASSIGN_OR_RETURN(
+        models_, MakeRetargetModels(target, calibration_.get(), *accelerators_, store));
+    notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
+    return absl::OkStatus();
+  }
+  const Accelerator* device = topology_ == nullptr ? nullptr : &topology_->spec().node.accelerator;
   FORETRACE_ASSIGN_OR_RETURN(models_,
                              MakeDurationModels(*plan_, calibration_.get(), device, store));
   notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
   if (!LacksDurations(store)) return absl::OkStatus();
   FORETRACE_CHECK(device != nullptr);
-  if (device->memory_bandwidth <= 0 || device->peak_flops_fp16 + device->peak_flops_fp32 <= 0) {
+  if (device->memory_bandwidth() == Bandwidth() ||
+      std::max(device->peak(RateKind::kFp16), device->peak(RateKind::kFp32)) == FlopRate()) {
     return InvalidInput(
-        "platform {}: node.device states no peak rate or memory bandwidth, which "
+        "platform {}: node.accelerator states no peak rate or memory bandwidth, which "
         "traces without durations need",
         topology_->spec().name);
   }
@@ -192,7 +226,8 @@ absl::Status SimulationSetup::AddDurations(const TraceStore& store) {
 absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
                                          const TraceStore& store) {
   std::string network = NetworkOf(options, *plan_, store);
-  if (network == "recorded" && LacksDurations(store)) network = "fitted";
+  const bool retargeted = retargets_ && options.network.empty();
+  if (network == "recorded" && (LacksDurations(store) || retargeted)) network = "fitted";
   if (network == "recorded") return absl::OkStatus();
   compile_.model_communication = true;
   if (options.network.empty() && plan_->models_something()) {
@@ -233,10 +268,17 @@ absl::Status SimulationSetup::AddOverheads(const SimulationOptions& options) {
 absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& options,
                                                       const TraceStore& store) {
   SimulationSetup setup;
+  if (!options.on.empty() && !(options.platform.empty() && options.durations.durations.empty())) {
+    return InvalidInput("--on {}: says by itself on what and how durations change; leave out {}",
+                        options.on, options.platform.empty() ? "--durations" : "--platform");
+  }
   FORETRACE_ASSIGN_OR_RETURN(DurationPlan plan, DurationPlan::Parse(options.durations.durations));
   setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));
   FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibrations(options.durations.calibrations));
+  FORETRACE_ASSIGN_OR_RETURN(AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  setup.accelerators_ = std::make_unique<AcceleratorCatalog>(std::move(accelerators));
   CompileOptions& compile = setup.compile_;
+  compile.accelerators = setup.accelerators_.get();
   compile.semantics = options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
   for (const std::string& ingredient : options.without) {
     if (ingredient == "rank-sync") compile.rank_sync = false;
@@ -250,12 +292,19 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
-  FORETRACE_RETURN_IF_ERROR(setup.AddDurations(store));
+  FORETRACE_RETURN_IF_ERROR(setup.AddDurations(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
   FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
   compile.keep_overheads = setup.what_if_.edits_overheads();
   compile.durations = &setup.models_->chain;
+  setup.cpu_scale_ = options.cpu_scale;
+  if (!options.on.empty() || options.cpu_scale != 1) {
+    setup.notes_.push_back(options.cpu_scale == 1
+                               ? std::string("CPU: as recorded (--cpu-scale)")
+                               : fmt::format("CPU: {:g} times as long as recorded for all it does",
+                                             options.cpu_scale));
+  }
   if (!options.what_if.empty()) {
     setup.notes_.push_back(
         fmt::format("what if: {}; the figures are not a prediction of the recorded run",

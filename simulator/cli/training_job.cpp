@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/measured_device.h"
@@ -102,9 +103,12 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
 }
 
 void TrainingJobOptions::Register(CLI::App& command) {
-  command.add_option("workload", workload, "the model (docs/search.md)")
+  command
+      .add_option(
+          "workload", workload,
+          "the model: a file (docs/search.md), or a name that `foretrace list workloads` shows")
       ->required()
-      ->type_name("WORKLOAD.yaml");
+      ->type_name("FILE|NAME");
   RegisterPlatform(command, true);
   command.add_option("--gpus", gpus, "devices to use (default: all of the platform)")
       ->check(CLI::Range(int64_t{1}, kMaxDevices));
@@ -120,28 +124,29 @@ void TrainingJobOptions::Register(CLI::App& command) {
 }
 
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
-                                            DeviceSpec* device, int64_t* devices,
-                                            std::vector<std::string>& notes) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string platform_file,
-                             FindShipped(kPlatforms, choice.platform));
-  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, LoadPlatform(platform_file));
+                                            Accelerator* device, int64_t* devices,
+                                            std::vector<std::string>& notes,
+                                            std::vector<std::string>* files) {
+  std::vector<std::string> read;
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, FindPlatform(choice.platform, choice.gpus));
   ClusterParameters cluster;
-  *device = spec.node.device;
+  *device = spec.node.accelerator;
+  read = {spec.file, device->file};
   *devices = spec.devices();
   const bool single = ElementSize(dtype) >= 4;
-  const double peak = single ? device->peak_flops_fp32 : device->peak_flops_fp16;
-  if (peak <= 0 || device->memory_bandwidth <= 0) {
+  cluster.peak = single ? device->simt_peak(RateKind::kFp32) : device->peak(RateKind::kFp16);
+  cluster.peak_memory = device->memory_bandwidth();
+  if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
     return InvalidInput(
-        "platform {}: node.device states no {} rate or no memory bandwidth, which "
+        "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "
         "the cost of a layer needs",
-        spec.name, single ? "fp32_TFLOPS" : "fp16_TFLOPS");
+        spec.name, single ? "fp32" : "fp16");
   }
-  cluster.peak = FlopRate::PerSecond(peak);
-  cluster.peak_memory = Bandwidth::BytesPerSecond(device->memory_bandwidth);
   FORETRACE_RETURN_IF_ERROR(SetLinks(spec, cluster));
   // Products were measured in 16 bits.
   if (ElementSize(dtype) == 2) {
-    FORETRACE_ASSIGN_OR_RETURN(cluster.measured, FindMeasurements(choice.kernels, spec.node));
+    FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
+                               FindMeasurements(choice.kernels, spec.node, notes, read));
   }
   std::string file = choice.calibration;
   if (choice.calibration == "auto") {
@@ -156,22 +161,27 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
     Apply(c, cluster);
+    read.push_back(file);
     notes.push_back(fmt::format("calibration {}: {}; {}",
                                 std::filesystem::path(file).lexically_normal().string(), c.fitted,
                                 c.errors));
   }
   notes.push_back(Describe(cluster));
+  if (files != nullptr) files->insert(files->end(), read.begin(), read.end());
   return cluster;
 }
 
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   TrainingJob job;
-  FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(options.workload));
-  DeviceSpec device;
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindShipped(kWorkloads, options.workload));
+  FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
+  Accelerator device;
   int64_t on_platform = 0;
-  FORETRACE_ASSIGN_OR_RETURN(job.cluster,
-                             ClusterOf({options.platform, options.calibration, options.kernels},
-                                       job.model.workload.dtype, &device, &on_platform, job.notes));
+  FORETRACE_ASSIGN_OR_RETURN(
+      job.cluster,
+      ClusterOf({options.platform, options.calibration, options.kernels, options.gpus},
+                job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
+  job.files.push_back(workload);
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
   if (job.devices > on_platform) {
     if (on_platform <= job.cluster.devices_per_node) {
@@ -185,16 +195,27 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
                     "assumed",
                     job.devices, on_platform));
   }
-  const double memory =
-      options.memory_gib > 0 ? options.memory_gib * (1 << 30) : device.memory_bytes;
+  const double memory = options.memory_gib > 0
+                            ? options.memory_gib * (1 << 30)
+                            : static_cast<double>(device.memory_capacity().count());
   if (memory <= 0) {
-    return InvalidInput("platform {}: node.device states no memory_GB; give --memory-gib",
+    return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
                         options.platform);
   }
   job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));
   return job;
+}
+
+absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
+  std::string bytes;
+  for (const std::string& file : job.files) {
+    if (file.empty()) continue;
+    FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadBinaryFile(file, kMaxTableBytes));
+    bytes += fmt::format("{}:", content.size()) + content;
+  }
+  return bytes;
 }
 
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {

@@ -36,6 +36,7 @@ struct TrainingJob {
   Bytes capacity;  // of a device, less the margin
   int64_t devices = 1;
   std::vector<std::string> notes;  // what the figures rest on
+  std::vector<std::string> files;  // that all of it was read from
 };
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the
@@ -46,13 +47,19 @@ struct ClusterChoice {
   std::string platform;
   std::string calibration = "auto";
   std::string kernels = "auto";
+  int64_t gpus = 0;  // that the platform has to have, where it can grow
 };
+// `files`, where not null, learns which were read.
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
-                                            DeviceSpec* device, int64_t* devices,
-                                            std::vector<std::string>& notes);
+                                            Accelerator* device, int64_t* devices,
+                                            std::vector<std::string>& notes,
+                                            std::vector<std::string>* files = nullptr);
 
 // Errors: unreadable files; infeasible: more devices than the platform can have.
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options);
+
+// The bytes of all its files: what its evaluations depend on besides options.
+absl::StatusOr<std::string> InputBytes(const TrainingJob& job);
 
 // A mapping file, or the words of one ("tp8 pp4 dp2 mb1").
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch);

@@ -89,8 +89,9 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
   const std::string chip = LowerCase(gpu.substr(0, gpu.find_first_of(" -")));
   for (const std::string& file : YamlFiles(ShippedFolders("topologies"))) {
     const auto spec = LoadPlatform(file);
-    if (!spec.ok() || spec->node.device.peak_flops_fp16 <= 0 || spec->nodes < 2) continue;
-    const std::set<std::string> words = Words(spec->node.device.name);
+    if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() || spec->nodes < 2)
+      continue;
+    const std::set<std::string> words = Words(spec->node.accelerator.name);
     if (!words.contains(chip)) continue;
     int score = 1;
     for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
@@ -118,7 +119,7 @@ class Clusters {
     if (platform.empty()) {
       FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node));
     }
-    DeviceSpec device;
+    Accelerator device;
     int64_t devices = 0;
     std::vector<std::string> found;
     FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,

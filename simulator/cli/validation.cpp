@@ -38,7 +38,8 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
   } else {
     return out;
   }
-  out.statistics = OverheadStatistics::Extract(store, source);
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  out.statistics = OverheadStatistics::Extract(store, accelerators, source);
   if (out.statistics->empty()) {
     return InvalidInput("{}: no overheads to take from {}", c.name,
                         c.overheads_from_ranks.empty() ? c.overheads_from_steps + " steps"

@@ -60,13 +60,21 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   }
   std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
   job.cpu_anchors.resize(store.ranks().size());
+  AcceleratorCatalog shipped;
+  if (options.accelerators == nullptr) {
+    FORETRACE_ASSIGN_OR_RETURN(shipped, AcceleratorCatalog::Load());
+  }
+  const AcceleratorCatalog& accelerators =
+      options.accelerators == nullptr ? shipped : *options.accelerators;
   std::vector<std::unique_ptr<RankAnalysis>> analyses;
   LatencyMeter meter;
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    analyses.push_back(std::make_unique<RankAnalysis>(store, r));
+    analyses.push_back(std::make_unique<RankAnalysis>(
+        store, r, accelerators.DriverOf(store.ranks()[r].info().device_name)));
     if (!job.symbolic) meter.Add(store.ranks()[r], analyses[r]->sync);
   }
-  const Latencies latencies = options.latencies.value_or(meter.Measure());
+  const Latencies latencies = options.latencies.value_or(
+      meter.Measure(accelerators.DriverOf(store.ranks().front().info().device_name).latencies));
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     RankCompiler compiler(store, r, options, *analyses[r], latencies);
     FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());

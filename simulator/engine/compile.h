@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/engine/program.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/cpu_timeline.h"
 #include "simulator/reconstruct/latencies.h"
@@ -64,6 +65,8 @@ struct CompileOptions {
   bool keep_overheads = false;
   std::optional<Latencies> latencies;
   SyncCosts sync_costs;
+  // Limits of drivers by the device that a rank names; null: those of the files that ship.
+  const AcceleratorCatalog* accelerators = nullptr;
 };
 
 // What the compiler inferred and how well it fits, for reports.

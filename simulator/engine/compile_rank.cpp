@@ -10,13 +10,6 @@
 #include "simulator/engine/lane_lists.h"
 
 namespace foretrace {
-namespace {
-
-// Outstanding launches that NVIDIA drivers hold before a launch call blocks.
-constexpr size_t kLaunchQueueDepth = 1021;
-
-}  // namespace
-
 SimTime RecordedBegin(const RankTrace& rank) { return rank.start(NodeIndex(0)); }
 
 std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeIndex node) {
@@ -24,10 +17,11 @@ std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeInd
                      Excerpt(store.name(rank, node), 60));
 }
 
-RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank) {
+RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank, const DriverLimits& of_driver)
+    : driver(of_driver) {
   const RankTrace& trace = store.ranks()[rank];
   if (!trace.info().has_times) return;
-  index.emplace(trace, store.strings());
+  index.emplace(trace, store.strings(), driver);
   order = FindIssueOrder(trace, *index);
   sync = InferSync(trace, *index, order);
 }
@@ -297,7 +291,9 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   sync.block_edges = {};
 
   // A launch call finds room in the queue once the launch that many places before has started.
-  out_.program.launch_queue_depth = kLaunchQueueDepth;
+  const size_t depth = analysis_.driver.launch_queue_depth;
+  out_.program.launch_queue_depth = analysis_.driver.launch_queue_depth;
+  if (depth == 0) return;
   for (const CpuTimelinePoints& timeline : timelines) {
     std::vector<uint32_t> issued;
     issued.reserve(timeline.points.size());
@@ -308,9 +304,9 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
     }
     for (const CpuPoint& p : timeline.points) {
       if (p.is_mark) continue;
-      if (issued.size() >= kLaunchQueueDepth && IsLaunch(rank_.runtime_call(p.node))) {
+      if (issued.size() >= depth && IsLaunch(rank_.runtime_call(p.node))) {
         waits_.push_back({out_.item_of[p.node.value],
-                          {issued[issued.size() - kLaunchQueueDepth], LagTable::kZero, true, false,
+                          {issued[issued.size() - depth], LagTable::kZero, true, false,
                            WaitCause::kLaunchQueue}});
       }
       for (const NodeIndex device : index_->issued_by(p.node)) {

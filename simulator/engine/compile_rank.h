@@ -19,7 +19,9 @@ struct CompiledRank {
 
 // What is inferred from one rank's recording.
 struct RankAnalysis {
-  RankAnalysis(const TraceStore& store, uint32_t rank);
+  // `of_driver`: of the device that it was recorded on.
+  RankAnalysis(const TraceStore& store, uint32_t rank, const DriverLimits& of_driver);
+  DriverLimits driver;
   std::optional<DeviceIndex> index;  // recorded traces only
   IssueOrder order;
   RankSync sync;

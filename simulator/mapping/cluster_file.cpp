@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/topology/yaml_reader.h"
+#include "simulator/base/yaml_reader.h"
 
 namespace foretrace {
 namespace {

@@ -3,12 +3,10 @@
 namespace foretrace {
 namespace {
 
-// CUDA runtime API, "API synchronization behavior".
-constexpr int64_t kStagedCopyBytes = 64 * 1024;
 // Below this the clocks of CPU and device cannot tell which came first.
 constexpr SimTime kReturnedBefore = SimTime::FromNs(20'000);
 
-bool HoldsByDocument(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
+bool HoldsByDocument(const RankTrace& rank, Bytes staged_copy, NodeIndex call, NodeIndex copy) {
   const RuntimeCall how = rank.runtime_call(call);
   const MemcpyKind kind = rank.memcpy_kind(copy);
   const bool on_devices = kind == MemcpyKind::kDeviceToDevice || kind == MemcpyKind::kPeerToPeer;
@@ -17,7 +15,7 @@ bool HoldsByDocument(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
   if (kind == MemcpyKind::kDeviceToHostPageable) return true;
   if (kind != MemcpyKind::kHostToDevicePageable) return false;
   const WorkAttr* work = rank.work(copy);
-  return work != nullptr && work->bytes.count() > kStagedCopyBytes;
+  return work != nullptr && work->bytes > staged_copy;
 }
 
 // A staged copy to the device returns when its last piece lies in the staging buffer, which the
@@ -31,13 +29,14 @@ bool ReturnedBefore(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
 
 }  // namespace
 
-BlockingCopies::BlockingCopies(const RankTrace& rank) : holds_(rank.size(), false) {
-  const auto for_each_copy = [&rank](auto&& visit) {
+BlockingCopies::BlockingCopies(const RankTrace& rank, Bytes staged_copy)
+    : holds_(rank.size(), false) {
+  const auto for_each_copy = [&](auto&& visit) {
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex copy(i);
       if (rank.kind(copy) != NodeKind::kMemcpy) continue;
       const NodeIndex call = rank.launcher(copy);
-      if (call.valid() && HoldsByDocument(rank, call, copy)) visit(call, copy);
+      if (call.valid() && HoldsByDocument(rank, staged_copy, call, copy)) visit(call, copy);
     }
   };
   for_each_copy([&](NodeIndex call, NodeIndex copy) {

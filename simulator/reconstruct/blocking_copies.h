@@ -12,13 +12,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "simulator/base/units.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
 
 class BlockingCopies {
  public:
-  explicit BlockingCopies(const RankTrace& rank);
+  // `staged_copy`: DriverLimits::staged_copy of the rank's device.
+  BlockingCopies(const RankTrace& rank, Bytes staged_copy);
 
   bool Holds(NodeIndex call) const { return holds_[call.value]; }
 

@@ -16,8 +16,9 @@ bool IsCommOpName(std::string_view name) {
 
 }  // namespace
 
-DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings)
-    : rank_(rank), strings_(strings), blocking_copies_(rank) {
+DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings,
+                         const DriverLimits& driver)
+    : rank_(rank), strings_(strings), blocking_copies_(rank, driver.staged_copy) {
   comm_name_.resize(strings.size(), CommOp::kNo);
   for (uint32_t s = 0; s < strings.size(); ++s) {
     if (IsCommOpName(strings.Get(StringId(s)))) comm_name_[s] = CommOp::kYes;

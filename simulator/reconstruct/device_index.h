@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/hardware/accelerator.h"
 #include "simulator/reconstruct/blocking_copies.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -12,7 +13,8 @@ namespace foretrace {
 
 class DeviceIndex {
  public:
-  DeviceIndex(const RankTrace& rank, const StringPool& strings);
+  // `driver`: of the device that the rank was recorded on.
+  DeviceIndex(const RankTrace& rank, const StringPool& strings, const DriverLimits& driver);
 
   const StringPool& strings() const { return strings_; }
   // Device nodes that a runtime call issued, in order of start; more than one for a graph launch.

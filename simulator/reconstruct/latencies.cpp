@@ -90,8 +90,17 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   }
 }
 
-Latencies LatencyMeter::Measure() const {
-  Latencies result;
+Latencies LatenciesOf(const LaunchLatencies& stated) {
+  Latencies latencies;
+  latencies.launch = {stated.kernel, stated.memset, stated.copy_pinned, stated.copy_from_pageable,
+                      stated.copy_to_pageable};
+  latencies.gap = stated.stream_gap;
+  latencies.event.fill(stated.event);
+  return latencies;
+}
+
+Latencies LatencyMeter::Measure(const LaunchLatencies& stated) const {
+  Latencies result = LatenciesOf(stated);
   for (size_t c = 0; c < kLaunchClasses; ++c) {
     if (launch_[c].size() < kEnough) continue;
     result.launch_samples[c] = static_cast<int64_t>(launch_[c].size());

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/hardware/accelerator.h"
 #include "simulator/reconstruct/sync_rules.h"
 
 namespace foretrace {
@@ -36,15 +37,12 @@ EventClass EventClassOf(NodeKind producer, NodeKind consumer);
 
 struct Latencies {
   // From the begin of a launch call to the begin of its work on an idle stream.
-  std::array<SimTime, kLaunchClasses> launch{SimTime::FromNs(8'000), SimTime::FromNs(8'000),
-                                             SimTime::FromNs(9'000), SimTime::FromNs(10'000),
-                                             SimTime::FromNs(12'000)};
+  std::array<SimTime, kLaunchClasses> launch{};
   // Between two pieces of work on a busy stream.
-  SimTime gap = SimTime::FromNs(1'200);
+  SimTime gap;
   // From the end of work on one stream to the begin of work on another that waits for it.
-  std::array<SimTime, kEventClasses> event{SimTime::FromNs(2'000), SimTime::FromNs(2'000),
-                                           SimTime::FromNs(2'000)};
-  // How many samples each rests on; 0: the default above.
+  std::array<SimTime, kEventClasses> event{};
+  // How many samples each rests on; 0: the device's file.
   std::array<int64_t, kLaunchClasses> launch_samples{};
   int64_t gap_samples = 0;
   std::array<int64_t, kEventClasses> event_samples{};
@@ -53,13 +51,17 @@ struct Latencies {
   SimTime event_of(EventClass c) const { return event[static_cast<size_t>(c)]; }
 };
 
+// As the file of a device states them.
+Latencies LatenciesOf(const LaunchLatencies& stated);
+
 // Gathers samples from any number of ranks of one platform.
 class LatencyMeter {
  public:
   // Durations of communication kernels contain waiting for peers. Their starts do not, nor does the
   // start of work after their ends.
   void Add(const RankTrace& rank, const RankSync& sync);
-  Latencies Measure() const;
+  // `stated` where there are too few samples.
+  Latencies Measure(const LaunchLatencies& stated) const;
 
  private:
   std::array<std::vector<int64_t>, kLaunchClasses> launch_;

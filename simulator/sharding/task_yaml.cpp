@@ -11,9 +11,9 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml_reader.h"
 #include "simulator/sharding/task.h"
 #include "simulator/sharding/zipf_access.h"
-#include "simulator/topology/yaml_reader.h"
 
 namespace foretrace {
 namespace {

@@ -105,7 +105,7 @@ void DrawNode(const PlatformSpec& spec, std::string& out) {
   const NodeSpec& node = spec.node;
   auto to = std::back_inserter(out);
   fmt::format_to(to, "node: {} x {}\n", node.devices,
-                 node.device.name.empty() ? "device" : node.device.name);
+                 node.accelerator.name.empty() ? "device" : node.accelerator.name);
   const auto name = [&](LinkTypeIndex type) { return spec.links[static_cast<size_t>(type)].name; };
   if (node.interconnect == InterconnectKind::kSwitch) {
     fmt::format_to(to, "  ");

@@ -9,6 +9,7 @@
 
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/hardware/accelerator.h"
 
 namespace foretrace {
 
@@ -40,18 +41,9 @@ struct MeshEdge {
   int32_t count = 1;
 };
 
-struct DeviceSpec {
-  std::string name;
-  double memory_bytes = 0;      // 0: not stated
-  double memory_bandwidth = 0;  // bytes per second; 0: not stated
-  double peak_flops_fp32 = 0;   // per second; 0: not stated
-  double peak_flops_fp16 = 0;   // tensor cores or matrix units; 0: not stated
-  std::string source;
-};
-
 struct NodeSpec {
   int32_t devices = 1;
-  DeviceSpec device;
+  Accelerator accelerator;  // without a name: not stated
   InterconnectKind interconnect = InterconnectKind::kNone;
   LinkTypeIndex interconnect_link = kNoLinkType;
   int32_t links_per_device = 1;  // kSwitch: parallel links into the switch
@@ -126,6 +118,7 @@ struct PlatformSpec {
   std::vector<LinkType> links;
   NodeSpec node;
   int32_t nodes = 1;
+  int32_t max_nodes = 0;  // the fabric is built for so many alike; 0: for `nodes`
   FabricSpec fabric;
   Placement placement = Placement::kBlock;
   std::vector<int32_t> placement_list;  // kList: device of each rank

@@ -1,13 +1,21 @@
 #include "simulator/topology/platform_loader.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
+#include "simulator/base/yaml_reader.h"
+#include "simulator/hardware/accelerator_file.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/topology/fabric.h"
-#include "simulator/topology/yaml_reader.h"
 
 namespace foretrace {
 namespace {
@@ -30,8 +38,9 @@ class Loader {
 
   absl::StatusOr<PlatformSpec> Load(const std::string& file) {
     spec_.file = file;
-    root_.ExpectKeys(std::array<std::string_view, 8>{"name", "description", "links", "node",
-                                                     "nodes", "fabric", "ranks", "library"});
+    root_.ExpectKeys(std::array<std::string_view, 9>{"name", "description", "links", "node",
+                                                     "nodes", "max_nodes", "fabric", "ranks",
+                                                     "library"});
     spec_.name = root_.String("name");
     spec_.description = root_.String("description", "");
     LoadLinks(root_.Child("links"));
@@ -45,6 +54,7 @@ class Loader {
     if (root_.Has("ranks")) LoadPlacement(root_.Child("ranks"));
     if (root_.Has("library")) LoadLibrary(root_.Child("library"));
     if (root_.ok()) CheckConnected();
+    if (root_.ok() && root_.Has("max_nodes")) LoadMaxNodes();
     if (!root_.ok()) return root_.status();
     return spec_;
   }
@@ -80,11 +90,17 @@ class Loader {
   }
 
   void LoadNode(const YamlReader& node) {
-    node.ExpectKeys(
-        std::array<std::string_view, 5>{"devices", "device", "interconnect", "pcie", "nics"});
+    node.ExpectKeys(std::array<std::string_view, 6>{"devices", "accelerator", "device",
+                                                    "interconnect", "pcie", "nics"});
+    if (node.Has("device")) {
+      node.Fail(
+          "device",
+          "devices are files of topologies/accelerators/ (README.md there has the keys): name "
+          "one with node.accelerator");
+    }
     NodeSpec& out = spec_.node;
     out.devices = node.Integer("devices", 1, kMaxDevicesPerNode);
-    if (node.Has("device")) LoadDevice(node.Child("device"));
+    if (node.Has("accelerator")) LoadAcceleratorOf(node);
     if (node.Has("interconnect")) LoadInterconnect(node.Child("interconnect"));
     if (node.Has("pcie")) {
       const YamlReader pcie = node.Child("pcie");
@@ -100,16 +116,22 @@ class Loader {
     if (node.Has("nics")) LoadNics(node.Child("nics"));
   }
 
-  void LoadDevice(const YamlReader& device) {
-    device.ExpectKeys(std::array<std::string_view, 6>{"name", "memory_GB", "memory_GBps",
-                                                      "fp32_TFLOPS", "fp16_TFLOPS", "source"});
-    DeviceSpec& out = spec_.node.device;
-    out.name = device.String("name");
-    out.memory_bytes = device.Number("memory_GB", 0, 1e6, 0) * 1e9;
-    out.memory_bandwidth = device.Number("memory_GBps", 0, 1e6, 0) * 1e9;
-    out.peak_flops_fp32 = device.Number("fp32_TFLOPS", 0, 1e6, 0) * 1e12;
-    out.peak_flops_fp16 = device.Number("fp16_TFLOPS", 0, 1e6, 0) * 1e12;
-    out.source = device.String("source");
+  // By its name or alias; or a file, which is looked for beside the platform's.
+  void LoadAcceleratorOf(const YamlReader& node) {
+    const std::string name = node.String("accelerator");
+    if (!node.ok()) return;
+    absl::StatusOr<Accelerator> found;
+    if (name.ends_with(".yaml")) {
+      found = LoadAccelerator(std::filesystem::path(spec_.file).parent_path() / name);
+    } else {
+      const absl::StatusOr<AcceleratorCatalog> catalog = AcceleratorCatalog::Load();
+      const Accelerator* known = catalog.ok() ? catalog->Find(name) : nullptr;
+      found = !catalog.ok()      ? catalog.status()
+              : known != nullptr ? absl::StatusOr<Accelerator>(*known)
+                                 : catalog->Unknown(name);
+    }
+    if (!found.ok()) return node.Fail("accelerator", std::string(found.status().message()));
+    spec_.node.accelerator = *std::move(found);
   }
 
   void LoadInterconnect(const YamlReader& interconnect) {
@@ -199,6 +221,20 @@ class Loader {
         break;
     }
     if (fabric.ok()) CheckFabricSize(fabric);
+  }
+
+  void LoadMaxNodes() {
+    spec_.max_nodes = root_.Integer("max_nodes", spec_.nodes, kMaxNodes);
+    const FabricKind kind = spec_.fabric.kind;
+    if (kind == FabricKind::kNone || kind == FabricKind::kDimensions ||
+        spec_.placement == Placement::kList) {
+      root_.Fail("max_nodes",
+                 "a fabric of kind switch, fat_tree, rail or dragonfly can grow, and "
+                 "ranks that are not placed by list");
+    }
+    if (!root_.ok()) return;
+    const absl::Status grown = WithNodes(spec_, spec_.max_nodes).status();
+    if (!grown.ok()) root_.Fail("max_nodes", std::string(grown.message()));
   }
 
   void CheckFabricSize(const YamlReader& fabric) {
@@ -304,6 +340,44 @@ absl::StatusOr<PlatformSpec> Load(const absl::StatusOr<YamlReader>& root, const 
 
 absl::StatusOr<PlatformSpec> LoadPlatform(const std::string& file) {
   return Load(ReadYamlFile(file), file);
+}
+
+absl::StatusOr<PlatformSpec> WithNodes(PlatformSpec spec, int32_t nodes) {
+  if (nodes == spec.nodes) return spec;
+  if (nodes < 1 || nodes > std::max(spec.nodes, spec.max_nodes)) {
+    return InvalidInput("platform {} has {} nodes{}, not {}", spec.name, spec.nodes,
+                        spec.max_nodes > 0 ? fmt::format(" and can have up to {}", spec.max_nodes)
+                                           : "; its file allows no more (max_nodes)",
+                        nodes);
+  }
+  spec.nodes = nodes;
+  if (spec.devices() > kMaxDevices) {
+    return InvalidInput("platform {}: {} nodes of {} devices exceed the limit of {} devices",
+                        spec.name, nodes, spec.node.devices, kMaxDevices);
+  }
+  FORETRACE_RETURN_IF_ERROR(MakeFabric(spec).status());
+  return spec;
+}
+
+absl::StatusOr<PlatformSpec> FindPlatform(const std::string& argument, int64_t devices) {
+  const size_t colon = argument.rfind(':');
+  int32_t nodes = 0;
+  std::string name = argument;
+  if (colon != std::string::npos && access(argument.c_str(), R_OK) != 0) {
+    const std::string count = argument.substr(colon + 1);
+    if (!absl::SimpleAtoi(count, &nodes) || nodes < 1) {
+      return InvalidInput("platform \"{}\": '{}' is no number of nodes; expected NAME:NODES",
+                          Excerpt(argument, 60), Excerpt(count, 20));
+    }
+    name.resize(colon);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kPlatforms, name));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(file));
+  if (nodes == 0 && devices > spec.devices()) {
+    const int64_t needed = (devices + spec.node.devices - 1) / spec.node.devices;
+    if (needed <= spec.max_nodes) nodes = static_cast<int32_t>(needed);
+  }
+  return nodes == 0 ? spec : WithNodes(std::move(spec), nodes);
 }
 
 absl::StatusOr<PlatformSpec> ParsePlatform(const std::string& text, const std::string& name) {

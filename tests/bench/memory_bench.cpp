@@ -137,7 +137,7 @@ absl::Status Run(const std::string& folder, Until until, benchmark::State& state
   if (until == Until::kImport) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(std::string(FORETRACE_SOURCE_DIR) +
                                                              "/topologies/switch-64.yaml"));
-  const RooflineCostModel roofline(spec.node.device);
+  const RooflineCostModel roofline(spec.node.accelerator);
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
   FittedNetwork network(topology, NetworkOptions(), FittedNetwork::Measured());
   CompileOptions options;

@@ -93,7 +93,7 @@ TEST(IterationModelStudy, FittedToTable5Alone) {
 }
 
 ClusterParameters Measured(const std::string& platform) {
-  DeviceSpec device;
+  Accelerator device;
   int64_t devices = 0;
   std::vector<std::string> notes;
   const auto cluster =

@@ -12,6 +12,7 @@
 #include "simulator/engine/replay.h"
 #include "tests/support/job_script.h"
 #include "tests/support/store_copy.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 namespace {
@@ -23,6 +24,7 @@ CompileOptions FixedLatencies() {
   latencies.gap = Us(1);
   latencies.event.fill(Us(2));
   options.latencies = latencies;
+  options.accelerators = &TestAccelerators();
   return options;
 }
 

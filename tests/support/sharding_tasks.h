@@ -48,8 +48,8 @@ inline ShardingModels TestModels(const std::string& platform = "paper-4xa100") {
   auto spec = LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/" + platform + ".yaml");
   FORETRACE_CHECK(spec.ok());
   models.platform = *std::move(spec);
-  const auto peaks = FindGpuPeaks(models.platform.node.device.name);
-  FORETRACE_CHECK(peaks.has_value());
+  const auto peaks = PeaksOf(models.platform.node.accelerator);
+  FORETRACE_CHECK(peaks.ok());
   models.kernels = std::make_shared<KernelModels>(*peaks, std::vector<KernelModel>());
   return models;
 }

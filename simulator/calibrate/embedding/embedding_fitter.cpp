@@ -17,14 +17,7 @@ namespace {
 
 absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   if (rows.empty()) return InvalidInput("no rows to fit lookup models to");
-  const auto device = FindGpuPeaks(rows.front().platform);
-  if (!device) {
-    return InvalidInput(
-        "platform '{}': its GPU is not in the list of device peaks "
-        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
-        rows.front().platform);
-  }
-  return *device;
+  return FindGpuPeaksOfLabel(rows.front().platform);
 }
 
 using ModelKey = std::pair<LookupKernels, LookupPass>;
@@ -108,13 +101,19 @@ std::vector<std::pair<std::string, std::string>> FittedEmbedding::SideFiles() co
 
 std::vector<EvaluatedRow> FittedEmbedding::Evaluate(std::span<const BenchmarkRow> rows) const {
   std::vector<EvaluatedRow> evaluated;
+  std::map<std::string, GpuPeaks> devices;
+  const auto device_of = [&](const std::string& label) -> const GpuPeaks& {
+    const auto [it, added] = devices.try_emplace(label);
+    if (added) it->second = FindGpuPeaksOfLabel(label).value_or(device_);
+    return it->second;
+  };
   for (const BenchmarkRow& row : rows) {
     if (row.kind != BenchmarkKind::kEmbedding) continue;
     const auto sample = SampleOfRow(row);
     if (!sample.ok()) continue;
     const EmbeddingModels::Choice choice = models_.Choose(sample->kernels, sample->pass);
     if (!choice.model->calibrated()) continue;
-    const GpuPeaks device = FindGpuPeaks(row.platform).value_or(device_);
+    const GpuPeaks& device = device_of(row.platform);
     const EmbeddingTraffic traffic = TrafficOf(device, sample->query);
     const bool sort = sample->part == TimedPart::kSort;
     evaluated.push_back({&row,

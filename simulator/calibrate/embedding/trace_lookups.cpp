@@ -36,11 +36,9 @@ CallTimes TimesOf(const TraceStore& store, const RankTrace& rank,
 absl::StatusOr<BenchmarkTable> LookupTable(const TraceStore& store, const std::string& label) {
   const std::string& name = store.ranks().front().info().device_name;
   const auto device = FindGpuPeaks(name);
-  if (!device) {
-    return InvalidInput(
-        "{}: recorded on '{}', whose caches and multiprocessors are not known "
-        "(simulator/cost/kernel/gpu_peaks.cpp)",
-        label, name);
+  if (!device.ok()) {
+    return InvalidInput("{}: recorded on '{}': {}", label, name,
+                        std::string(device.status().message()));
   }
   const KernelCostModel model(
       std::make_shared<const KernelModels>(*device, std::vector<KernelModel>()), store);

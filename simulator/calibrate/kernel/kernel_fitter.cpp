@@ -60,14 +60,7 @@ std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
 
 absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
   if (rows.empty()) return InvalidInput("no rows to fit kernel models to");
-  const auto device = FindGpuPeaks(rows[0].platform);
-  if (!device) {
-    return InvalidInput(
-        "platform '{}': its GPU is not in the list of device peaks "
-        "(simulator/cost/kernel/gpu_peaks.cpp); add it from its datasheet",
-        rows[0].platform);
-  }
-  return *device;
+  return FindGpuPeaksOfLabel(rows[0].platform);
 }
 
 absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
@@ -102,7 +95,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       const bool fitted =
           std::ranges::any_of(models, [&](const KernelModel& m) { return m.key == model.key; });
       if (fitted) continue;
-      if (!IsSameChip(prior->device(), device)) {
+      if (Compare(prior->device().accelerator, device.accelerator) == DeviceMatch::kOther) {
         model.residual = TreeEnsemble();
         model.residual_clip = 0;
         model.measured = MeasuredShapes();

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -36,7 +37,8 @@ using OverheadFilter = std::function<bool(int32_t rank, int64_t step)>;
 class OverheadStatistics : public OverheadModel {
  public:
   // Extracts from every recorded rank that passes the filter (null: all).
-  static OverheadStatistics Extract(const TraceStore& store, const OverheadFilter& filter);
+  static OverheadStatistics Extract(const TraceStore& store, const AcceleratorCatalog& accelerators,
+                                    const OverheadFilter& filter);
   // Errors: unreadable file, wrong schema version, unknown keys, negative times.
   static absl::StatusOr<OverheadStatistics> Load(const std::string& path);
   // YAML; `provenance` lines (key, value) come first.

@@ -139,8 +139,12 @@ class ModelsReader {
       return InvalidInput("{}: models needs device and entries", path_);
     }
     const auto device = FindGpuPeaks(models["device"].Scalar());
-    if (!device) return InvalidInput("{}: unknown device '{}'", path_, models["device"].Scalar());
+    if (!device.ok()) {
+      return InvalidInput("{}: unknown device '{}': {}", path_, models["device"].Scalar(),
+                          std::string(device.status().message()));
+    }
     loaded.device = *device;
+    device_ = models["device"].Scalar();
     for (const YAML::Node& node : models["entries"]) {
       const int line = node.Mark().line + 1;
       try {
@@ -170,7 +174,7 @@ class ModelsReader {
     if (const auto trees = node["residual_trees"].as<size_t>(0); trees > 0) {
       if (!residuals_) {
         const auto file = std::filesystem::path(path_).parent_path() / kEmbeddingResidualFile;
-        FORETRACE_ASSIGN_OR_RETURN(residuals_, LoadResiduals(file, loaded.device.name));
+        FORETRACE_ASSIGN_OR_RETURN(residuals_, LoadResiduals(file, device_));
       }
       const auto it = residuals_->find(ModelName(*kernels, *pass));
       if (it == residuals_->end() || it->second.tree_count() != trees) {
@@ -185,6 +189,7 @@ class ModelsReader {
   }
 
   const std::string& path_;
+  std::string device_;  // as the file names it
   std::optional<Residuals> residuals_;
 };
 

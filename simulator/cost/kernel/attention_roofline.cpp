@@ -22,15 +22,17 @@ constexpr double kBackwardInstructions = 12;
 }  // namespace
 
 VectorRates VectorRatesOf(const GpuPeaks& device) {
-  // Lanes for fp32 in a multiprocessor: 64, or 128 where 64 would need a clock that no device has.
-  constexpr double kFewLanes = 64, kManyLanes = 128, kHighestClockMhz = 2600;
   // CUDA C++ programming guide, throughput of native arithmetic instructions: 16 results of special
-  // functions a clock and multiprocessor, compute capabilities 6.0 to 10.0.
+  // functions a clock and multiprocessor, compute capabilities 6.0 to 10.0; AMD's CDNA as many.
   constexpr double kExponentials = 16;
-  const double fma_per_us = device.fp32_tflops * 1e6 / 2 / device.sms;  // of one multiprocessor
-  const double lanes = fma_per_us / kFewLanes > kHighestClockMhz ? kManyLanes : kFewLanes;
-  const double clock_mhz = fma_per_us / lanes;
-  return {clock_mhz * kExponentials * device.sms, clock_mhz * lanes * device.sms};
+  double per_us = 0;
+  for (const ComputeUnit& unit : device.accelerator.units) {
+    if (unit.kind != UnitKind::kSimt) continue;
+    per_us = std::max(per_us, kExponentials * unit.count * unit.clock_hz * 1e-6);
+  }
+  // A multiply-add is one instruction. Without a clock four lanes share a special-function unit.
+  const double instructions = device.fp32_tflops * 1e6 / 2;
+  return {per_us > 0 ? per_us : instructions / 4, instructions};
 }
 
 GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,

@@ -22,30 +22,6 @@ struct Tile {
 };
 constexpr std::array<Tile, 3> kImplicitTiles = {{{128, 128}, {128, 64}, {128, 32}}};
 
-// How a fused block's tiles are arranged: images, and rows and columns of 2x2 results.
-struct FusedTiles {
-  double images, rows, cols;
-};
-
-struct Library {
-  std::span<const FusedTiles> fused;
-  std::span<const Tile> staged;  // of the batched GEMM
-};
-
-// What cuDNN has for the device's architecture.
-Library LibraryOf(const GpuPeaks& device) {
-  static constexpr std::array<FusedTiles, 6> kMaxwellFused = {
-      {{1, 4, 8}, {2, 4, 4}, {2, 2, 8}, {4, 2, 4}, {4, 1, 8}, {4, 4, 2}}};
-  static constexpr std::array<FusedTiles, 1> kVoltaFused = {{{1, 4, 8}}};
-  static constexpr std::array<FusedTiles, 2> kAmpereFused = {{{1, 4, 8}, {4, 4, 2}}};
-  static constexpr std::array<Tile, 2> kSmall = {{{32, 128}, {64, 64}}};
-  static constexpr std::array<Tile, 1> kLarge = {{{128, 128}}};
-  if (device.tf32_tflops > 0) return {kAmpereFused, kLarge};
-  const bool tensor_cores = device.fp16_tflops > 4 * device.fp32_tflops;
-  if (tensor_cores) return {kVoltaFused, kSmall};
-  return {kMaxwellFused, kSmall};
-}
-
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 // Rates that all algorithms share.
@@ -95,11 +71,12 @@ Tiled TiledOf(const KernelWork& work) {
 
 void AddFused(const GemmParameters& p, const GpuPeaks& gpu, const Device& device,
               const Tiled& shape, ConvolutionTime& time) {
+  if (gpu.accelerator.winograd.fused.empty()) return;
   double patches = HUGE_VAL;
-  for (const FusedTiles& tiles : LibraryOf(gpu).fused) {
-    patches = std::min(patches, std::ceil(shape.images / tiles.images) *
-                                    std::ceil(shape.side / 2 / tiles.rows) *
-                                    std::ceil(shape.side / 2 / tiles.cols));
+  for (const auto& [images, rows, cols] : gpu.accelerator.winograd.fused) {
+    patches =
+        std::min(patches, std::ceil(shape.images / images) * std::ceil(shape.side / 2 / rows) *
+                              std::ceil(shape.side / 2 / cols));
   }
   time.fused_blocks = patches * std::ceil(shape.filters / kFusedFilters);
   time.fused_share = shape.results() / (patches * kFusedTiles * 4);
@@ -144,7 +121,7 @@ void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& devic
   const double large = std::ceil(shape.side / 4);
   time.staged_rows = std::ceil(shape.images / kStagedImages) * kStagedImages * large * large;
   time.staged_share = shape.results() / (time.staged_rows * 16);
-  if (p.staged_efficiency <= 0) return;
+  if (p.staged_efficiency <= 0 || gpu.accelerator.winograd.gemm.empty()) return;
   const double traffic_us = device.MemoryUs(
       kStagedProducts * shape.size *
       (shape.channels * shape.filters + (shape.channels + shape.filters) * time.staged_rows));
@@ -152,10 +129,10 @@ void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& devic
   if (work.weight_gradient || precision != Precision::kFloat32) {
     products_us = ProductsUs(p, gpu, precision, work, shape, time.staged_rows);
   } else {
-    for (const Tile& tile : LibraryOf(gpu).staged) {
+    for (const auto& [rows, cols] : gpu.accelerator.winograd.gemm) {
       const double compute_us =
-          device.TilesUs(tile, kStagedProducts, time.staged_rows, shape.filters, shape.channels,
-                         p.staged_efficiency, /*block_us=*/0);
+          device.TilesUs({rows, cols}, kStagedProducts, time.staged_rows, shape.filters,
+                         shape.channels, p.staged_efficiency, /*block_us=*/0);
       products_us = std::min(products_us, SmoothSum(compute_us, traffic_us, kOverlapPower));
     }
   }

@@ -3,37 +3,15 @@
 #include <array>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/hardware/catalog.h"
 
 namespace foretrace {
 namespace {
 
-struct Entry {
-  std::string_view platform;  // prefix of a platform's name, lower case
-  std::string_view device;    // part of the driver's device name, lower case
-  GpuPeaks spec;
-};
-
-// NVIDIA's datasheets (A100, H100, H200, V100, Quadro GV100, P100, T4, L4, GeForce RTX 2080 Ti
-// whitepaper); peaks are dense. The A100's and H100's L2 is two partitions, each caching for its
-// half of the SMs. More specific entries come first.
-const std::array<Entry, 13>& Entries() {
-  static const std::array<Entry, 13> kEntries = {{
-      {"a100-pcie-80gb", "a100 80gb pcie", {"a100-pcie-80gb", 108, 2048, 1935, 20, 19.5, 156, 312}},
-      {"a100-pcie", "a100-pcie", {"a100-pcie-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
-      {"a100-sxm4-40gb", "a100-pg509", {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
-      {"a100-sxm4-40gb", "a100-sxm4-40gb", {"a100-sxm4-40gb", 108, 2048, 1555, 20, 19.5, 156, 312}},
-      {"a100-sxm4", "a100-sxm4", {"a100-sxm4-80gb", 108, 2048, 2039, 20, 19.5, 156, 312}},
-      {"h100-sxm5", "h100 80gb hbm3", {"h100-sxm5-80gb", 132, 2048, 3350, 25, 66.9, 494.7, 989.4}},
-      {"h200", "h200", {"h200-sxm5", 132, 2048, 4800, 25, 66.9, 494.7, 989.4}},
-      {"v100-sxm2", "v100-sxm2", {"v100-sxm2", 80, 2048, 900, 6, 15.7, 0, 125}},
-      {"v100-pcie", "v100-pcie", {"v100-pcie", 80, 2048, 900, 6, 14.1, 0, 112}},
-      {"gv100", "gv100", {"quadro-gv100", 80, 2048, 870, 6, 14.8, 0, 118.5}},
-      {"p100", "p100", {"p100-pcie", 56, 2048, 732, 4, 9.5, 0, 19}},
-      {"t4", "tesla t4", {"t4", 40, 1024, 320, 4, 8.1, 0, 65}},
-      {"rtx-2080-ti", "rtx 2080 ti", {"rtx-2080-ti", 68, 1024, 616, 5.5, 13.45, 0, 53.8}},
-  }};
-  return kEntries;
-}
+// Rates are whole numbers of FLOP/s, so that the quotient is the decimal figure of the file.
+double Tflops(FlopRate rate) { return rate.per_second() / 1e12; }
 
 }  // namespace
 
@@ -61,18 +39,38 @@ double GpuPeaks::peak_tflops(Precision precision) const {
   return tensor > 0 ? tensor : fp32_tflops;
 }
 
-std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device) {
-  const std::string key = LowerCase(platform_or_device);
-  for (const Entry& entry : Entries()) {
-    if (key.starts_with(entry.platform) || key.find(entry.device) != std::string::npos) {
-      return entry.spec;
-    }
+absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
+  const MemoryLevel* cache = accelerator.level(MemoryKind::kCache);
+  GpuPeaks peaks;
+  peaks.name = accelerator.name;
+  peaks.sms = accelerator.multiprocessors();
+  peaks.threads_per_sm = accelerator.occupancy.threads;
+  peaks.dram_gbps = accelerator.memory_bandwidth().bytes_per_second() / 1e9;
+  peaks.fp32_tflops = Tflops(accelerator.simt_peak(RateKind::kFp32));
+  peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
+  peaks.fp16_tflops = Tflops(accelerator.peak(RateKind::kFp16));
+  if (cache == nullptr || peaks.sms <= 0 || peaks.threads_per_sm <= 0 || peaks.dram_gbps <= 0 ||
+      peaks.fp32_tflops <= 0) {
+    return InvalidInput(
+        "{}: kernels cannot be modelled on {}: that needs compute of kind simt with count and "
+        "rates_TFLOPS.fp32, memory of kinds cache and device, and occupancy.threads",
+        accelerator.file, accelerator.name);
   }
-  return std::nullopt;
+  peaks.l2_mbytes = static_cast<double>(cache->capacity.count()) / 1e6 / cache->partitions;
+  peaks.accelerator = accelerator;
+  return peaks;
 }
 
-bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b) {
-  return a.sms == b.sms && a.threads_per_sm == b.threads_per_sm && a.l2_mbytes == b.l2_mbytes;
+absl::StatusOr<GpuPeaks> FindGpuPeaks(std::string_view device) {
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const Accelerator* found = catalog.Find(device);
+  return found == nullptr ? catalog.Unknown(device) : PeaksOf(*found);
+}
+
+absl::StatusOr<GpuPeaks> FindGpuPeaksOfLabel(std::string_view label) {
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const Accelerator* found = catalog.FindLabel(label);
+  return found == nullptr ? catalog.Unknown(label) : PeaksOf(*found);
 }
 
 }  // namespace foretrace

@@ -1,11 +1,12 @@
 #pragma once
 // What a datasheet says of a GPU; the scale that fitted efficiencies are relative to.
 
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "simulator/base/dtype.h"
+#include "simulator/hardware/accelerator.h"
 
 namespace foretrace {
 
@@ -16,26 +17,27 @@ std::string_view Name(Precision precision);
 // setting, visible in kernel names.
 Precision PrecisionOf(DType dtype, bool allow_tf32);
 
+// A device in the units of kernel models; all of it is from its file (hardware/accelerator.h).
 struct GpuPeaks {
   std::string name;
   double sms = 0;  // streaming multiprocessors
-  double threads_per_sm = 2048;
+  double threads_per_sm = 0;
   double dram_gbps = 0;    // GB/s
-  double l2_mbytes = 0;    // that one SM's data can occupy: half on split caches
+  double l2_mbytes = 0;    // that one SM's data can occupy: one partition of a split cache
   double fp32_tflops = 0;  // dense, without tensor cores
   double tf32_tflops = 0;  // dense tensor cores; 0: none
-  double fp16_tflops = 0;  // dense tensor cores, or doubled fp32 rate
+  double fp16_tflops = 0;  // dense tensor cores, or the rate of the multiprocessors
+  Accelerator accelerator;
 
   // TFLOP/s; the fp32 rate where the device has no units of that kind.
   double peak_tflops(Precision precision) const;
 };
 
-// By a platform's name ("a100-pcie-40gb", "a100-sxm4-nvswitch") or a driver's ("Tesla
-// V100-SXM2-32GB"); nullopt for devices that the list does not have.
-std::optional<GpuPeaks> FindGpuPeaks(std::string_view platform_or_device);
-
-// Boards of one chip differ in memory and clocks. How kernels use tiles, waves and caches carries
-// over between them.
-bool IsSameChip(const GpuPeaks& a, const GpuPeaks& b);
+// Errors: what kernel models need is not in the file.
+absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator);
+// Of a device by the name of a driver, a platform or a person (AcceleratorCatalog::Find).
+absl::StatusOr<GpuPeaks> FindGpuPeaks(std::string_view device);
+// Of a label of measurements (AcceleratorCatalog::FindLabel).
+absl::StatusOr<GpuPeaks> FindGpuPeaksOfLabel(std::string_view label);
 
 }  // namespace foretrace

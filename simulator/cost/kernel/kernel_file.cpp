@@ -285,7 +285,10 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
   const auto device_name = Get<std::string>(models, "device");
   if (!device_name) return InvalidInput("{}: models.device is missing", path);
   const auto device = FindGpuPeaks(*device_name);
-  if (!device) return InvalidInput("{}: unknown device '{}'", path, *device_name);
+  if (!device.ok()) {
+    return InvalidInput("{}: unknown device '{}': {}", path, *device_name,
+                        std::string(device.status().message()));
+  }
   const YAML::Node entries = models["entries"];
   if (!entries || !entries.IsSequence()) return InvalidInput("{}: models.entries is missing", path);
   std::vector<KernelModel> list;
@@ -300,7 +303,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
     if (trees > 0) {
       if (!residuals) {
         const auto file = std::filesystem::path(path).parent_path() / kKernelResidualFile;
-        FORETRACE_ASSIGN_OR_RETURN(residuals, LoadResiduals(file, device->name));
+        FORETRACE_ASSIGN_OR_RETURN(residuals, LoadResiduals(file, *device_name));
       }
       const auto it = residuals->find(Name(model->key));
       const size_t shapes = static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));

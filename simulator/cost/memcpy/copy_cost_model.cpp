@@ -1,17 +1,10 @@
 #include "simulator/cost/memcpy/copy_cost_model.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace foretrace {
 namespace {
-
-constexpr double kPayloadShare = 0.85;
-// A copy engine's start, and the copy of one core into a pinned buffer (one socket's single-thread
-// copy bandwidth, about 6 GB/s on the hosts of these generations).
-constexpr double kSetUpUs = 1.5;
-constexpr double kStagingGbps = 6;
 
 KernelWork DeviceWork(KernelKind kind, Bytes bytes) {
   KernelWork work;
@@ -23,29 +16,24 @@ KernelWork DeviceWork(KernelKind kind, Bytes bytes) {
 
 }  // namespace
 
-double HostLinkGbps(const GpuPeaks& device) {
-  // PCIe x16, GB/s and direction.
-  static constexpr std::array<std::pair<std::string_view, double>, 4> kByPrefix = {
-      {{"a100", 31.5}, {"a40", 31.5}, {"h100", 63.0}, {"h200", 63.0}}};
-  for (const auto& [prefix, gbps] : kByPrefix) {
-    if (device.name.starts_with(prefix)) return gbps * kPayloadShare;
-  }
-  return 15.75 * kPayloadShare;
-}
-
 CopyCostModel::CopyCostModel(std::shared_ptr<const KernelModels> kernels,
                              std::shared_ptr<const CopyModels> copies)
     : kernels_(std::move(kernels)), copies_(std::move(copies)) {}
 
-Estimate CopyCostModel::HostCopy(CopyDirection direction, bool pinned, Bytes bytes) const {
+std::optional<Estimate> CopyCostModel::HostCopy(CopyDirection direction, bool pinned,
+                                                Bytes bytes) const {
   if (copies_ != nullptr) {
     const std::string_view name = direction == CopyDirection::kHostToDevice ? "htod" : "dtoh";
     if (const auto estimate = copies_->CopyTime(name, pinned, bytes)) return *estimate;
   }
-  const double link = HostLinkGbps(kernels_->device());
-  const double gbps = pinned ? link : std::min(link, kStagingGbps);
-  return {SimTime::FromUs(kSetUpUs + static_cast<double>(bytes.count()) / (gbps * 1e3)),
-          EstimateSource::kAnalytic, true};
+  const MemoryLevel* host = kernels_->device().accelerator.level(MemoryKind::kHost);
+  if (host == nullptr) return std::nullopt;
+  const double link = host->bandwidth.bytes_per_second() / 1e9 * host->efficiency;
+  const double staging = host->staging.bytes_per_second() / 1e9;
+  const double gbps = pinned || staging <= 0 ? link : std::min(link, staging);
+  return Estimate{
+      SimTime::FromUs(host->latency.us() + static_cast<double>(bytes.count()) / (gbps * 1e3)),
+      EstimateSource::kAnalytic, true};
 }
 
 std::optional<Estimate> CopyCostModel::Predict(const TraceStore&, const RankTrace& rank,

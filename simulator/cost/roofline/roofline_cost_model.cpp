@@ -4,10 +4,10 @@
 
 namespace foretrace {
 
-RooflineCostModel::RooflineCostModel(const DeviceSpec& device)
-    : peak_(FlopRate::PerSecond(device.peak_flops_fp16 > 0 ? device.peak_flops_fp16
-                                                           : device.peak_flops_fp32)),
-      memory_(Bandwidth::BytesPerSecond(device.memory_bandwidth)) {}
+RooflineCostModel::RooflineCostModel(const Accelerator& device)
+    : peak_(device.peak(device.peak(RateKind::kFp16) > FlopRate() ? RateKind::kFp16
+                                                                  : RateKind::kFp32)),
+      memory_(device.memory_bandwidth()) {}
 
 std::optional<Estimate> RooflineCostModel::Predict(const TraceStore&, const RankTrace& rank,
                                                    NodeIndex node) const {

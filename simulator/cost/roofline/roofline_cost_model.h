@@ -1,7 +1,7 @@
 #pragma once
 
 #include "simulator/cost/cost_model.h"
-#include "simulator/topology/platform.h"
+#include "simulator/hardware/accelerator.h"
 
 namespace foretrace {
 
@@ -10,7 +10,7 @@ namespace foretrace {
 class RooflineCostModel : public CostModel {
  public:
   // The device must state a peak rate and a memory bandwidth.
-  explicit RooflineCostModel(const DeviceSpec& device);
+  explicit RooflineCostModel(const Accelerator& device);
   std::string_view name() const override { return "roofline"; }
   std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
                                   NodeIndex node) const override;

@@ -80,7 +80,15 @@ class Converter : public EventSink {
   std::vector<std::vector<CommRange>> comm_ranges_;  // by CPU lane
   absl::flat_hash_map<std::string, int64_t> named_threads_;
   absl::flat_hash_map<int64_t, std::string> thread_labels_;
-  std::vector<std::pair<int64_t, std::string>> devices_;  // id, name
+  struct RecordedDevice {
+    int64_t id = 0;
+    std::string name;
+    OccupancyLimits limits;
+  };
+  const OccupancyLimits& LimitsOf(const Event& event) const;
+
+  std::vector<RecordedDevice> devices_;
+  OccupancyLimits unnamed_;  // of a device that the trace does not describe
   std::optional<int64_t> device_used_;
   std::vector<LinkKey> link_keys_;
   // The lane of the previous CPU event, which is usually the lane of the next.

@@ -116,16 +116,36 @@ absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
   return absl::OkStatus();
 }
 
+// A list of devices, or the only one. What it states of a device comes before what the device's
+// file does.
 void Converter::ReadDeviceProperties(std::string_view json_text) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
-  if (document.HasParseError() || !document.IsArray()) return;
-  for (const auto& device : document.GetArray()) {
-    if (!device.IsObject()) continue;
-    if (const auto id = IntegerMember(device, "id")) {
-      devices_.emplace_back(*id, TextMember(device, "name"));
-    }
-  }
+  if (document.HasParseError()) return;
+  const auto add = [this](const rapidjson::Value& device) {
+    if (!device.IsObject()) return;
+    const auto id = IntegerMember(device, "id");
+    if (!id) return;
+    RecordedDevice out{*id, TextMember(device, "name"), {}};
+    if (options_.accelerators != nullptr) out.limits = options_.accelerators->OccupancyOf(out.name);
+    const auto state = [&](const char* key, int32_t& limit) {
+      const auto stated = IntegerMember(device, key);
+      if (stated && *stated > 0 && *stated <= std::numeric_limits<int32_t>::max()) {
+        limit = static_cast<int32_t>(*stated);
+      }
+    };
+    state("maxThreadsPerMultiprocessor", out.limits.threads);
+    state("regsPerMultiprocessor", out.limits.registers);
+    state("warpSize", out.limits.warp);
+    int32_t shared = 0;
+    state("sharedMemPerMultiprocessor", shared);
+    state("maxSharedMemoryPerMultiProcessor", shared);  // ROCm's spelling
+    if (shared > 0) out.limits.shared_memory = Bytes(shared);
+    devices_.push_back(std::move(out));
+  };
+  if (document.IsObject()) return add(document);
+  if (!document.IsArray()) return;
+  for (const auto& device : document.GetArray()) add(device);
 }
 
 void Converter::ResolveLaunches() {
@@ -259,8 +279,8 @@ absl::StatusOr<ImportedFile> Converter::Finish() {
     if (it != thread_labels_.end()) builder_->SetLaneLabel(LaneIndex(i), it->second);
   }
   RankInfo& info = builder_->info();
-  for (const auto& [id, name] : devices_) {
-    if (info.device_name.empty() || id == device_used_) info.device_name = name;
+  for (const RecordedDevice& device : devices_) {
+    if (info.device_name.empty() || device.id == device_used_) info.device_name = device.name;
   }
   info.origin_ns = base_ns_ + origin_us_.value_or(0) * 1000;
   ImportedFile file;

@@ -16,18 +16,25 @@ double Real(std::string_view text) {
 
 }  // namespace
 
-uint32_t KernelWavesMilli(const Event& event) {
+uint32_t KernelWavesMilli(const Event& event, const OccupancyLimits& limits) {
   const double blocks = Real(event.Text(Field::kBlocksPerSm));
   const double warps = Real(event.Text(Field::kWarpsPerSm));
   if (!(blocks > 0) || !(warps > 0) || !std::isfinite(blocks) || !std::isfinite(warps)) return 0;
+  if (limits.threads <= 0 || limits.warp <= 0) return 0;
   const double warps_per_block = std::max(1.0, std::round(warps / blocks));
-  double resident = std::min(32.0, std::floor(64.0 / warps_per_block));
+  const double resident_warps = std::floor(static_cast<double>(limits.threads) / limits.warp);
+  double resident = std::floor(resident_warps / warps_per_block);
+  if (limits.blocks > 0) resident = std::min(resident, static_cast<double>(limits.blocks));
   const double registers = Real(event.Text(Field::kRegisters));
-  if (registers > 0) {
-    resident = std::min(resident, std::floor(65536.0 / (registers * 32.0 * warps_per_block)));
+  if (registers > 0 && limits.registers > 0) {
+    resident = std::min(resident,
+                        std::floor(limits.registers / (registers * limits.warp * warps_per_block)));
   }
   const double shared = Real(event.Text(Field::kSharedMemory));
-  if (shared > 0) resident = std::min(resident, std::floor(96.0 * 1024.0 / shared));
+  if (shared > 0 && limits.shared_memory > Bytes()) {
+    resident =
+        std::min(resident, std::floor(static_cast<double>(limits.shared_memory.count()) / shared));
+  }
   resident = std::max(resident, 1.0);
   return static_cast<uint32_t>(std::clamp(std::round(1000.0 * blocks / resident), 1.0, 4e9));
 }

@@ -9,6 +9,7 @@
 #include "simulator/cli/trace_options.h"
 #include "simulator/engine/replay.h"
 #include "tests/support/job_script.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 namespace {
@@ -70,7 +71,7 @@ Prediction Simulated(const TraceStore& store, const SimulationOptions& options) 
   auto setup = SimulationSetup::Make(options, store);
   EXPECT_TRUE(setup.ok()) << setup.status();
   // Latencies are measured between recorded ends and starts; here they are given.
-  setup->compile().latencies = Latencies();
+  setup->compile().latencies = LatenciesOf(TestDriver().latencies);
   auto prediction = Predict(store, setup->compile(), setup->network());
   EXPECT_TRUE(prediction.ok()) << prediction.status();
   return *std::move(prediction);
@@ -129,7 +130,7 @@ TEST(Durations, CommunicationNeedsAPlatformAndKernelsADevice) {
               HasSubstr("--platform"));
   options.durations.durations = {"model-for=gemm"};
   EXPECT_THAT(std::string(SimulationSetup::Make(options, store).status().message()),
-              HasSubstr("name one with --calibration"));
+              HasSubstr("name one with --platform"));
   options.durations.calibrations = {"no-such-folder"};
   EXPECT_THAT(std::string(SimulationSetup::Make(options, store).status().message()),
               HasSubstr("\"no-such-folder\": there is no such file"));

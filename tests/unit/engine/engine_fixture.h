@@ -12,6 +12,7 @@
 #include "simulator/engine/edit.h"
 #include "simulator/engine/replay.h"
 #include "tests/support/job_script.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 
@@ -23,6 +24,7 @@ inline CompileOptions RoundLatencies() {
   latencies.event.fill(Us(2));
   options.latencies = latencies;
   options.sync_costs = {Us(3), Us(6)};
+  options.accelerators = &TestAccelerators();
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/job_script.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 struct Timeline {
   explicit Timeline(JobScript& job, bool with_marks = false) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store.strings());
+    const DeviceIndex index(rank, store.strings(), TestDriver());
     const IssueOrder order = FindIssueOrder(rank, index);
     const RankSync sync = InferSync(rank, index, order);
     points = BuildCpuTimeline(rank, order.timelines.at(0), index, sync, {Us(3), Us(6)}, with_marks);
@@ -36,7 +37,7 @@ struct Timeline {
 IssueOrder OrderOf(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  return FindIssueOrder(rank, DeviceIndex(rank, store.strings()));
+  return FindIssueOrder(rank, DeviceIndex(rank, store.strings(), TestDriver()));
 }
 
 using Text = std::vector<std::string>;
@@ -183,7 +184,7 @@ TEST(BlockingCopies, OnDevicesNoCopyBlocks) {
   JobScript job(1);
   job.rank(0).SyncCopy("copy", MemcpyKind::kDeviceToDevice, {0, 40}, 7, {9, 35});
   const TraceStore store = job.Build();
-  const BlockingCopies copies(store.ranks()[0]);
+  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
   EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
 }
 
@@ -198,7 +199,7 @@ int HeldCalls(int returned) {
                        {at, at + (k < returned ? 20 : 115)}, 7, {at + 10, at + 110});
   }
   const TraceStore store = job.Build();
-  const BlockingCopies copies(store.ranks()[0]);
+  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
   int held = 0;
   for (int k = 0; k < 3; ++k) {
     held += copies.Holds(FindNode(store, 0, "launch copy" + std::to_string(k))) ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/support/job_script.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 namespace {
@@ -13,10 +14,10 @@ namespace {
 Latencies Measured(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store.strings());
+  const DeviceIndex index(rank, store.strings(), TestDriver());
   LatencyMeter meter;
   meter.Add(rank, InferSync(rank, index, FindIssueOrder(rank, index)));
-  return meter.Measure();
+  return meter.Measure(TestDriver().latencies);
 }
 
 // Kernels on an idle stream, started `latency` after the begin of their launch.
@@ -41,7 +42,7 @@ TEST(LatencyMeter, LaunchLatencyIsTheMedianOnIdleStreams) {
 
 TEST(LatencyMeter, FewerThanFiveSamplesLeaveTheDefault) {
   const Latencies latencies = OfLaunches(4);
-  EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), Latencies().launch_of(LaunchClass::kKernel));
+  EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), SimTime::FromNs(8'000));
   EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 0);
 }
 

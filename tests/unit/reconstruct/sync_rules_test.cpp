@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/job_script.h"
+#include "tests/support/test_driver.h"
 
 namespace foretrace {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 struct Inferred {
   explicit Inferred(JobScript& job) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store.strings());
+    const DeviceIndex index(rank, store.strings(), TestDriver());
     sync = InferSync(rank, index, FindIssueOrder(rank, index));
   }
   const RuleCount& rule(SyncRule rule) const { return sync.rules[static_cast<int>(rule)]; }
@@ -199,7 +200,7 @@ TraceStore Prefetching(double from_event) {
 
 RankSync SyncOf(const TraceStore& store) {
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store.strings());
+  const DeviceIndex index(rank, store.strings(), TestDriver());
   return InferSync(rank, index, FindIssueOrder(rank, index));
 }
 

@@ -89,6 +89,60 @@ TEST(PlatformLoader, RefusesFatTreesThatDoNotReachEveryNic) {
               HasSubstr("key 'fabric.levels': the radices reach only 8 of 9 NICs"));
 }
 
+constexpr char kGrows[] = R"(name: p
+links:
+  nv: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, source: s}
+node:
+  devices: 4
+  interconnect: {kind: switch, link: nv}
+  nics: {count: 4}
+nodes: 2
+max_nodes: 8
+fabric: {kind: rail, link: nv, levels: [{radix: 4}, {radix: 8}]}
+)";
+
+TEST(PlatformLoader, AFabricGrowsAsFarAsItsFileSays) {
+  const auto spec = ParsePlatform(kGrows, "p.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->devices(), 8);
+  EXPECT_EQ(WithNodes(*spec, 8)->devices(), 32);
+  EXPECT_EQ(WithNodes(*spec, 1)->devices(), 4);
+  EXPECT_THAT(std::string(WithNodes(*spec, 9).status().message()),
+              HasSubstr("platform p has 2 nodes and can have up to 8, not 9"));
+  // Two levels of 4 and 8 reach the 4 NICs of 8 nodes.
+  EXPECT_THAT(std::string(ParsePlatform(Replaced(kGrows, "max_nodes: 8", "max_nodes: 9"), "p.yaml")
+                              .status()
+                              .message()),
+              HasSubstr("key 'max_nodes': the radices reach only"));
+  EXPECT_FALSE(ParsePlatform(Replaced(kGrows, "max_nodes: 8", "max_nodes: 1"), "p.yaml").ok());
+}
+
+TEST(PlatformLoader, NamesTakeNodes) {
+  EXPECT_EQ(FindPlatform("dgx-h100")->nodes, 2);
+  EXPECT_EQ(FindPlatform("dgx-h100:64")->devices(), 512);
+  // As many as are needed, where nobody says.
+  EXPECT_EQ(FindPlatform("dgx-h100", 100)->nodes, 13);
+  EXPECT_EQ(FindPlatform("gb200-nvl72", 73)->nodes, 2);
+  // A machine that is what it is.
+  EXPECT_EQ(FindPlatform("h100-cluster-10", 1000)->nodes, 10);
+  EXPECT_THAT(std::string(FindPlatform("h100-cluster-10:11").status().message()),
+              HasSubstr("has 10 nodes; its file allows no more"));
+  EXPECT_THAT(std::string(FindPlatform("dgx-h100:x").status().message()),
+              HasSubstr("'x' is no number of nodes; expected NAME:NODES"));
+  EXPECT_FALSE(FindPlatform("dgx-h100:0").ok());
+}
+
+TEST(PlatformLoader, AcceleratorsAreFilesByNameOrBesideIt) {
+  const std::string with = Replaced(kGood, "devices: 4", "devices: 4\n  accelerator: h100-sxm");
+  const auto spec = ParsePlatform(with, "p.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->node.accelerator.name, "h100-sxm5-80gb");
+  EXPECT_THAT(
+      std::string(ParsePlatform(Replaced(with, "h100-sxm", "h1000"), "p.yaml").status().message()),
+      HasSubstr("p.yaml:6: key 'node.accelerator': accelerator \"h1000\": no file of"));
+  EXPECT_FALSE(ParsePlatform(Replaced(with, "h100-sxm", "./none.yaml"), "p.yaml").ok());
+}
+
 // Every shipped platform loads; every route is made of links with positive rates, starts and ends
 // where it should, and repeats no link.
 TEST(ShippedPlatforms, LoadAndRoute) {

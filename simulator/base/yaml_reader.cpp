@@ -1,4 +1,4 @@
-#include "simulator/topology/yaml_reader.h"
+#include "simulator/base/yaml_reader.h"
 
 #include <algorithm>
 #include <cmath>

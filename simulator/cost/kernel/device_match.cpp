@@ -1,0 +1,34 @@
+#include "simulator/cost/kernel/device_match.h"
+
+#include <span>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+
+absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
+    const GpuPeaks& device, std::shared_ptr<const KernelModels> calibrated, const std::string& what,
+    std::vector<std::string>& notes) {
+  const GpuPeaks& of = calibrated->device();
+  FORETRACE_RETURN_IF_ERROR(CheckDevice(device.accelerator, of.accelerator, what));
+  if (Compare(device.accelerator, of.accelerator) == DeviceMatch::kSame) return calibrated;
+  notes.push_back(
+      fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
+                  "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
+                  of.name, device.name, device.dram_gbps, of.dram_gbps));
+  const std::span<const KernelModel> models = calibrated->models();
+  return std::make_shared<const KernelModels>(
+      device, std::vector<KernelModel>(models.begin(), models.end()));
+}
+
+absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,
+                         const std::string& what) {
+  if (Compare(device, calibrated) != DeviceMatch::kOther) return absl::OkStatus();
+  return InvalidInput(
+      "{} is of {}, but the device to predict for is {}; name a calibration of that device or of a "
+      "board of its chip ({}), or none: then kernels are modelled from the device's file",
+      what, calibrated.name, device.name, device.chip);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,113 @@
+#include "simulator/hardware/catalog.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/nearest_name.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
+#include "simulator/hardware/accelerator_file.h"
+
+namespace foretrace {
+namespace {
+
+std::string Normal(std::string_view name) {
+  std::string text = LowerCase(name);
+  std::replace(text.begin(), text.end(), ' ', '-');
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+template <typename Visit>
+void ForEachName(const Accelerator& accelerator, const Visit& visit) {
+  visit(accelerator.name);
+  for (const std::string& alias : accelerator.aliases) visit(Normal(alias));
+}
+
+}  // namespace
+
+absl::StatusOr<AcceleratorCatalog> AcceleratorCatalog::Load() {
+  std::vector<Accelerator> all;
+  for (const ShippedFile& file : ListShipped(kAccelerators)) {
+    FORETRACE_ASSIGN_OR_RETURN(Accelerator accelerator, LoadAccelerator(file.path));
+    all.push_back(std::move(accelerator));
+  }
+  return Of(std::move(all));
+}
+
+absl::StatusOr<AcceleratorCatalog> AcceleratorCatalog::Of(std::vector<Accelerator> accelerators) {
+  AcceleratorCatalog catalog;
+  catalog.all_ = std::move(accelerators);
+  std::map<std::string, const Accelerator*> owner;
+  absl::Status status;
+  for (const Accelerator& accelerator : catalog.all_) {
+    ForEachName(accelerator, [&](const std::string& name) {
+      const auto [it, added] = owner.try_emplace(name, &accelerator);
+      if (added || it->second == &accelerator || !status.ok()) return;
+      status = InvalidInput("{}: the name '{}' is also that of {}", accelerator.file, name,
+                            it->second->file);
+    });
+  }
+  if (!status.ok()) return status;
+  return catalog;
+}
+
+const Accelerator* AcceleratorCatalog::Find(std::string_view name) const {
+  const std::string wanted = Normal(name);
+  const Accelerator* found = nullptr;
+  for (const Accelerator& accelerator : all_) {
+    ForEachName(accelerator, [&](const std::string& known) {
+      if (known == wanted) found = &accelerator;
+    });
+  }
+  return found;
+}
+
+const Accelerator* AcceleratorCatalog::FindLabel(std::string_view label) const {
+  const std::string wanted = Normal(label);
+  const Accelerator* found = nullptr;
+  size_t longest = 0;
+  for (const Accelerator& accelerator : all_) {
+    ForEachName(accelerator, [&](const std::string& known) {
+      const bool whole = wanted.size() == known.size() || wanted[known.size()] == '-';
+      if (!wanted.starts_with(known) || !whole || known.size() <= longest) return;
+      found = &accelerator;
+      longest = known.size();
+    });
+  }
+  return found;
+}
+
+DriverLimits AcceleratorCatalog::DriverOf(std::string_view name) const {
+  const Accelerator* found = Find(name);
+  if (found == nullptr) found = Find(kUnnamedAccelerator);
+  return found == nullptr ? DriverLimits() : found->driver;
+}
+
+OccupancyLimits AcceleratorCatalog::OccupancyOf(std::string_view name) const {
+  const Accelerator* found = Find(name);
+  if (found == nullptr) found = Find(kUnnamedAccelerator);
+  return found == nullptr ? OccupancyLimits() : found->occupancy;
+}
+
+absl::Status AcceleratorCatalog::Unknown(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const Accelerator& accelerator : all_) {
+    if (accelerator.name != kUnnamedAccelerator) names.push_back(accelerator.name);
+  }
+  std::vector<std::string> folders = DataFolders();
+  for (std::string& folder : folders) folder += fmt::format("/{}", kAccelerators.folder);
+  const std::string nearest = NearestName(Normal(name), names);
+  return InvalidInput(
+      "accelerator \"{}\": no file of {} has that name or alias{}; there are {}; a new one is a "
+      "file there (topologies/accelerators/README.md)",
+      Excerpt(name, 60), fmt::join(folders, " or "),
+      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), fmt::join(names, ", "));
+}
+
+}  // namespace foretrace

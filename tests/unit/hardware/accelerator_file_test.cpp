@@ -1,0 +1,94 @@
+#include "simulator/hardware/accelerator_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGood[] = R"(name: x1
+description: a device
+vendor: v
+chip: c
+aliases: [X One]
+compute:
+  sms: {kind: simt, count: 10, clock_MHz: 1000, rates_TFLOPS: {fp32: 2.3, fp16: 4.6}, source: s}
+  mma: {kind: matrix, rates_TFLOPS: {tf32: 18.4, fp16: 36.8}, source: s}
+memory:
+  l2: {kind: cache, capacity_MB: 40, partitions: 2, source: s}
+  hbm: {kind: device, capacity_GB: 80, bandwidth_GBps: 2039, source: s}
+  host: {kind: host, bandwidth_GBps: 31.5, efficiency: 0.85, latency_us: 1.5, staging_GBps: 6, source: s}
+occupancy: {threads: 2048, blocks: 32, registers: 65536, shared_memory_KiB: 164, warp: 32, source: s}
+driver:
+  launch_queue_depth: 1021
+  staged_copy_KiB: 64
+  launch_us: {kernel: 8, memset: 8, copy_pinned: 9, copy_from_pageable: 10, copy_to_pageable: 12}
+  stream_gap_us: 1.2
+  event_us: 2
+  source: s
+physical: {power_W: 400, source: s}
+)";
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(AcceleratorFile, ReadsValues) {
+  const auto device = ParseAccelerator(kGood, "x1.yaml");
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->multiprocessors(), 10);
+  // Decimal figures of a file come back as they are written.
+  EXPECT_EQ(device->peak(RateKind::kFp16).per_second() / 1e12, 36.8);
+  EXPECT_EQ(device->simt_peak(RateKind::kFp16).per_second() / 1e12, 4.6);
+  EXPECT_EQ(device->peak(RateKind::kFp8), FlopRate());
+  EXPECT_EQ(device->memory_bandwidth().bytes_per_second(), 2039e9);
+  EXPECT_EQ(device->memory_capacity(), Bytes(80'000'000'000));
+  EXPECT_EQ(device->level(MemoryKind::kCache)->partitions, 2);
+  EXPECT_EQ(device->driver.staged_copy, Bytes(65536));
+  EXPECT_EQ(device->driver.latencies.stream_gap, SimTime::FromNs(1200));
+  EXPECT_EQ(device->aliases[0], "x one");
+}
+
+TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {
+  const struct {
+    const char* from;
+    const char* to;
+    const char* message;
+  } cases[] = {
+      {"vendor: v", "vendor: v\nspeed: 3", "unknown key; allowed: name, description"},
+      {"name: x1", "name: x2", "x1.yaml:1: key 'name': must be that of the file, 'x1'"},
+      {"name: x1", "name: X1", "must be in lower case"},
+      {"capacity_GB: 80,", "", "x1.yaml:11: key 'memory.hbm': needs capacity_MB or capacity_GB"},
+      {"capacity_GB: 80,", "capacity_GB: 80, capacity_MB: 80000,",
+       "the capacity is stated twice, also as capacity_MB"},
+      {"bandwidth_GBps: 2039,", "", "key 'memory.hbm.bandwidth_GBps': missing"},
+      {"capacity_MB: 40", "capacity_GB: 100", "holds less than 'l2', which is nearer to the units"},
+      {"bandwidth_GBps: 31.5", "bandwidth_GBps: 31500", "is faster than 'hbm'"},
+      {"kind: device", "kind: dram", "'dram' is not known; allowed: cache, scratchpad, device"},
+      {"  hbm: {kind: device, capacity_GB: 80, bandwidth_GBps: 2039, source: s}\n", "",
+       "has no level of kind: device"},
+      {"fp16: 36.8", "fp16: 9.2", "tf32 is faster than fp16, of half its width"},
+      {"fp16: 36.8", "fp15: 36.8", "unknown key; allowed: fp64"},
+      {"kind: matrix", "kind: systolic", "a systolic array needs width and depth"},
+      {"threads: 2048", "threads: 2047", "must be a multiple of warp"},
+      {"event_us: 2", "event_us: -2", "outside the allowed range"},
+      {"{kernel: 8, ", "{", "key 'driver.launch_us.kernel': missing"},
+      {"rates_TFLOPS: {fp32: 2.3, fp16: 4.6}, source: s", "rates_TFLOPS: {fp32: 2.3}",
+       "key 'compute.sms.source': missing"},
+  };
+  for (const auto& bad : cases) {
+    const auto device = ParseAccelerator(Replaced(kGood, bad.from, bad.to), "x1.yaml");
+    ASSERT_FALSE(device.ok()) << bad.to;
+    EXPECT_THAT(std::string(device.status().message()), HasSubstr(bad.message)) << bad.to;
+  }
+  EXPECT_FALSE(LoadAccelerator("/nonexistent.yaml").ok());
+  EXPECT_FALSE(ParseAccelerator("", "empty.yaml").ok());
+  EXPECT_FALSE(ParseAccelerator("- a\n", "list.yaml").ok());
+}
+
+}  // namespace
+}  // namespace foretrace
