@@ -146,6 +146,9 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->type_name("ROWS.csv");
   command->add_flag("--hold-out-half", mappings.hold_out_half,
                     "with --mappings: predict each half with parameters fitted to the other");
+  command->add_flag("--fit-stacks", mappings.fit_stacks,
+                    "with --mappings: also with one efficiency a software stack, fitted to its "
+                    "rows of other models");
   command
       ->add_option("--recompute", mappings.recompute,
                    "with --mappings: none, selective or full, where rows do not say")

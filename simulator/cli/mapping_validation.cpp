@@ -145,6 +145,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     if (!model.transformer) return InvalidInput("{}: not a transformer", o.workload);
     o.vocabulary = model.transformer->vocabulary;
   }
+  if (o.fit_stacks) {
+    return InvalidInput(
+        "--fit-stacks is for tables that name models and software, which {} does not", o.rows);
+  }
   Accelerator device;
   int64_t devices = 0;
   std::vector<std::string> notes;

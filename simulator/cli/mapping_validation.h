@@ -17,6 +17,8 @@ struct MappingValidationOptions {
   std::vector<std::string> fit;
   // Predict each half of the rows with parameters fitted to the other.
   bool hold_out_half = false;
+  // One efficiency a software stack, fitted to its rows of other models (tables that name models).
+  bool fit_stacks = false;
   std::string recompute = "full";
   int64_t vocabulary = 51200;
   std::string workload;   // gives the vocabulary

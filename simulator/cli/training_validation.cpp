@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "simulator/base/enum_names.h"
@@ -19,51 +20,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> YamlFiles(const std::string& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::vector<std::string> YamlFiles(const std::vector<std::string>& folders) {
-  std::vector<std::string> files;
-  for (const std::string& folder : folders) {
-    const std::vector<std::string> more = YamlFiles(folder);
-    files.insert(files.end(), more.begin(), more.end());
-  }
-  return files;
-}
-
-std::vector<std::string> ShippedFolders(std::string_view folder) {
-  std::vector<std::string> folders = DataFolders();
-  for (std::string& f : folders) f += fmt::format("/{}", folder);
-  return folders;
-}
-
-// Workload files by their names without extension, in lower case; the given folder first.
+// Workloads by the names that rows use, in whatever case; the given folder first.
 class Models {
  public:
-  explicit Models(const std::string& folder) {
-    std::vector<std::string> folders = ShippedFolders("traces/workloads");
-    if (!folder.empty()) folders.insert(folders.begin(), folder);
-    for (const std::string& from : folders) {
-      for (const std::string& file : YamlFiles(from)) {
-        files_.emplace(LowerCase(fs::path(file).stem().string()), file);
-      }
+  explicit Models(std::string folder) : folder_(std::move(folder)) {
+    for (const ShippedFile& file : ListShipped(kWorkloads)) {
+      files_.emplace(LowerCase(file.name), file.path);
     }
   }
   absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name) {
+    std::string path;
+    for (const std::string& as : {name, LowerCase(name)}) {
+      const std::string own = fmt::format("{}/{}.yaml", folder_, as);
+      std::error_code error;
+      if (path.empty() && !folder_.empty() && fs::is_regular_file(own, error)) path = own;
+    }
     const auto it = files_.find(LowerCase(name));
-    if (it == files_.end()) return std::nullopt;
-    FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(it->second));
+    if (path.empty() && it == files_.end()) return std::nullopt;
+    if (path.empty()) path = it->second;
+    FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(path));
     return model.transformer;
   }
 
  private:
+  std::string folder_;
   std::map<std::string, std::string> files_;
 };
 
@@ -87,7 +67,8 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
   int most = 0;
   const std::set<std::string> wanted = Words(gpu);
   const std::string chip = LowerCase(gpu.substr(0, gpu.find_first_of(" -")));
-  for (const std::string& file : YamlFiles(ShippedFolders("topologies"))) {
+  for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
+    const std::string& file = shipped.path;
     const auto spec = LoadPlatform(file);
     if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() || spec->nodes < 2)
       continue;
@@ -149,6 +130,30 @@ void Summarize(TrainingValidation& result, const CostSources& sources) {
   if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
   result.calibrated = sources.share(EstimateSource::kCalibrated);
   result.extrapolated = sources.total() > 0 ? sources.extrapolated / sources.total() : 0;
+}
+
+// A stack's slowdown on one model is the median ratio of measured to predicted over its rows of
+// the other models.
+void FitStacks(TrainingValidation& result) {
+  result.fitted = true;
+  std::vector<double> errors;
+  for (JudgedRow& judged : result.rows) {
+    if (!judged.row.refused.empty()) continue;
+    std::vector<double> ratios;
+    for (const JudgedRow& other : result.rows) {
+      const bool same_stack = other.row.family == judged.row.family;
+      if (!other.row.refused.empty() || !same_stack || other.row.model == judged.row.model)
+        continue;
+      ratios.push_back(1 / (1 + other.error));
+    }
+    if (ratios.empty()) continue;
+    judged.fitted_error = (1 + judged.error) * Quantile(ratios, 0.5) - 1;
+    errors.push_back(*judged.fitted_error);
+  }
+  result.fitted_summary = SummarizeErrors(errors);
+  result.notes.emplace_back(
+      "fitted: each prediction times the median of measured over predicted of its stack's rows of "
+      "other models; rows of stacks with one model are left out");
 }
 
 struct Group {
@@ -230,23 +235,28 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
 
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
   if (!options.fit.empty() || options.hold_out_half) {
-    return InvalidInput("--fit and --hold-out-half are for tables without models and software");
+    return InvalidInput(
+        "--fit and --hold-out-half are for tables without models and software; --fit-stacks is for "
+        "those with");
   }
   Models models(options.workloads);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
   FORETRACE_ASSIGN_OR_RETURN(
       auto rows,
-      LoadTrainingRows(options.rows, [&](const std::string& name) { return models.Find(name); }));
+      LoadTrainingRows(
+          options.rows, [&](const std::string& name) { return models.Find(name); }, stacks));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;
   for (TrainingRow& row : rows) {
-    JudgedRow judged{std::move(row), SimTime(), 0};
+    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt};
     if (judged.row.refused.empty()) {
       Judge(clusters, judged, result.notes, sources);
     }
     result.rows.push_back(std::move(judged));
   }
   Summarize(result, sources);
+  if (options.fit_stacks) FitStacks(result);
   return result;
 }
 
@@ -272,6 +282,13 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
   text += fmt::format(
       "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
       s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
+  if (result.fitted) {
+    text += fmt::format(
+        "with one efficiency a stack, fitted to its other models: {} rows, mean absolute error "
+        "{:.2f} %, max {:.2f} %\n",
+        result.fitted_summary.count, result.fitted_summary.mape_percent,
+        result.fitted_summary.max_percent);
+  }
   text += fmt::format(
       "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
       100 * result.calibrated, 100 * result.extrapolated);
@@ -308,6 +325,7 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
     text("name", row.name);
     text("model", row.model);
     text("stack", row.stack);
+    text("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
     json.Key("gpus");
     json.Int(row.gpus);
     text("mapping", ToString(row.mapping));
@@ -315,6 +333,7 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
     if (row.refused.empty()) {
       number("predicted_s", judged.predicted.seconds());
       number("error_percent", 100 * judged.error);
+      if (judged.fitted_error) number("fitted_error_percent", 100 * *judged.fitted_error);
     } else {
       text("refused", row.refused);
     }
@@ -331,6 +350,11 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
   number("mape_percent", result.summary.mape_percent);
   number("median_percent", result.median_percent);
   number("max_percent", result.summary.max_percent);
+  if (result.fitted) {
+    json.Key("fitted_count");
+    json.Uint64(result.fitted_summary.count);
+    number("fitted_mape_percent", result.fitted_summary.mape_percent);
+  }
   number("calibrated_share", result.calibrated);
   number("extrapolated_share", result.extrapolated);
   json.EndObject();

@@ -2,6 +2,7 @@
 // Measured training jobs (mapping/training_rows.h) against the simulation.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct JudgedRow {
   TrainingRow row;  // refused: no prediction
   SimTime predicted;
   double error = 0;  // signed share
+  // Of the prediction times the slowdown that other models' rows of the stack show; without such
+  // rows none.
+  std::optional<double> fitted_error;
 };
 
 struct TrainingValidation {
@@ -23,11 +27,14 @@ struct TrainingValidation {
   double median_percent = 0;
   size_t refused = 0;
   double calibrated = 0, extrapolated = 0;  // shares of all kernel time
+  bool fitted = false;
+  ErrorSummary fitted_summary;
   std::vector<std::string> notes;
 };
 
 // Each row on `options.platform`, or where that is empty on the shipped platform whose devices and
-// nodes are most like the row's. `options.workloads`: a folder of further models.
+// nodes are most like the row's. `options.workloads`: a folder of further models. With
+// `options.fit_stacks` also with one efficiency a stack, fitted to its other models.
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options);
 
 std::string TrainingValidationText(const TrainingValidation& result, const TextStyle& style);

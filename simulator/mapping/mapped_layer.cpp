@@ -1,6 +1,7 @@
 #include "simulator/mapping/mapped_layer.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "simulator/base/dtype.h"
 
@@ -11,7 +12,15 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   model_ = MakeTransformerGraph(c);
   sizes_ = BindTransformer(model_, c,
                            {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel});
+  gradient_bytes_ = GradientBytes(c, m);
   const OperatorGraph& g = model_.graph;
+  for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {
+    if (!IsAdapted(g.op(id), m)) continue;
+    for (const OperatorCall& call : CallsOf(g, sizes_, id, Direction::kForward)) {
+      const auto* linear = std::get_if<LinearOp>(&call.shape);
+      if (linear != nullptr) adapters_ += static_cast<double>(m.lora * (linear->n + linear->k));
+    }
+  }
   bool after = false;
   for (const GraphOp& op : g.ops()) {
     after |= op.in_block;
@@ -24,6 +33,11 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
     }
   }
+}
+
+bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {
+  return m.lora > 0 && op.in_block && op.kind == GraphOpKind::kMatmul &&
+         (m.lora_everywhere || op.name == "qkv");
 }
 
 int64_t GradientBytes(const TransformerConfig& config, const ParallelMapping& mapping) {

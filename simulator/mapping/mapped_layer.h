@@ -20,12 +20,19 @@ class MappedLayer {
   double expert() const { return expert_; }
   double embedding() const { return embedding_; }
   double head() const { return head_; }
+  // Elements of one layer's adapters (ParallelMapping::lora); 0 where all weights are trained.
+  double adapters() const { return adapters_; }
+  int64_t gradient_bytes() const { return gradient_bytes_; }
 
  private:
   TransformerGraph model_;
   Binding sizes_;
-  double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0;
+  double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, adapters_ = 0;
+  int64_t gradient_bytes_ = 0;
 };
+
+// Whether a product has an adapter.
+bool IsAdapted(const GraphOp& op, const ParallelMapping& mapping);
 
 // Bytes in which gradients are kept and reduced. Unless the mapping says, as Megatron-LM has it: 4
 // where the model is in bfloat16 (arguments.py: accumulate_allreduce_grads_in_fp32), else as the

@@ -46,14 +46,16 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
                        (last && !(tied && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
-  const auto divided = [&](int32_t from) {
+  const auto divided = [&](int32_t from, bool trained = false) {
+    if (trained && m.lora > 0)
+      return layers * layer.adapters() / (m.zero < from ? 1 : m.replicas());
     if (m.zero < from) return dense + expert;
     return dense / m.replicas() + expert / (m.replicas() / m.expert);
   };
   MemoryUse use;
   use.weights = Rounded(e * divided(3));
-  use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2));
-  use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1));
+  use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
+  use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
   if (m.zero >= 3) use.gathered = Rounded(2 * e * (layer.dense() + layer.expert()));
   const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);

@@ -30,6 +30,13 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   if (m.zero < 0 || m.zero > 3) {
     return InvalidInput("mapping {}: zero must be between 0 and 3, not {}", ToString(m), m.zero);
   }
+  if (m.lora_everywhere && m.lora == 0) {
+    return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
+  }
+  if (m.lora < 0 || m.lora > kMaxDegree) {
+    return InvalidInput("mapping {}: lora must be between 0 and {}, not {}", ToString(m),
+                        kMaxDegree, m.lora);
+  }
   return absl::OkStatus();
 }
 
@@ -98,6 +105,9 @@ std::string ToString(const ParallelMapping& m) {
   if (m.overlap_gradients) text += " overlap";
   if (!m.overlap_tensor) text += " tp-exposed";
   if (m.counted_ends) text += " ends";
+  if (m.fp8) text += " fp8";
+  if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
+  if (m.lora_everywhere) text += " lora-all";
   if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
   if (m.k > 1) text += fmt::format(" k{}", m.k);
@@ -111,7 +121,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
   const std::pair<std::string_view, int32_t*> numbers[] = {
       {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline},     {"dp", &m.data},
       {"ep", &m.expert}, {"mb", &m.micro_batch}, {"gb", &m.global_batch}, {"v", &m.chunks},
-      {"k", &m.k},       {"zero", &m.zero}};
+      {"k", &m.k},       {"zero", &m.zero},      {"lora", &m.lora}};
   const auto read = [&](std::string_view word) {
     for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
       if (word != Name(static_cast<Recompute>(i))) continue;
@@ -129,6 +139,8 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (word == "overlap") return m.overlap_gradients = true;
     if (word == "tp-exposed") return !(m.overlap_tensor = false);
     if (word == "ends") return m.counted_ends = true;
+    if (word == "fp8") return m.fp8 = true;
+    if (word == "lora-all") return m.lora_everywhere = true;
     if (word == "grad16" || word == "grad32") {
       m.gradient_bytes = word == "grad16" ? 2 : 4;
       return true;
@@ -157,8 +169,9 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (!read(word)) {
       return InvalidInput(
-          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN sp "
-          "overlap tp-exposed ends grad16 grad32 none selective full operators alternate gpipe "
+          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN "
+          "loraN lora-all sp "
+          "overlap tp-exposed ends fp8 grad16 grad32 none selective full operators alternate gpipe "
           "1f1b "
           "kfkb zb-h1",
           source, word);

@@ -41,6 +41,12 @@ struct ParallelMapping {
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;
+  // The products of layers take operands of 8 bits, cast from and to the model's type.
+  bool fp8 = false;
+  // Weights are frozen; the query, key and value product of a layer, or all its products, have an
+  // adapter of two matrices of this rank (LoRA). 0: all weights are trained.
+  int32_t lora = 0;
+  bool lora_everywhere = false;
   // In which gradients are kept and reduced; 0: as the model's type asks (GradientBytes).
   int32_t gradient_bytes = 0;
 

@@ -3,32 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/container/inlined_vector.h"
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/kernel_coster.h"
+#include "simulator/mapping/layer_costs.h"
 #include "simulator/mapping/mapped_layer.h"
 
 namespace foretrace {
 namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
-
-// What a pass over some operators takes.
-struct PassCost {
-  double forward = 0, backward = 0;
-  double weight = 0;                   // of backward: the weights' gradients
-  double attention_core = 0;           // of forward: what selective recomputation repeats
-  double products = 0, attention = 0;  // of forward: GEMMs, and fused attention
-  // Of products that lead into the tensor-parallel region: their backward pass's two parts.
-  struct Column {
-    double input = 0, weight = 0;
-  };
-  absl::InlinedVector<Column, 2> columns;
-  int64_t forward_kernels = 0, backward_kernels = 0;
-};
 
 class Coster {
  public:
@@ -49,7 +35,7 @@ class Coster {
 
   PassTimes Run() const {
     PassTimes times;
-    const Costs costs = CostOps(times.sources);
+    const OpCosts costs = CostOps(layer_, m_, p_, times.sources);
     SetExchanges(times, costs.layer);
     SetPasses(times, costs);
     SetIteration(times);
@@ -57,79 +43,11 @@ class Coster {
   }
 
  private:
-  // Weight gradients are added to the buffer that they accumulate in by the product itself
-  // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it. That is a tile's last
-  // work, for which its block has no products left to hide it behind: on a B200 (SimuMax,
-  // efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32 bits take
-  // 1.1 times the extra bytes at the memory's peak longer than the forward product, in the median.
-  double WeightGradients(const KernelList& list, CostSources& sources) const {
-    double seconds = 0;
-    for (const KernelWork& work : list) {
-      seconds += kernels_.Seconds(work, sources);
-      const double results = Num(work.batch) * Num(work.m) * Num(work.n);
-      const double moved = (m_.microbatches() > 1 ? 2 : 1) * gradient_ * results;
-      const double extra = results > 0 ? moved - Num(work.written.count()) : 0;
-      if (extra <= 0) continue;
-      const SimTime exposed = SimTime::FromSeconds(extra / p_.peak_memory.bytes_per_second());
-      sources.Add(exposed.seconds(), {exposed, EstimateSource::kAnalytic, true});
-      seconds += exposed.seconds();
-    }
-    return seconds;
-  }
-
-  void AddOp(OpId id, PassCost& cost, CostSources& sources) const {
-    const OperatorGraph& g = layer_.graph();
-    const KernelList list = ForwardWork(g, layer_.sizes(), id);
-    const double forward = kernels_.Seconds(list, sources);
-    BackwardWork work = Differentiate(g, layer_.sizes(), id);
-    const double weight = WeightGradients(work.weights, sources);
-    const double input = kernels_.Seconds(work.input, sources);
-    cost.forward += forward;
-    cost.weight += weight;
-    cost.backward += input + weight;
-    cost.forward_kernels += static_cast<int64_t>(list.size());
-    cost.backward_kernels += static_cast<int64_t>(work.input.size() + work.weights.size());
-    const GraphOp& op = g.op(id);
-    if (op.kind == GraphOpKind::kMatmul) cost.products += forward;
-    if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
-    if (LeadsIntoShards(op)) cost.columns.push_back({input, weight});
-    if (op.attention_core || op.kind == GraphOpKind::kAttention ||
-        op.kind == GraphOpKind::kContext) {
-      cost.attention_core += forward;
-    }
-  }
-
-  // A product whose input is whole on every tensor-parallel rank and whose output is divided
-  // (column-parallel).
-  bool LeadsIntoShards(const GraphOp& op) const {
-    if (op.kind != GraphOpKind::kMatmul) return false;
-    const auto on_stream = [&](TensorId t) {
-      const auto& axes = layer_.graph().tensor(t).axes;
-      return std::find(axes.begin(), axes.end(), layer_.axes().stream) != axes.end();
-    };
-    return on_stream(op.inputs[0]) && !on_stream(op.outputs[0]);
-  }
-
   // The CPU issues kernels one after another; a layer takes no less. `passes`: of a layer's forward
   // or backward pass, how many; a recomputed layer's is two.
   double Issued(double seconds, double passes, int64_t kernels) const {
     return std::max(
         {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * Num(kernels)});
-  }
-
-  struct Costs {
-    PassCost before, layer, after;
-  };
-  Costs CostOps(CostSources& sources) const {
-    Costs costs;
-    const OperatorGraph& g = layer_.graph();
-    bool passed = false;
-    for (OpId id = 0; static_cast<size_t>(id) < g.ops().size(); ++id) {
-      const bool in_block = g.op(id).in_block;
-      passed |= in_block;
-      AddOp(id, in_block ? costs.layer : passed ? costs.after : costs.before, sources);
-    }
-    return costs;
   }
 
   // Of a layer's forward pass, what its backward pass runs again.
@@ -148,7 +66,7 @@ class Coster {
     }
   }
 
-  void SetPasses(PassTimes& times, const Costs& costs) const {
+  void SetPasses(PassTimes& times, const OpCosts& costs) const {
     const PassCost &before = costs.before, &layer = costs.layer, &after = costs.after;
     const double again = m_.recompute == Recompute::kFull        ? 1
                          : m_.recompute == Recompute::kOperators ? 1
@@ -234,8 +152,8 @@ class Coster {
       exchange.time = pass(elements * gradient_, ranks);
       exchange.backward = 1;
     };
-    reduce(times.gradient, layer_.dense(), replicas);
-    reduce(times.expert_gradient, layer_.expert(), alike);
+    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas);
+    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike);
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
       times.gradient.backward = times.expert_gradient.backward = 0;
@@ -270,7 +188,9 @@ class Coster {
     const bool tied = IsTied(c_);
     const double tables = m_.pipeline > 1 ? std::max(layer_.embedding(), layer_.head())
                                           : layer_.embedding() + (tied ? 0 : layer_.head());
-    const double dense = layers * layer_.dense() + tables, expert = layers * layer_.expert();
+    const bool frozen = m_.lora > 0;
+    const double dense = layers * (frozen ? layer_.adapters() : layer_.dense() + tables / layers);
+    const double expert = frozen ? 0 : layers * layer_.expert();
     const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));

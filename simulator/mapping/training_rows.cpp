@@ -46,6 +46,10 @@ bool Contains(const std::string& text, std::string_view part) {
   return LowerCase(text).find(part) != std::string::npos;
 }
 
+// Of NeMo's recipes for speed, which adapt the query, key and value product alone
+// (nemo/collections/llm/recipes, finetune_performance_optimizations).
+constexpr int32_t kAssumedRank = 16;
+
 // One line by the names of its columns.
 class Fields {
  public:
@@ -83,47 +87,42 @@ class Fields {
   std::vector<std::string> values_;
 };
 
-// What software does without being told, by what the row calls it.
-void ApplyStack(const Fields& f, TrainingRow& row) {
-  const std::string framework = f.Text("framework"), sharding = f.Text("sharding");
-  ParallelMapping& m = row.mapping;
-  row.stack = framework;
-  if (f.States("date")) row.stack += " " + f.Text("date");
-  const bool fsdp = Contains(sharding, "fsdp");
-  if (fsdp || Contains(sharding, "zero-3")) {
-    m.zero = 3;
-  } else if (Contains(sharding, "zero-2")) {
-    m.zero = 2;
-  } else if (Contains(sharding, "zero-1") || Contains(sharding, "distributed optimizer")) {
-    m.zero = 1;
-  }
-  if (Contains(sharding, "pure")) m.gradient_bytes = 2;
-  // FSDP reduces while earlier layers run backward; NeMo's distributed optimizer does too.
-  m.overlap_gradients = fsdp || Contains(framework, "nemo");
-  m.sequence_parallel =
-      m.tensor > 1 && (Contains(framework, "nemo") || Contains(framework, "torchtitan"));
-  const bool old = Contains(framework, "deepspeed") || Contains(framework, "megatron-lm");
-  row.config.fused_attention = !old;
-  row.config.dropout = old;
-  // Reductions hidden behind weight gradients came to Megatron-LM in 2022 (release 3.0); DTensor's
-  // are not.
-  m.overlap_tensor = m.tensor == 1 || Contains(framework, "nemo");
-  // The first FlashAttention and its Triton form, which Composer's tables ran: the second is "about
-  // twice as fast" (Dao, FlashAttention-2, 2023, abstract and figures 4 and 5).
-  if (Contains(framework, "composer")) row.attention_slowdown = 2;
+// What is divided over replicas, as the row says it; -1: it does not.
+int32_t ZeroOf(const std::string& sharding) {
+  if (Contains(sharding, "fsdp") || Contains(sharding, "zero-3")) return 3;
+  if (Contains(sharding, "zero-2")) return 2;
+  if (Contains(sharding, "zero-1") || Contains(sharding, "distributed optimizer")) return 1;
+  return Contains(sharding, "none") ? 0 : -1;
 }
 
-void ReadRecompute(const Fields& f, TrainingRow& row) {
-  const std::string text = LowerCase(f.Text("recompute"));
-  if (text.empty() || text == "none") return;
-  row.mapping.recompute = text.starts_with("full") ? Recompute::kFull : Recompute::kSelective;
-  if (row.mapping.recompute == Recompute::kFull) return;
-  // torchtitan's: by operator, or whole layers.
-  if (text.find("every other layer") != std::string::npos) {
-    row.mapping.recompute = Recompute::kAlternate;
-  } else if (Contains(f.Text("framework"), "torchtitan")) {
-    row.mapping.recompute = Recompute::kOperators;
+// What software does without being told, by what the row calls it.
+std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row) {
+  const std::string framework = f.Text("framework"), sharding = f.Text("sharding");
+  const std::string date = f.States("date") ? f.Text("date") : "";
+  ParallelMapping& m = row.mapping;
+  row.stack = date.empty() ? framework : framework + " " + date;
+  const SoftwareStack* stack = FindStack(stacks, framework);
+  if (stack == nullptr) {
+    return fmt::format("framework '{}': no stack in stacks is of it", framework);
   }
+  const StackRelease& release = stack->At(date);
+  row.family = stack->name;
+  row.release = release.since;
+  const int32_t stated = ZeroOf(sharding);
+  m.zero = std::max(stated, release.zero);
+  if (Contains(sharding, "pure")) m.gradient_bytes = 2;
+  m.overlap_gradients = release.overlap_gradients;
+  m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
+  m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
+  row.config.fused_attention = release.fused_attention;
+  row.config.dropout = release.dropout;
+  row.attention_slowdown = release.attention_slowdown;
+  const std::string recompute = LowerCase(f.Text("recompute"));
+  if (recompute.empty() || recompute == "none") return "";
+  m.recompute = recompute.starts_with("full")                              ? Recompute::kFull
+                : recompute.find("every other layer") != std::string::npos ? Recompute::kAlternate
+                                                                           : release.selective;
+  return "";
 }
 
 // Sizes that the row states replace the named model's.
@@ -192,27 +191,34 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   }
 }
 
+// Products in 8 bits and adapters beside frozen weights.
+void ReadVariants(const Fields& f, TrainingRow& row) {
+  row.mapping.fp8 = Contains(f.Text("precision"), "fp8") || Contains(f.Text("precision"), "float8");
+  if (!Contains(f.Text("table"), "lora")) return;
+  row.mapping.lora = kAssumedRank;
+  row.notes.push_back(fmt::format(
+      "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
+}
+
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
-  const std::string precision = LowerCase(f.Text("precision"));
-  if (precision.find("fp8") != std::string::npos || precision.find("float8") != std::string::npos) {
-    return "products in 8 bits are not covered";
-  }
-  if (Contains(f.Text("table"), "lora")) return "frozen weights (LoRA) are not covered";
   if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
   if (f.Text("oom") == "1") return "the run went out of memory: there is no step to judge";
   return "";
 }
 
+// Of what is not computed in 8 bits: bfloat16 there.
 DType PrecisionOf(const std::string& text) {
   const std::string precision = LowerCase(text);
+  if (precision.starts_with("fp8") || precision.starts_with("float8")) return DType::kBFloat16;
   if (precision.starts_with("bf16")) return DType::kBFloat16;
   if (precision.starts_with("fp16")) return DType::kFloat16;
   return precision.starts_with("fp32") || precision.starts_with("tf32") ? DType::kFloat32
                                                                         : DType::kUnknown;
 }
 
-absl::Status ReadRow(const Fields& f, const ModelByName& find, TrainingRow& row) {
+absl::Status ReadRow(const Fields& f, const ModelByName& find,
+                     std::span<const SoftwareStack> stacks, TrainingRow& row) {
   std::string error = NotCovered(f);
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
@@ -221,8 +227,9 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find, TrainingRow& row)
   row.config.name = row.model;
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);
-  ReadRecompute(f, row);
-  ApplyStack(f, row);
+  ReadVariants(f, row);
+  std::string unknown = ApplyStack(f, stacks, row);
+  if (error.empty()) error = std::move(unknown);
   const DType dtype = PrecisionOf(f.Text("precision"));
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
   if (error.empty() && dtype == DType::kUnknown) {
@@ -276,7 +283,8 @@ bool IsTrainingTable(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
-                                                          const ModelByName& find) {
+                                                          const ModelByName& find,
+                                                          std::span<const SoftwareStack> stacks) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
   std::istringstream file(content);
   FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
@@ -286,7 +294,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
     if (text.find_first_not_of(" \r") == std::string::npos) continue;
     TrainingRow row;
     row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), number);
-    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text)), find, row));
+    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, row));
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);

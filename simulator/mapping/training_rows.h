@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/software_stack.h"
 
 namespace foretrace {
 
@@ -17,7 +19,8 @@ struct TrainingRow {
   std::string model;  // as the row names it
   std::string gpu;
   int32_t gpus = 0, gpus_per_node = 8;
-  std::string stack;              // framework and release
+  std::string stack;              // framework and release, as the row names them
+  std::string family, release;    // of stacks
   double attention_slowdown = 1;  // ClusterParameters'
   TransformerConfig config;
   ParallelMapping mapping;
@@ -36,11 +39,12 @@ using ModelByName =
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
 // table, date and note are read where they are there. Empty fields are not stated: sizes then are
 // those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
-// (docs/search.md) is assumed. Rows that contradict themselves, that name what no model is known
-// for, or that need what is not covered are listed as refused. Errors: an unreadable file, missing
-// columns, no rows.
+// is its stack's (stacks). Rows that contradict themselves, that name what no model is
+// known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
+// missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
-                                                          const ModelByName& find);
+                                                          const ModelByName& find,
+                                                          std::span<const SoftwareStack> stacks);
 
 // Whether the file's header is of such a table.
 bool IsTrainingTable(const std::string& path);

@@ -247,6 +247,63 @@ TEST(PassCostsTest, ProductsOfALayer) {
   EXPECT_NEAR(Times(fused, m, p).layer_forward.us(), products + attention, 1);
 }
 
+// Frozen weights have no gradients: backward takes the input's products, 24 T h^2 / 3 + ..., plus
+// the adapter of rank 16 on qkv: its two products of T h 16 and T 3h 16 forward, as much twice
+// backward. Only its 16 (h + 3 h) elements are reduced, for each of the layers.
+TEST(PassCostsTest, AdaptersTrainAlone) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  const double t = 1024, h = 1024, us = 1e6 / 100e12;
+  ParallelMapping m = Mapping(1, 2);
+  m.lora = 16;
+  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  const double adapter = 2 * t * 16 * 4 * h * us;
+  PassTimes times = Times(Model(), m, p);
+  EXPECT_NEAR(times.layer_forward.us(), products + attention + adapter, 1);
+  EXPECT_NEAR(times.layer_backward.us(), products + 2 * attention + 2 * adapter, 1);
+  EXPECT_EQ(times.gradient_bytes, Bytes(static_cast<int64_t>(4 * 16 * 4 * h * 2)));
+  // On every product: qkv, projection and the two of the feed-forward layer are 4, 2, 5 and 5 h
+  // wide in and out together.
+  m.lora_everywhere = true;
+  times = Times(Model(), m, p);
+  EXPECT_NEAR(times.layer_forward.us(), products + attention + 4 * adapter, 1);
+  EXPECT_EQ(times.gradient_bytes, Bytes(static_cast<int64_t>(4 * 16 * 16 * h * 2)));
+}
+
+// Products in 8 bits take 0.58 of their time, attention and the output layer as long as before.
+TEST(PassCostsTest, ProductsInEightBits) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  const double t = 1024, h = 1024, us = 1e6 / 100e12;
+  ParallelMapping m = Mapping(1, 1);
+  m.fp8 = true;
+  const PassTimes times = Times(Model(), m, p);
+  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  EXPECT_NEAR(times.layer_forward.us(), 0.58 * products + attention, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * (0.58 * products + attention), 1);
+  EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
+  // Casts with memory alone: forward the inputs of the four products, T (h + h + h + 4 h) values of
+  // which two bytes are read and two written; backward the gradients of the outputs, T (3 h + h + 4
+  // h + h).
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(100);
+  p.memory_efficiency = 1;
+  ParallelMapping whole = m;
+  whole.fp8 = false;
+  const PassTimes eight = Times(Model(), m, p), sixteen = Times(Model(), whole, p);
+  const double byte = t * h / 100e9 * 1e6;
+  // Products are bound by memory here and take 0.58 of 2 (7 h + 9 h) T + 2 * 12 h^2 bytes.
+  const double moved = (2 * 16 + 2 * 12) * byte;
+  EXPECT_NEAR((eight.layer_forward - sixteen.layer_forward).us(), 4 * 7 * byte - 0.42 * moved,
+              0.01 * moved);
+}
+
 // The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
 TEST(PassCostsTest, LaunchesBoundSmallLayers) {
   ClusterParameters p = Cluster();

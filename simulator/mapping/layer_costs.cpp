@@ -1,0 +1,167 @@
+#include "simulator/mapping/layer_costs.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "simulator/mapping/kernel_coster.h"
+
+namespace foretrace {
+namespace {
+
+double Num(int64_t n) { return static_cast<double>(n); }
+
+// A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
+// limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
+// taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
+// something else do not get faster by it than by their smaller operands.
+constexpr double kEightBitShare = 0.58;
+
+class OpCoster {
+ public:
+  OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
+           const ClusterParameters& cluster, CostSources& sources)
+      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+
+  void Add(OpId id, PassCost& cost) const {
+    const OperatorGraph& g = l_.graph();
+    const GraphOp& op = g.op(id);
+    const KernelList list = ForwardWork(g, l_.sizes(), id);
+    BackwardWork work = Differentiate(g, l_.sizes(), id);
+    const bool trained = m_.lora == 0;
+    if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
+    double forward = Seconds(op, list), input = Seconds(op, work.input), weight = 0;
+    // The gradient of a table of rows is of its weights alone.
+    if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
+    if (trained) weight = WeightGradients(op, work.weights);
+    if (op.kind == GraphOpKind::kMatmul && op.in_block) {
+      if (m_.fp8) AddCasts(op, forward, input);
+      if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
+    }
+    cost.forward += forward;
+    cost.weight += weight;
+    cost.backward += input + weight;
+    cost.forward_kernels += static_cast<int64_t>(list.size());
+    cost.backward_kernels += static_cast<int64_t>(work.input.size());
+    if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
+    if (op.kind == GraphOpKind::kMatmul) cost.products += forward;
+    if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
+    if (LeadsIntoShards(op)) cost.columns.push_back({input, weight});
+    if (op.attention_core || op.kind == GraphOpKind::kAttention ||
+        op.kind == GraphOpKind::kContext) {
+      cost.attention_core += forward;
+    }
+  }
+
+ private:
+  bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
+    return m_.fp8 && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
+  }
+
+  // The sums down the rows, which are of a norm's own weights.
+  static void DropScales(KernelList& list) {
+    const auto end = std::remove_if(list.begin(), list.end(),
+                                    [](const KernelWork& work) { return work.across_rows; });
+    list.erase(end, list.end());
+  }
+
+  double Seconds(const GraphOp& op, const KernelWork& work) const {
+    const double seconds = kernels_.Seconds(work, sources_);
+    return IsEightBit(op, work) ? kEightBitShare * seconds : seconds;
+  }
+  double Seconds(const GraphOp& op, const KernelList& list) const {
+    double sum = 0;
+    for (const KernelWork& work : list) sum += Seconds(op, work);
+    return sum;
+  }
+  double Call(const OperatorCall::Shape& shape, DType dtype) const {
+    return kernels_.Seconds(Kernels({shape, dtype, Direction::kForward}), sources_);
+  }
+
+  // Weight gradients are added to the buffer that they accumulate in by the product itself
+  // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it. That is a tile's last
+  // work, for which its block has no products left to hide it behind: on a B200 (SimuMax,
+  // efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32 bits take
+  // 1.1 times the extra bytes at the memory's peak longer than the forward product, in the median.
+  double WeightGradients(const GraphOp& op, const KernelList& list) const {
+    const double bytes = Num(l_.gradient_bytes());
+    double seconds = 0;
+    for (const KernelWork& work : list) {
+      seconds += Seconds(op, work);
+      const double results = Num(work.batch) * Num(work.m) * Num(work.n);
+      const double moved = (m_.microbatches() > 1 ? 2 : 1) * bytes * results;
+      const double extra = results > 0 ? moved - Num(work.written.count()) : 0;
+      if (extra <= 0) continue;
+      const SimTime exposed = SimTime::FromSeconds(extra / p_.peak_memory.bytes_per_second());
+      sources_.Add(exposed.seconds(), {exposed, EstimateSource::kAnalytic, true});
+      seconds += exposed.seconds();
+    }
+    return seconds;
+  }
+
+  // Forward the input, backward the output's gradient are cast to 8 bits, and transposed for the
+  // other product that takes them: two bytes read, two written (Transformer Engine,
+  // cast_transpose). Weights are cast once an iteration.
+  void AddCasts(const GraphOp& op, double& forward, double& input) const {
+    const auto cast = [&](TensorId t) {
+      ElementwiseOp call;
+      call.read_elements = Elements(l_.graph(), l_.sizes(), t);
+      call.elements = call.read_elements;
+      call.outputs = 2;
+      call.output_dtype = DType::kUInt8;
+      return Call(call, l_.graph().tensor(t).dtype);
+    };
+    forward += cast(op.inputs[0]);
+    for (const TensorId t : op.outputs) input += cast(t);
+  }
+
+  // Two products of the adapter's rank and the addition of their result; backward their gradients,
+  // twice as much, and the addition of the input's.
+  void AddAdapter(OpId id, double& forward, double& input) const {
+    const OperatorGraph& g = l_.graph();
+    const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
+    for (const OperatorCall& call : CallsOf(g, l_.sizes(), id, Direction::kForward)) {
+      const auto* linear = std::get_if<LinearOp>(&call.shape);
+      if (linear == nullptr) continue;
+      const double both = Call(LinearOp{linear->m, m_.lora, linear->k}, dtype) +
+                          Call(LinearOp{linear->m, linear->n, m_.lora}, dtype);
+      const int64_t out = linear->m * linear->n, in = linear->m * linear->k;
+      forward += both + Call(ElementwiseOp{out, 2 * out}, dtype);
+      input += 2 * both + Call(ElementwiseOp{in, 2 * in}, dtype);
+    }
+  }
+
+  // A product whose input is whole on every tensor-parallel rank and whose output is divided
+  // (column-parallel).
+  bool LeadsIntoShards(const GraphOp& op) const {
+    if (op.kind != GraphOpKind::kMatmul || !op.in_block) return false;
+    const auto on_stream = [&](TensorId t) {
+      const auto& axes = l_.graph().tensor(t).axes;
+      return std::find(axes.begin(), axes.end(), l_.axes().stream) != axes.end();
+    };
+    return on_stream(op.inputs[0]) && !on_stream(op.outputs[0]);
+  }
+
+  const MappedLayer& l_;
+  const ParallelMapping& m_;
+  const ClusterParameters& p_;
+  KernelCoster kernels_;
+  CostSources& sources_;
+};
+
+}  // namespace
+
+OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
+                const ClusterParameters& cluster, CostSources& sources) {
+  const OpCoster coster(layer, mapping, cluster, sources);
+  OpCosts costs;
+  const OperatorGraph& g = layer.graph();
+  bool passed = false;
+  for (OpId id = 0; static_cast<size_t>(id) < g.ops().size(); ++id) {
+    const bool in_block = g.op(id).in_block;
+    passed |= in_block;
+    coster.Add(id, in_block ? costs.layer : passed ? costs.after : costs.before);
+  }
+  return costs;
+}
+
+}  // namespace foretrace

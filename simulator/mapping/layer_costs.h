@@ -1,0 +1,32 @@
+#pragma once
+// What the operators of a mapped transformer take on one device, one micro-batch.
+
+#include "absl/container/inlined_vector.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapped_layer.h"
+
+namespace foretrace {
+
+// A pass over some operators, in seconds.
+struct PassCost {
+  double forward = 0, backward = 0;
+  double weight = 0;                   // of backward: the weights' gradients
+  double attention_core = 0;           // of forward: what selective recomputation repeats
+  double products = 0, attention = 0;  // of forward: GEMMs, and fused attention
+  // Of products that lead into the tensor-parallel region: their backward pass's two parts.
+  struct Column {
+    double input = 0, weight = 0;
+  };
+  absl::InlinedVector<Column, 2> columns;
+  int64_t forward_kernels = 0, backward_kernels = 0;
+};
+
+// Of a layer, and of what comes before and after the layers.
+struct OpCosts {
+  PassCost before, layer, after;
+};
+
+OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
+                const ClusterParameters& cluster, CostSources& sources);
+
+}  // namespace foretrace

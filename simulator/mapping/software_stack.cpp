@@ -1,0 +1,102 @@
+#include "simulator/mapping/software_stack.h"
+
+#include <algorithm>
+#include <array>
+
+#include "simulator/base/check.h"
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/yaml_reader.h"
+
+namespace foretrace {
+namespace {
+
+StackRelease ReadRelease(const YamlReader& in) {
+  static constexpr std::array<std::string_view, 10> kKeys = {"since",
+                                                             "source",
+                                                             "fused_attention",
+                                                             "attention_slowdown",
+                                                             "dropout",
+                                                             "sequence_parallel",
+                                                             "overlap_tensor",
+                                                             "overlap_gradients",
+                                                             "zero",
+                                                             "selective"};
+  static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
+  in.ExpectKeys(kKeys);
+  StackRelease r;
+  r.since = in.String("since", "");
+  r.source = in.String("source");
+  r.fused_attention = in.Bool("fused_attention", false);
+  r.attention_slowdown = in.Number("attention_slowdown", 0.5, 10, 1);
+  r.dropout = in.Bool("dropout", false);
+  r.sequence_parallel = in.Bool("sequence_parallel", false);
+  r.overlap_tensor = in.Bool("overlap_tensor", false);
+  r.overlap_gradients = in.Bool("overlap_gradients", false);
+  r.zero = in.Integer("zero", 0, 3, 0);
+  if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
+    r.selective = Recompute::kOperators;
+  }
+  return r;
+}
+
+}  // namespace
+
+const StackRelease& SoftwareStack::At(const std::string& date) const {
+  FORETRACE_CHECK(!releases.empty());
+  const StackRelease* found = &releases.front();
+  for (const StackRelease& release : releases) {
+    if (!date.empty() && release.since <= date) found = &release;
+  }
+  return *found;
+}
+
+absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
+  static constexpr std::array<std::string_view, 3> kKeys = {"name", "frameworks", "releases"};
+  root.ExpectKeys(kKeys);
+  SoftwareStack stack;
+  stack.name = root.String("name");
+  for (const YamlReader& word : root.Child("frameworks").Items()) {
+    stack.frameworks.push_back(LowerCase(word.AsString()));
+  }
+  for (const YamlReader& item : root.Child("releases").Items()) {
+    stack.releases.push_back(ReadRelease(item));
+    const size_t n = stack.releases.size();
+    if (n > 1 && stack.releases[n - 2].since >= stack.releases[n - 1].since) {
+      item.Fail("since", "releases must be in order");
+    }
+  }
+  FORETRACE_RETURN_IF_ERROR(root.status());
+  if (stack.releases.empty() || stack.frameworks.empty()) {
+    return InvalidInput("{}: a stack needs frameworks and releases", file);
+  }
+  return stack;
+}
+
+absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks() {
+  std::vector<SoftwareStack> stacks;
+  for (const ShippedFile& file : ListShipped(kSoftwareStacks)) {
+    FORETRACE_ASSIGN_OR_RETURN(SoftwareStack stack, LoadSoftwareStack(file.path));
+    stacks.push_back(std::move(stack));
+  }
+  return stacks;
+}
+
+const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
+                               const std::string& framework) {
+  const std::string name = LowerCase(framework);
+  const SoftwareStack* found = nullptr;
+  size_t longest = 0;
+  for (const SoftwareStack& stack : stacks) {
+    for (const std::string& word : stack.frameworks) {
+      if (word.size() <= longest || name.find(word) == std::string::npos) continue;
+      longest = word.size();
+      found = &stack;
+    }
+  }
+  return found;
+}
+
+}  // namespace foretrace

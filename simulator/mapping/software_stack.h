@@ -1,0 +1,48 @@
+#pragma once
+// What training software does without being told, by release: stacks/*.yaml.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/shipped.h"
+#include "simulator/mapping/parallel_mapping.h"
+
+namespace foretrace {
+
+inline constexpr ShippedKind kSoftwareStacks = {"software stack", "stacks", ".yaml"};
+
+// From a release or date on, until the next.
+struct StackRelease {
+  std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
+  std::string source;
+  bool fused_attention = false;
+  // ClusterParameters::attention_slowdown.
+  double attention_slowdown = 1;
+  bool dropout = false;
+  bool sequence_parallel = false;  // wherever there is tensor parallelism
+  bool overlap_tensor = false;
+  bool overlap_gradients = false;
+  int32_t zero = 0;  // where a run does not say what is divided
+  Recompute selective = Recompute::kSelective;
+};
+
+struct SoftwareStack {
+  std::string name;
+  std::vector<std::string> frameworks;  // words of a framework's name, in lower case
+  std::vector<StackRelease> releases;   // in order
+
+  // The last release that is not later than `date`; the first where no date is stated.
+  const StackRelease& At(const std::string& date) const;
+};
+
+// Errors: an unreadable file, unknown keys, no releases, releases out of order.
+absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file);
+// All that are shipped.
+absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks();
+
+// The one of which a word is in the framework's name, the longest word first; null: none.
+const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework);
+
+}  // namespace foretrace

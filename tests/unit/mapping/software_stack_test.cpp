@@ -1,0 +1,62 @@
+#include "simulator/mapping/software_stack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Write(const std::string& text) {
+  const std::string path = testing::TempDir() + "/stack.yaml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [Megatron]\nreleases:\n  - source: x\n    dropout: true\n"
+            "  - since: '2022'\n    source: y\n    overlap_tensor: true\n    selective: "
+            "operators\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_TRUE(stack->At("").dropout);
+  EXPECT_TRUE(stack->At("2021-12-31").dropout);
+  EXPECT_TRUE(stack->At("2022").overlap_tensor);
+  EXPECT_TRUE(stack->At("2022-05").overlap_tensor);
+  EXPECT_EQ(stack->At("2023").selective, Recompute::kOperators);
+}
+
+TEST(SoftwareStackTest, TheLongestWordDecides) {
+  const SoftwareStack stacks[] = {{"lm", {"megatron-lm"}, {}},
+                                  {"ds", {"deepspeed", "megatron"}, {}}};
+  EXPECT_EQ(FindStack(stacks, "Megatron-LM 3D")->name, "lm");
+  EXPECT_EQ(FindStack(stacks, "Megatron-DeepSpeed")->name, "ds");
+  EXPECT_EQ(FindStack(stacks, "abacus"), nullptr);
+}
+
+TEST(SoftwareStackTest, ErrorsNameTheFault) {
+  const auto fault = [](const char* text) {
+    return std::string(LoadSoftwareStack(Write(text)).status().message());
+  };
+  EXPECT_THAT(fault("name: a\nframeworks: [x]\nreleases: []\n"), HasSubstr("releases"));
+  EXPECT_THAT(fault("name: a\nframeworks: [x]\nreleases:\n  - {source: s, colour: 1}\n"),
+              HasSubstr("colour"));
+  EXPECT_THAT(fault("name: a\nframeworks: [x]\nreleases:\n  - {source: s, since: '2023'}\n  - "
+                    "{source: s, since: '2022'}\n"),
+              HasSubstr("in order"));
+}
+
+TEST(SoftwareStackTest, ShippedOnesAreRead) {
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok()) << stacks.status();
+  for (const char* framework :
+       {"NeMo", "Megatron-LM", "Megatron-DeepSpeed 3D", "Composer FSDP", "torchtitan", "PaxML"}) {
+    EXPECT_NE(FindStack(*stacks, framework), nullptr) << framework;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
