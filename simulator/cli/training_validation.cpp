@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/training_job.h"
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/report/report_json.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -117,16 +118,20 @@ class Clusters {
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
-  std::vector<double> errors, absolute;
+  std::vector<double> errors, absolute, memory;
   for (const JudgedRow& judged : result.rows) {
     if (!judged.row.refused.empty()) {
       ++result.refused;
       continue;
     }
+    if (judged.row.memory_gib) {
+      memory.push_back(judged.memory_gib / *judged.row.memory_gib - 1);
+    }
     errors.push_back(judged.error);
     absolute.push_back(100 * std::abs(judged.error));
   }
   result.summary = SummarizeErrors(errors);
+  result.memory_summary = SummarizeErrors(memory);
   if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
   result.calibrated = sources.share(EstimateSource::kCalibrated);
   result.extrapolated = sources.total() > 0 ? sources.extrapolated / sources.total() : 0;
@@ -225,6 +230,8 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
     return;
   }
   judged.predicted = estimate->time;
+  judged.memory_gib =
+      static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
   judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
   const CostSources& own = estimate->passes.sources;
   for (size_t i = 0; i < sources.seconds.size(); ++i) sources.seconds[i] += own.seconds[i];
@@ -249,12 +256,21 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   TrainingValidation result;
   CostSources sources;
   for (TrainingRow& row : rows) {
-    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt};
+    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0};
     if (judged.row.refused.empty()) {
       Judge(clusters, judged, result.notes, sources);
     }
     result.rows.push_back(std::move(judged));
   }
+  std::set<std::string> assumed;
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    if (row.family.empty() || !row.refused.empty()) continue;
+    const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
+    assumed.insert(
+        fmt::format("{}: taken as stacks/{}.yaml has it{}", row.stack, row.family, since));
+  }
+  result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
   Summarize(result, sources);
   if (options.fit_stacks) FitStacks(result);
   return result;
@@ -282,6 +298,11 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
   text += fmt::format(
       "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
       s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
+  if (result.memory_summary.count > 0) {
+    text += fmt::format("memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
+                        result.memory_summary.count, result.memory_summary.mape_percent,
+                        result.memory_summary.max_percent);
+  }
   if (result.fitted) {
     text += fmt::format(
         "with one efficiency a stack, fitted to its other models: {} rows, mean absolute error "
@@ -333,6 +354,8 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
     if (row.refused.empty()) {
       number("predicted_s", judged.predicted.seconds());
       number("error_percent", 100 * judged.error);
+      number("predicted_memory_gib", judged.memory_gib);
+      if (row.memory_gib) number("measured_memory_gib", *row.memory_gib);
       if (judged.fitted_error) number("fitted_error_percent", 100 * *judged.fitted_error);
     } else {
       text("refused", row.refused);
@@ -350,6 +373,9 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
   number("mape_percent", result.summary.mape_percent);
   number("median_percent", result.median_percent);
   number("max_percent", result.summary.max_percent);
+  if (result.memory_summary.count > 0) {
+    number("memory_mape_percent", result.memory_summary.mape_percent);
+  }
   if (result.fitted) {
     json.Key("fitted_count");
     json.Uint64(result.fitted_summary.count);

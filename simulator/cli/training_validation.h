@@ -19,6 +19,7 @@ struct JudgedRow {
   // Of the prediction times the slowdown that other models' rows of the stack show; without such
   // rows none.
   std::optional<double> fitted_error;
+  double memory_gib = 0;  // predicted, of the fullest stage's devices, as allocated
 };
 
 struct TrainingValidation {
@@ -27,6 +28,7 @@ struct TrainingValidation {
   double median_percent = 0;
   size_t refused = 0;
   double calibrated = 0, extrapolated = 0;  // shares of all kernel time
+  ErrorSummary memory_summary;              // of rows that state what was allocated
   bool fitted = false;
   ErrorSummary fitted_summary;
   std::vector<std::string> notes;

@@ -56,7 +56,14 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   use.weights = Rounded(e * divided(3));
   use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
   use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
-  if (m.zero >= 3) use.gathered = Rounded(2 * e * (layer.dense() + layer.expert()));
+  if (m.zero >= 3) {
+    const double g = Num(GradientBytes(c, m)), trained = m.lora > 0 ? 0 : 1;
+    // Two layers' weights, one layer's gradients and their form for the reduction.
+    const double block = layer.dense() + layer.expert();
+    use.gathered = Rounded((2 * e + trained * (e + g)) * block);
+    // The output layer is a group of its own, whose weights stay.
+    if (last) use.gathered += Rounded((e + trained * (e + g)) * layer.head());
+  }
   const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
   if (m.recompute != Recompute::kNone) {

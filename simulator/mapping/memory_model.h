@@ -18,7 +18,9 @@ struct MemoryUse {
   Bytes activations;  // of all micro-batches in flight
   Bytes recomputed;   // of the layer being recomputed
   Bytes logits;       // on the last stage only: the loss's, and its copies while it is computed
-  Bytes gathered;     // weights of the layers at work, gathered from the replicas (ZeRO stage 3)
+  // Weights of the layers at work, gathered from the replicas, and their gradients before they are
+  // reduced (ZeRO stage 3).
+  Bytes gathered;
   Bytes total() const {
     return weights + gradients + optimizer + activations + recomputed + logits + gathered;
   }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
 namespace {
@@ -302,6 +303,23 @@ TEST(PassCostsTest, ProductsInEightBits) {
   const double moved = (2 * 16 + 2 * 12) * byte;
   EXPECT_NEAR((eight.layer_forward - sixteen.layer_forward).us(), 4 * 7 * byte - 0.42 * moved,
               0.01 * moved);
+}
+
+// ZeRO 3 in bfloat16 holds two layers' weights, one layer's gradients in 2 bytes and in the 4 that
+// they are reduced in, and the output layer's weights with both forms of its gradient: 10 bytes for
+// each of 12 h^2 + 13 h weights, 8 for each of 2,048 h + 2 h (with the final norm). Adapters leave
+// weights alone: 4 and 2 bytes.
+TEST(PassCostsTest, MemoryOfWhatIsGathered) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  ParallelMapping m = Mapping(1, 8);
+  m.zero = 3;
+  const int64_t h = 1024, layer = 12 * h * h + 13 * h, head = 2050 * h;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(10 * layer + 8 * head));
+  m.lora = 16;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(4 * layer + 2 * head));
+  // Optimizer state is of the adapters: 16 (h + 3 h) elements a layer, divided over 8 replicas.
+  EXPECT_EQ(MemoryOf(c, m).optimizer, Bytes(12 * 4 * 64 * h / 8));
 }
 
 // The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
