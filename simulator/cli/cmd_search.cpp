@@ -158,6 +158,9 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   control.interrupted = [&] { return processes.Any(o.stop.stop_requested()); };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
+  if (!result.ranked.empty()) {
+    report.notes.push_back(SourcesNote(model, result.ranked.front().mapping, job.cluster));
+  }
   report.candidates += result.candidates;
   report.evaluated += result.evaluated;
   report.infeasible += result.infeasible;

@@ -174,4 +174,17 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
                      y.iteration.seconds() / x.iteration.seconds());
 }
 
+std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,
+                        const ClusterParameters& cluster) {
+  const auto times = TimePasses(model, mapping, cluster);
+  if (!times.ok()) return std::string(times.status().message());
+  const CostSources& sources = times->sources;
+  const double total = sources.total();
+  return fmt::format(
+      "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
+      "(extrapolated)",
+      ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
+      total > 0 ? 100 * sources.extrapolated / total : 0);
+}
+
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/pipeline_picture.h"
 #include "simulator/report/text_table.h"
@@ -39,5 +40,9 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
 std::string SearchJson(const SearchReport& report);
 // Two mappings side by side.
 std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style);
+
+// Where the kernel times of one mapping come from.
+std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,
+                        const ClusterParameters& cluster);
 
 }  // namespace foretrace

@@ -30,6 +30,16 @@ ClusterParameters Cluster() {
   return p;
 }
 
+// 100 TFLOP/s; memory and launches take no time.
+ClusterParameters ProductsAlone() {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  return p;
+}
+
 ParallelMapping Mapping(int32_t tensor, int32_t data) {
   ParallelMapping m;
   m.tensor = tensor;
@@ -212,11 +222,7 @@ TEST(PassCostsTest, TensorReductionsHideBehindWeightGradients) {
 // With memory that takes no time a layer takes its products: 24 T h^2 + 4 T s h FLOP forward for T
 // tokens, twice that backward, of which the weights' gradients 24 T h^2; the head 2 T h V.
 TEST(PassCostsTest, ProductsOfALayer) {
-  ClusterParameters p = Cluster();
-  p.peak = FlopRate::Teraflops(100);
-  p.matrix_efficiency = 1;
-  p.peak_memory = Bandwidth::GBps(1e9);
-  p.issue = SimTime();
+  ClusterParameters p = ProductsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 1);
   PassTimes times = Times(Model(), m, p);
@@ -252,11 +258,7 @@ TEST(PassCostsTest, ProductsOfALayer) {
 // the adapter of rank 16 on qkv: its two products of T h 16 and T 3h 16 forward, as much twice
 // backward. Only its 16 (h + 3 h) elements are reduced, for each of the layers.
 TEST(PassCostsTest, AdaptersTrainAlone) {
-  ClusterParameters p = Cluster();
-  p.peak = FlopRate::Teraflops(100);
-  p.matrix_efficiency = 1;
-  p.peak_memory = Bandwidth::GBps(1e9);
-  p.issue = SimTime();
+  ClusterParameters p = ProductsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 2);
   m.lora = 16;
@@ -276,11 +278,7 @@ TEST(PassCostsTest, AdaptersTrainAlone) {
 
 // Products in 8 bits take 0.58 of their time, attention and the output layer as long as before.
 TEST(PassCostsTest, ProductsInEightBits) {
-  ClusterParameters p = Cluster();
-  p.peak = FlopRate::Teraflops(100);
-  p.matrix_efficiency = 1;
-  p.peak_memory = Bandwidth::GBps(1e9);
-  p.issue = SimTime();
+  ClusterParameters p = ProductsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 1);
   m.fp8 = true;
