@@ -142,6 +142,11 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     notes.push_back("synthetic traces: made by a generator, not measured");
     break;
   }
+  const auto& repairs = store.diagnostics().entries();
+  if (const auto lacking = repairs.find("missing_duration"); lacking != repairs.end()) {
+    notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
+                                lacking->second.count, lacking->second.first));
+  }
   for (std::string& note : UnknownDevices(store, setup.accelerators())) {
     notes.push_back(std::move(note));
   }
