@@ -187,8 +187,8 @@ TEST(CriticalPath, DoesNotFollowAnotherRankBeforeItsIteration) {
   EXPECT_EQ(path.runs[0].rank, 1u);
 }
 
-// Rank 1 begins its iteration at 3 and makes its first call at 5: until 3 is skew, from there on the
-// CPU works.
+// Rank 1 begins its iteration at 3 and makes its first call at 5: until 3 is skew, from there on
+// the CPU works.
 TEST(CriticalPath, WorkBeforeTheFirstCallIsNoSkew) {
   Scenario s = MakeScenario();
   EventTable table(*s.store);
