@@ -85,8 +85,13 @@ std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& mis
 }  // namespace
 
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
-                                    const CompileOptions& options, NetworkModel* network) {
+                                    const CompileOptions& options, NetworkModel* network,
+                                    std::optional<Prediction>* unedited) {
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  const bool runs_again = network == nullptr || !network->contends();
+  if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
+  }
   FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
   return Replay(store, std::move(job), network);
 }

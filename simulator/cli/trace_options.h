@@ -56,6 +56,8 @@ class SimulationSetup {
   NetworkModel* network() const { return network_.get(); }
   // The changes of --what-if, which are applied to the compiled job.
   const WhatIf& what_if() const { return what_if_; }
+  // Some durations of device work come from models instead of the recording.
+  bool models_durations() const { return plan_->models_something(); }
   // Classes of kernels; null where nothing is modelled.
   const KernelCostModel* kernels() const { return models_->kernels; }
   // Statements about what the figures rest on, printed with them.
