@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import link_study
+import retarget_study
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DLRM = "--trace $D/param-et_replay/dlrm_kineto.tar.gz --trace $D/param-et_replay/dlrm_pytorch_et.tar.gz"
@@ -109,6 +110,18 @@ The share of L2 that softmax finds is not fitted, since the rows that it trains 
 cache. It is the nominal one, chosen after the test rows had been seen; layer norm's, taken before,
 gave 6.22 / 8.86 on the A100, 8.20 / 13.12 on
 the V100 and 4.04 / 7.11 on the P100."""
+
+RETARGET = """## Recordings on another GPU
+
+`predict --on`: recorded device time times the ratio of both devices' models, against what the other
+device took. By `scripts/retarget_study.py $D`: NeuSight's operator times of the forward passes of 18
+model and batch sizes, float32, each GPU's written as a recording; mean absolute error of the device time
+in percent, in brackets with its sign. The V100, the P100 and the A100 PCIe are calibrated on
+NeuSight's kernels (other tables, of the same machines), so that pairs of these rest on calibrated
+ratios; the others have no calibration in float32, so that their pairs rest on peaks and bandwidths.
+The T4 and the P4 take up to twice as long as their peaks say (70 and 75 W do not hold their
+boost clocks; no datasheet states a sustained one). BERT-large on the A100 PCIe 40 GB took longer than on the V100, unlike all
+other models; without it calibrated ratios between the two miss by 3 to 13 %."""
 
 TRANSFER = """## Held-out and cross-cluster collectives
 
@@ -317,6 +330,10 @@ platform file is used as it is. Goal: at most 12 (GMAE) and 20 (MAPE) in every t
 topologies/README.md says where and why it fails.
 
 {table(link_study.HEADER, list(link_study.study_rows(runner.foretrace, data.resolve())))}
+
+{RETARGET}
+
+{table(*retarget_study.study_table(os.path.abspath(options.foretrace), data.resolve()))}
 
 {TRANSFER}
 

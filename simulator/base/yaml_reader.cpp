@@ -186,4 +186,8 @@ absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file) {
   return ParseYamlText(text, file);
 }
 
+absl::Status YamlError(const std::string& file, const YAML::Exception& error) {
+  return InvalidInput("{}:{}: {}", file, error.mark.line + 1, error.msg);
+}
+
 }  // namespace foretrace

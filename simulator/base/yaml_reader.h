@@ -68,4 +68,18 @@ class YamlReader {
 absl::StatusOr<YamlReader> ReadYamlFile(const std::string& file);
 absl::StatusOr<YamlReader> ParseYamlText(const std::string& text, const std::string& file);
 
+absl::Status YamlError(const std::string& file, const YAML::Exception& error);
+
+// What `load` makes of a document, with what yaml-cpp throws on the way as an error.
+template <typename Value, typename Load>
+absl::StatusOr<Value> LoadYaml(const absl::StatusOr<YamlReader>& root, const std::string& file,
+                               const Load& load) {
+  if (!root.ok()) return root.status();
+  try {
+    return load(*root);
+  } catch (const YAML::Exception& error) {
+    return YamlError(file, error);
+  }
+}
+
 }  // namespace foretrace

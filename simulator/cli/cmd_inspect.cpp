@@ -4,6 +4,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml_reader.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/inspection.h"
 #include "simulator/cli/options.h"
@@ -11,6 +12,8 @@
 #include "simulator/cli/run.h"
 #include "simulator/cli/trace_options.h"
 #include "simulator/cli/work_listing.h"
+#include "simulator/hardware/accelerator_file.h"
+#include "simulator/hardware/describe_accelerator.h"
 #include "simulator/topology/describe.h"
 #include "simulator/topology/platform_loader.h"
 #include "simulator/topology/topology.h"
@@ -31,7 +34,26 @@ bool IsPlatformFile(const std::vector<std::string>& paths) {
   return extension == ".yaml" || extension == ".yml";
 }
 
+// A file of topologies/accelerators/ names a chip, that of a platform does not.
+bool IsAcceleratorFile(const std::string& path) {
+  const absl::StatusOr<YamlReader> root = ReadYamlFile(path);
+  return root.ok() && root->Has("chip");
+}
+
+absl::Status InspectAccelerator(const std::string& path, bool as_json) {
+  FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
+  if (!as_json) return Print(DescribeAccelerator(accelerator));
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("accelerator", accelerator.name);
+  json.Field("description", DescribeAccelerator(accelerator));
+  json.EndObject();
+  return PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+}
+
 absl::Status InspectPlatform(const std::string& path, bool as_json) {
+  if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json);
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
   if (!as_json) return Print(DescribeTopology(topology, 32));

@@ -12,7 +12,6 @@
 #include "simulator/cli/run.h"
 #include "simulator/cli/sensitivity.h"
 #include "simulator/cli/step_report.h"
-#include "simulator/engine/cpu_scale.h"
 #include "simulator/engine/executor.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/report_json.h"
@@ -124,10 +123,24 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   return absl::OkStatus();
 }
 
+// The recording lacks durations, those of all device work among them.
+bool LostDurations(const TraceStore& store, const Prediction& prediction) {
+  if (!store.diagnostics().entries().contains("missing_duration")) return false;
+  for (const RankProgram& rank : prediction.job.program.ranks) {
+    for (const Item& item : rank.items) {
+      const bool device = item.kind == ItemKind::kDevice || item.kind == ItemKind::kComm;
+      if (device && item.duration > SimTime()) return false;
+    }
+  }
+  return true;
+}
+
 // A run in which nothing takes time says nothing.
 absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
                            const Prediction& prediction) {
-  if (LongestIteration(prediction.ranks) > SimTime()) return absl::OkStatus();
+  if (LongestIteration(prediction.ranks) > SimTime() && !LostDurations(store, prediction)) {
+    return absl::OkStatus();
+  }
   for (const RankTrace& rank : store.ranks()) {
     for (uint32_t i = 0; i < rank.size(); ++i) {
       if (IsDeviceKind(rank.kind(NodeIndex(i)))) {
@@ -153,34 +166,24 @@ absl::Status RunPredict(const PredictOptions& options) {
   EngineObserver* observers[] = {&table};
   CompileOptions compile = setup.compile();
   compile.keep_overheads = compile.keep_overheads || options.sensitivity;
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, compile));
-  const bool what_if = !setup.what_if().empty();
-  // A network in which transfers contend runs but once.
-  const bool runs_again = setup.network() == nullptr || !setup.network()->contends();
   std::optional<Prediction> unedited;
-  if (setup.retargets()) {
-    FORETRACE_ASSIGN_OR_RETURN(unedited, Predict(store, AsRecorded(setup), nullptr));
-    ScaleCpu(job.program, setup.cpu_scale());
-  } else if (what_if && runs_again) {
-    FORETRACE_ASSIGN_OR_RETURN(unedited, Replay(store, job, setup.network()));
-  }
-  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
-  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction, Replay(store, std::move(job), setup.network()));
+  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
+                             Simulate(store, setup, compile, setup.network(), &unedited));
+  Prediction* const before = unedited.has_value() ? &*unedited : nullptr;
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
   FORETRACE_RETURN_IF_ERROR(CheckPredicts(options.traces.paths.front(), store, prediction));
   const auto windows = Windows(prediction);
   ReportOptions report_options;
   report_options.top = options.top;
-  report_options.what_if = what_if || setup.retargets();
+  report_options.what_if = !setup.what_if().empty() || setup.retargets();
   report_options.notes = RunNotes(store, prediction, setup);
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
-                             DoubtOfReplay(store, setup, prediction));
+                             DoubtOfReplay(store, setup, prediction, before));
   if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
   if (doubt.has_value()) report_options.notes.insert(report_options.notes.begin(), *doubt);
   report_options.iteration =
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
-  FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction,
-                                    unedited.has_value() ? &*unedited : nullptr, report_options));
+  FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
   unedited.reset();
   if (options.sensitivity) {
     if (!report_options.step.has_value()) {

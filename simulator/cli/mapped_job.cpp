@@ -143,8 +143,8 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
     e.exposed_communication = 1 - timing->end.seconds() / plan.iteration_s;
   }
   e.model_flop_utilisation =
-      job.model.workload.ModelFlop().count() * problem.mini_batch /
-      (plan.iteration_s * job.cluster.peak.per_second() * static_cast<double>(job.devices));
+      ModelFlopUtilisation(Flop(job.model.workload.ModelFlop().count() * problem.mini_batch),
+                           e.iteration, job.cluster.peak, plan.devices);
   row.throughput = problem.mini_batch / plan.iteration_s;
   row.estimate = SimTime::FromSeconds(result.estimate_s);
   return row;

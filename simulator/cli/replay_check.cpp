@@ -17,10 +17,12 @@ constexpr double kStepDiffers = 0.05;
 constexpr SimTime kStepDiffersBy = SimTime::FromNs(50'000);
 constexpr double kUnresolvedShare = 0.01;
 
-bool ChangesNothing(const CompileOptions& options) {
+// Whether the setup, but for --what-if, replays what was recorded.
+bool ReplaysRecording(const SimulationSetup& setup) {
+  const CompileOptions& options = setup.compile();
   return options.semantics == Semantics::kFull && options.rank_sync && options.stream_sync &&
          options.cpu && options.blocking && options.contention && !options.aligned_start &&
-         options.durations == nullptr && !options.model_communication &&
+         !setup.models_durations() && !setup.retargets() && !options.model_communication &&
          options.overheads == nullptr;
 }
 
@@ -124,9 +126,14 @@ std::optional<std::string> Doubt(const TraceStore& store, const Prediction& unch
 
 absl::StatusOr<std::optional<std::string>> DoubtOfReplay(const TraceStore& store,
                                                          const SimulationSetup& setup,
-                                                         const Prediction& prediction) {
+                                                         const Prediction& prediction,
+                                                         const Prediction* unedited) {
   if (prediction.job.symbolic) return std::nullopt;
-  if (ChangesNothing(setup.compile()) && setup.what_if().empty()) return Doubt(store, prediction);
+  if (ReplaysRecording(setup)) {
+    if (setup.what_if().empty()) return Doubt(store, prediction);
+    if (unedited != nullptr) return Doubt(store, *unedited);
+  }
+  if (setup.retargets() && unedited != nullptr) return Doubt(store, *unedited);
   FORETRACE_ASSIGN_OR_RETURN(const Prediction unchanged,
                              Predict(store, AsRecorded(setup), nullptr));
   return Doubt(store, unchanged);

@@ -14,11 +14,13 @@ namespace foretrace {
 
 // In plain words what speaks against the replay of the unchanged recording: a step that differs
 // from the recorded one by more than 5 %, or waits without an explanation that make up more than 1
-// % of the steps. Unset: nothing does, or nothing was recorded. `prediction` is of `setup`; where
-// that changes anything, the recording is replayed once more without.
+// % of the steps. Unset: nothing does, or nothing was recorded. `prediction` is of `setup`, and
+// `unedited` (may be null) the same without --what-if. Where neither replays the recording as it
+// is, it is replayed once more.
 absl::StatusOr<std::optional<std::string>> DoubtOfReplay(const TraceStore& store,
                                                          const SimulationSetup& setup,
-                                                         const Prediction& prediction);
+                                                         const Prediction& prediction,
+                                                         const Prediction* unedited);
 
 // What was waited for and is not in the recording, or in no step of it that a rule explains.
 std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& prediction);

@@ -55,7 +55,7 @@ absl::StatusOr<const Accelerator*> RecordedDevice(const AcceleratorCatalog& acce
         store.ranks().front().info().source);
   }
   const Accelerator* device = accelerators.Find(name);
-  if (device != nullptr) return device;
+  if (device != nullptr && device->name != kUnnamedAccelerator) return device;
   return Infeasible("--on: recorded on \"{}\": {}", Excerpt(name, 60),
                     std::string(accelerators.Unknown(name).message()));
 }
@@ -128,9 +128,10 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeRetargetModels(
   std::vector<std::string>& notes = models->notes;
   if (RecordedOn(target, accelerators, store)) {
     notes.push_back(
-        fmt::format("recorded on {} already: device work and communication stay "
-                    "as recorded; --network models communication",
-                    target.name));
+        fmt::format("recorded on \"{}\", whose kernels take as long as those of {}: device work "
+                    "and communication "
+                    "stay as recorded; --network models communication",
+                    Excerpt(store.ranks().front().info().device_name, 60), target.name));
     models->chain.Append(std::make_unique<RecordedCostModel>());
     return models;
   }

@@ -90,6 +90,7 @@ std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& mis
 CompileOptions AsRecorded(const SimulationSetup& setup) {
   CompileOptions recorded;
   recorded.allow_missing_ranks = setup.compile().allow_missing_ranks;
+  recorded.absent = setup.compile().absent;
   recorded.latencies = setup.compile().latencies;
   recorded.sync_costs = setup.compile().sync_costs;
   recorded.accelerators = setup.compile().accelerators;
@@ -97,8 +98,15 @@ CompileOptions AsRecorded(const SimulationSetup& setup) {
 }
 
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
-                                    const CompileOptions& options, NetworkModel* network) {
+                                    const CompileOptions& options, NetworkModel* network,
+                                    std::optional<Prediction>* unedited) {
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  const bool runs_again = network == nullptr || !network->contends();
+  if (unedited != nullptr && setup.retargets()) {
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Predict(store, AsRecorded(setup), nullptr));
+  } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
+  }
   ScaleCpu(job.program, setup.cpu_scale());
   FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
   return Replay(store, std::move(job), network);
@@ -141,6 +149,11 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     if (!rank.info().synthetic) continue;
     notes.push_back("synthetic traces: made by a generator, not measured");
     break;
+  }
+  const auto& repairs = store.diagnostics().entries();
+  if (const auto lacking = repairs.find("missing_duration"); lacking != repairs.end()) {
+    notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
+                                lacking->second.count, lacking->second.first));
   }
   for (std::string& note : UnknownDevices(store, setup.accelerators())) {
     notes.push_back(std::move(note));

@@ -2,6 +2,7 @@
 // One simulated run and its report; what predict, validate and the searches share.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,11 @@ namespace foretrace {
 CompileOptions AsRecorded(const SimulationSetup& setup);
 
 // Compiles the job, applies the changes of --what-if, and executes it. `options` are those of the
-// setup, or a variant of them.
+// setup, or a variant of them. Where --what-if changes anything, `unedited` (may be null) is set to
+// the replay without it; not on a network in which transfers contend, which runs but once.
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
-                                    const CompileOptions& options, NetworkModel* network);
+                                    const CompileOptions& options, NetworkModel* network,
+                                    std::optional<Prediction>* unedited = nullptr);
 
 // Iterations of every rank, as the report wants them.
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction);

@@ -64,6 +64,8 @@ class SimulationSetup {
   bool retargets() const { return retargets_ || cpu_scale_ != 1; }
   // What there are files of.
   const AcceleratorCatalog& accelerators() const { return *accelerators_; }
+  // Some durations of device work come from models instead of the recording.
+  bool models_durations() const { return plan_->models_something(); }
   // Classes of kernels; null where nothing is modelled.
   const KernelCostModel* kernels() const { return models_->kernels; }
   // Statements about what the figures rest on, printed with them.

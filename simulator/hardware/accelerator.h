@@ -67,7 +67,8 @@ struct OccupancyLimits {
   int32_t blocks = 0;
   int32_t registers = 0;  // of 32 bits
   Bytes shared_memory;
-  int32_t warp = 0;  // threads that run in step
+  int32_t warp = 0;              // threads that run in step
+  Bytes reserved_shared_memory;  // that the driver takes of each block
 };
 
 // Between a launch call, or the work before, and the begin of work on the device.

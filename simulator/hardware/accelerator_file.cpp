@@ -153,11 +153,16 @@ class Loader {
   }
 
   void LoadOccupancy(const YamlReader& o) {
-    o.ExpectKeys(Keys<6>{"threads", "blocks", "registers", "shared_memory_KiB", "warp", "source"});
-    out_.occupancy = {o.Integer("threads", 1, 1 << 20), o.Integer("blocks", 1, 1 << 16),
-                      o.Integer("registers", 1, 1 << 28),
-                      Bytes(int64_t{o.Integer("shared_memory_KiB", 1, 1 << 24)} * 1024),
-                      o.Integer("warp", 1, 1024)};
+    o.ExpectKeys(Keys<7>{"threads", "blocks", "registers", "shared_memory_KiB", "warp",
+                         "reserved_shared_memory_KiB", "source"});
+    const auto kib = [](int64_t n) { return Bytes(n * 1024); };
+    OccupancyLimits& limits = out_.occupancy;
+    limits.threads = o.Integer("threads", 1, 1 << 20);
+    limits.blocks = o.Integer("blocks", 1, 1 << 16);
+    limits.registers = o.Integer("registers", 1, 1 << 28);
+    limits.shared_memory = kib(o.Integer("shared_memory_KiB", 1, 1 << 24));
+    limits.warp = o.Integer("warp", 1, 1024);
+    limits.reserved_shared_memory = kib(o.Integer("reserved_shared_memory_KiB", 0, 1 << 10, 0));
     o.String("source");
     if (o.ok() && out_.occupancy.threads % out_.occupancy.warp != 0) {
       o.Fail("threads", "must be a multiple of warp");
@@ -246,12 +251,8 @@ class Loader {
 };
 
 absl::StatusOr<Accelerator> Load(const absl::StatusOr<YamlReader>& root, const std::string& file) {
-  if (!root.ok()) return root.status();
-  try {
-    return Loader(*root).Load(file);
-  } catch (const YAML::Exception& e) {
-    return InvalidInput("{}:{}: {}", file, e.mark.line + 1, e.msg);
-  }
+  return LoadYaml<Accelerator>(root, file,
+                               [&](const YamlReader& reader) { return Loader(reader).Load(file); });
 }
 
 }  // namespace

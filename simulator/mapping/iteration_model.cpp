@@ -142,9 +142,14 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                            mapping.microbatches();
   out.exposed_communication = (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
   out.model_flop_utilisation =
-      ModelFlopOf(model).count() * mapping.global_batch /
-      (out.time.seconds() * cluster.peak.per_second() * static_cast<double>(mapping.devices()));
+      ModelFlopUtilisation(Flop(ModelFlopOf(model).count() * mapping.global_batch), out.time,
+                           cluster.peak, mapping.devices());
   return out;
+}
+
+double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak, int64_t devices) {
+  return of_iteration.count() /
+         (iteration.seconds() * peak.per_second() * static_cast<double>(devices));
 }
 
 }  // namespace foretrace

@@ -112,6 +112,10 @@ struct IterationEstimate {
   double model_flop_utilisation = 0;
 };
 
+// Model FLOP over what the devices that the mapping takes could do in the time (PaLM, appendix B):
+// the one definition of utilisation, of all kinds of mapping.
+double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak, int64_t devices);
+
 // The model must have one stack of layers. Errors: as CheckMapping.
 absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
                                      const ClusterParameters& cluster);

@@ -1,10 +1,9 @@
 #include "simulator/reconstruct/blocking_copies.h"
 
+#include "simulator/reconstruct/clock_noise.h"
+
 namespace foretrace {
 namespace {
-
-// Below this the clocks of CPU and device cannot tell which came first.
-constexpr SimTime kReturnedBefore = SimTime::FromNs(20'000);
 
 bool HoldsByDocument(const RankTrace& rank, Bytes staged_copy, NodeIndex call, NodeIndex copy) {
   const RuntimeCall how = rank.runtime_call(call);
@@ -24,7 +23,7 @@ bool ReturnedBefore(const RankTrace& rank, NodeIndex call, NodeIndex copy) {
   if (!rank.has_duration(call) || !rank.has_duration(copy)) return false;
   const bool staged = rank.memcpy_kind(copy) == MemcpyKind::kHostToDevicePageable;
   const SimTime waited_for = staged ? rank.start(copy) : rank.end(copy);
-  return rank.end(call) + kReturnedBefore < waited_for;
+  return rank.end(call) + kClockNoise < waited_for;
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace foretrace {
 namespace {
 
-// NVIDIA drivers hold about 1,021 outstanding launches; a long launch below this depth is not a
-// queue wait.
-constexpr int64_t kQueueDepth = 1000;
+// A long launch is a wait for room where nearly as many launches are outstanding as the queue
+// holds: some of those in flight when the recording began are not in it.
+constexpr double kNearlyFull = 0.98;
 constexpr SimTime kUnexplained = SimTime::FromNs(100'000);
 
 struct OutermostOp {
@@ -170,7 +170,8 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     launches += static_cast<int64_t>(index.issued_by(p.node).size());
     if (!p.blocking) durations.push_back(p.duration.ps());
   }
-  if (launches < kQueueDepth || durations.empty()) return 0;
+  const auto full = static_cast<int64_t>(kNearlyFull * index.driver().launch_queue_depth);
+  if (full == 0 || launches < full || durations.empty()) return 0;
   const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
   std::nth_element(durations.begin(), durations.begin() + durations.size() / 2, durations.end());
   const SimTime typical = SimTime::FromPs(durations[durations.size() / 2]);
@@ -181,7 +182,7 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
     while (started < starts.size() && starts[started] <= p.recorded_start) ++started;
     const int64_t depth = issued - static_cast<int64_t>(started);
-    if (!p.blocking && depth >= kQueueDepth && p.duration > typical + typical) {
+    if (!p.blocking && depth >= full && p.duration > typical + typical) {
       p.queue_full = true;
       ++held;
     }

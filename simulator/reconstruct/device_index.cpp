@@ -18,7 +18,7 @@ bool IsCommOpName(std::string_view name) {
 
 DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings,
                          const DriverLimits& driver)
-    : rank_(rank), strings_(strings), blocking_copies_(rank, driver.staged_copy) {
+    : rank_(rank), strings_(strings), driver_(driver), blocking_copies_(rank, driver.staged_copy) {
   comm_name_.resize(strings.size(), CommOp::kNo);
   for (uint32_t s = 0; s < strings.size(); ++s) {
     if (IsCommOpName(strings.Get(StringId(s)))) comm_name_[s] = CommOp::kYes;

@@ -22,6 +22,7 @@ class DeviceIndex {
     return {issued_.data() + issued_begin_[call.value],
             issued_.data() + issued_begin_[call.value + 1]};
   }
+  const DriverLimits& driver() const { return driver_; }
   // Whether a call holds its thread until the copy that it issued is done.
   bool HoldsUntilCopied(NodeIndex call) const { return blocking_copies_.Holds(call); }
   const BlockingCopies& blocking_copies() const { return blocking_copies_; }
@@ -41,6 +42,7 @@ class DeviceIndex {
   enum class CommOp : uint8_t { kNo, kYes };
   const RankTrace& rank_;
   const StringPool& strings_;
+  DriverLimits driver_;
   BlockingCopies blocking_copies_;
   std::vector<CommOp> comm_name_;  // by StringId
   std::vector<uint32_t> issued_begin_;

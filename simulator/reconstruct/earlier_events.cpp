@@ -6,15 +6,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/reconstruct/call_paths.h"
+#include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/wait_sites.h"
 
 namespace foretrace {
 namespace {
 
-constexpr SimTime kClockTolerance = SimTime::FromNs(1'000);
 constexpr SimTime kTight = SimTime::FromNs(10'000);
-// A blocking call returns some microseconds later; its end is on the clock of the CPU.
-constexpr SimTime kReturnTolerance = SimTime::FromNs(20'000);
+// A blocking call returns some microseconds after the end of what it waited for.
 constexpr SimTime kTightReturn = SimTime::FromNs(30'000);
 // Points of the program that are tried for one stream; the latest first.
 constexpr size_t kMostPoints = 4096;
@@ -181,9 +180,7 @@ class Search {
   }
 
   SimTime Tight(const Site& site) const { return site.blocks ? kTightReturn : kTight; }
-  SimTime Tolerance(const Site& site) const {
-    return site.blocks ? kReturnTolerance : kClockTolerance;
-  }
+  SimTime Tolerance(const Site& site) const { return site.blocks ? kClockNoise : kClockResolution; }
 
   // The stretch of the CPU's time in which an event recorded on the stream explains the target.
   struct Stretch {

@@ -1,19 +1,16 @@
 #include "simulator/reconstruct/sync_rules.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/reconstruct/declared_edges.h"
+#include "simulator/reconstruct/edge_list.h"
+#include "simulator/reconstruct/named_events.h"
 
 namespace foretrace {
 namespace {
 
-// Recordings of older profilers have microsecond resolution.
-constexpr SimTime kClockTolerance = SimTime::FromNs(1000);
-constexpr SimTime kTight = SimTime::FromNs(10'000);
-// A call that returned so long before work ended did not wait for it; less is the distance between
-// the clocks of CPU and device.
-constexpr SimTime kReturnedBefore = SimTime::FromNs(20'000);
 // A stream wait that fits nothing is kept for this many launches before it is given up.
 constexpr int kWaitPatience = 8;
 
@@ -44,6 +41,8 @@ class Inference {
       : rank_(rank),
         index_(index),
         earlier_(earlier),
+        edges_(rank),
+        events_(rank),
         tail_(rank.lanes().size()),
         pending_exact_(rank.lanes().size()),
         timeline_of_lane_(rank.lanes().size(), -1) {
@@ -60,12 +59,11 @@ class Inference {
     AddDeclaredDependencies();
     for (const SyncEdge& e : earlier_.edges) {
       if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
-        AddBlockEdge(e.consumer, e.producer, e.rule);
+        edges_.AddBlockEdge(e.consumer, e.producer, e.rule);
       } else {
-        AddDeviceEdge(e.consumer, e.producer, e.rule);
+        edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
       }
     }
-    FindNamedRecords();
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
       if (rank_.kind(n) == NodeKind::kRuntimeCall) OnCall(n);
@@ -75,52 +73,18 @@ class Inference {
         ++result_.unresolved_waits;
       }
     }
-    SortEdges(result_.device_edges);
-    SortEdges(result_.block_edges);
+    edges_.MoveTo(result_);
     return std::move(result_);
   }
 
   std::vector<UnnamedWait>& unnamed() { return unnamed_; }
 
  private:
-  bool Feasible(NodeIndex producer, NodeIndex consumer) const {
-    return rank_.end(producer) <= rank_.start(consumer) + kClockTolerance;
-  }
-
-  // Adds the edge unless the recording contradicts it.
-  bool AddDeviceEdge(NodeIndex consumer, NodeIndex producer, SyncRule rule) {
-    if (!producer.valid() || producer == consumer) return false;
-    RuleCount& count = result_.rules[static_cast<int>(rule)];
-    ++count.applied;
-    if (!Feasible(producer, consumer)) {
-      ++count.violations;
-      return false;
-    }
-    if (rank_.start(consumer) - rank_.end(producer) <= kTight) ++count.tight;
-    result_.device_edges.push_back({consumer, producer, rule});
-    return true;
-  }
-
-  // `certain`: kept whatever the recording says, which has been asked already.
-  void AddBlockEdge(NodeIndex call, NodeIndex producer, SyncRule rule, bool certain = false) {
-    if (!producer.valid()) return;
-    RuleCount& count = result_.rules[static_cast<int>(rule)];
-    ++count.applied;
-    const SimTime slack = rank_.end(call) - rank_.end(producer);
-    if (slack < -kClockTolerance) {
-      ++count.violations;
-      if (slack < -kReturnedBefore && !certain) return;
-    } else if (rank_.end(producer) > rank_.start(call) && slack <= SimTime::FromNs(30'000)) {
-      ++count.tight;
-    }
-    result_.block_edges.push_back({call, producer, rule});
-  }
-
   // --- dependencies that the files declare ------------------------------------------------------
 
   void AddDataDependencies() {
     for (const SyncEdge& e : DataDependencies(rank_, index_)) {
-      if (!AddDeviceEdge(e.consumer, e.producer, e.rule)) continue;
+      if (!edges_.AddDeviceEdge(e.consumer, e.producer, e.rule)) continue;
       const auto [it, inserted] = first_consumer_.emplace(e.producer.value, e.consumer.value);
       if (!inserted) it->second = std::min(it->second, e.consumer.value);
     }
@@ -128,25 +92,7 @@ class Inference {
 
   void AddDeclaredDependencies() {
     for (const SyncEdge& e : DeclaredDependencies(rank_)) {
-      AddDeviceEdge(e.consumer, e.producer, e.rule);
-    }
-  }
-
-  // Waits of newer profiles name the record call and its stream; the record call itself names none.
-  void FindNamedRecords() {
-    for (uint32_t i = 0; i < rank_.size(); ++i) {
-      const NodeIndex n(i);
-      if (rank_.kind(n) != NodeKind::kRuntimeCall) continue;
-      const SyncAttr* attr = rank_.sync(n);
-      if (attr == nullptr) continue;
-      if (rank_.runtime_call(n) == RuntimeCall::kEventRecord) {
-        events_are_named_ = events_are_named_ || attr->event >= 0;
-      } else if (attr->waits_for_correlation >= 0) {
-        events_are_named_ = true;
-        if (attr->waits_for_stream.valid()) {
-          record_stream_[attr->waits_for_correlation] = attr->waits_for_stream;
-        }
-      }
+      edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
     }
   }
 
@@ -175,36 +121,11 @@ class Inference {
   }
 
   void OnEventRecord(TimelineState& state, NodeIndex call) {
-    const SyncAttr* attr = rank_.sync(call);
-    const auto named = record_stream_.find(static_cast<int64_t>(rank_.source_id(call)));
-    const LaneIndex stream = named != record_stream_.end()  ? named->second
-                             : attr && attr->stream.valid() ? attr->stream
-                                                            : state.last_used_stream;
+    LaneIndex stream = events_.StreamOf(call);
+    if (!stream.valid()) stream = state.last_used_stream;
     if (!stream.valid()) return;
-    const NodeIndex tail = tail_[stream.value];
-    if (attr && attr->event >= 0) event_tail_[attr->event] = tail;
-    record_tail_[static_cast<int64_t>(rank_.source_id(call))] = tail;
-    last_record_tail_ = tail;
-  }
-
-  // The work an event-based call names; invalid when the recording does not say.
-  NodeIndex NamedEventTail(const SyncAttr& attr, bool& named) const {
-    named = false;
-    if (attr.waits_for_correlation >= 0) {
-      if (auto it = record_tail_.find(attr.waits_for_correlation); it != record_tail_.end()) {
-        named = true;
-        return it->second;
-      }
-    }
-    if (attr.event >= 0) {
-      if (auto it = event_tail_.find(attr.event); it != event_tail_.end()) {
-        named = true;
-        return it->second;
-      }
-    }
-    // A recording that names events and does not have this one began after it was recorded.
-    named = attr.event >= 0 && events_are_named_;
-    return NodeIndex();
+    last_record_tail_ = tail_[stream.value];
+    events_.Record(call, last_record_tail_);
   }
 
   uint32_t AddUnnamed(NodeIndex call, bool blocks, bool resolved) {
@@ -215,10 +136,8 @@ class Inference {
 
   void OnStreamWait(TimelineState& state, NodeIndex call) {
     if (const SyncAttr* attr = rank_.sync(call); attr && attr->stream.valid()) {
-      bool named = false;
-      const NodeIndex producer = NamedEventTail(*attr, named);
-      if (named) {
-        if (producer.valid()) pending_exact_[attr->stream.value].push_back(producer);
+      if (const std::optional<NodeIndex> producer = events_.TailFor(*attr)) {
+        if (producer->valid()) pending_exact_[attr->stream.value].push_back(*producer);
         return;
       }
     }
@@ -239,13 +158,12 @@ class Inference {
     const SyncAttr* attr = rank_.sync(call);
     switch (rank_.runtime_call(call)) {
       case RuntimeCall::kDeviceSynchronize:
-        for (const NodeIndex tail : tail_) AddBlockEdge(call, tail, SyncRule::kEventId);
+        for (const NodeIndex tail : tail_) edges_.AddBlockEdge(call, tail, SyncRule::kEventId);
         break;
       case RuntimeCall::kEventSynchronize: {
-        bool named = false;
-        const NodeIndex producer = attr ? NamedEventTail(*attr, named) : NodeIndex();
-        if (named) {
-          AddBlockEdge(call, producer, SyncRule::kEventId);
+        const std::optional<NodeIndex> producer = attr ? events_.TailFor(*attr) : std::nullopt;
+        if (producer.has_value()) {
+          edges_.AddBlockEdge(call, *producer, SyncRule::kEventId);
         } else {
           BlockOnUnnamed(call, last_record_tail_);
         }
@@ -253,7 +171,7 @@ class Inference {
       }
       default:
         if (attr && attr->stream.valid()) {
-          AddBlockEdge(call, tail_[attr->stream.value], SyncRule::kEventId);
+          edges_.AddBlockEdge(call, tail_[attr->stream.value], SyncRule::kEventId);
         } else {
           BlockOnUnnamed(call, state.last_used_stream.valid() ? tail_[state.last_used_stream.value]
                                                               : NodeIndex());
@@ -263,7 +181,7 @@ class Inference {
 
   void BlockOnUnnamed(NodeIndex call, NodeIndex producer) {
     AddUnnamed(call, true, producer.valid());
-    if (!earlier_.Decides(call)) AddBlockEdge(call, producer, SyncRule::kBlockingLastStream);
+    if (!earlier_.Decides(call)) edges_.AddBlockEdge(call, producer, SyncRule::kBlockingLastStream);
   }
 
   void OnIssue(TimelineState& state, NodeIndex call, NodeIndex device) {
@@ -271,7 +189,8 @@ class Inference {
     bool exact = false;
     for (const NodeIndex producer : pending_exact_[stream.value]) {
       exact = true;
-      if (rank_.lane(producer) != stream) AddDeviceEdge(device, producer, SyncRule::kEventId);
+      if (rank_.lane(producer) != stream)
+        edges_.AddDeviceEdge(device, producer, SyncRule::kEventId);
     }
     pending_exact_[stream.value].clear();
     if (IsCommunicationKind(rank_.kind(device))) {
@@ -289,7 +208,7 @@ class Inference {
     state.last_used_stream = stream;
     tail_[stream.value] = device;
     if (index_.HoldsUntilCopied(call)) {
-      AddBlockEdge(call, device, SyncRule::kEventId, true);
+      edges_.AddBlockEdge(call, device, SyncRule::kEventId, true);
     }
   }
 
@@ -300,10 +219,10 @@ class Inference {
       if (!producer.valid()) continue;
       // The stream used last may be a copy stream; then the one before is the current stream.
       if (stream == state.current_stream && state.previous_stream.valid() &&
-          !Feasible(producer, device)) {
+          !edges_.Feasible(producer, device)) {
         continue;
       }
-      AddDeviceEdge(device, producer, SyncRule::kCollectiveInput);
+      edges_.AddDeviceEdge(device, producer, SyncRule::kCollectiveInput);
       return;
     }
   }
@@ -340,14 +259,14 @@ class Inference {
   bool JoinStream(LaneIndex other, NodeIndex device) {
     if (other == rank_.lane(device)) return false;
     const NodeIndex producer = tail_[other.value];
-    if (!producer.valid() || !Feasible(producer, device)) return false;
-    return AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
+    if (!producer.valid() || !edges_.Feasible(producer, device)) return false;
+    return edges_.AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
   }
 
   bool JoinCollective(TimelineState& state, const PendingWait& wait, NodeIndex device) {
     const NodeIndex chosen = ChooseCollective(state, wait, device);
     if (!chosen.valid()) return false;
-    AddDeviceEdge(device, chosen, SyncRule::kCollectiveWait);
+    edges_.AddDeviceEdge(device, chosen, SyncRule::kCollectiveWait);
     // Collectives of one stream end in order: whoever waits for one has waited for those before it.
     std::erase_if(state.outstanding,
                   [&](NodeIndex c) { return rank_.lane(c) == rank_.lane(chosen) && c <= chosen; });
@@ -362,7 +281,8 @@ class Inference {
       if (rank_.launcher(c).valid() && rank_.start(rank_.launcher(c)) > rank_.start(wait.call)) {
         continue;
       }
-      if (rank_.lane(c) != rank_.lane(device) && Feasible(c, device)) candidates.push_back(c);
+      if (rank_.lane(c) != rank_.lane(device) && edges_.Feasible(c, device))
+        candidates.push_back(c);
     }
     if (candidates.empty()) return NodeIndex();
     // Tensor ids: the one whose output is consumed soonest from here on.
@@ -385,16 +305,14 @@ class Inference {
   const RankTrace& rank_;
   const DeviceIndex& index_;
   const EarlierEvents& earlier_;
+  EdgeList edges_;
+  NamedEvents events_;
   RankSync result_;
   std::vector<UnnamedWait> unnamed_;
-  bool events_are_named_ = false;
   std::vector<NodeIndex> tail_;  // by lane: the last device node issued
   std::vector<std::vector<NodeIndex>> pending_exact_;
   std::vector<int> timeline_of_lane_;
   std::vector<TimelineState> states_;
-  absl::flat_hash_map<int64_t, NodeIndex> event_tail_;
-  absl::flat_hash_map<int64_t, NodeIndex> record_tail_;
-  absl::flat_hash_map<int64_t, LaneIndex> record_stream_;  // by correlation of the record call
   NodeIndex last_record_tail_;
   absl::flat_hash_map<uint32_t, uint32_t> first_consumer_;
 };

@@ -161,8 +161,13 @@ class Walker {
     const ExecutedNode* binding = table_.Find(event.binding);
     if (binding == nullptr) {
       // The first of its lane: a CPU thread has been at its ops since the window's start.
-      const bool explained = on_cpu || event.cause == WaitCause::kStartSkew;
-      Take(window_.predicted_start, at, event, explained ? gap : PathActivity::kUnexplained);
+      const bool skewed = event.cause == WaitCause::kStartSkew;
+      const bool explained = on_cpu || skewed;
+      // From the rank's own start on the CPU works; only what is before that is skew.
+      const PathActivity activity = on_cpu && skewed ? PathActivity::kCpu
+                                    : explained      ? gap
+                                                     : PathActivity::kUnexplained;
+      Take(window_.predicted_start, at, event, activity);
       return {at, false};  // what is left is before this rank's iteration
     }
     Take(binding->end, at, event, gap);

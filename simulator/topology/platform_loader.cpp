@@ -328,12 +328,8 @@ class Loader {
 };
 
 absl::StatusOr<PlatformSpec> Load(const absl::StatusOr<YamlReader>& root, const std::string& file) {
-  if (!root.ok()) return root.status();
-  try {
-    return Loader(*root).Load(file);
-  } catch (const YAML::Exception& e) {
-    return InvalidInput("{}:{}: {}", file, e.mark.line + 1, e.msg);
-  }
+  return LoadYaml<PlatformSpec>(
+      root, file, [&](const YamlReader& reader) { return Loader(reader).Load(file); });
 }
 
 }  // namespace

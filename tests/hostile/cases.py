@@ -23,6 +23,7 @@ class Case:
 # Where each format is read: FILE stands for the file.
 SLOTS = {
     "platform": "inspect FILE.yaml",
+    "accelerator": "inspect dgx.yaml",
     "topology": "collective all_reduce --topology FILE --bytes 1M",
     "predict_platform": f"predict {S} --platform FILE --network fitted --json",
     "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none",
@@ -119,6 +120,11 @@ def file_cases(damage):
         for kind in damage:
             if slot == "journal" and kind == "empty":
                 continue  # a new one
+            if slot == "accelerator":  # named by a platform beside it
+                yield Case(f"{slot}/{kind}", command, names_file="bad.yaml",
+                           setup=f"cp $BAD/{kind} bad.yaml; sed 's,accelerator: .*,accelerator: ./bad.yaml,' "
+                                 "$SEEDS/dgx.yaml > dgx.yaml")
+                continue
             yield Case(f"{slot}/{kind}", command.replace("FILE.yaml", "bad.yaml")
                        .replace("FILE", "bad.file"),
                        setup=f"cp $BAD/{kind} bad.{'yaml' if 'FILE.yaml' in command else 'file'}",
@@ -126,7 +132,7 @@ def file_cases(damage):
         for place, (setup, name) in PLACES.items():
             if slot in ("mapping", "compare") and place in ("missing", "long"):
                 continue  # words, not a file
-            if slot == "platform":
+            if slot in ("platform", "accelerator"):
                 continue  # known by its ending alone
             if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
                         "template") and place == "folder":
@@ -275,6 +281,23 @@ def slips():
                (0,), (), "cp $SEEDS/journal.log j")
     yield Case("journal/half_line", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j", (0,),
                (), "head -c -7 $SEEDS/journal.log > j")
+    # Devices: whose calibration it is, what a recording was made on, names of what there is
+    yield Case("trace/no_durations", "predict k.json", (3,), ("duration",),
+               "sed -E 's/\"dur\": ?[0-9.]+,? ?//g' $SEEDS/kineto/k.json > k.json")
+    yield Case("device/predict", f"predict {S} --durations model --platform dgx-h100 --calibration "
+               "v100-sxm2-nvlink", (2,), ("v100-sxm2", "h100-sxm5-80gb"))
+    yield Case("device/search", SEARCH.replace("--kernels none", "--kernels v100-sxm2-nvlink"), (2,),
+               ("v100-sxm2", "a100-sxm4-40gb"))
+    yield Case("device/shard", "shard task.yaml --sharders naive", (2,), ("v100-sxm2", "a100-sxm4-40gb"),
+               "sed 's/calibration: .*/calibration: v100-sxm2-nvlink/' $SEEDS/task.yaml > task.yaml")
+    yield Case("device/on_unnamed", f"predict {S} --on dgx-h100", (3,), ("--on",))
+    yield Case("device/on_and_platform", f"predict {S} --on dgx-h100 --platform dgx-a100", (2,), ("leave out",))
+    yield Case("device/cpu_scale", f"predict {S} --cpu-scale 0", (2,), ("--cpu-scale",))
+    yield Case("device/alias_of_two", "inspect dgx.yaml", (2,), ("also that of", "own.yaml"),
+               "mkdir -p topologies/accelerators; sed 's/^name: .*/name: own/' $SEEDS/h100-sxm5-80gb.yaml "
+               "> topologies/accelerators/own.yaml; cp $SEEDS/dgx.yaml dgx.yaml")
+    yield Case("device/nodes", COLLECTIVE.replace("dgx-a100", "dgx-a100:99999"), (2,), ("99999",))
+    yield Case("list/unknown", "list planets", (2,), ("platforms", "calibrations", "gpus", "workloads"))
     # shard-tasks
     yield Case("tasks/more_than_platform", "shard-tasks $SEEDS/locality.txt -o out --platform "
                "paper-4xa100 --gpus 32", (2,), ("32",), "", "test ! -e out")
@@ -289,6 +312,10 @@ def slips():
                "sed 's/indices: .*/indices: 0/' $SEEDS/locality.txt > l.txt", "test ! -e out")
     # Machine-readable errors and other commands
     for name, command in (("inspect_platform", "inspect $SRC/topologies/dgx-h100.yaml --json"),
+                          ("inspect_accelerator", "inspect $SEEDS/h100-sxm5-80gb.yaml --json"),
+                          ("list_gpus", "list gpus --json"), ("list_platforms", "list platforms --json"),
+                          ("list_calibrations", "list calibrations --json"),
+                          ("list_workloads", "list workloads --json"),
                           ("convert", "convert $SEEDS/kineto/k.json -o out --json"),
                           ("generate", FOLDERS["generate_out"].replace("FILE", "out") + " --json"),
                           ("tasks", FOLDERS["tasks_out"].replace("FILE", "out") + " --json"),

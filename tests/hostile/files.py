@@ -105,6 +105,7 @@ def make_seeds(folder, foretrace):
     seeds["tar"] = write("tar/t.tar.gz", tar_of({"rank0.json": kineto().encode()}))
     seeds["bundle"] = write("bundle/dlrm.0.et", rank0)
     seeds["platform"] = write("dgx.yaml", (ROOT / "topologies/dgx-a100.yaml").read_bytes())
+    seeds["accelerator"] = write("h100-sxm5-80gb.yaml", (ROOT / "topologies/accelerators/h100-sxm5-80gb.yaml").read_bytes())
     seeds["workload"] = write("gpt.yaml", WORKLOAD)
     seeds["graph"] = write("two.yaml", (ROOT / "traces/workloads/two-branch.yaml").read_bytes())
     seeds["task"] = write("task.yaml", (ROOT / "traces/samples/dlrm_sharding.yaml").read_bytes())

@@ -188,6 +188,7 @@ MUTATED = {
     "chakra": "predict FILE --json", "bundle": "inspect FILE --json", "gzip": "predict FILE --json",
     "xz": "inspect FILE --json", "tar": "inspect FILE --json",
     "platform": "collective all_reduce --topology FILE --bytes 1M --network fitted --json",
+    "accelerator": "inspect FILE --json",
     "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none "
                 "--max-chunks 1 --max-micro-batch 2 --json",
     "graph": "search FILE --platform dgx-a100 --gpus 2 --global-batch 16 --kernels none "

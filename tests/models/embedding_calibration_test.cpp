@@ -62,7 +62,7 @@ TEST(ShippedEmbeddingCalibration, OfV100) {
   EXPECT_EQ(row->shape.Int("b"), 128);
   EXPECT_EQ(row->shape.Text("d"), "16");
   EXPECT_EQ(row->time_us, 66);
-  EXPECT_EQ(row->platform, "v100-sxm2");
+  EXPECT_EQ(row->platform, "v100-sxm2-32gb");
   ExpectErrorsOf("v100-sxm2-nvlink", *table);
 }
 

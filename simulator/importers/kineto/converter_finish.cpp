@@ -141,6 +141,12 @@ void Converter::ReadDeviceProperties(std::string_view json_text) {
     state("sharedMemPerMultiprocessor", shared);
     state("maxSharedMemoryPerMultiProcessor", shared);  // ROCm's spelling
     if (shared > 0) out.limits.shared_memory = Bytes(shared);
+    // A block can ask for all but what the driver keeps.
+    int32_t largest = 0;
+    state("sharedMemPerBlockOptin", largest);
+    if (shared > 0 && largest > 0 && largest <= shared) {
+      out.limits.reserved_shared_memory = Bytes(shared - largest);
+    }
     devices_.push_back(std::move(out));
   };
   if (document.IsObject()) return add(document);

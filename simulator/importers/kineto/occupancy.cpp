@@ -30,7 +30,8 @@ uint32_t KernelWavesMilli(const Event& event, const OccupancyLimits& limits) {
     resident = std::min(resident,
                         std::floor(limits.registers / (registers * limits.warp * warps_per_block)));
   }
-  const double shared = Real(event.Text(Field::kSharedMemory));
+  const double shared = Real(event.Text(Field::kSharedMemory)) +
+                        static_cast<double>(limits.reserved_shared_memory.count());
   if (shared > 0 && limits.shared_memory > Bytes()) {
     resident =
         std::min(resident, std::floor(static_cast<double>(limits.shared_memory.count()) / shared));

@@ -187,6 +187,28 @@ TEST(CriticalPath, DoesNotFollowAnotherRankBeforeItsIteration) {
   EXPECT_EQ(path.runs[0].rank, 1u);
 }
 
+// Rank 1 begins its iteration at 3 and makes its first call at 5: until 3 is skew, from there on
+// the CPU works.
+TEST(CriticalPath, WorkBeforeTheFirstCallIsNoSkew) {
+  Scenario s = MakeScenario();
+  EventTable table(*s.store);
+  const Scenario::Nodes& n = s.nodes[1];
+  NodeEvent first;
+  first.node = {1, n.launch_k1};
+  first.lane = s.store->ranks()[1].lane(n.launch_k1);
+  first.start = first.active_start = Us(5);
+  first.end = Us(60);
+  first.cause = WaitCause::kStartSkew;
+  table.OnNode(first);
+  s.windows[0].predicted_end = Us(1);
+  s.windows[1].predicted_start = Us(3);
+  s.windows[0].predicted_start = s.windows[1].predicted_start - Us(3);
+  const CriticalPath path = ComputeCriticalPath(table, Classifier(*s.store), s.windows);
+  EXPECT_EQ(Part(path, PathActivity::kUnexplained), Us(0));
+  EXPECT_EQ(Part(path, PathActivity::kCpu) + Part(path, PathActivity::kStartSkew), path.total);
+  EXPECT_LE(Part(path, PathActivity::kStartSkew), Us(3));
+}
+
 TEST(CriticalPath, AnOpenChainIsUnexplained) {
   Scenario s = MakeScenario();
   EventTable table(*s.store);  // nothing was told
