@@ -30,10 +30,10 @@ bool IsPlatformFile(const std::vector<std::string>& paths) {
   return extension == ".yaml" || extension == ".yml";
 }
 
-absl::Status InspectPlatform(const std::string& path, bool as_json) {
+absl::Status InspectPlatform(const std::string& path, bool as_json, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
-  if (!as_json) return Print(DescribeTopology(topology, 32));
+  if (!as_json) return context.console->Print(DescribeTopology(topology, 32));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
@@ -43,21 +43,22 @@ absl::Status InspectPlatform(const std::string& path, bool as_json) {
   json.Field("ranks", int64_t{topology.rank_count()});
   json.Field("description", DescribeTopology(topology, 32));
   json.EndObject();
-  return PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
 }
 
-absl::Status RunInspect(const InspectOptions& options) {
+absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
   if (IsPlatformFile(options.traces.paths))
-    return InspectPlatform(options.traces.paths[0], options.json);
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+    return InspectPlatform(options.traces.paths[0], options.json, context);
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
   if (options.kernels || options.ops) {
     const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
-    return Print(options.json ? WorkListJson(list, options.ops) + "\n"
-                              : WorkListText(list, options.ops, OutputStyle()));
+    if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
+    return context.console->Print(WorkListText(list, options.ops, context.console->style()));
   }
   const Inspection inspection = Inspect(store);
-  if (options.json) return PrintJson("inspect", InspectionJson(inspection));
-  return Print(InspectionText(inspection, OutputStyle()));
+  if (options.json) return context.console->PrintJson("inspect", InspectionJson(inspection));
+  return context.console->Print(InspectionText(inspection, context.console->style()));
 }
 
 }  // namespace
@@ -79,8 +80,9 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "foretrace inspect run1/ --ops",
       "foretrace inspect topologies/dgx-h100.yaml",
   }));
-  command->callback(
-      [options, &context] { context.run = [options] { return RunInspect(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunInspect(*options, context); };
+  });
 }
 
 }  // namespace foretrace
