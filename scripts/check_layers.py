@@ -28,6 +28,7 @@ ALLOWED = {
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",
                  "calibrate:collective/collective_fit.h", "optimise", "network", "engine"],
     "cli": None,  # everything
+    "api": ["base", "cli"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 

@@ -1,6 +1,9 @@
 # What `cmake --install` and cpack put where. Programs find their data and modules relative to
 # themselves (base/shipped.h, base/module.h), so that an installation can be moved.
 include(GNUInstallDirs)
+if(FORETRACE_LIBRARY OR FORETRACE_PYTHON)
+  include(simulator/api/library.cmake)
+endif()
 
 if(TARGET foretrace)
   install(TARGETS foretrace RUNTIME DESTINATION bin COMPONENT foretrace)

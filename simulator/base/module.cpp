@@ -30,7 +30,8 @@ int NoteObject(dl_phdr_info* info, size_t, void* result) {
 std::vector<std::string> ModuleFolders() {
   if (const char* folder = std::getenv("FORETRACE_MODULES"); folder != nullptr) return {folder};
   const std::string here = CodeFolder();
-  return {here, here + "/../lib/foretrace", FORETRACE_INSTALLED_MODULES, FORETRACE_BUILD_FOLDER};
+  return {here, here + "/lib/foretrace", here + "/../lib/foretrace", FORETRACE_INSTALLED_MODULES,
+          FORETRACE_BUILD_FOLDER};
 }
 
 }  // namespace

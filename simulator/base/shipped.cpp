@@ -68,7 +68,7 @@ std::vector<std::string> DataFolders() {
   }
   const std::string here = CodeFolder();
   for (const std::string& folder :
-       {std::string("."), here + "/data", here + "/../share/foretrace",
+       {std::string("."), here + "/data", here + "/share/foretrace", here + "/../share/foretrace",
         std::string(FORETRACE_INSTALLED_DATA), std::string(FORETRACE_SOURCE_DATA)}) {
     candidates.push_back(folder);
   }

@@ -21,8 +21,8 @@ inline constexpr ShippedKind kAccelerators = {"accelerator", "topologies/acceler
 inline constexpr ShippedKind kWorkloads = {"workload", "traces/workloads", ".yaml"};
 
 // Where data are looked for, first to last: the folders of $FORETRACE_DATA (':' between them), the
-// working folder, `data` beside the program or library, ../share/foretrace from there, and where
-// foretrace is installed and was built. Those that are there, each once.
+// working folder, `data` and share/foretrace beside the program or library, ../share/foretrace from
+// there, and where foretrace is installed and was built. Those that are there, each once.
 std::vector<std::string> DataFolders();
 
 // `name` itself where it can be read or looks like a path, else the data of that name. Errors: none

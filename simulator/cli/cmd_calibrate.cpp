@@ -115,7 +115,7 @@ std::string Json(const CalibrateReport& report) {
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
-std::string Text(const CalibrateReport& report) {
+std::string Text(const CalibrateReport& report, const TextStyle& style) {
   using Align = TextTable::Align;
   TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on held-out rows",
                     Align::kLeft, true},
@@ -133,7 +133,7 @@ std::string Text(const CalibrateReport& report) {
                   fmt::format("{}", model.extrapolated_count)});
   }
   const MeanErrors mean = MeanOfModels(report);
-  std::string text = table.Format(OutputStyle());
+  std::string text = table.Format(style);
   text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
                       report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
   if (report.uncovered_count > 0) {
@@ -164,10 +164,12 @@ absl::StatusOr<std::pair<std::string, std::string>> ParseProvenance(const std::s
 }
 
 // The lookups of the traces as one table; nothing where no traces are given.
-absl::Status AddTraceTable(const TraceOptions& traces, const std::vector<std::string>& provenance,
+absl::Status AddTraceTable(const TraceOptions& traces, const CommandContext& context,
+                           const std::vector<std::string>& provenance,
                            std::vector<BenchmarkTable>& tables) {
   if (traces.paths.empty()) return absl::OkStatus();
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, traces.Load());
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, traces.Load(context));
+  const TraceStore& store = *loaded;
   std::string names;
   for (const std::string& path : traces.paths) {
     names += (names.empty() ? "" : " --trace ") +
@@ -183,17 +185,19 @@ absl::Status AddTraceTable(const TraceOptions& traces, const std::vector<std::st
   return absl::OkStatus();
 }
 
-absl::Status AddTraceTables(CalibrateCommandOptions& options) {
+absl::Status AddTraceTables(CalibrateCommandOptions& options, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(
-      AddTraceTable(options.traces, options.provenance, options.run.made_tables));
-  FORETRACE_RETURN_IF_ERROR(AddTraceTable(options.test_traces, {}, options.run.made_test_tables));
+      AddTraceTable(options.traces, context, options.provenance, options.run.made_tables));
+  FORETRACE_RETURN_IF_ERROR(
+      AddTraceTable(options.test_traces, context, {}, options.run.made_test_tables));
   if (options.table_file.empty()) return absl::OkStatus();
   if (options.run.made_tables.empty()) return InvalidInput("--table-out needs --trace");
   return WriteFile(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
 }
 
-absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
-  FORETRACE_RETURN_IF_ERROR(AddTraceTables(options));
+absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
+                        const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(AddTraceTables(options, context));
   if (!options.interconnect.empty()) {
     options.run.fit.interconnect = ParseInterconnect(options.interconnect);
     if (options.run.fit.interconnect == Interconnect::kUnknown) {
@@ -207,8 +211,8 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options) {
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
   }
-  if (options.json) return PrintJson("calibrate", Json(report));
-  return Print(Text(report));
+  if (options.json) return context.console->PrintJson("calibrate", Json(report));
+  return context.console->Print(Text(report, context.console->style()));
 }
 
 std::string RuleNames(const Fitter& fitter) {
@@ -282,7 +286,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
         ->type_name("CSV");
   }
   command->callback([options, fitter, &context] {
-    context.run = [options, fitter] { return RunCommand(*fitter, *options); };
+    context.run = [options, fitter, &context] { return RunCommand(*fitter, *options, context); };
   });
 }
 

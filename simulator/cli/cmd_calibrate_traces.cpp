@@ -27,7 +27,7 @@ struct TraceOverheadsOptions {
   bool json = false;
 };
 
-std::string Table(const OverheadStatistics& statistics) {
+std::string Table(const OverheadStatistics& statistics, const TextStyle& style) {
   using Align = TextTable::Align;
   TextTable table({{"overhead", Align::kLeft}, {"mean us"}, {"std us"}, {"count"}, {"ops"}});
   for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
@@ -37,7 +37,7 @@ std::string Table(const OverheadStatistics& statistics) {
                   fmt::format("{:.2f}", m.std_us()), fmt::format("{}", m.count),
                   fmt::format("{}", statistics.by_op(kind).size())});
   }
-  return table.Format(OutputStyle());
+  return table.Format(style);
 }
 
 std::string Json(const OverheadStatistics& statistics, const std::string& written) {
@@ -63,8 +63,10 @@ std::string Json(const OverheadStatistics& statistics, const std::string& writte
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
+                               const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
   OverheadFilter filter;
   if (!options.ranks.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(options.ranks));
@@ -78,11 +80,12 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options) {
   }
   const auto print = [&] {
     if (options.json) {
-      return PrintJson("calibrate trace-overheads", Json(statistics, options.output));
+      return context.console->PrintJson("calibrate trace-overheads",
+                                        Json(statistics, options.output));
     }
-    std::string text = Table(statistics);
+    std::string text = Table(statistics, context.console->style());
     if (!options.output.empty()) text += fmt::format("wrote {}\n", options.output);
-    return Print(text);
+    return context.console->Print(text);
   };
   if (options.output.empty()) return print();
   std::vector<std::pair<std::string, std::string>> provenance = {
@@ -111,8 +114,9 @@ void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
   command->add_option("--ranks", options->ranks, "only these ranks, e.g. 0-3");
   command->add_option("--date", options->date, "date to write into the file")
       ->type_name("YYYY-MM-DD");
-  command->callback(
-      [options, &context] { context.run = [options] { return RunTraceOverheads(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunTraceOverheads(*options, context); };
+  });
 }
 
 }  // namespace foretrace

@@ -116,7 +116,7 @@ absl::StatusOr<NetworkTier> ParseTier(const CollectiveOptions& options) {
 }
 
 absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
-                                 NetworkOptions network) {
+                                 NetworkOptions network, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
   FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
   const bool fit = options.fit || options.fit_launch;
@@ -132,16 +132,17 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   }
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
   if (options.json) {
-    return PrintJson("collective", StudyJson(fit ? &platform : nullptr, tier, tables));
+    return context.console->PrintJson("collective",
+                                      StudyJson(fit ? &platform : nullptr, tier, tables));
   }
-  return Print(out + FormatTables(tables));
+  return context.console->Print(out + FormatTables(tables));
 }
 
-absl::Status Collective(const CollectiveOptions& options) {
+absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
   if (!options.measured.empty()) {
-    return CompareWithMeasured(options, std::move(platform), network);
+    return CompareWithMeasured(options, std::move(platform), network, context);
   }
   if (options.fit || options.fit_launch) {
     return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
@@ -168,8 +169,8 @@ absl::Status Collective(const CollectiveOptions& options) {
                                SizeOption("--bytes", options.bytes.substr(colon + 1)));
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
-  if (options.json) return PrintJson("collective", CollectiveTableJson(rows));
-  return Print(FormatCollectiveTable(rows));
+  if (options.json) return context.console->PrintJson("collective", CollectiveTableJson(rows));
+  return context.console->Print(FormatCollectiveTable(rows));
 }
 
 }  // namespace
@@ -207,7 +208,8 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
       "--json",
       "foretrace collective --measured table.csv --fit --topology topologies/dgx-h100.yaml",
   }));
-  command->callback([o, &context] { context.run = [o] { return Collective(*o); }; });
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return Collective(*o, context); }; });
 }
 
 }  // namespace foretrace

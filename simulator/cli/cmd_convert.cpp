@@ -60,7 +60,8 @@ absl::Status RunConvert(const ConvertOptions& options, const CommandContext& con
     return InvalidInput("nothing to write: give -o DIR for Chakra traces, or --workload FILE.yaml");
   }
   FORETRACE_RETURN_IF_ERROR(CheckFileName(options.prefix, "--prefix"));
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
   Written out;
   out.json.StartObject();
   if (!options.workload.empty()) {
@@ -78,9 +79,9 @@ absl::Status RunConvert(const ConvertOptions& options, const CommandContext& con
   }
   out.json.EndObject();
   if (options.json) {
-    return PrintJson("convert", {out.buffer.GetString(), out.buffer.GetSize()});
+    return context.console->PrintJson("convert", {out.buffer.GetString(), out.buffer.GetSize()});
   }
-  return Print(out.text);
+  return context.console->Print(out.text);
 }
 
 }  // namespace

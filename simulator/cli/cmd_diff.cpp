@@ -27,14 +27,15 @@ struct DiffOptions {
 
 // One side: its traces, its replay, and the step that is compared.
 struct Side {
-  TraceStore store;
+  std::shared_ptr<const TraceStore> store;
   Prediction prediction;
   int64_t step = 0;
 };
 
 absl::StatusOr<Side> MakeSide(const TraceOptions& traces, const SimulationOptions& simulation,
-                              int64_t iteration) {
-  FORETRACE_ASSIGN_OR_RETURN(TraceStore store, traces.Load());
+                              int64_t iteration, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const TraceStore> loaded, traces.Load(context));
+  const TraceStore& store = *loaded;
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup, SimulationSetup::Make(simulation, store));
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
                              Simulate(store, setup, setup.compile(), setup.network()));
@@ -45,11 +46,11 @@ absl::StatusOr<Side> MakeSide(const TraceOptions& traces, const SimulationOption
     return InvalidInput("{}: no iteration that all ranks have; nothing to compare",
                         store.ranks().front().info().source);
   }
-  return Side{std::move(store), std::move(prediction), *step};
+  return Side{std::move(loaded), std::move(prediction), *step};
 }
 
 std::string Text(const Side& before, const Side& after, const ExplainedRun& from,
-                 const ExplainedRun& to, bool by_completion, size_t top) {
+                 const ExplainedRun& to, bool by_completion, size_t top, const TextStyle& style) {
   using Align = TextTable::Align;
   const double difference = (to.total() - from.total()).us();
   std::string text = fmt::format(
@@ -66,7 +67,7 @@ std::string Text(const Side& before, const Side& after, const ExplainedRun& from
                   fmt::format("{:.1f}", causes[i].after.us()),
                   fmt::format("{:+.1f}", causes[i].difference().us()), causes[i].what});
   }
-  text += "Where it comes from (along the critical paths)\n" + table.Format(OutputStyle());
+  text += "Where it comes from (along the critical paths)\n" + table.Format(style);
   if (causes.size() > top) text += fmt::format("... and {} more causes\n", causes.size() - top);
   return text;
 }
@@ -111,7 +112,7 @@ std::string Json(const Side& before, const Side& after, const ExplainedRun& from
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-absl::Status RunDiff(const DiffOptions& options) {
+absl::Status RunDiff(const DiffOptions& options, const CommandContext& context) {
   const bool what_if = !options.simulation.what_if.empty();
   if (options.after.empty() == !what_if) {
     return InvalidInput("diff: {}",
@@ -122,20 +123,24 @@ absl::Status RunDiff(const DiffOptions& options) {
   unchanged.what_if.clear();
   TraceOptions after_traces = options.before;
   if (!options.after.empty()) after_traces.paths = {options.after};
-  FORETRACE_ASSIGN_OR_RETURN(Side before, MakeSide(options.before, unchanged, options.iteration));
-  FORETRACE_ASSIGN_OR_RETURN(Side after, MakeSide(after_traces, options.simulation,
-                                                  what_if ? before.step : options.iteration));
+  FORETRACE_ASSIGN_OR_RETURN(Side before,
+                             MakeSide(options.before, unchanged, options.iteration, context));
+  FORETRACE_ASSIGN_OR_RETURN(Side after,
+                             MakeSide(after_traces, options.simulation,
+                                      what_if ? before.step : options.iteration, context));
   const bool by_completion =
-      ExplainedRun::HasPeriod(before.store, before.prediction, before.step) &&
-      ExplainedRun::HasPeriod(after.store, after.prediction, after.step);
+      ExplainedRun::HasPeriod(*before.store, before.prediction, before.step) &&
+      ExplainedRun::HasPeriod(*after.store, after.prediction, after.step);
   FORETRACE_ASSIGN_OR_RETURN(
       const ExplainedRun from,
-      ExplainedRun::Make(before.store, before.prediction, before.step, by_completion));
+      ExplainedRun::Make(*before.store, before.prediction, before.step, by_completion));
   FORETRACE_ASSIGN_OR_RETURN(
       const ExplainedRun to,
-      ExplainedRun::Make(after.store, after.prediction, after.step, by_completion));
-  if (options.json) return PrintJson("diff", Json(before, after, from, to, by_completion));
-  return Print(Text(before, after, from, to, by_completion, options.top));
+      ExplainedRun::Make(*after.store, after.prediction, after.step, by_completion));
+  if (options.json)
+    return context.console->PrintJson("diff", Json(before, after, from, to, by_completion));
+  return context.console->Print(
+      Text(before, after, from, to, by_completion, options.top, context.console->style()));
 }
 
 }  // namespace
@@ -162,7 +167,9 @@ void AddDiffCommand(CLI::App& app, CommandContext& context) {
       "foretrace diff run1/ run2/",
       "foretrace diff run1/ --what-if kind=collective:x0.5",
   }));
-  command->callback([options, &context] { context.run = [options] { return RunDiff(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunDiff(*options, context); };
+  });
 }
 
 }  // namespace foretrace

@@ -51,7 +51,7 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
     json.Field("iteration_time_us", generated.iteration.us());
     json.Field("notes", job.notes);
     json.EndObject();
-    return PrintJson("generate", {buffer.GetString(), buffer.GetSize()});
+    return context.console->PrintJson("generate", {buffer.GetString(), buffer.GetSize()});
   }
   std::string text =
       fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
@@ -60,7 +60,7 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   text += fmt::format(
       "evaluated without files: {:.3f} us an iteration; {}\n", generated.iteration.us(),
       o.sizes_only ? "predict needs a --platform for the communication" : "predict gives the same");
-  return Print(text);
+  return context.console->Print(text);
 }
 
 }  // namespace

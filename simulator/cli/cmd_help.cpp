@@ -17,10 +17,11 @@ struct HelpOptions {
 
 absl::Status RunHelp(const HelpOptions& options, const CommandContext& context) {
   if (options.topic == "terms") {
-    return Print(options.markdown ? GlossaryMarkdown() : GlossaryText(OutputStyle().width));
+    return context.console->Print(options.markdown ? GlossaryMarkdown()
+                                                   : GlossaryText(context.console->style().width));
   }
   const std::string text = context.help(options.topic);
-  if (!text.empty()) return Print(text);
+  if (!text.empty()) return context.console->Print(text);
   return InvalidInput("help: \"{}\" is neither a command nor \"terms\"", options.topic);
 }
 

@@ -40,23 +40,23 @@ bool IsAcceleratorFile(const std::string& path) {
   return root.ok() && root->Has("chip");
 }
 
-absl::Status InspectAccelerator(const std::string& path, bool as_json) {
+absl::Status InspectAccelerator(const std::string& path, bool as_json, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
-  if (!as_json) return Print(DescribeAccelerator(accelerator));
+  if (!as_json) return context.console->Print(DescribeAccelerator(accelerator));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
   json.Field("accelerator", accelerator.name);
   json.Field("description", DescribeAccelerator(accelerator));
   json.EndObject();
-  return PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
 }
 
-absl::Status InspectPlatform(const std::string& path, bool as_json) {
-  if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json);
+absl::Status InspectPlatform(const std::string& path, bool as_json, const CommandContext& context) {
+  if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json, context);
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
-  if (!as_json) return Print(DescribeTopology(topology, 32));
+  if (!as_json) return context.console->Print(DescribeTopology(topology, 32));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
@@ -66,25 +66,26 @@ absl::Status InspectPlatform(const std::string& path, bool as_json) {
   json.Field("ranks", int64_t{topology.rank_count()});
   json.Field("description", DescribeTopology(topology, 32));
   json.EndObject();
-  return PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
 }
 
-absl::Status RunInspect(const InspectOptions& options) {
+absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
   if (IsPlatformFile(options.traces.paths))
-    return InspectPlatform(options.traces.paths[0], options.json);
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+    return InspectPlatform(options.traces.paths[0], options.json, context);
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
   if (options.kernels || options.ops) {
     const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
-    return Print(options.json ? WorkListJson(list, options.ops) + "\n"
-                              : WorkListText(list, options.ops, OutputStyle()));
+    if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
+    return context.console->Print(WorkListText(list, options.ops, context.console->style()));
   }
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
   Inspection inspection = Inspect(store, accelerators);
   for (std::string& note : UnknownDevices(store, accelerators)) {
     inspection.missing.push_back(std::move(note));
   }
-  if (options.json) return PrintJson("inspect", InspectionJson(inspection));
-  return Print(InspectionText(inspection, OutputStyle()));
+  if (options.json) return context.console->PrintJson("inspect", InspectionJson(inspection));
+  return context.console->Print(InspectionText(inspection, context.console->style()));
 }
 
 }  // namespace
@@ -106,8 +107,9 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "foretrace inspect run1/ --ops",
       "foretrace inspect topologies/dgx-h100.yaml",
   }));
-  command->callback(
-      [options, &context] { context.run = [options] { return RunInspect(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunInspect(*options, context); };
+  });
 }
 
 }  // namespace foretrace

@@ -15,10 +15,10 @@ struct ListOptions {
   bool json = false;
 };
 
-absl::Status RunList(const ListOptions& options) {
+absl::Status RunList(const ListOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Listing listing, ListOf(options.kind));
-  if (options.json) return PrintJson("list", ListingJson(listing));
-  return Print(ListingText(listing, OutputStyle()));
+  if (options.json) return context.console->PrintJson("list", ListingJson(listing));
+  return context.console->Print(ListingText(listing, context.console->style()));
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void AddListCommand(CLI::App& app, CommandContext& context) {
       ->type_name("KIND");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   command->footer(Examples({"foretrace list gpus", "foretrace list platforms --json"}));
-  command->callback([options, &context] { context.run = [options] { return RunList(*options); }; });
+  command->callback([options, &context] { context.run = [options, &context] { return RunList(*options, context); }; });
 }
 
 }  // namespace foretrace

@@ -158,8 +158,9 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
       path);
 }
 
-absl::Status RunPredict(const PredictOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, options.traces.Load());
+absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
@@ -208,12 +209,12 @@ absl::Status RunPredict(const PredictOptions& options) {
   if (!options.timeline.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
   }
-  if (options.json) return PrintJson("predict", ReportJson(report, store));
+  if (options.json) return context.console->PrintJson("predict", ReportJson(report, store));
   TextReportOptions text;
-  text.style = OutputStyle();
+  text.style = context.console->style();
   text.max_top = options.top;
   const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
-  return Print(first + TextReport(report, store, text));
+  return context.console->Print(first + TextReport(report, store, text));
 }
 
 }  // namespace
@@ -249,8 +250,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "foretrace predict run1/ --on dgx-h100                     # the same job on another machine",
       "foretrace predict run1/ --semantics algorithm1",
   }));
-  command->callback(
-      [options, &context] { context.run = [options] { return RunPredict(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunPredict(*options, context); };
+  });
 }
 
 }  // namespace foretrace

@@ -1,4 +1,3 @@
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -37,27 +36,16 @@ struct SearchCommandOptions {
   bool picture = false;
   bool memory = false;
   bool json = false;
-  std::stop_token stop;
 };
 
-// Shows on a terminal how far a search is, once it has taken two seconds.
-class Progress {
- public:
-  explicit Progress(bool on) : on_(on && isatty(STDERR_FILENO)) {}
-  ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-  void operator()(std::string_view what, int64_t done, int64_t total) {
-    const auto elapsed = std::chrono::steady_clock::now() - begin_;
-    if (!on_ || elapsed < std::chrono::seconds(2)) return;
-    shown_ = true;
-    fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
-  }
+// Where a search runs: its processes, of which one tells how far it is, and what may stop it.
+struct SearchRun {
+  const Processes& processes;
+  const CommandContext& context;
 
- private:
-  bool on_;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  void Progress(std::string_view what, int64_t done, int64_t total) const {
+    if (processes.rank() == 0) context.console->Progress(what, done, total);
+  }
 };
 
 absl::Status RequireBatch(const SearchCommandOptions& o) {
@@ -116,7 +104,7 @@ EvaluateBatch Interruptible(EvaluateBatch next, int jobs, std::stop_token stop) 
 }
 
 absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& job,
-                            const Processes& processes, Progress& progress, SearchReport& report) {
+                            const SearchRun& run, SearchReport& report) {
   const TransformerConfig& model = *job.model.transformer;
   MappingSpace space = o.space;
   space.devices = job.devices;
@@ -135,8 +123,10 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
       o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   EvaluateBatch evaluate = OnThreads(evaluator, jobs);
   // Several processes stop together, between two batches.
-  if (processes.size() == 1) evaluate = Interruptible(std::move(evaluate), jobs, o.stop);
-  evaluate = OnProcesses(processes, std::move(evaluate));
+  if (run.processes.size() == 1) {
+    evaluate = Interruptible(std::move(evaluate), jobs, run.context.stop);
+  }
+  evaluate = OnProcesses(run.processes, std::move(evaluate));
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
     const std::string question = fmt::format(
@@ -144,7 +134,7 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
         ModelFlopOf(model).count(), job.model.workload.ParameterCount());
     FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
     FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
-                               SearchJournal::Open(o.journal, question + inputs, processes));
+                               SearchJournal::Open(o.journal, question + inputs, run.processes));
     journal.emplace(std::move(opened));
     if (journal->size() > 0) {
       report.notes.push_back(
@@ -154,8 +144,8 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   }
   SearchControl control;
   control.keep = std::max<size_t>(o.top, 1);
-  control.progress = [&](int64_t done, int64_t total) { progress("mappings", done, total); };
-  control.interrupted = [&] { return processes.Any(o.stop.stop_requested()); };
+  control.progress = [&](int64_t done, int64_t total) { run.Progress("mappings", done, total); };
+  control.interrupted = [&] { return run.processes.Any(run.context.stop.stop_requested()); };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
   if (!result.ranked.empty()) {
@@ -180,18 +170,18 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   return absl::OkStatus();
 }
 
-absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job, Progress& progress,
-                          SearchReport& report) {
+absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
+                          const SearchRun& run, SearchReport& report) {
   const auto problem = GraphProblemOf(job, o.job.global_batch);
   int64_t done = 0;
   for (const GraphSearcher& searcher : GraphSearchers()) {
     if (!Wanted(o, job, searcher.name, false)) continue;
-    if (o.stop.stop_requested()) {
+    if (run.context.stop.stop_requested()) {
       report.interrupted = true;
       break;
     }
     if (!problem.ok()) return problem.status();
-    progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
+    run.Progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
     const auto found = searcher.run(*problem);
     if (!found.ok()) {
       const std::string message(found.status().message());
@@ -230,17 +220,17 @@ absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture
 }
 
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
-                          const MappingFile& mapping, std::string& text) {
+                          const MappingFile& mapping, const TextStyle& style, std::string& text) {
   if (!o.mapping_out.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
   }
   if (o.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, mapping, OutputStyle()));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, mapping, style));
     text += "\n" + memory;
   }
   if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PipelinePicture picture, PictureOfMapping(job, mapping));
-  if (o.picture) text += "\n" + PictureText(picture, OutputStyle().width - 14);
+  if (o.picture) text += "\n" + PictureText(picture, style.width - 14);
   if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PictureSvg(picture)));
   if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(WritePictureTimeline(o.timeline, picture));
   return absl::OkStatus();
@@ -258,9 +248,9 @@ absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, Sear
 }
 
 absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const Processes& processes,
-                  SearchReport& report) {
+                  const CommandContext& context, SearchReport& report) {
   FORETRACE_RETURN_IF_ERROR(RequireBatch(o));
-  Progress progress(processes.rank() == 0);
+  const SearchRun run{processes, context};
   const bool parallel = Wanted(o, job, "exhaustive", true) || Wanted(o, job, "local", true);
   if (parallel && !HasParallelMappings(job)) {
     if (!std::count(o.searchers.begin(), o.searchers.end(), "all")) {
@@ -270,9 +260,9 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
           job.model.workload.name);
     }
   } else if (parallel) {
-    FORETRACE_RETURN_IF_ERROR(SearchParallel(o, job, processes, progress, report));
+    FORETRACE_RETURN_IF_ERROR(SearchParallel(o, job, run, report));
   }
-  if (!report.interrupted) FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, job, progress, report));
+  if (!report.interrupted) FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, job, run, report));
   const auto graphs = std::count_if(
       report.rows.begin(), report.rows.end(),
       [](const SearchRow& row) { return std::holds_alternative<StageMapping>(row.mapping); });
@@ -289,7 +279,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
   return absl::OkStatus();
 }
 
-absl::Status RunSearch(const SearchCommandOptions& o) {
+absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
   SearchReport report;
@@ -301,19 +291,21 @@ absl::Status RunSearch(const SearchCommandOptions& o) {
   if (!o.compare.empty()) {
     FORETRACE_RETURN_IF_ERROR(Compare(o, job, report));
   } else {
-    FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, report));
+    FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, context, report));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (processes->rank() != 0) return absl::OkStatus();
   std::string text;
   if (!report.rows.empty()) {
-    FORETRACE_RETURN_IF_ERROR(WriteOutputs(o, job, report.rows.front().mapping, text));
+    FORETRACE_RETURN_IF_ERROR(
+        WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
   }
-  if (o.json) return PrintJson("search", SearchJson(report));
+  if (o.json) return context.console->PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
-    return Print(CompareText(report.rows[0], report.rows[1], OutputStyle()) + text);
+    return context.console->Print(
+        CompareText(report.rows[0], report.rows[1], context.console->style()) + text);
   }
-  return Print(SearchText(report, o.top, OutputStyle()) + text);
+  return context.console->Print(SearchText(report, o.top, context.console->style()) + text);
 }
 
 void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
@@ -398,12 +390,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal "
       "run.log",
   }));
-  command->callback([o, &context] {
-    context.run = [o, &context] {
-      o->stop = context.stop;
-      return RunSearch(*o);
-    };
-  });
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return RunSearch(*o, context); }; });
 }
 
 }  // namespace foretrace

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -71,42 +69,16 @@ absl::StatusOr<const RankedPlan*> FindPlan(const Ranking& ranking, const std::st
                       fmt::join(known, ", "));
 }
 
-// Says on a terminal how far searches are, from two seconds on.
-class SearchProgress {
- public:
-  void Tell(std::string_view sharder, int64_t done, int64_t budget) {
-    if (!terminal_) return;
-    const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now - begin_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(200))
-      return;
-    last_ = now;
-    shown_ = true;
-    fmt::print(stderr, "\r{}: {}/{} plans simulated\033[K", sharder, done, budget);
-  }
-  ~SearchProgress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point last_;
-  bool shown_ = false;
-};
-
 absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& task,
                              const ShardingModels& models, SimulatedEvaluator& evaluator,
-                             std::vector<ShardingPlan> given, std::stop_token stop) {
+                             std::vector<ShardingPlan> given, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const auto sharders, ChooseSharders(options.sharders));
-  SearchProgress progress;
   RankControl control;
   control.jobs = options.jobs;
-  control.stop = std::move(stop);
+  control.stop = context.stop;
   control.make_evaluator = [&] { return SimulatedEvaluator::Create(task, models); };
   control.progress = [&](std::string_view sharder, int64_t done, int64_t budget) {
-    progress.Tell(sharder, done, budget);
+    context.console->Progress(fmt::format("{}: plans simulated", sharder), done, budget);
   };
   return RankPlans(task, evaluator, sharders, std::move(given), options.seed,
                    options.budget > 0 ? options.budget : DefaultBudget(task), control);
@@ -120,8 +92,7 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
     TraceOptions traces;
     traces.paths = options.captures;
     if (traces.paths.empty()) traces.paths = {task.capture};
-    FORETRACE_ASSIGN_OR_RETURN(TraceStore store, traces.Load());
-    loaded.models.capture = std::make_shared<const TraceStore>(std::move(store));
+    FORETRACE_ASSIGN_OR_RETURN(loaded.models.capture, traces.Load(context));
     if (!options.traces.empty()) {
       return InvalidInput(
           "--write-traces writes a simulated iteration; with a template there is none");
@@ -147,7 +118,7 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
     given.push_back(std::move(plan));
   }
   FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, Rank(options, task, loaded.models, *evaluator,
-                                                         std::move(given), context.stop));
+                                                         std::move(given), context));
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));
   const RankedPlan& best = ranking.plans.front();
   if (!options.output.empty()) {
@@ -164,17 +135,18 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
         WriteChakra(store, options.traces, {"trace", context.inputs, context.stop}));
   }
   if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
-  if (options.json) return PrintJson("shard", RankingJson(task, ranking, loaded.notes));
-  std::string text = FormatRanking(task, ranking, loaded.notes, OutputStyle());
+  if (options.json)
+    return context.console->PrintJson("shard", RankingJson(task, ranking, loaded.notes));
+  std::string text = FormatRanking(task, ranking, loaded.notes, context.console->style());
   if (!options.compare.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* a,
                                FindPlan(ranking, options.compare[0], "--compare"));
     FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* b,
                                FindPlan(ranking, options.compare[1], "--compare"));
     text += fmt::format("\n{} against {}\n", options.compare[0], options.compare[1]);
-    text += FormatComparison(task, *a, *b, OutputStyle());
+    text += FormatComparison(task, *a, *b, context.console->style());
   }
-  return Print(text);
+  return context.console->Print(text);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <memory>
 
@@ -68,9 +67,9 @@ absl::Status Generate(GenerateOptions options, const CommandContext& context) {
     json.Field("output", options.folder);
     json.Field("tasks", names);
     json.EndObject();
-    return PrintJson("shard-tasks", {buffer.GetString(), buffer.GetSize()});
+    return context.console->PrintJson("shard-tasks", {buffer.GetString(), buffer.GetSize()});
   }
-  return Print(fmt::format("{} tasks in {}\n", tasks.size(), options.folder));
+  return context.console->Print(fmt::format("{} tasks in {}\n", tasks.size(), options.folder));
 }
 
 struct StudyOptions {
@@ -108,7 +107,7 @@ std::string StudyJson(const std::vector<StudyRow>& rows, bool searched) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
+std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, TextStyle style) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {{"platform", Align::kLeft, true},
                                             {"task", Align::kLeft},
@@ -144,7 +143,6 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
     gain += r.gain();
     most = std::max(most, r.error());
   }
-  TextStyle style = OutputStyle();
   style.width = std::max<size_t>(style.width, 130);
   std::string out = table.Format(style);
   const auto n = static_cast<double>(rows.size());
@@ -161,7 +159,7 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched) {
   return out;
 }
 
-absl::Status Study(const StudyOptions& options) {
+absl::Status Study(const StudyOptions& options, const CommandContext& context) {
   std::vector<StudyRow> rows;
   for (const std::string& file : options.tasks) {
     FORETRACE_ASSIGN_OR_RETURN(const ShardingTask task, LoadShardingTask(file));
@@ -169,13 +167,12 @@ absl::Status Study(const StudyOptions& options) {
     FORETRACE_ASSIGN_OR_RETURN(StudyRow row, StudyTask(task, loaded.models, options.seed,
                                                        options.search ? DefaultBudget(task) : 0));
     rows.push_back(std::move(row));
-    if (isatty(STDERR_FILENO)) {
-      fmt::print(stderr, "\r{}/{} tasks{}", rows.size(), options.tasks.size(),
-                 rows.size() == options.tasks.size() ? "\r\033[K" : "");
-    }
+    context.console->Progress("tasks", static_cast<int64_t>(rows.size()),
+                              static_cast<int64_t>(options.tasks.size()));
   }
-  if (options.json) return PrintJson("shard-study", StudyJson(rows, options.search));
-  return Print(FormatStudy(rows, options.search));
+  if (options.json)
+    return context.console->PrintJson("shard-study", StudyJson(rows, options.search));
+  return context.console->Print(FormatStudy(rows, options.search, context.console->style()));
 }
 
 }  // namespace
@@ -219,7 +216,7 @@ void AddShardStudyCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--search", o->search, "also search on simulated time");
   command->add_flag("--json", o->json, "one JSON document instead of a table");
   command->footer(Examples({"foretrace shard-study tasks/*.yaml --search"}));
-  command->callback([o, &context] { context.run = [o] { return Study(*o); }; });
+  command->callback([o, &context] { context.run = [o, &context] { return Study(*o, context); }; });
 }
 
 }  // namespace foretrace

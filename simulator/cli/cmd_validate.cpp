@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
   return std::vector<ValidationCase>{options.inline_case};
 }
 
-absl::Status RunValidate(const ValidateOptions& options) {
+absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
   if (!options.mappings.rows.empty()) {
     MappingValidationOptions mappings = options.mappings;
     mappings.platform = options.inline_case.simulation.platform;
@@ -57,19 +57,19 @@ absl::Status RunValidate(const ValidateOptions& options) {
     if (!calibrations.empty()) mappings.calibration = calibrations.front();
     if (IsTrainingTable(mappings.rows)) {
       FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
-      if (options.json) return PrintJson("validate", TrainingValidationJson(jobs));
-      return Print(TrainingValidationText(jobs, OutputStyle()));
+      if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
+      return context.console->Print(TrainingValidationText(jobs, context.console->style()));
     }
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
-    if (options.json) return PrintJson("validate", MappingValidationJson(result));
-    return Print(MappingValidationText(result, OutputStyle()));
+    if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
+    return context.console->Print(MappingValidationText(result, context.console->style()));
   }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
   ValidationResult result;
   for (ValidationCase& c : cases) {
     if (!options.from_ranks.empty()) c.overheads_from_ranks = options.from_ranks;
     if (!options.from_steps.empty()) c.overheads_from_steps = options.from_steps;
-    FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, result));
+    FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, context, result));
   }
   Summarize(result);
   if (result.summary.count == 0) {
@@ -87,8 +87,8 @@ absl::Status RunValidate(const ValidateOptions& options) {
     }
     FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
   }
-  if (options.json) return PrintJson("validate", ValidationJson(result));
-  return Print(ValidationText(result, OutputStyle()));
+  if (options.json) return context.console->PrintJson("validate", ValidationJson(result));
+  return context.console->Print(ValidationText(result, context.console->style()));
 }
 
 }  // namespace
@@ -161,8 +161,9 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       "foretrace validate tests/models/public_traces.yaml --json",
       "foretrace validate --mappings measured.csv --platform dgx-a100-80gb --hold-out-half",
   }));
-  command->callback(
-      [options, &context] { context.run = [options] { return RunValidate(*options); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunValidate(*options, context); };
+  });
 }
 
 }  // namespace foretrace

@@ -3,13 +3,17 @@
 // cmd_<name>.cpp and add a line to commands.cpp.
 
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
 #include "simulator/base/atomic_file.h"
+#include "simulator/cli/output.h"
 
 namespace foretrace {
+
+class TraceStore;
 
 namespace CLI {
 class App;
@@ -21,6 +25,9 @@ struct CommandContext {
   std::function<absl::Status()> run;
   // Help on a command, or on all for ""; empty where there is no such command.
   std::function<std::string(const std::string& command)> help;
+  Console* console = nullptr;
+  // Traces that were imported already and take the place of those that the command line names.
+  std::shared_ptr<const TraceStore> traces;
   std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
   ProtectedFiles inputs;  // every file that the command line names, but for its outputs
 };

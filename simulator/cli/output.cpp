@@ -1,5 +1,6 @@
 #include "simulator/cli/output.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,14 +18,17 @@
 
 namespace foretrace {
 
-absl::Status Print(std::string_view text) {
+TerminalConsole::~TerminalConsole() { ClearProgress(); }
+
+absl::Status TerminalConsole::Print(std::string_view text) {
+  ClearProgress();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return InvalidInput("cannot write to standard output: {}", std::strerror(errno));
   }
   return absl::OkStatus();
 }
 
-absl::Status PrintJson(std::string_view command, std::string_view object) {
+absl::Status Console::PrintJson(std::string_view command, std::string_view object) {
   FORETRACE_CHECK(object.starts_with('{'));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
@@ -55,7 +59,7 @@ std::string ErrorJson(int exit_code, std::string_view message) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-TextStyle OutputStyle() {
+TextStyle TerminalConsole::style() const {
   TextStyle style;
   if (isatty(STDOUT_FILENO)) {
     // https://no-color.org: set to anything but nothing.
@@ -69,6 +73,23 @@ TextStyle OutputStyle() {
     }
   }
   return style;
+}
+
+void TerminalConsole::Progress(std::string_view what, int64_t done, int64_t total) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  constexpr auto kBetween = std::chrono::milliseconds(100);
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - begin_ < kPatience || now - last_ < kBetween || !isatty(STDERR_FILENO)) return;
+  last_ = now;
+  shown_ = true;
+  fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
+}
+
+void TerminalConsole::ClearProgress() {
+  const std::lock_guard lock(mutex_);
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
 }
 
 std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent) {

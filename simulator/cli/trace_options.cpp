@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/retarget.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
@@ -44,21 +45,21 @@ void TraceOptions::Register(CLI::App& command, bool positional) {
   command.add_option("--jobs", jobs, "files imported at once (default: one per processor)");
 }
 
-absl::StatusOr<TraceStore> TraceOptions::Load() const {
+absl::StatusOr<std::shared_ptr<const TraceStore>> TraceOptions::Load(
+    const CommandContext& context) const {
+  if (context.traces != nullptr) return context.traces;
   ImportOptions options;
   options.strict = strict;
   options.process_groups_file = process_groups;
   options.ignore = ignore;
   options.jobs =
       jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  if (isatty(STDERR_FILENO)) {
-    options.progress = [](int done, int total) {
-      if (total > 1)
-        fmt::print(stderr, "\rreading traces: {}/{}{}", done, total,
-                   done == total ? "\r\033[K" : "");
-    };
-  }
-  return ImportTraces(paths, options);
+  options.stop = context.stop;
+  options.progress = [&context](int done, int total) {
+    context.console->Progress("reading traces", done, total);
+  };
+  FORETRACE_ASSIGN_OR_RETURN(TraceStore store, ImportTraces(paths, options));
+  return std::make_shared<const TraceStore>(std::move(store));
 }
 
 void SimulationOptions::Register(CLI::App& command) {

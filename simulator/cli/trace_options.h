@@ -14,6 +14,8 @@
 
 namespace foretrace {
 
+struct CommandContext;
+
 namespace CLI {
 class App;
 }
@@ -27,7 +29,8 @@ struct TraceOptions {
 
   // `positional`: TRACES arguments; else --trace PATH, which may be repeated.
   void Register(CLI::App& command, bool positional);
-  absl::StatusOr<TraceStore> Load() const;
+  // Those that the context brings where there are any, else imported. Stopped between files.
+  absl::StatusOr<std::shared_ptr<const TraceStore>> Load(const CommandContext& context) const;
 };
 
 struct SimulationOptions {

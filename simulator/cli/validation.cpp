@@ -180,14 +180,16 @@ absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
 
 }  // namespace
 
-absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResult& result) {
+absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandContext& context,
+                          ValidationResult& result) {
   for (const std::string& path : c.traces.paths) {
     if (c.simulation.skip_absent && !std::filesystem::exists(path)) {
       result.skipped.push_back(fmt::format("{}: {} is not there", c.name, path));
       return absl::OkStatus();
     }
   }
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, c.traces.Load());
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, c.traces.Load(context));
+  const TraceStore& store = *loaded;
   FORETRACE_ASSIGN_OR_RETURN(SimulationSetup setup, SimulationSetup::Make(c.simulation, store));
   FORETRACE_ASSIGN_OR_RETURN(const HoldOut hold_out, MakeHoldOut(c, store));
   if (hold_out.statistics.has_value()) {

@@ -61,7 +61,8 @@ struct ValidationResult {
 // process_groups, platform, network, durations. Errors name file, line and key.
 absl::StatusOr<std::vector<ValidationCase>> LoadCases(const std::string& file);
 
-absl::Status ValidateCase(const ValidationCase& c, bool ablation, ValidationResult& result);
+absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandContext& context,
+                          ValidationResult& result);
 void Summarize(ValidationResult& result);
 
 std::string ValidationText(const ValidationResult& result, const TextStyle& style);

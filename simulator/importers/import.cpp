@@ -302,6 +302,7 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
   std::mutex progress_mutex;
   int done = 0;
   FORETRACE_RETURN_IF_ERROR(RunAll(options.jobs, files.size(), [&](size_t i) {
+    if (options.stop.stop_requested()) return absl::CancelledError("interrupted");
     absl::Status status = ImportFile(importers, files[i], file_options, per_file[i]);
     if (options.progress) {
       const std::lock_guard lock(progress_mutex);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ struct ImportOptions {
   std::vector<std::string> ignore;
   // Called with the number of files done and the number of files; from any thread, one at a time.
   std::function<void(int done, int total)> progress;
+  std::stop_token stop;  // ends between two files with Cancelled
   // Keep what the linker needs (ImportedFile::link_keys). ImportTraces sets it when both an
   // execution trace and a profile are among the inputs.
   bool keep_link_keys = false;

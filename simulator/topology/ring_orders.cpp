@@ -56,7 +56,7 @@ class CyclePacker {
         return;
       }
       // Each cycle once: of its two directions, the one with the smaller second vertex.
-      if (links_[last][0] > 0 && (n_ == 2 || path[1] < path.back())) cycles_.push_back(path);
+      if (links_[last][0] > 0 && (n_ <= 2 || path[1] < path.back())) cycles_.push_back(path);
       return;
     }
     for (size_t next = 0; next < n_; ++next) {

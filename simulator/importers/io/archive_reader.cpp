@@ -1,12 +1,10 @@
 #include "simulator/importers/io/archive_reader.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
-#include <cerrno>
-
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/module.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/importers/io/archive_module.h"
 
 namespace foretrace {
 
@@ -26,18 +24,17 @@ bool LooksLikeTar(std::string_view prefix) {
 }
 
 ArchiveReader::ArchiveReader(std::unique_ptr<ByteSource> raw, const InputLimits& limits)
-    : raw_(std::move(raw)), limits_(limits), handle_(archive_read_new()) {
-  FORETRACE_CHECK(handle_ != nullptr);
+    : raw_(std::move(raw)), limits_(limits) {}
+
+ArchiveReader::~ArchiveReader() {
+  if (handle_ != nullptr) library_->read_free(handle_);
 }
 
-ArchiveReader::~ArchiveReader() { archive_read_free(handle_); }
-
-ssize_t ArchiveReader::ReadRaw(archive* handle, void* self, const void** data) {
+ssize_t ArchiveReader::ReadRaw(archive*, void* self, const void** data) {
   auto* reader = static_cast<ArchiveReader*>(self);
   auto chunk = reader->raw_->Next();
   if (!chunk.ok()) {
     reader->raw_error_ = chunk.status();
-    archive_set_error(handle, EIO, "read error");
     return -1;
   }
   *data = chunk->data();
@@ -46,18 +43,22 @@ ssize_t ArchiveReader::ReadRaw(archive* handle, void* self, const void** data) {
 
 absl::Status ArchiveReader::Failure(std::string_view what) {
   if (!raw_error_.ok()) return raw_error_;
-  const char* reason = archive_error_string(handle_);
+  const char* reason = library_->error_string(handle_);
   return InvalidInput("{}: {} after {} decompressed bytes: {}", raw_->name(), what, bytes_out_,
                       reason != nullptr ? reason : "unknown reason");
 }
 
 absl::Status ArchiveReader::Open() {
-  archive_read_support_filter_xz(handle_);
-  archive_read_support_filter_zstd(handle_);
-  archive_read_support_filter_bzip2(handle_);
-  archive_read_support_format_tar(handle_);
-  archive_read_support_format_raw(handle_);
-  if (archive_read_open(handle_, this, nullptr, &ArchiveReader::ReadRaw, nullptr) != ARCHIVE_OK) {
+  FORETRACE_ASSIGN_OR_RETURN(void* const symbol, LoadModule("archive", kArchiveLibrary));
+  library_ = reinterpret_cast<GetArchiveLibrary*>(symbol)();
+  handle_ = library_->read_new();
+  FORETRACE_CHECK(handle_ != nullptr);
+  library_->support_xz(handle_);
+  library_->support_zstd(handle_);
+  library_->support_bzip2(handle_);
+  library_->support_tar(handle_);
+  library_->support_raw(handle_);
+  if (library_->open(handle_, this, nullptr, &ArchiveReader::ReadRaw, nullptr) != ARCHIVE_OK) {
     return Failure("damaged or truncated compressed file");
   }
   return absl::OkStatus();
@@ -65,20 +66,20 @@ absl::Status ArchiveReader::Open() {
 
 absl::StatusOr<bool> ArchiveReader::NextEntry() {
   archive_entry* entry = nullptr;
-  const int result = archive_read_next_header(handle_, &entry);
+  const int result = library_->next_header(handle_, &entry);
   if (result == ARCHIVE_EOF) return false;
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) return Failure("damaged or truncated file");
-  const char* path = archive_entry_pathname(entry);
+  const char* path = library_->pathname(entry);
   entry_name_ = path != nullptr ? path : "";
-  is_regular_ = !is_tar() || archive_entry_filetype(entry) == AE_IFREG;
+  is_regular_ = !is_tar() || library_->filetype(entry) == AE_IFREG;
   entry_bytes_out_ = 0;
   return true;
 }
 
-bool ArchiveReader::is_tar() const { return archive_format(handle_) != ARCHIVE_FORMAT_RAW; }
+bool ArchiveReader::is_tar() const { return library_->format(handle_) != ARCHIVE_FORMAT_RAW; }
 
 absl::StatusOr<size_t> ArchiveReader::Read(char* buffer, size_t capacity) {
-  const la_ssize_t count = archive_read_data(handle_, buffer, capacity);
+  const la_ssize_t count = library_->data(handle_, buffer, capacity);
   if (count < 0) return Failure("damaged or truncated file");
   bytes_out_ += count;
   entry_bytes_out_ += count;

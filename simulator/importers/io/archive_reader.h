@@ -1,5 +1,6 @@
 #pragma once
-// libarchive behind one class: decompression filters and tar, reading from another ByteSource.
+// libarchive behind one class: decompression filters and tar, reading from another ByteSource. The
+// library is loaded when an archive is opened.
 
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,8 @@ struct archive;
 
 namespace foretrace {
 
+struct ArchiveLibrary;
+
 // Whether bytes begin like a compressed stream (gzip apart: see gzip_source.h) or a tar, so that
 // ArchiveReader must read them.
 bool LooksCompressed(std::string_view prefix);
@@ -25,6 +28,7 @@ class ArchiveReader {
   ArchiveReader(const ArchiveReader&) = delete;
   ArchiveReader& operator=(const ArchiveReader&) = delete;
 
+  // Errors: libarchive cannot be loaded; not a stream that it reads. Before all else.
   absl::Status Open();
   // Moves to the next entry; false after the last.
   absl::StatusOr<bool> NextEntry();
@@ -42,7 +46,8 @@ class ArchiveReader {
 
   std::unique_ptr<ByteSource> raw_;
   InputLimits limits_;
-  archive* handle_;
+  const ArchiveLibrary* library_ = nullptr;
+  archive* handle_ = nullptr;
   absl::Status raw_error_;
   std::string entry_name_;
   bool is_regular_ = true;
