@@ -35,6 +35,13 @@ void RankCompiler::CompileAlgorithm1() {
   // Streams in order of issue.
   std::vector<NodeIndex> issued[2];
   std::vector<NodeIndex> sequence;
+  // Communication whose launch was not recorded still meets that of other ranks.
+  for (uint32_t i = 0; i < rank_.size(); ++i) {
+    const NodeIndex node(i);
+    if (!IsCommunicationKind(rank_.kind(node)) || !rank_.has_duration(node)) continue;
+    const NodeIndex call = rank_.launcher(node);
+    if (!call.valid() || out_.item_of[call.value] == kNoItem) issued[1].push_back(node);
+  }
   for (const CpuPoint& point : timeline.points) {
     if (point.is_mark) continue;
     for (const NodeIndex device : index_->issued_by(point.node)) {
@@ -49,12 +56,16 @@ void RankCompiler::CompileAlgorithm1() {
     lane.begin = static_cast<uint32_t>(program.items.size());
     const auto lane_index = static_cast<uint32_t>(program.lanes.size());
     program.lanes.push_back(lane);
+    SimTime previous_end = recorded_begin_;
     for (const NodeIndex node : stream) {
-      const uint32_t item = AddDeviceItem(node, lane_index, recorded_begin_);
-      program.items[item].lead = kStreamGap;
-      // Line 21: half of the launch call lies before the kernel.
-      const Item& call = program.items[program.items[item].issuer];
-      program.items[item].issue_lag = call.duration.ScaledBy(0.5);
+      const uint32_t item = AddDeviceItem(node, lane_index, previous_end);
+      previous_end = std::max(previous_end, rank_.end(node));
+      if (program.items[item].issuer != kNoItem) {
+        program.items[item].lead = kStreamGap;
+        // Line 21: half of the launch call lies before the kernel.
+        const Item& call = program.items[program.items[item].issuer];
+        program.items[item].issue_lag = call.duration.ScaledBy(0.5);
+      }
       program.items[item].needs_room = false;
       program.items[item].placement_share = 0;
     }
@@ -104,7 +115,9 @@ void RankCompiler::StartStepsTogether() {
     for (const LaneProgram& lane : program.lanes) {
       if (lane.cpu) continue;
       uint32_t last = kNoItem;
-      for (uint32_t i = lane.begin; i < lane.end && program.items[i].issuer < it.begin_item; ++i) {
+      for (uint32_t i = lane.begin; i < lane.end; ++i) {
+        const uint32_t issuer = program.items[i].issuer;
+        if (issuer != kNoItem && issuer >= it.begin_item) break;
         last = i;
       }
       if (last == kNoItem) continue;

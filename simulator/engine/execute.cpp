@@ -1,6 +1,35 @@
+#include <cmath>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/engine/executor.h"
 
 namespace foretrace {
+namespace {
+
+// Whatever the order of work, no time of a schedule is later than all of it one after the other.
+absl::Status CheckTimes(const TraceStore& store, const Program& program) {
+  double total = 0;
+  for (uint32_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    total += std::abs(static_cast<double>(rank.start.ps()));
+    for (const Item& item : rank.items) {
+      // Those take as long as the network says.
+      if (item.kind == ItemKind::kComm && !program.meetings[item.meeting].fixed) continue;
+      total += std::abs(static_cast<double>(item.duration.ps())) +
+               std::abs(static_cast<double>(item.lead.ps()));
+    }
+    if (total >= static_cast<double>(kLongestProgram.ps())) {
+      return InvalidInput(
+          "{}: the work of ranks up to this one takes over {:.1f} days, one after the other, which "
+          "is more than can be simulated; record fewer steps, or change less by --what-if",
+          store.ranks()[r].info().source, kLongestProgram.seconds() / 86'400);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 bool NeedsDataflow(const Program& program) {
   for (const RankProgram& rank : program.ranks) {
@@ -14,6 +43,7 @@ bool NeedsDataflow(const Program& program) {
 
 absl::StatusOr<Schedule> Execute(const TraceStore& store, const Program& program,
                                  NetworkModel* network) {
+  FORETRACE_RETURN_IF_ERROR(CheckTimes(store, program));
   return NeedsDataflow(program) ? RunDataflow(store, program, network)
                                 : RunStraight(store, program, network);
 }

@@ -19,7 +19,8 @@ absl::StatusOr<Schedule> RunDataflow(const TraceStore& store, const Program& pro
 // events in order of time can then tell who comes first.
 bool NeedsDataflow(const Program& program);
 
-// Runs a Program with the executor that it needs; the one place that chooses.
+// Runs a Program with the executor that it needs; the one place that chooses. Further errors: work
+// that takes longer than kLongestProgram, naming the file of a rank.
 absl::StatusOr<Schedule> Execute(const TraceStore& store, const Program& program,
                                  NetworkModel* network);
 

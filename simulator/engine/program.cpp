@@ -1,8 +1,27 @@
 #include "simulator/engine/program.h"
 
+#include <cmath>
 #include <utility>
 
 namespace foretrace {
+namespace {
+
+// As long as kLongestProgram where it would be longer.
+SimTime Scaled(SimTime time, double factor) {
+  const double scaled = static_cast<double>(time.ps()) * factor;
+  if (std::abs(scaled) < static_cast<double>(kLongestProgram.ps())) return time.ScaledBy(factor);
+  return scaled < 0 ? -kLongestProgram : kLongestProgram;
+}
+
+}  // namespace
+
+DurationChange DurationChange::Then(const DurationChange& next) const {
+  return {factor * next.factor, Scaled(added, next.factor) + next.added};
+}
+
+SimTime DurationChange::Of(SimTime time) const {
+  return *this == DurationChange{} ? time : Scaled(time, factor) + added;
+}
 
 void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits) {
   std::vector<Item>& items = program.items;

@@ -151,6 +151,10 @@ void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits);
 void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits);
 
 // A change of a duration: `factor` times as long, and longer by `added`.
+// All work of a program, one after the other, takes less (26 days), so that sums of times stay
+// within what SimTime holds.
+inline constexpr SimTime kLongestProgram = SimTime::FromPs(int64_t{1} << 61);
+
 struct DurationChange {
   double factor = 1;
   SimTime added;
@@ -158,12 +162,9 @@ struct DurationChange {
   bool operator==(const DurationChange&) const = default;
   bool replaces() const { return factor == 0; }
   // This change, and then another.
-  DurationChange Then(const DurationChange& next) const {
-    return {factor * next.factor, added.ScaledBy(next.factor) + next.added};
-  }
-  SimTime Of(SimTime time) const {
-    return *this == DurationChange{} ? time : time.ScaledBy(factor) + added;
-  }
+  DurationChange Then(const DurationChange& next) const;
+  // Where it would take longer than kLongestProgram, as long as that, which is not executed.
+  SimTime Of(SimTime time) const;
 };
 
 // Whose arrivals the members of a rendezvous wait for, besides their own.

@@ -8,9 +8,10 @@
 namespace foretrace {
 
 std::string_view Name(SyncRule rule) {
-  static constexpr std::array<std::string_view, 8> kNames = {
+  static constexpr std::array<std::string_view, 9> kNames = {
       "event_id",        "data_dependency", "declared_dependency",  "collective_input",
-      "collective_wait", "stream_hand_off", "blocking_last_stream", "earlier_event"};
+      "collective_wait", "stream_hand_off", "blocking_last_stream", "earlier_event",
+      "graph_branch"};
   return EnumName(kNames, rule);
 }
 

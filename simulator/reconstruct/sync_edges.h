@@ -21,6 +21,7 @@ enum class SyncRule : uint8_t {
   kStreamHandOff,       // a stream wait where the current stream changes follows the stream left
   kBlockingLastStream,  // a blocking call without a named stream targets the stream used last
   kEarlierEvent,        // a wait on what a stream held at an earlier point of the program
+  kGraphBranch,         // streams of one graph, and what follows its launch
   kCount,
 };
 std::string_view Name(SyncRule rule);

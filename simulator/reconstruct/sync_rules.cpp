@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/reconstruct/declared_edges.h"
 #include "simulator/reconstruct/edge_list.h"
+#include "simulator/reconstruct/graph_branches.h"
 #include "simulator/reconstruct/named_events.h"
 
 namespace foretrace {
@@ -45,6 +46,7 @@ class Inference {
         events_(rank),
         tail_(rank.lanes().size()),
         pending_exact_(rank.lanes().size()),
+        branches_(rank.lanes().size()),
         timeline_of_lane_(rank.lanes().size(), -1) {
     states_.resize(order.timelines.size());
     for (size_t t = 0; t < order.timelines.size(); ++t) {
@@ -57,6 +59,9 @@ class Inference {
   RankSync Run() {
     AddDataDependencies();
     AddDeclaredDependencies();
+    for (const SyncEdge& e : FindGraphBranches(rank_, index_)) {
+      edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
+    }
     for (const SyncEdge& e : earlier_.edges) {
       if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
         edges_.AddBlockEdge(e.consumer, e.producer, e.rule);
@@ -117,7 +122,11 @@ class Inference {
       default:
         break;
     }
-    for (const NodeIndex device : index_.issued_by(call)) OnIssue(state, call, device);
+    if (LaunchesBranches(rank_, index_, call)) {
+      OnGraph(state, call);
+    } else {
+      for (const NodeIndex device : index_.issued_by(call)) OnIssue(state, call, device);
+    }
   }
 
   void OnEventRecord(TimelineState& state, NodeIndex call) {
@@ -172,9 +181,12 @@ class Inference {
       default:
         if (attr && attr->stream.valid()) {
           edges_.AddBlockEdge(call, tail_[attr->stream.value], SyncRule::kEventId);
+          BlockOnBranches(call, attr->stream);
+        } else if (state.last_used_stream.valid()) {
+          BlockOnUnnamed(call, tail_[state.last_used_stream.value]);
+          if (!earlier_.Decides(call)) BlockOnBranches(call, state.last_used_stream);
         } else {
-          BlockOnUnnamed(call, state.last_used_stream.valid() ? tail_[state.last_used_stream.value]
-                                                              : NodeIndex());
+          BlockOnUnnamed(call, NodeIndex());
         }
     }
   }
@@ -184,8 +196,44 @@ class Inference {
     if (!earlier_.Decides(call)) edges_.AddBlockEdge(call, producer, SyncRule::kBlockingLastStream);
   }
 
+  void BlockOnBranches(NodeIndex call, LaneIndex stream) {
+    for (const NodeIndex last : branches_[stream.value]) {
+      edges_.AddBlockEdge(call, last, SyncRule::kGraphBranch);
+    }
+  }
+
+  // A graph begins after what its launch's stream holds, and that stream goes on when all of it is
+  // done. The stream is that of the work that began first, which the others branch off from.
+  void OnGraph(TimelineState& state, NodeIndex call) {
+    const auto issued = index_.issued_by(call);
+    const LaneIndex own = rank_.lane(issued.front());
+    std::vector<NodeIndex> before = std::move(branches_[own.value]);
+    if (tail_[own.value].valid()) before.push_back(tail_[own.value]);
+    branches_[own.value] = before;
+    OnIssue(state, call, issued.front());
+    std::vector<LaneIndex> others;
+    for (const NodeIndex device : issued.subspan(1)) {
+      const LaneIndex stream = rank_.lane(device);
+      if (stream != own && std::find(others.begin(), others.end(), stream) == others.end()) {
+        others.push_back(stream);
+        for (const NodeIndex producer : before) {
+          if (rank_.lane(producer) == stream) continue;
+          edges_.AddDeviceEdge(device, producer, SyncRule::kGraphBranch);
+        }
+      }
+      tail_[stream.value] = device;
+    }
+    for (const LaneIndex stream : others) branches_[own.value].push_back(tail_[stream.value]);
+  }
+
   void OnIssue(TimelineState& state, NodeIndex call, NodeIndex device) {
     const LaneIndex stream = rank_.lane(device);
+    for (const NodeIndex branch : branches_[stream.value]) {
+      if (rank_.lane(branch) != stream) {
+        edges_.AddDeviceEdge(device, branch, SyncRule::kGraphBranch);
+      }
+    }
+    branches_[stream.value].clear();
     bool exact = false;
     for (const NodeIndex producer : pending_exact_[stream.value]) {
       exact = true;
@@ -311,6 +359,8 @@ class Inference {
   std::vector<UnnamedWait> unnamed_;
   std::vector<NodeIndex> tail_;  // by lane: the last device node issued
   std::vector<std::vector<NodeIndex>> pending_exact_;
+  // By lane: last work on other streams of the graph that the lane's last launch issued.
+  std::vector<std::vector<NodeIndex>> branches_;
   std::vector<int> timeline_of_lane_;
   std::vector<TimelineState> states_;
   NodeIndex last_record_tail_;

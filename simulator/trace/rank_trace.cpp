@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 
 namespace foretrace {
@@ -14,6 +15,15 @@ namespace {
 template <typename T>
 size_t HeapBytes(const std::vector<T>& v) {
   return v.capacity() * sizeof(T);
+}
+
+// Far more than any job has; groups of all ranks are listed.
+constexpr int32_t kMostRanks = 1 << 20;
+
+absl::Status CheckWorldSize(const RankInfo& info) {
+  if (info.rank < kMostRanks && info.world_size <= kMostRanks) return absl::OkStatus();
+  return InvalidInput("{}: names rank {} of a job of {}, which is more than {} ranks", info.source,
+                      info.rank, info.world_size, kMostRanks);
 }
 
 }  // namespace
@@ -48,6 +58,7 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
                           trace.info().rank, store.ranks_.back().info().source,
                           trace.info().source);
     }
+    FORETRACE_RETURN_IF_ERROR(CheckWorldSize(trace.info()));
     const std::vector<StringId> remap = store.strings_->InternAll(*pool);
     for (StringId& name : trace.name_) name = remap[name.value];
     for (CommAttr& attr : trace.comm_.values()) {

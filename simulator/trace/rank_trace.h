@@ -241,7 +241,8 @@ class TraceStore {
   // pool. Process groups declared by several ranks are united by name. Times become relative to the
   // earliest start of the job; where the ranks' clocks differ by more than kMaxSkew they cannot be
   // one clock: each rank then starts at zero and "unrelated_clocks" is counted.
-  // Errors: two traces for one rank, ranks that disagree on a group's members.
+  // Errors: two traces for one rank, ranks that disagree on a group's members,
+  // more than 1,048,576 ranks.
   static absl::StatusOr<TraceStore> Assemble(
       std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks,
       Diagnostics diagnostics);

@@ -59,6 +59,11 @@ class RankScript {
     Add(NodeKind::kKernel, 0, name, Stream(stream), at);
     return *this;
   }
+  // Device work that the launch of a graph issues.
+  RankScript& InGraph(std::string_view name, std::string_view launch, int stream, Span at) {
+    builder_.SetLauncher(Add(NodeKind::kKernel, 0, name, Stream(stream), at), Of(launch));
+    return *this;
+  }
   // A copy issued by cudaMemcpy.
   RankScript& SyncCopy(std::string_view name, MemcpyKind kind, Span call, int stream, Span at) {
     const NodeIndex launch =

@@ -96,6 +96,23 @@ class Rank:
         issued = self.call("cudaGraphLaunch", 9.0)
         return [self.kernel(issued, stream, us, name, {"graph id": 1}) for us in times][-1]
 
+    def launch_forked_graph(self, main, side, name, times):
+        """One call; on `main` a kernel, then one beside two on `side`, then one that follows both."""
+        issued = self.call("cudaGraphLaunch", 9.0)
+
+        def kernel(stream, us, suffix):
+            return self.kernel(issued, stream, us, f"{name}_{suffix}", {"graph id": 2})[1]
+
+        def follow(stream, end):
+            self.waits.setdefault(stream, []).append(self.graph.add([end], 1.0))
+
+        follow(side, kernel(main, times["first"], "first"))
+        for _ in range(2):
+            last = kernel(side, times["side"], "side")
+        kernel(main, times["beside"], "beside")
+        follow(main, last)
+        kernel(main, times["last"], "last")
+
     def kernel(self, issued, stream, us, name, arguments=None, category="kernel"):
         after = [self.graph.add([issued], 7.0)] + self.waits.pop(stream, [])
         if stream in self.last:
@@ -668,4 +685,19 @@ def run_ahead(steps, kernels, us, factor=1.0, graphs=0):
             for _ in range(graphs):
                 with rank.range("graph_replay"):
                     rank.launch_graph(COMPUTE, f"{GEMM}_graph", [us * factor] * 10)
+    return job.solve()
+
+
+def forked_graphs(launches, factors=None, steps=(0, 1, 2, 3)):
+    """One rank that launches graphs of two streams and reads the loss; `factors`: by kernel."""
+    job = Job(1, {})
+    rank = job.ranks[0]
+    for step in steps:
+        rank.noise = random.Random(7)
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            for _ in range(launches):
+                times = {"first": 60.0, "side": 110.0, "beside": 90.0, "last": 40.0}
+                times = {k: us * (factors or {}).get(k, 1.0) for k, us in times.items()}
+                rank.launch_forked_graph(COMPUTE, COPIES, f"{GEMM}_graph", times)
+            rank.read_loss()
     return job.solve()

@@ -131,6 +131,14 @@ class WhatIf(unittest.TestCase):
         # As recorded only: partners inferred from ends alone are not all right.
         self.check(lambda slower: truth.megatron(3, 4, slower), [], 0.001, metadata="none")
 
+    def test_graphs_of_several_streams(self):
+        # Both streams of a graph wait for each other in the recording: the side for its fork, the
+        # last kernel for the side.
+        self.check(lambda factors: truth.forked_graphs(10, factors),
+                   [(["name=_side:x2"], {"side": 2.0}), (["name=_first:x3"], {"first": 3.0}),
+                    (["name=_beside:x5"], {"beside": 5.0}), (["name=_last:x0.5"], {"last": 0.5})],
+                   0.001)
+
     def check_prefetching(self, ranks, unnamed_cases=4, **job):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
                  (["kind=memcpy,name=HtoD:x5"], {"copy_us": 4500.0}),

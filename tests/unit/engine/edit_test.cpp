@@ -1,5 +1,7 @@
 #include "simulator/engine/edit.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "simulator/engine/restructure.h"
@@ -123,6 +125,26 @@ TEST(Restructure, AGraphIsOneLaunch) {
   EXPECT_RAN(outcome, 0, "launch c", 4, 4);
   EXPECT_RAN(outcome, 0, "b", 16, 26);
   EXPECT_RAN(outcome, 0, "y", 28, 48);
+}
+
+// Work of 10 s, a million times slower, would take longer than a picosecond clock of 64 bits
+// counts.
+TEST(Edit, WorkTooLongToAddUpIsRefused) {
+  JobScript job(1);
+  job.rank(0).Kernel("x", {0, 4}, 7, {5, 10'000'005});
+  const TraceStore store = job.Build();
+  CompiledJob compiled = *Compile(store, RoundLatencies());
+  ItemSet items = SelectItems(compiled.program,
+                              [](uint32_t, const Item& i) { return i.kind == ItemKind::kDevice; });
+  ChangeDurations(compiled.program, items, {1e6, SimTime()});
+  EXPECT_THAT(Replay(store, compiled, nullptr).status().message(),
+              ::testing::HasSubstr("takes over 26.7 days, one after the other"));
+}
+
+TEST(Edit, ChangesOnChangesStayWithinWhatTimesHold) {
+  const DurationChange twice = DurationChange{1e200, Us(1)}.Then({1e200, Us(1)});
+  EXPECT_EQ(twice.Of(Us(1)), kLongestProgram + twice.added);
+  EXPECT_EQ(twice.Of(SimTime()), kLongestProgram + twice.added);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // One test for each rule of synchronisation inside a rank.
 #include "simulator/reconstruct/sync_rules.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -237,6 +239,64 @@ TEST(SyncRules, ABlockingCallThatReturnedBeforeTheWorkEndedDidNotWaitForIt) {
   const Inferred inferred(job);
   EXPECT_TRUE(inferred.sync.block_edges.empty());
   EXPECT_EQ(inferred.rule(SyncRule::kBlockingLastStream).violations, 1);
+}
+
+// Launches of one graph: a on stream 7, then s beside b, whose end c follows. `late`: c of the
+// first launch begins so much later.
+JobScript ForkedGraph(int launches, double late) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  for (int i = 0; i < launches; ++i) {
+    const double at = 1000.0 * i;
+    const double c = at + 302 + (i == 0 ? late : 0);
+    rank.Call("graph", RuntimeCall::kGraphLaunch, {at, at + 9})
+        .InGraph("a", "graph", 7, {at + 15, at + 100})
+        .InGraph("s", "graph", 8, {at + 102, at + 300})
+        .InGraph("b", "graph", 7, {at + 101, at + 200})
+        .InGraph("c", "graph", 7, {c, c + 50});
+  }
+  return job;
+}
+
+TEST(SyncRules, StreamsOfAGraphWaitForWhatHeldThemUpInMostLaunches) {
+  // a ends 2 us before s begins, s 2 us before c; b begins 1 us after a, on the same stream.
+  JobScript job = ForkedGraph(3, 0);
+  const Inferred inferred(job);
+  Edges expected;
+  for (int i = 0; i < 3; ++i) {
+    expected.insert(expected.end(), {"a>s (graph_branch)", "s>c (graph_branch)"});
+    // The graph before has to be done, on both streams.
+    if (i > 0) expected.insert(expected.end(), {"s>a (graph_branch)", "c>s (graph_branch)"});
+  }
+  Edges found = inferred.Text(inferred.sync.device_edges);
+  std::sort(found.begin(), found.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(inferred.rule(SyncRule::kGraphBranch).violations, 0);
+}
+
+TEST(SyncRules, AGraphsBranchIsJudgedOverAllLaunches) {
+  // One of three c is late; of two launches one is not most.
+  JobScript three = ForkedGraph(3, 40);
+  const Inferred most(three);
+  EXPECT_THAT(most.Text(most.sync.device_edges),
+              ::testing::Contains("s>c (graph_branch)").Times(3));
+  JobScript two = ForkedGraph(2, 40);
+  const Inferred half(two);
+  EXPECT_THAT(half.Text(half.sync.device_edges),
+              ::testing::Not(::testing::Contains("s>c (graph_branch)")));
+}
+
+TEST(SyncRules, ASynchroniseAfterAGraphWaitsForAllItsStreams) {
+  JobScript job(1);
+  job.rank(0)
+      .Call("graph", RuntimeCall::kGraphLaunch, {0, 9})
+      .InGraph("a", "graph", 7, {15, 100})
+      .InGraph("s", "graph", 8, {102, 300})
+      .Call("sync", RuntimeCall::kStreamSynchronize, {20, 306});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.block_edges),
+            (Edges{"a>sync (blocking_last_stream)", "s>sync (graph_branch)"}));
 }
 
 TEST(SyncRules, ARecordedEventIsOnTheStreamThatItsWaitNames) {
