@@ -11,37 +11,6 @@ bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kCollective && IsRooted(rank.collective_op(n));
 }
 
-// The root's position among the members; nullopt: not recorded, or without a trace.
-std::optional<uint32_t> RootOf(const TraceStore& store, const Meeting& meeting) {
-  for (const auto& m : meeting.members) {
-    const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
-    if (attr == nullptr || attr->peer < 0) continue;
-    for (uint32_t i = 0; i < meeting.members.size(); ++i) {
-      if (store.ranks()[meeting.members[i].rank].info().rank == attr->peer) return i;
-    }
-  }
-  return std::nullopt;
-}
-
-// nullopt: all to all, as far as is known.
-std::optional<std::vector<Meeting::Transfer>> TransfersOf(const TraceStore& store,
-                                                          const Meeting& meeting) {
-  if (!meeting.transfers.empty()) return meeting.transfers;
-  const auto& first = meeting.members.front();
-  const RankTrace& rank = store.ranks()[first.rank];
-  if (!IsRootedCollective(rank, first.node)) return std::nullopt;
-  const auto root = RootOf(store, meeting);
-  if (!root.has_value()) return std::nullopt;
-  const CollectiveOp op = rank.collective_op(first.node);
-  const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter;
-  std::vector<Meeting::Transfer> transfers;
-  for (uint32_t m = 0; m < meeting.members.size(); ++m) {
-    if (m == *root) continue;
-    transfers.push_back(from_root ? Meeting::Transfer{*root, m} : Meeting::Transfer{m, *root});
-  }
-  return transfers;
-}
-
 }  // namespace
 
 AwaitedArrivalsFinder::AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
@@ -49,17 +18,7 @@ AwaitedArrivalsFinder::AwaitedArrivalsFinder(const TraceStore& store, const Comm
     : store_(store),
       clock_offset_(clock_offset),
       timed_(!store.ranks().empty() && store.ranks().front().info().has_times) {
-  if (!timed_) return;
-  for (const Meeting& meeting : map.meetings) {
-    const auto transfers = TransfersOf(store, meeting);
-    if (!transfers.has_value()) continue;
-    for (const Meeting::Transfer& t : *transfers) {
-      if (!LeftWithout(meeting, t)) continue;
-      const Meeting::Member& from = meeting.members[t.from];
-      SimTime& longest = longest_buffered_[{meeting.communicator, from.rank}];
-      longest = std::max(longest, store.ranks()[from.rank].duration(from.node));
-    }
-  }
+  if (timed_) modes_.emplace(store, map, clock_offset);
 }
 
 SimTime AwaitedArrivalsFinder::ArrivalOf(const Meeting::Member& member) const {
@@ -68,23 +27,6 @@ SimTime AwaitedArrivalsFinder::ArrivalOf(const Meeting::Member& member) const {
 
 SimTime AwaitedArrivalsFinder::EndOf(const Meeting::Member& member) const {
   return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
-}
-
-bool AwaitedArrivalsFinder::LeftWithout(const Meeting& meeting,
-                                        const Meeting::Transfer& transfer) const {
-  return EndOf(meeting.members[transfer.from]) < ArrivalOf(meeting.members[transfer.to]);
-}
-
-// A source that left before its destination came did not wait. Where the destination was there in
-// time the recording does not tell; then what holds on this channel holds, as long as the kernel
-// took no longer than one that did not wait.
-bool AwaitedArrivalsFinder::IsBuffered(const Meeting& meeting,
-                                       const Meeting::Transfer& transfer) const {
-  if (LeftWithout(meeting, transfer)) return true;
-  const Meeting::Member& from = meeting.members[transfer.from];
-  const auto longest = longest_buffered_.find({meeting.communicator, from.rank});
-  return longest != longest_buffered_.end() &&
-         store_.ranks()[from.rank].duration(from.node) <= longest->second;
 }
 
 AwaitedArrivals AwaitedArrivalsFinder::Find(const Meeting& meeting) const {
@@ -103,7 +45,7 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const Meeting& meeting) const {
       }
     }
     awaited.list.push_back({t.to, t.from});
-    if (timed_ && IsBuffered(meeting, t)) {
+    if (timed_ && modes_->IsBuffered(meeting, t)) {
       ++awaited.buffered;
     } else {
       awaited.list.push_back({t.from, t.to});

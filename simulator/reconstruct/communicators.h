@@ -27,6 +27,8 @@ struct Meeting {
   struct Transfer {
     uint32_t from = 0;
     uint32_t to = 0;
+    int32_t tag = 0;
+    int64_t bytes = 0;  // 0: not recorded
   };
   std::vector<Member> members;  // by rank; of one transfer, the sender first
   // Empty for collectives: all to all, or as the operation and its root say.

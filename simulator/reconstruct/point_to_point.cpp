@@ -20,7 +20,8 @@ namespace {
 
 struct Partner {
   int32_t rank;
-  bool sends;  // the node sends to it; otherwise it receives from it
+  bool sends;         // the node sends to it; otherwise it receives from it
+  int64_t bytes = 0;  // 0: not recorded
 };
 
 // Whom a node meets, as far as the recording says.
@@ -31,8 +32,9 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
   const bool sends = rank.kind(n) != NodeKind::kRecv;
   const bool receives = rank.kind(n) != NodeKind::kSend;
   if (attr->in_splits == 0 && attr->out_splits == 0) {
-    if (attr->peer >= 0 && sends) partners.push_back({attr->peer, true});
-    if (attr->peer >= 0 && receives) partners.push_back({attr->peer, false});
+    if (attr->peer >= 0 && sends) partners.push_back({attr->peer, true, attr->bytes_in.count()});
+    if (attr->peer >= 0 && receives)
+      partners.push_back({attr->peer, false, attr->bytes_out.count()});
     return partners;
   }
   const auto group = DeclaredRanks(store, rank, *attr);
@@ -40,7 +42,7 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
     for (size_t i = 0; i < bytes.size(); ++i) {
       if (bytes[i] <= 0 || (group && i >= group->size())) continue;
       const int32_t partner = group ? (*group)[i] : static_cast<int32_t>(i);
-      if (partner != rank.info().rank) partners.push_back({partner, sending});
+      if (partner != rank.info().rank) partners.push_back({partner, sending, bytes[i]});
     }
   };
   if (sends) add(rank.in_splits(*attr), true);
@@ -101,14 +103,19 @@ class TransferGraph {
     uint32_t rank;  // index into TraceStore::ranks()
     NodeIndex node;
   };
+  struct End {
+    uint32_t vertex;
+    int64_t bytes;
+  };
   struct Channel {
-    std::vector<uint32_t> sends, receives;  // vertices, in order
+    std::vector<End> sends, receives;  // in order
   };
   using Key = std::tuple<int32_t, int32_t, int32_t>;  // sender, receiver, tag
   // Where the other end has no trace, `at` alone is set.
   struct Transfer {
-    int32_t sender, receiver;
-    uint32_t at;  // a vertex
+    int32_t sender, receiver, tag;
+    int64_t bytes;
+    uint32_t at;  // a vertex; the sender's if that has a trace
     uint32_t other = kNone;
   };
   static constexpr uint32_t kNone = 0xffffffff;
@@ -126,16 +133,16 @@ class TransferGraph {
         const int32_t own = rank.info().rank;
         const int32_t tag = rank.comm(n)->tag;
         Channel& channel = channels_[p.sends ? Key(own, p.rank, tag) : Key(p.rank, own, tag)];
-        (p.sends ? channel.sends : channel.receives).push_back(vertex);
+        (p.sends ? channel.sends : channel.receives).push_back({vertex, p.bytes});
       }
     }
   }
 
-  CommSequence Sequence(const std::vector<uint32_t>& vertices) const {
+  CommSequence Sequence(const std::vector<End>& ends) const {
     CommSequence sequence;
-    sequence.rank = vertices_[vertices.front()].rank;
-    for (const uint32_t v : vertices) sequence.nodes.push_back(vertices_[v].node);
-    sequence.ops.assign(vertices.size(), 0);
+    sequence.rank = vertices_[ends.front().vertex].rank;
+    for (const End& end : ends) sequence.nodes.push_back(vertices_[end.vertex].node);
+    sequence.ops.assign(ends.size(), 0);
     return sequence;
   }
 
@@ -148,7 +155,7 @@ class TransferGraph {
     }
     for (const Channel* channel : channels) {
       for (const auto* side : {&channel->sends, &channel->receives}) {
-        for (const uint32_t v : *side) {
+        for (const auto& [v, bytes] : *side) {
           if (!placed[v]) left_to_ends_.emplace(vertices_[v].rank, vertices_[v].node.value);
         }
       }
@@ -173,8 +180,8 @@ class TransferGraph {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     if (!index_of_.contains(sender) || !index_of_.contains(receiver)) {
-      for (const uint32_t v : sends.empty() ? receives : sends) {
-        transfers.push_back({sender, receiver, v});
+      for (const auto& [v, bytes] : sends.empty() ? receives : sends) {
+        transfers.push_back({sender, receiver, tag, bytes, v});
       }
       return absl::OkStatus();
     }
@@ -190,7 +197,8 @@ class TransferGraph {
     for (size_t k = 0; k < sends.size(); ++k) {
       const int64_t other = static_cast<int64_t>(k) + shift;
       if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
-      transfers.push_back({sender, receiver, sends[k], receives[static_cast<size_t>(other)]});
+      transfers.push_back({sender, receiver, tag, sends[k].bytes, sends[k].vertex,
+                           receives[static_cast<size_t>(other)].vertex});
     }
     const auto low = std::max<int64_t>(0, -shift);
     const auto high =
@@ -203,7 +211,8 @@ class TransferGraph {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     const bool more_sends = sends.size() > receives.size();
-    const Vertex odd = vertices_[more_sends ? sends[receives.size()] : receives[sends.size()]];
+    const Vertex odd =
+        vertices_[(more_sends ? sends[receives.size()] : receives[sends.size()]).vertex];
     const RankTrace& rank = store_.ranks()[odd.rank];
     return InvalidInput(
         "{}: rank {}, node {} ({}): no matching {} on rank {} (tag {}; {} sends, {} receives)",
@@ -260,7 +269,8 @@ class TransferGraph {
       meeting.members.push_back({vertices_[v].rank, vertices_[v].node});
     }
     for (const Transfer* t : transfers) {
-      if (t->other != kNone) meeting.transfers.push_back({place.at(t->at), place.at(t->other)});
+      if (t->other == kNone) continue;
+      meeting.transfers.push_back({place.at(t->at), place.at(t->other), t->tag, t->bytes});
     }
     if (sender_first) {
       meeting.ranks = {sender, transfers.front()->receiver};

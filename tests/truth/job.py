@@ -532,9 +532,10 @@ def megatron(layers, microbatches, slower=None, steps=(3,), data_parallel_us=900
     return job.solve()
 
 
-def ring(ranks, rounds, slower=None, steps=(3, 4)):
+def ring(ranks, rounds, slower=None, steps=(3, 4), buffered_us=None):
     """Context parallelism: each round a kernel that sends to the next rank and receives from the last."""
     job = Job(ranks, {"cp": list(range(ranks))})
+    job.buffered_us = buffered_us
     for step in steps:
         for rank in job.ranks:
             noise = random.Random(5 + rank.number)

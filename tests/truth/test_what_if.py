@@ -89,10 +89,29 @@ class WhatIf(unittest.TestCase):
                    [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
                     (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
 
+    def check_buffered(self, stages, batched, **writing):
+        last = stages - 1
+        self.check(lambda slower: truth.pipeline(stages, 1, 6, batched, slower, buffered_us=12.0),
+                   [(["name=gemm.*_tn,rank=0:x1.7"], {(0, "forward"): 1.7}),
+                    (["name=gemm.*_nt,rank=0:x2"], {(0, "backward"): 2.0}),
+                    (["name=gemm.*_nt,rank=1:x1.5"], {(1, "backward"): 1.5}),
+                    ([f"name=gemm.*_nt,rank={last}:x0.4"], {(last, "backward"): 0.4})],
+                   0.001, **writing)
+
     def test_sends_that_are_buffered(self):
-        # As recorded only: a send whose receiver was there first shows no buffering and is replayed
-        # as one that waits, so that what-ifs are up to 3.3 % of a step off.
-        self.check(lambda slower: truth.pipeline(3, 1, 6, False, slower, buffered_us=12.0), [], 0.001)
+        # Gradients go to stages that are there first: only other sends show that they would not wait.
+        self.check_buffered(3, False)
+        self.check_buffered(2, False)
+
+    def test_batched_sends_that_are_buffered(self):
+        self.check_buffered(3, True)
+        self.check_buffered(2, True)
+        self.check_buffered(3, True, metadata="annotations")
+
+    def test_ring_of_buffered_sends(self):
+        self.check(lambda slower: truth.ring(4, 8, slower, buffered_us=12.0),
+                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
+                    (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
 
     def test_one_kernel_for_what_the_partner_does_in_two(self):
         self.check(lambda slower: truth.fused_and_separate(6, slower),
