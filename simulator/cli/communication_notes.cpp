@@ -33,12 +33,11 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
         "durations, waiting included",
         store.ranks().size(), store.world_size(), job.recorded_collectives));
   }
-  if (job.communicators.outside_window > 0) {
+  if (job.communicators.unmatched > 0) {
     notes.push_back(
-        fmt::format("{} communication operations at the edges of the recording have "
-                    "no partner in it; they keep their recorded durations, waiting included, and "
-                    "their steps count as partial",
-                    job.communicators.outside_window));
+        fmt::format("{} communication operations have no partner in the recording; they keep their "
+                    "recorded durations, waiting included, and their steps count as partial",
+                    job.communicators.unmatched));
   }
   if (job.impossible_transfers > 0) {
     notes.push_back(

@@ -53,11 +53,20 @@ void InspectCommunicators(const TraceStore& store, Inspection& out) {
   }
   for (size_t c = 0; c < map->communicators.size(); ++c) {
     const MatchedCommunicator& communicator = map->communicators[c];
-    InspectedCommunicator i{
-        communicator.name,     communicator.ranks,    communicator.missing_members,
-        communicator.declared, communicator.meetings, Bytes()};
+    InspectedCommunicator i{communicator.name,
+                            communicator.ranks,
+                            communicator.missing_members,
+                            communicator.declared,
+                            communicator.matched_by,
+                            communicator.meetings,
+                            communicator.unmatched,
+                            Bytes()};
     for (const auto& [rank, sum] : bytes[c]) i.bytes = std::max(i.bytes, Bytes(sum));
     out.communicators.push_back(std::move(i));
+  }
+  out.communicator_doubts = map->doubts;
+  if (store.ranks().front().info().has_times) {
+    out.channels = TransferModes(store, *map, EstimateClockOffsets(store, *map)).count();
   }
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/sync_rules.h"
+#include "simulator/reconstruct/transfer_modes.h"
 #include "simulator/report/text_table.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -38,7 +40,9 @@ struct InspectedCommunicator {
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
+  MatchedBy matched_by = MatchedBy::kNothing;
   int64_t operations = 0;
+  int64_t unmatched = 0;
   Bytes bytes;  // largest sum over one rank
 };
 
@@ -48,6 +52,8 @@ struct Inspection {
   std::vector<InspectedCommunicator> communicators;
   // Why communicators could not be matched; empty when they could.
   std::string communicator_error;
+  std::vector<std::string> communicator_doubts;
+  TransferModes::Count channels;  // of sends and receives, and of what has a root
   std::map<std::string, Diagnostics::Entry, std::less<>> repairs;
   RuleCount rules[static_cast<int>(SyncRule::kCount)];
   int64_t unresolved_waits = 0;

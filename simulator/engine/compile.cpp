@@ -53,6 +53,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   FORETRACE_ASSIGN_OR_RETURN(job.communicators, MatchCommunicators(store));
   FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, job.communicators, options));
   const std::vector<SimTime> clock_offset = EstimateClockOffsets(store, job.communicators);
+  FORETRACE_RETURN_IF_ERROR(CheckClockOffsets(store, job.communicators, clock_offset));
 
   job.origin = SimTime::Max();
   for (size_t r = 0; r < store.ranks().size(); ++r) {

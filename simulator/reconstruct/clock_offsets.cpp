@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
+#include "simulator/base/error.h"
 #include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/end_spread.h"
@@ -63,6 +65,23 @@ void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) 
                       (b_receives && rank_b.end(b.node) < rank_a.start(a.node));
 }
 
+// The shortest recorded; where none is marked, the shortest recording.
+SimTime Step(const TraceStore& store) {
+  SimTime shortest = SimTime::Max();
+  for (const RankTrace& rank : store.ranks()) {
+    for (const IterationMark& mark : rank.iterations()) {
+      shortest = std::min(shortest, rank.duration(mark.node));
+    }
+  }
+  if (shortest < SimTime::Max()) return shortest;
+  for (const RankTrace& rank : store.ranks()) {
+    SimTime end = SimTime::Min();
+    for (uint32_t i = 0; i < rank.size(); ++i) end = std::max(end, rank.end(NodeIndex(i)));
+    if (rank.size() > 0) shortest = std::min(shortest, end - rank.start(NodeIndex(0)));
+  }
+  return shortest;
+}
+
 }  // namespace
 
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
@@ -112,6 +131,31 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
     if (offset <= kClockNoise && offset >= -kClockNoise) offset = SimTime();
   }
   return offsets;
+}
+
+absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& map,
+                               const std::vector<SimTime>& offsets) {
+  if (std::ranges::all_of(offsets, [](SimTime offset) { return offset == SimTime(); })) {
+    return absl::OkStatus();
+  }
+  std::set<int32_t> numbered;
+  for (const MatchedCommunicator& c : map.communicators) {
+    if (c.matched_by == MatchedBy::kNumber) numbered.insert(c.ranks.begin(), c.ranks.end());
+  }
+  const SimTime step = Step(store);
+  for (size_t r = 0; r < offsets.size(); ++r) {
+    const RankInfo& info = store.ranks()[r].info();
+    if (offsets[r] <= step && -offsets[r] <= step) continue;
+    if (numbered.contains(info.rank)) continue;
+    return InvalidInput(
+        "{}: the clock of rank {} seems to be {:.0f} us {} that of rank {}, more than a step "
+        "({:.0f} us): these ranks likely recorded different steps; profile the same steps on all "
+        "ranks, or with sequence numbers of collectives (PyTorch 2.5 and later)",
+        info.source, info.rank, offsets[r].us() < 0 ? -offsets[r].us() : offsets[r].us(),
+        offsets[r] < SimTime() ? "ahead of" : "behind", store.ranks().front().info().rank,
+        step.us());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace foretrace

@@ -12,10 +12,15 @@
 namespace foretrace {
 
 // How far b's operations are ahead of a's: a's k-th meets b's (k + shift)-th. Recordings may be cut
-// at different places, so a few operations at the edges can lack a partner. With times, the shift
-// whose ends agree best; nullopt: the operations disagree however they are shifted.
+// at different places, so a few operations at the edges can lack a partner, and equal lists may be
+// of different steps. With times, the shift for which operations, their sizes if any, and the
+// numbers of their steps agree, and of those the one whose ends agree best; nullopt: the operations
+// disagree however they are shifted.
 std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequence& a,
                                       const CommSequence& b);
+
+// Whether operations so shifted have the sizes of their partners, as far as recorded.
+bool SizesAgree(const CommSequence& a, const CommSequence& b, int64_t shift);
 
 // False where there are enough operations to tell that these two do not end together, so aligned.
 bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSequence& b,

@@ -19,10 +19,22 @@ bool IsFusedExchange(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kCollective && rank.collective_op(n) == CollectiveOp::kSendRecv;
 }
 
-// What the members of one collective must agree on. Sizes of gathers, scatters and all-to-alls may
-// differ between members; those of reductions and broadcasts may not, but are not always recorded.
+// What the members of one collective must agree on.
 uint64_t AgreedPart(const RankTrace& rank, NodeIndex n) {
   return static_cast<uint64_t>(rank.collective_op(n));
+}
+
+// Sizes of gathers, scatters and all-to-alls may differ between members; those of reductions and
+// broadcasts may not, but are not always recorded.
+int64_t AgreedBytes(const RankTrace& rank, NodeIndex n) {
+  if (rank.kind(n) != NodeKind::kCollective) return 0;
+  const CollectiveOp op = rank.collective_op(n);
+  if (op != CollectiveOp::kAllReduce && op != CollectiveOp::kBroadcast &&
+      op != CollectiveOp::kReduce) {
+    return 0;
+  }
+  const CommAttr* attr = rank.comm(n);
+  return attr == nullptr ? 0 : attr->bytes_in.count();
 }
 
 }  // namespace
@@ -30,6 +42,14 @@ uint64_t AgreedPart(const RankTrace& rank, NodeIndex n) {
 bool IsPointToPoint(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kSend || rank.kind(n) == NodeKind::kRecv ||
          IsFusedExchange(rank, n);
+}
+
+bool Agree(const CommSequence& a, size_t i, const CommSequence& b, size_t j) {
+  return a.ops[i] == b.ops[j];
+}
+
+bool AgreeInSize(const CommSequence& a, size_t i, const CommSequence& b, size_t j) {
+  return a.bytes[i] == 0 || b.bytes[j] == 0 || a.bytes[i] == b.bytes[j];
 }
 
 std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
@@ -102,6 +122,7 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
       CommSequence& s = sequences[it->second];
       s.nodes.push_back(n);
       s.ops.push_back(AgreedPart(rank, n));
+      s.bytes.push_back(AgreedBytes(rank, n));
     }
   }
   for (CommSequence& s : sequences) {

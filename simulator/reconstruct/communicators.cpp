@@ -14,6 +14,7 @@
 #include "simulator/reconstruct/comm_grouping.h"
 #include "simulator/reconstruct/comm_sequence.h"
 #include "simulator/reconstruct/point_to_point.h"
+#include "simulator/reconstruct/sequence_numbers.h"
 
 namespace foretrace {
 namespace {
@@ -137,17 +138,62 @@ class Matcher {
     groups_.push_back(std::move(group));
   }
 
+  absl::Status Align(Group& group) {
+    const size_t before = map_.meetings.size();
+    const int64_t unmatched = map_.unmatched;
+    const auto numbered = store_.ranks().front().info().has_times && group.members.size() > 1
+                              ? MatchByNumber(store_, group.members)
+                              : std::nullopt;
+    FORETRACE_RETURN_IF_ERROR(numbered.has_value() ? AlignByNumber(group, *numbered)
+                                                   : AlignByOrder(group));
+    group.communicator.meetings = static_cast<int64_t>(map_.meetings.size() - before);
+    group.communicator.unmatched = map_.unmatched - unmatched;
+    map_.communicators.push_back(std::move(group.communicator));
+    return absl::OkStatus();
+  }
+
+  absl::Status AlignByNumber(Group& group, const NumberedOperations& numbered) {
+    group.communicator.matched_by = MatchedBy::kNumber;
+    map_.unmatched += numbered.unmatched;
+    const CommSequence& first = *group.members.front();
+    for (const std::vector<size_t>& positions : numbered.positions) {
+      for (size_t m = 1; m < positions.size(); ++m) {
+        const CommSequence& other = *group.members[m];
+        if (!Agree(first, positions[0], other, positions[m])) {
+          return Disagreement(first, positions[0], other, positions[m]);
+        }
+      }
+      AddMeeting(group, [&](size_t m) { return positions[m]; });
+    }
+    if (numbered.positions.empty()) {
+      map_.doubts.push_back(
+          fmt::format("communicator \"{}\": its ranks recorded no operation of the same number, so "
+                      "that nothing "
+                      "says how they wait for each other; profile the same steps on all of them",
+                      group.communicator.name));
+    }
+    return absl::OkStatus();
+  }
+
   // Pairs the k-th node of each member with the k-th of the others. When the recordings were cut
   // at different places the shift that makes operations and ends agree is used, and what has no
   // partner at the edges is counted.
-  absl::Status Align(Group& group) {
-    const auto id = static_cast<uint32_t>(map_.communicators.size());
+  absl::Status AlignByOrder(Group& group) {
     CommSequence& first = *group.members.front();
     std::vector<int64_t> shift(group.members.size(), 0);
+    bool sizes_agree = true;
     for (size_t m = 1; m < group.members.size(); ++m) {
       const auto found = AlignSequences(store_, first, *group.members[m]);
       if (!found.has_value()) return Disagreement(first, *group.members[m]);
       shift[m] = *found;
+      sizes_agree &= SizesAgree(first, *group.members[m], shift[m]);
+    }
+    if (!sizes_agree) {
+      map_.doubts.push_back(
+          fmt::format("communicator \"{}\": ranks disagree on the sizes of some operations, so "
+                      "that they may be "
+                      "matched wrongly",
+                      group.communicator.name));
     }
     // Positions are relative to the first member's.
     int64_t low = 0;
@@ -156,28 +202,42 @@ class Matcher {
       low = std::max(low, -shift[m]);
       high = std::min(high, static_cast<int64_t>(group.members[m]->nodes.size()) - shift[m]);
     }
-    for (size_t m = 0; m < group.members.size(); ++m) {
-      map_.outside_window +=
-          static_cast<int64_t>(group.members[m]->nodes.size()) - std::max<int64_t>(0, high - low);
+    const int64_t before = map_.unmatched;
+    for (const CommSequence* member : group.members) {
+      map_.unmatched +=
+          static_cast<int64_t>(member->nodes.size()) - std::max<int64_t>(0, high - low);
+    }
+    if (group.members.size() > 1) {
+      group.communicator.matched_by =
+          map_.unmatched == before ? MatchedBy::kOrder : MatchedBy::kAlignment;
     }
     for (int64_t k = low; k < high; ++k) {
-      Meeting meeting;
-      meeting.communicator = id;
-      meeting.missing_members = group.communicator.missing_members;
-      for (size_t m = 0; m < group.members.size(); ++m) {
-        meeting.members.push_back({group.members[m]->rank, group.members[m]->nodes[k + shift[m]]});
-      }
-      map_.meetings.push_back(std::move(meeting));
+      AddMeeting(group, [&](size_t m) { return static_cast<size_t>(k + shift[m]); });
     }
-    group.communicator.meetings = std::max<int64_t>(0, high - low);
-    map_.communicators.push_back(std::move(group.communicator));
     return absl::OkStatus();
+  }
+
+  // Of the communicator that is added next.
+  template <typename PositionOfMember>
+  void AddMeeting(const Group& group, PositionOfMember position) {
+    Meeting meeting;
+    meeting.communicator = static_cast<uint32_t>(map_.communicators.size());
+    meeting.missing_members = group.communicator.missing_members;
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      meeting.members.push_back({group.members[m]->rank, group.members[m]->nodes[position(m)]});
+    }
+    map_.meetings.push_back(std::move(meeting));
   }
 
   absl::Status Disagreement(const CommSequence& a, const CommSequence& b) const {
     size_t k = 0;
-    while (k < a.ops.size() && k < b.ops.size() && a.ops[k] == b.ops[k]) ++k;
-    const auto describe = [&](const CommSequence& s) {
+    while (k < a.ops.size() && k < b.ops.size() && Agree(a, k, b, k)) ++k;
+    return Disagreement(a, k, b, k);
+  }
+
+  absl::Status Disagreement(const CommSequence& a, size_t i, const CommSequence& b,
+                            size_t j) const {
+    const auto describe = [&](const CommSequence& s, size_t k) {
       const RankTrace& rank = store_.ranks()[s.rank];
       if (k >= s.nodes.size()) {
         return fmt::format("rank {} has only {} operations", rank.info().rank, s.nodes.size());
@@ -189,7 +249,7 @@ class Matcher {
     return InvalidInput(
         "communicator \"{}\": ranks disagree on operation {}: {}, but {}; if these are different "
         "groups, declare them with --process-groups FILE",
-        a.group_name.empty() ? "undeclared" : a.group_name, k + 1, describe(a), describe(b));
+        a.group_name.empty() ? "undeclared" : a.group_name, i + 1, describe(a, i), describe(b, j));
   }
 
   absl::Status MatchSendsAndReceives();
@@ -212,7 +272,7 @@ absl::Status Matcher::MatchSendsAndReceives() {
   }
   FORETRACE_ASSIGN_OR_RETURN(PointToPointMatches matches,
                              MatchPointToPoint(store_, sequences_, known));
-  map_.outside_window += matches.outside_window;
+  map_.unmatched += matches.unmatched;
   std::move(matches.doubts.begin(), matches.doubts.end(), std::back_inserter(map_.doubts));
   absl::flat_hash_map<std::string, uint32_t> ids;
   for (PointToPointMeeting& pair : matches.meetings) {
@@ -224,6 +284,7 @@ absl::Status Matcher::MatchSendsAndReceives() {
       communicator.ranks = pair.ranks;
       communicator.missing_members = pair.missing_members;
       communicator.declared = pair.declared;
+      communicator.matched_by = pair.matched_by;
       map_.communicators.push_back(std::move(communicator));
     }
     Meeting meeting;
@@ -233,13 +294,33 @@ absl::Status Matcher::MatchSendsAndReceives() {
     meeting.members = std::move(pair.members);
     meeting.transfers = std::move(pair.transfers);
     meeting.directed = pair.directed;
-    ++map_.communicators[it->second].meetings;
+    MatchedCommunicator& communicator = map_.communicators[it->second];
+    ++communicator.meetings;
+    if (pair.matched_by == MatchedBy::kAlignment) communicator.matched_by = pair.matched_by;
     map_.meetings.push_back(std::move(meeting));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string_view Name(MatchedBy how) {
+  switch (how) {
+    case MatchedBy::kNumber:
+      return "number";
+    case MatchedBy::kPartner:
+      return "partner";
+    case MatchedBy::kOrder:
+      return "order";
+    case MatchedBy::kAlignment:
+      return "alignment";
+    case MatchedBy::kEnds:
+      return "ends";
+    case MatchedBy::kNothing:
+      return "-";
+  }
+  return "-";
+}
 
 absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store) {
   std::vector<CommSequence> sequences = CollectCommSequences(store);

@@ -197,6 +197,7 @@ class Matcher {
     PointToPointMeeting meeting;
     meeting.communicator_name = fmt::format("exchange {} and {}", rank_a, rank_b);
     meeting.ranks = {rank_a, rank_b};
+    meeting.matched_by = MatchedBy::kEnds;
     meeting.members = {{open_[a].rank, open_[a].nodes[i]}, {open_[b].rank, open_[b].nodes[j]}};
     const auto kind = [&](const Meeting::Member& m) { return store_.ranks()[m.rank].kind(m.node); };
     const NodeKind kind_a = kind(meeting.members[0]), kind_b = kind(meeting.members[1]);

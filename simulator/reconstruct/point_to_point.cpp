@@ -11,6 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
+#include "simulator/reconstruct/channel_alignment.h"
+#include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/comm_grouping.h"
 #include "simulator/reconstruct/end_spread.h"
 #include "simulator/reconstruct/kernel_ends.h"
@@ -53,7 +55,9 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
 // Nodes, and the transfers between them that partners and order give.
 class TransferGraph {
  public:
-  explicit TransferGraph(const TraceStore& store) : store_(store) {
+  // `clock_offset` by index of rank, to add to recorded times; must outlive this.
+  TransferGraph(const TraceStore& store, const std::vector<SimTime>& clock_offset)
+      : store_(store), clock_offset_(clock_offset) {
     for (uint32_t r = 0; r < store.ranks().size(); ++r) {
       index_of_[store.ranks()[r].info().rank] = r;
     }
@@ -70,8 +74,7 @@ class TransferGraph {
     std::vector<const Channel*> misfits;
     for (const auto& [key, channel] : channels_) {
       matched.push_back({&channel, {}});
-      const absl::Status status =
-          MatchChannel(key, channel, matched.back().transfers, matches.outside_window);
+      const absl::Status status = MatchChannel(key, channel, matched.back().transfers, matches);
       if (status.ok()) continue;
       if (!store_.ranks().front().info().has_times) return status;
       matched.pop_back();
@@ -115,6 +118,7 @@ class TransferGraph {
   struct Transfer {
     int32_t sender, receiver, tag;
     int64_t bytes;
+    bool whole;   // no side of its channel lacks any
     uint32_t at;  // a vertex; the sender's if that has a trace
     uint32_t other = kNone;
   };
@@ -143,6 +147,7 @@ class TransferGraph {
     sequence.rank = vertices_[ends.front().vertex].rank;
     for (const End& end : ends) sequence.nodes.push_back(vertices_[end.vertex].node);
     sequence.ops.assign(ends.size(), 0);
+    for (const End& end : ends) sequence.bytes.push_back(end.bytes);
     return sequence;
   }
 
@@ -176,35 +181,68 @@ class TransferGraph {
   }
 
   absl::Status MatchChannel(const Key& key, const Channel& channel,
-                            std::vector<Transfer>& transfers, int64_t& outside) const {
+                            std::vector<Transfer>& transfers, PointToPointMatches& matches) const {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     if (!index_of_.contains(sender) || !index_of_.contains(receiver)) {
       for (const auto& [v, bytes] : sends.empty() ? receives : sends) {
-        transfers.push_back({sender, receiver, tag, bytes, v});
+        transfers.push_back({sender, receiver, tag, bytes, true, v});
       }
       return absl::OkStatus();
     }
-    int64_t shift = 0;  // of receives against sends
-    if (sends.size() != receives.size()) {
-      std::optional<int64_t> found;
-      if (!sends.empty() && !receives.empty()) {
-        found = AlignSequences(store_, Sequence(sends), Sequence(receives));
-      }
-      if (!found.has_value()) return Unmatched(key, channel);
-      shift = *found;
+    const auto pairs = PairsOf(sends, receives);
+    if (!pairs.has_value()) return Unmatched(key, channel);
+    const size_t lacking = sends.size() + receives.size() - 2 * pairs->size();
+    for (const auto& [s, r] : *pairs) {
+      transfers.push_back({sender, receiver, tag, sends[s].bytes, lacking == 0, sends[s].vertex,
+                           receives[r].vertex});
     }
-    for (size_t k = 0; k < sends.size(); ++k) {
-      const int64_t other = static_cast<int64_t>(k) + shift;
-      if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
-      transfers.push_back({sender, receiver, tag, sends[k].bytes, sends[k].vertex,
-                           receives[static_cast<size_t>(other)].vertex});
+    matches.unmatched += static_cast<int64_t>(lacking);
+    // Pairs of neighbours all through: only edges lack something.
+    const bool at_edges = pairs->empty() || (pairs->back().first - pairs->front().first ==
+                                             pairs->back().second - pairs->front().second);
+    if (!at_edges) {
+      matches.doubts.push_back(fmt::format(
+          "send/recv {} to {}, tag {}: {} of {} sends and {} receives have no other end in the "
+          "recording, some amid others; the rest is paired so that it fits best",
+          sender, receiver, tag, lacking, sends.size(), receives.size()));
     }
-    const auto low = std::max<int64_t>(0, -shift);
-    const auto high =
-        std::min(static_cast<int64_t>(sends.size()), static_cast<int64_t>(receives.size()) - shift);
-    outside += static_cast<int64_t>(sends.size() + receives.size()) - 2 * (high - low);
     return absl::OkStatus();
+  }
+
+  // Positions; nullopt: these are not two sides of one channel.
+  std::optional<ChannelPairs> PairsOf(const std::vector<End>& sends,
+                                      const std::vector<End>& receives) const {
+    if (sends.empty() || receives.empty()) return std::nullopt;
+    const auto shift = AlignSequences(store_, Sequence(sends), Sequence(receives));
+    ChannelPairs by_order;
+    for (size_t k = 0; k < sends.size() && shift.has_value(); ++k) {
+      const int64_t other = static_cast<int64_t>(k) + *shift;
+      if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
+      by_order.emplace_back(k, static_cast<size_t>(other));
+    }
+    const bool timed = store_.ranks().front().info().has_times;
+    if (!timed || sends.size() == receives.size()) {
+      return shift.has_value() ? std::optional(by_order) : std::nullopt;
+    }
+    const std::vector<ChannelEnd> from = Times(sends), to = Times(receives);
+    const auto with_gaps = AlignWithGaps(from, to);
+    if (!shift.has_value()) return with_gaps;
+    const double noise = static_cast<double>(kClockNoise.ps());
+    const bool gaps_fit = with_gaps.has_value() &&
+                          MeanMisfit(from, to, *with_gaps) + noise < MeanMisfit(from, to, by_order);
+    return gaps_fit ? *with_gaps : by_order;
+  }
+
+  std::vector<ChannelEnd> Times(const std::vector<End>& ends) const {
+    std::vector<ChannelEnd> times;
+    for (const auto& [vertex, bytes] : ends) {
+      const auto& [r, node] = vertices_[vertex];
+      const RankTrace& rank = store_.ranks()[r];
+      times.push_back(
+          {rank.start(node) + clock_offset_[r], rank.end(node) + clock_offset_[r], bytes});
+    }
+    return times;
   }
 
   absl::Status Unmatched(const Key& key, const Channel& channel) const {
@@ -255,6 +293,10 @@ class TransferGraph {
     for (const Transfer* t : transfers) {
       ranks.insert({t->sender, t->receiver});
       one_way &= t->sender == transfers.front()->sender;
+      if (t->other == kNone) continue;
+      meeting.matched_by = t->whole && meeting.matched_by != MatchedBy::kAlignment
+                               ? MatchedBy::kPartner
+                               : MatchedBy::kAlignment;
     }
     meeting.ranks.assign(ranks.begin(), ranks.end());
     for (const int32_t rank : ranks) meeting.missing_members += index_of_.contains(rank) ? 0 : 1;
@@ -289,6 +331,7 @@ class TransferGraph {
   }
 
   const TraceStore& store_;
+  const std::vector<SimTime>& clock_offset_;
   std::map<int32_t, uint32_t> index_of_;  // by rank number
   std::vector<Vertex> vertices_;
   std::map<Key, Channel> channels_;
@@ -301,7 +344,7 @@ class TransferGraph {
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
                                                       const std::vector<CommSequence>& sequences,
                                                       const CollectivesKnown& known) {
-  TransferGraph graph(store);
+  TransferGraph graph(store, known.clock_offset);
   auto declared = graph.Meetings();
   if (!declared.ok()) return declared;
   std::vector<CommSequence> open;

@@ -21,6 +21,7 @@ struct PointToPointMeeting {
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
+  MatchedBy matched_by = MatchedBy::kNothing;
   std::vector<Meeting::Member> members;
   std::vector<Meeting::Transfer> transfers;
   bool directed = true;
@@ -28,8 +29,8 @@ struct PointToPointMeeting {
 
 struct PointToPointMatches {
   std::vector<PointToPointMeeting> meetings;
-  // Transfers whose other end lies before or after its rank's recording.
-  int64_t outside_window = 0;
+  // Sends and receives whose other end is not in its rank's recording.
+  int64_t unmatched = 0;
   // Why channels with declared partners were matched by ends instead.
   std::vector<std::string> doubts;
 };
@@ -42,7 +43,8 @@ struct CollectivesKnown {
 };
 
 // Where partners are recorded, the k-th transfer from one rank to another with one tag is the k-th
-// that the other receives. Where they are not, or a channel's two sides do not fit, kernels that
+// that the other receives; where one side lacks some, those are left out without which the rest
+// fits best. Where partners are not recorded, or a channel's two sides do not fit, kernels that
 // end together meet: whole streams that do so throughout, then single kernels. Errors: a send whose
 // receiver's trace has no matching receive, naming both, in traces without times.
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
