@@ -13,6 +13,8 @@ namespace foretrace {
 namespace {
 
 constexpr size_t kFewest = 3;  // collectives that two ranks share
+// Clocks that NTP keeps together differ by as much, however short the steps.
+constexpr SimTime kOrdinaryOffset = SimTime::FromNs(1'000'000);
 
 // What two ranks, the lower index first, recorded of what they did together.
 struct Shared {
@@ -143,9 +145,10 @@ absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& m
     if (c.matched_by == MatchedBy::kNumber) numbered.insert(c.ranks.begin(), c.ranks.end());
   }
   const SimTime step = Step(store);
+  const SimTime most = std::max(step, kOrdinaryOffset);
   for (size_t r = 0; r < offsets.size(); ++r) {
     const RankInfo& info = store.ranks()[r].info();
-    if (offsets[r] <= step && -offsets[r] <= step) continue;
+    if (offsets[r] <= most && -offsets[r] <= most) continue;
     if (numbered.contains(info.rank)) continue;
     return InvalidInput(
         "{}: the clock of rank {} seems to be {:.0f} us {} that of rank {}, more than a step "
