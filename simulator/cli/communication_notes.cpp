@@ -23,6 +23,22 @@ void NoteClocks(const TraceStore& store, const CompiledJob& job, std::vector<std
       corrected, text, corrected > kListed ? ", ..." : ""));
 }
 
+// Groups and partners that only the ends of kernels say, where there was a choice.
+void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
+  std::string names;
+  int groups = 0;
+  for (const MatchedCommunicator& c : job.communicators.communicators) {
+    if (c.declared || c.ranks.size() < 2) continue;
+    if (++groups <= kListed) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", c.name);
+  }
+  if (groups < 2) return;
+  notes.push_back(fmt::format(
+      "who is in {} communicators is inferred from when kernels end, for no trace names it ({}{}); "
+      "where that is wrong, so are what-ifs: declare groups and exchanges with --process-groups "
+      "FILE",
+      groups, names, groups > kListed ? ", ..." : ""));
+}
+
 }  // namespace
 
 std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
@@ -45,6 +61,7 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
                     "receivers do not wait for them",
                     job.impossible_transfers));
   }
+  NoteInferred(job, notes);
   for (const std::string& doubt : job.communicators.doubts) notes.push_back(doubt);
   NoteClocks(store, job, notes);
   return notes;

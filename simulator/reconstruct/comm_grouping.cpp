@@ -22,24 +22,6 @@ Overlap CommonPart(const CommSequence& a, const CommSequence& b, int64_t shift) 
   return {std::max<int64_t>(0, -shift), std::min(na, nb - shift)};
 }
 
-EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                  int64_t shift) {
-  const Overlap common = CommonPart(a, b, shift);
-  std::vector<int64_t> differences;
-  for (int64_t k = common.begin; k < common.end; ++k) {
-    differences.push_back(
-        (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
-            .ps());
-  }
-  if (differences.empty()) return {SimTime::Max(), SimTime()};
-  return SpreadOfEnds(std::move(differences));
-}
-
-SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                    int64_t shift) {
-  return FitEnds(store, a, b, shift).distance;
-}
-
 // When a rank's recording holds device work: the first and the last start.
 struct Recorded {
   SimTime first = SimTime::Max();
@@ -105,25 +87,20 @@ std::optional<int64_t> ShiftBySteps(const TraceStore& store, const CommSequence&
   return shift;
 }
 
-struct Pair {
-  SimTime distance;
-  size_t a;
-  size_t b;
-};
-
-// True when the two clusters hold sequences of one rank.
-bool ShareRank(const std::vector<CommSequence*>& open, const std::vector<size_t>& cluster, size_t x,
-               size_t y) {
-  for (size_t i = 0; i < open.size(); ++i) {
-    if (cluster[i] != x) continue;
-    for (size_t j = 0; j < open.size(); ++j) {
-      if (cluster[j] == y && open[i]->rank == open[j]->rank) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
+
+EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                  int64_t shift) {
+  const Overlap common = CommonPart(a, b, shift);
+  std::vector<int64_t> differences;
+  for (int64_t k = common.begin; k < common.end; ++k) {
+    differences.push_back(
+        (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
+            .ps());
+  }
+  if (differences.empty()) return {SimTime::Max(), SimTime()};
+  return SpreadOfEnds(std::move(differences));
+}
 
 bool SizesAgree(const CommSequence& a, const CommSequence& b, int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
@@ -183,52 +160,7 @@ bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSe
                     int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
   return common.end - common.begin < static_cast<int64_t>(kEnoughForSpread) ||
-         EndDistance(store, a, b, shift) <= kFarthestEnds;
-}
-
-std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
-                                                    const std::vector<CommSequence*>& open) {
-  const size_t n = open.size();
-  std::vector<Pair> pairs;
-  std::vector<SimTime> nearest(n, SimTime::Max());
-  for (size_t a = 0; a < n; ++a) {
-    for (size_t b = a + 1; b < n; ++b) {
-      if (open[a]->rank == open[b]->rank) continue;
-      const auto shift = AlignSequences(store, *open[a], *open[b]);
-      if (!shift.has_value()) continue;
-      const SimTime distance = EndDistance(store, *open[a], *open[b], *shift);
-      if (distance > kFarthestEnds) continue;
-      pairs.push_back({distance, a, b});
-      nearest[a] = std::min(nearest[a], distance);
-      nearest[b] = std::min(nearest[b], distance);
-    }
-  }
-  std::sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
-    return std::tie(x.distance, x.a, x.b) < std::tie(y.distance, y.a, y.b);
-  });
-  std::vector<size_t> cluster(n);
-  std::iota(cluster.begin(), cluster.end(), size_t{0});
-  for (const Pair& pair : pairs) {
-    // Members are about as close as each one's nearest; replicas are several times further.
-    const SimTime near = std::max(nearest[pair.a], nearest[pair.b]);
-    if (pair.distance > std::max(kEndResolution, near + near + near)) continue;
-    const size_t keep = std::min(cluster[pair.a], cluster[pair.b]);
-    const size_t merge = std::max(cluster[pair.a], cluster[pair.b]);
-    if (keep == merge || ShareRank(open, cluster, keep, merge)) continue;
-    std::replace(cluster.begin(), cluster.end(), merge, keep);
-  }
-  std::vector<std::vector<CommSequence*>> groups;
-  for (size_t c = 0; c < n; ++c) {
-    std::vector<CommSequence*> group;
-    for (size_t i = 0; i < n; ++i) {
-      if (cluster[i] == c) group.push_back(open[i]);
-    }
-    if (group.empty()) continue;
-    std::sort(group.begin(), group.end(),
-              [](const CommSequence* x, const CommSequence* y) { return x->rank < y->rank; });
-    groups.push_back(std::move(group));
-  }
-  return groups;
+         FitEnds(store, a, b, shift).distance <= kFarthestEnds;
 }
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/reconstruct/comm_sequence.h"
+#include "simulator/reconstruct/end_spread.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -26,9 +27,15 @@ bool SizesAgree(const CommSequence& a, const CommSequence& b, int64_t shift);
 bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSequence& b,
                     int64_t shift);
 
+// How far apart the ends of operations so aligned lie; SimTime::Max() where none are.
+EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                  int64_t shift);
+
 // Sets of sequences (at most one of each rank) that meet. Kernels of one collective end together on
 // all members, so the spread of the differences of their ends is a microsecond or two between
 // members, and much more between replicas that only run alike; a constant clock offset cancels.
+// Streams of one name on several ranks are divided along an axis of the mesh of ranks where ends
+// allow one: of such the axis that leaves least waiting unexplained, then the shortest.
 std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
                                                     const std::vector<CommSequence*>& open);
 

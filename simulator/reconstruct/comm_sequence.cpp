@@ -52,9 +52,11 @@ bool AgreeInSize(const CommSequence& a, size_t i, const CommSequence& b, size_t 
   return a.bytes[i] == 0 || b.bytes[j] == 0 || a.bytes[i] == b.bytes[j];
 }
 
-std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
-                                                  const CommAttr& attr) {
-  const std::string_view name = store.strings().Get(attr.group);
+namespace {
+
+// The declared group of that name that the rank is in.
+std::optional<std::vector<int32_t>> RanksOf(const TraceStore& store, const RankTrace& rank,
+                                            std::string_view name, int32_t group_size) {
   const auto all_ranks = [&] {
     std::vector<int32_t> ranks(store.world_size());
     for (int32_t r = 0; r < store.world_size(); ++r) ranks[r] = r;
@@ -66,7 +68,7 @@ std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const
     if (it->first != name && !it->first.starts_with(std::string(name) + "@")) continue;
     const std::vector<int32_t>& ranks = it->second.ranks;
     if (ranks.empty()) {
-      if (attr.group_size > 0 && attr.group_size != store.world_size()) return std::nullopt;
+      if (group_size > 0 && group_size != store.world_size()) return std::nullopt;
       return all_ranks();
     }
     if (std::find(ranks.begin(), ranks.end(), rank.info().rank) != ranks.end()) return ranks;
@@ -74,6 +76,13 @@ std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const
   // Symbolic traces use "" and "0" for the whole job without declaring it.
   if (!rank.info().has_times && (name.empty() || name == "0")) return all_ranks();
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
+                                                  const CommAttr& attr) {
+  return RanksOf(store, rank, store.strings().Get(attr.group), attr.group_size);
 }
 
 std::string DescribeCommOp(const RankTrace& rank, NodeIndex node) {
@@ -115,6 +124,12 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
         s.lane = rank.lane(n);
         if (named) s.group_name = store.strings().Get(attr->group);
         if (declared) s.declared_ranks = DeclaredRanks(store, rank, *attr);
+        // What has no name, users name by its stream.
+        const std::string& label = rank.lane_at(s.lane).label;
+        if (s.group_name.empty() && !p2p && rank.info().has_times) {
+          s.declared_ranks = RanksOf(store, rank, label, 0);
+          if (s.declared_ranks.has_value()) s.group_name = label;
+        }
         s.declared_size = attr ? attr->group_size : 0;
         s.point_to_point = p2p;
         sequences.push_back(std::move(s));

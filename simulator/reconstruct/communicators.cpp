@@ -266,7 +266,7 @@ absl::Status Matcher::MatchSendsAndReceives() {
     if (group.members.size() == store_.ranks().size()) continue;
     for (const CommSequence* a : group.members) {
       for (const CommSequence* b : group.members) {
-        if (a->rank < b->rank) known.together.emplace(a->rank, b->rank);
+        if (a->rank < b->rank) known.together[{a->rank, b->rank}] += a->nodes.size();
       }
     }
   }

@@ -2,7 +2,7 @@
 // Which sends, receives and kernels that serve several of them meet; a detail of communicators.h.
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +38,8 @@ struct PointToPointMatches {
 // What collectives, which are matched first, say of ranks; by index into TraceStore::ranks().
 struct CollectivesKnown {
   std::vector<SimTime> clock_offset;  // to add to recorded times
-  // Members of one communicator that is not that of all ranks, the lower first.
-  std::set<std::pair<uint32_t, uint32_t>> together;
+  // How many collectives two ranks, the lower first, have in communicators other than that of all.
+  std::map<std::pair<uint32_t, uint32_t>, size_t> together;
 };
 
 // Where partners are recorded, the k-th transfer from one rank to another with one tag is the k-th

@@ -145,10 +145,34 @@ class WhatIf(unittest.TestCase):
                     self.assertLessEqual(low, high * 1.0001)
 
     def test_megatron(self):
-        self.check(lambda slower: truth.megatron(3, 4, slower),
-                   [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3})], 0.001)
-        # As recorded only: partners inferred from ends alone are not all right.
-        self.check(lambda slower: truth.megatron(3, 4, slower), [], 0.001, metadata="none")
+        cases = [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3}),
+                 (["name=gemm.*_(tn|nt),rank=2:x1.3"], {2: 1.3}),
+                 (["name=gemm.*_(tn|nt),rank=0-3:x0.6"], {r: 0.6 for r in range(4)})]
+        for metadata in ("all", "none"):  # without groups their axes and partners are inferred
+            with self.subTest(metadata=metadata):
+                self.check(lambda slower: truth.megatron(3, 4, slower), cases, 0.001,
+                           metadata=metadata)
+
+    def test_groups_and_exchanges_declared_by_the_user(self):
+        """What no profile names: collectives by their stream, sends and receives by who exchanges."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder, metadata="none")
+            groups = [("stream 20", [0, 1]), ("stream 20", [2, 3]), ("stream 20", [4, 5]),
+                      ("stream 20", [6, 7]), ("stream 24", [0, 4]), ("stream 24", [1, 5]),
+                      ("stream 24", [2, 6]), ("stream 24", [3, 7]), ("stream 28", [0, 2]),
+                      ("stream 28", [1, 3]), ("stream 28", [4, 6]), ("stream 28", [5, 7])]
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write("exchanges: [[0, 4], [1, 5], [2, 6], [3, 7]]\ngroups:\n")
+                for name, ranks in groups:
+                    file.write(f"  - {{name: {name}, ranks: {ranks}}}\n")
+                file.flush()
+                run = subprocess.run([FORETRACE, "inspect", folder, "--json", "--process-groups",
+                                      file.name], capture_output=True, text=True, check=True)
+        found = json.loads(run.stdout)["communicators"]
+        self.assertEqual(sorted((c["name"], c["ranks"]) for c in found if c["declared"]),
+                         sorted(groups))
+        self.assertEqual(sorted(c["ranks"] for c in found if not c["declared"]),
+                         [[0, 4], [1, 5], [2, 6], [3, 7]])
 
     def check_prefetching(self, ranks, unnamed_cases=4, **job):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
