@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/absent_ranks.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
@@ -178,6 +179,11 @@ absl::Status RunPredict(const PredictOptions& options) {
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction,
                                     unedited.has_value() ? &*unedited : nullptr, report_options));
   unedited.reset();
+  if (report_options.iteration.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        report_options.absent,
+        IntervalOfAbsentRanks(store, setup, prediction, *report_options.iteration));
+  }
   if (options.sensitivity) {
     if (!report_options.step.has_value()) {
       return Infeasible(

@@ -43,11 +43,12 @@ void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
 
 std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
   std::vector<std::string> notes;
-  if (job.recorded_collectives > 0) {
-    notes.push_back(fmt::format(
-        "{} of {} ranks have a trace; {} collectives with absent members keep their recorded "
-        "durations, waiting included",
-        store.ranks().size(), store.world_size(), job.recorded_collectives));
+  if (job.absent_rendezvous > 0) {
+    notes.push_back(
+        fmt::format("{} of {} ranks have a trace; {} rendezvous with the others rest on their "
+                    "recorded durations "
+                    "and on what --absent assumes",
+                    store.ranks().size(), store.world_size(), job.absent_rendezvous));
   }
   if (job.communicators.unmatched > 0) {
     notes.push_back(

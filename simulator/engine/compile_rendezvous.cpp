@@ -22,7 +22,7 @@ class RendezvousCompiler {
         item_of_(item_of),
         job_(job),
         finder_(store, job.communicators, clock_offset) {
-    if (options.absent == AbsentRanks::kNeverLast) FindShortest();
+    if (options.absent == AbsentRanks::kNeverLast || options.model_communication) FindShortest();
   }
 
   absl::Status Add(const Meeting& meeting) {
@@ -31,6 +31,8 @@ class RendezvousCompiler {
       program.members.push_back({m.rank, item_of_[m.rank][m.node.value]});
     }
     program.fixed = !IsModelled(meeting);
+    const bool waits_for_absent = meeting.missing_members > 0 && HasDurations(meeting);
+    if (waits_for_absent) ++job_.absent_rendezvous;
     if (!program.fixed) {
       const MatchedCommunicator& communicator =
           job_.communicators.communicators[meeting.communicator];
@@ -38,6 +40,7 @@ class RendezvousCompiler {
       if (transfer.ok()) {
         program.transfer = *std::move(transfer);
         if (!IsTimed(meeting)) program.communicator = meeting.communicator;
+        if (waits_for_absent) program.change.added = WaitingForAbsent(meeting);
       } else if (meeting.missing_members > 0 && HasDurations(meeting)) {
         program.fixed = true;
       } else {
@@ -94,7 +97,6 @@ class RendezvousCompiler {
   // Also says who awaits whom.
   std::vector<SimTime> Durations(const Meeting& meeting, MeetingProgram& program) {
     if (meeting.missing_members > 0) {
-      ++job_.recorded_collectives;
       if (options_.absent == AbsentRanks::kAsRecorded || !IsTimed(meeting)) {
         program.awaiting = Awaiting::kNone;
         return RecordedDurations(meeting);
@@ -136,6 +138,13 @@ class RendezvousCompiler {
       const auto [it, first] = shortest_.emplace(KindOf(meeting), longest);
       if (!first) it->second = std::min(it->second, longest);
     }
+  }
+
+  // Beyond what the network takes: what the recording took beyond the shortest of the kind.
+  SimTime WaitingForAbsent(const Meeting& meeting) const {
+    if (!IsTimed(meeting) || options_.absent == AbsentRanks::kNeverLast) return SimTime();
+    const std::vector<SimTime> parts = finder_.OwnParts(meeting, finder_.Find(meeting));
+    return *std::ranges::max_element(parts) - shortest_.at(KindOf(meeting));
   }
 
   std::vector<SimTime> RecordedDurations(const Meeting& meeting) const {

@@ -144,6 +144,37 @@ class WhatIf(unittest.TestCase):
                 for low, high in zip(least, alike):
                     self.assertLessEqual(low, high * 1.0001)
 
+    def test_networks_with_ranks_without_a_profile(self):
+        """The network takes the place of transfers, not of waiting for the stage that is absent."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder)
+            network = ["--network", "fitted", "--platform", "dgx-a100"]
+            full = predict(folder, options=network)
+            for rank in range(4, 8):
+                os.remove(os.path.join(folder, f"rank{rank}.json"))
+            present = predict(folder, options=network + ["--allow-missing-ranks", "--absent", "alike"])
+            self.assertEqual(len(present), 4)
+            for rank, (p, e) in enumerate(zip(present, full)):
+                self.assertAlmostEqual(p / e, 1.0, delta=0.10, msg=f"rank {rank}: {p:.1f}, not {e:.1f}")
+
+    def test_interval_of_ranks_without_a_profile(self):
+        """GEMMs a quarter slower on all ranks, of which one is at hand: the change is felt by those that
+        it waits for, too."""
+        slower = {r: 1.25 for r in range(8)}
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder)
+            for rank in range(1, 8):
+                os.remove(os.path.join(folder, f"rank{rank}.json"))
+            expected = truth.megatron(3, 4, slower).step_times(3)[0]
+            interval = report(folder, ["name=gemm:x1.25"],
+                              options=["--allow-missing-ranks"])["absent_ranks"]
+        self.assertEqual((interval["absent"], interval["communicators"]), (7, 6))
+        self.assertAlmostEqual(interval["changed_alike_us"] / expected, 1.0, delta=0.001)
+        self.assertLess(interval["alike_us"], 0.98 * expected)
+        self.assertLessEqual(interval["lower_us"], interval["never_last_us"])
+        self.assertLess(interval["never_last_us"], 0.9 * expected)
+        self.assertGreaterEqual(interval["upper_us"], interval["changed_alike_us"])
+
     def test_megatron(self):
         cases = [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3}),
                  (["name=gemm.*_(tn|nt),rank=2:x1.3"], {2: 1.3}),
