@@ -63,6 +63,7 @@ class Rank:
         self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
         self.correlation = number * 1_000_000
         self.thread = 1
+        self.numbers = {}  # of the last collective of each group
         self.rows = []  # begin, end, name, category, thread or stream, arguments
         # From the end of what a stream waits for to the start of what waits, least and most: compute,
         # and kernels that communicate.
@@ -195,7 +196,8 @@ class Job:
                     rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
 
     def all_reduce(self, rank, group, key, us=60.0, wait=True, stream=TENSOR_PARALLEL):
-        arguments = communication("allreduce", 1 << 20, group, self.groups[group])
+        number = rank.numbers[group] = rank.numbers.get(group, 0) + 1
+        arguments = communication("allreduce", 1 << 20, group, self.groups[group], _Seq=number)
         with rank.range("c10d::allreduce_"):
             with rank.range("record_param_comms", arguments=arguments):
                 rank.after_stream(stream, COMPUTE)
@@ -330,18 +332,22 @@ class Job:
         return sorted(self.graph.times[row[0]] for row in self.ranks[rank].rows
                       if row[3] == "kernel")
 
-    def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded"):
-        """One profile a rank. `metadata` of communication: all, annotations, none. `events`: their
-        records are calls without arguments (recorded), are left out (absent), or waits name them,
-        as newer profilers write it (named)."""
+    def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded",
+              recorded=None):
+        """One profile a rank. `metadata` of communication: all, numbered (and its sequence numbers),
+        annotations, none. `events`: their records are calls without arguments (recorded), are left
+        out (absent), or waits name them, as newer profilers write it (named). `recorded`: the first
+        and last step that a rank's profile holds."""
         os.makedirs(folder, exist_ok=True)
         for rank in self.ranks:
             rows = [row for row in rank.rows if events != "absent" or row[2] != "cudaEventRecord"]
             if events == "named":
                 rows += self._named_waits(rank)
+            if recorded is not None:
+                rows = self._within(rank, rows, *recorded(rank.number))
             rows = [self._event(rank, row, clocks(rank.number), metadata) for row in rows]
             info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
-            if metadata == "all":
+            if metadata in ("all", "numbered"):
                 info["pg_config"] = [
                     {"pg_name": name, "pg_desc": name, "backend_config": "cuda:nccl",
                      "pg_size": len(ranks), "ranks": ranks}
@@ -351,6 +357,17 @@ class Job:
                            "deviceProperties": [{"id": rank.number % 8, "numSms": 108,
                                                  "name": "NVIDIA A100-SXM4-80GB"}],
                            "traceEvents": [e for e in rows if e is not None]}, file)
+
+    def _within(self, rank, rows, first, last):
+        """Rows of those steps and of what they issued."""
+        times = self.graph.times
+        marks = {name: (times[begin], times[end]) for begin, end, name, *_ in rank.rows
+                 if name.startswith("ProfilerStep#")}
+        begin, end = marks[f"ProfilerStep#{first}"][0], marks[f"ProfilerStep#{last}"][1]
+        kept = {args["correlation"] for b, _, _, category, _, args in rank.rows
+                if category == "cuda_runtime" and begin <= times[b] < end}
+        return [row for row in rows if (row[5]["correlation"] in kept if "correlation" in row[5]
+                                        else begin <= times[row[0]] < end)]
 
     @staticmethod
     def _named_waits(rank):
@@ -368,10 +385,12 @@ class Job:
 
     def _event(self, rank, row, clock, metadata):
         begin, end, name, category, thread, arguments = row
+        if metadata == "numbered" and "_Seq" in arguments:
+            arguments = {**arguments, "Seq": arguments["_Seq"]}
         arguments = {k: v for k, v in arguments.items() if k[0] != "_"}
         if metadata == "none" and (name == "record_param_comms" or name.startswith("nccl:")):
             return None
-        if metadata != "all":
+        if metadata not in ("all", "numbered"):
             arguments = {k: v for k, v in arguments.items() if k[0].islower()}
         times = self.graph.times
         return {"ph": "X", "cat": category, "name": name, "args": arguments,

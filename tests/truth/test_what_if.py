@@ -89,6 +89,29 @@ class WhatIf(unittest.TestCase):
                    [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
                     (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
 
+    def test_profiles_of_different_steps(self):
+        """Rank 0 recorded steps 3 and 4, the others 4 and 5: lists of collectives are equal, and those
+        of step 4 meet, by number or by the marks of steps."""
+        steps = (3, 4, 5)
+        for metadata in ("numbered", "all", "none"):
+            with self.subTest(metadata=metadata):
+                self.check(lambda s: truth.data_parallel(4, 12, s, steps=steps),
+                           [(["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5})], 0.001, 4,
+                           metadata=metadata, recorded=lambda r: (3, 4) if r == 0 else (4, 5))
+
+    def test_clocks_apart_by_more_than_a_step(self):
+        """Refused, unless numbers prove what belongs together."""
+        clocks = lambda rank: 1e6 * rank
+        self.check(lambda s: truth.data_parallel(4, 12, s), [], 0.001, metadata="numbered",
+                   clocks=clocks)
+        with tempfile.TemporaryDirectory() as folder:
+            truth.data_parallel(4, 12).write(folder, clocks=clocks)
+            run = subprocess.run([FORETRACE, "predict", folder], capture_output=True, text=True,
+                                 check=False)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("rank1.json: the clock of rank 1 seems to be 1000000 us ahead of that of rank 0,"
+                      " more than a step", run.stderr)
+
     def check_buffered(self, stages, batched, **writing):
         last = stages - 1
         self.check(lambda slower: truth.pipeline(stages, 1, 6, batched, slower, buffered_us=12.0),
