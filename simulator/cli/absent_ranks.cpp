@@ -29,7 +29,7 @@ SimTime ComputeOf(const RankProgram& rank) {
 }
 
 bool HaveTheSameItems(const Program& a, const Program& b) {
-  bool same = a.meetings.size() == b.meetings.size();
+  bool same = a.rendezvous.size() == b.rendezvous.size();
   for (size_t r = 0; r < a.ranks.size() && same; ++r) {
     same = a.ranks[r].items.size() == b.ranks[r].items.size();
   }
@@ -47,9 +47,9 @@ void ChangeWaiting(const Program& alike, const Program& never_last, const Commun
     const SimTime before = ComputeOf(alike.ranks[r]);
     slower.push_back(before > SimTime() ? ComputeOf(changed.ranks[r]).us() / before.us() : 1.0);
   }
-  for (size_t m = 0; m < alike.meetings.size(); ++m) {
-    if (map.meetings[m].missing_members == 0 || !alike.meetings[m].fixed) continue;
-    const auto& members = alike.meetings[m].members;
+  for (size_t m = 0; m < alike.rendezvous.size(); ++m) {
+    if (map.rendezvous[m].missing_members == 0 || !alike.rendezvous[m].fixed) continue;
+    const auto& members = alike.rendezvous[m].members;
     double factor = 0;
     for (const auto& member : members) {
       factor += slower[member.rank] / static_cast<double>(members.size());
@@ -77,8 +77,8 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
   }
   AbsentInterval interval;
   std::set<uint32_t> communicators;
-  for (const Meeting& meeting : job.communicators.meetings) {
-    if (meeting.missing_members > 0) communicators.insert(meeting.communicator);
+  for (const MatchedRendezvous& rendezvous : job.communicators.rendezvous) {
+    if (rendezvous.missing_members > 0) communicators.insert(rendezvous.communicator);
   }
   interval.rendezvous = job.absent_rendezvous;
   interval.communicators = static_cast<int64_t>(communicators.size());

@@ -198,9 +198,9 @@ absl::Status RunPredict(const PredictOptions& options) {
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
   Tell(store, prediction, observers, ProgramUse::kFree);
   const CommunicatorMap& map = prediction.job.communicators;
-  report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
-    if (meeting >= map.meetings.size()) return "";
-    return map.communicators[map.meetings[meeting].communicator].name;
+  report_options.communicator_names = [&map](uint32_t rendezvous) -> std::string_view {
+    if (rendezvous >= map.rendezvous.size()) return "";
+    return map.communicators[map.rendezvous[rendezvous].communicator].name;
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));

@@ -43,11 +43,11 @@ void InspectCommunicators(const TraceStore& store, Inspection& out) {
     return;
   }
   std::vector<std::map<uint32_t, int64_t>> bytes(map->communicators.size());
-  for (const Meeting& meeting : map->meetings) {
-    for (const Meeting::Member& m : meeting.members) {
+  for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+    for (const MatchedRendezvous::Member& m : rendezvous.members) {
       const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
       if (attr == nullptr) continue;
-      bytes[meeting.communicator][m.rank] +=
+      bytes[rendezvous.communicator][m.rank] +=
           std::max(attr->bytes_in.count(), attr->bytes_out.count());
     }
   }
@@ -58,7 +58,7 @@ void InspectCommunicators(const TraceStore& store, Inspection& out) {
                             communicator.missing_members,
                             communicator.declared,
                             communicator.matched_by,
-                            communicator.meetings,
+                            communicator.rendezvous,
                             communicator.unmatched,
                             Bytes()};
     for (const auto& [rank, sum] : bytes[c]) i.bytes = std::max(i.bytes, Bytes(sum));

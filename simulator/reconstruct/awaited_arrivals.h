@@ -18,7 +18,7 @@
 namespace foretrace {
 
 struct AwaitedArrivals {
-  // `member` waits for `source`; positions in Meeting::members.
+  // `member` waits for `source`; positions in MatchedRendezvous::members.
   struct Await {
     uint32_t member = 0;
     uint32_t source = 0;
@@ -42,16 +42,17 @@ class AwaitedArrivalsFinder {
   AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
                         std::span<const SimTime> clock_offset);
 
-  AwaitedArrivals Find(const Meeting& meeting) const;
+  AwaitedArrivals Find(const MatchedRendezvous& rendezvous) const;
   // By member: what it took after the last arrival that it waited for, as recorded.
-  std::vector<SimTime> OwnParts(const Meeting& meeting, const AwaitedArrivals& awaited) const;
+  std::vector<SimTime> OwnParts(const MatchedRendezvous& rendezvous,
+                                const AwaitedArrivals& awaited) const;
   // Channels of transfers by mode; none of traces without times.
   TransferModes::Count modes() const { return modes_ ? modes_->count() : TransferModes::Count(); }
 
  private:
-  SimTime ArrivalOf(const Meeting::Member& member) const;
-  SimTime EndOf(const Meeting::Member& member) const;
-  AwaitedArrivals ByEvidence(const Meeting& meeting) const;
+  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
+  SimTime EndOf(const MatchedRendezvous::Member& member) const;
+  AwaitedArrivals ByEvidence(const MatchedRendezvous& rendezvous) const;
 
   const TraceStore& store_;
   std::span<const SimTime> clock_offset_;

@@ -41,10 +41,10 @@ struct Shared {
 
 using Pairs = std::map<std::pair<uint32_t, uint32_t>, Shared>;
 
-void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
-  const auto& first = meeting.members.front();
+void AddCollective(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
+  const auto& first = rendezvous.members.front();
   const RankTrace& rank = store.ranks()[first.rank];
-  for (const auto& m : meeting.members) {
+  for (const auto& m : rendezvous.members) {
     if (m.rank == first.rank || !store.ranks()[m.rank].info().has_times) continue;
     Shared& shared = pairs[{first.rank, m.rank}];
     (IsRooted(rank.collective_op(first.node)) ? shared.rooted : shared.collectives)
@@ -52,9 +52,9 @@ void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs
   }
 }
 
-void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
-  if (meeting.members.size() != 2) return;
-  auto a = meeting.members[0], b = meeting.members[1];
+void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
+  if (rendezvous.members.size() != 2) return;
+  auto a = rendezvous.members[0], b = rendezvous.members[1];
   if (a.rank == b.rank) return;
   if (a.rank > b.rank) std::swap(a, b);
   const RankTrace &rank_a = store.ranks()[a.rank], &rank_b = store.ranks()[b.rank];
@@ -88,10 +88,10 @@ SimTime Step(const TraceStore& store) {
 
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
   Pairs pairs;
-  for (const Meeting& meeting : map.meetings) {
-    if (meeting.members.size() < 2) continue;
-    meeting.point_to_point ? AddTransfer(store, meeting, pairs)
-                           : AddCollective(store, meeting, pairs);
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) {
+    if (rendezvous.members.size() < 2) continue;
+    rendezvous.point_to_point ? AddTransfer(store, rendezvous, pairs)
+                              : AddCollective(store, rendezvous, pairs);
   }
   struct Link {
     uint32_t to;

@@ -35,8 +35,8 @@ class Matcher {
     DoubtUnequalGroups();
     for (Group& group : groups_) FORETRACE_RETURN_IF_ERROR(Align(group));
     FORETRACE_RETURN_IF_ERROR(MatchSendsAndReceives());
-    std::stable_sort(map_.meetings.begin(), map_.meetings.end(),
-                     [](const Meeting& a, const Meeting& b) {
+    std::stable_sort(map_.rendezvous.begin(), map_.rendezvous.end(),
+                     [](const MatchedRendezvous& a, const MatchedRendezvous& b) {
                        return std::tie(a.members[0].rank, a.members[0].node) <
                               std::tie(b.members[0].rank, b.members[0].node);
                      });
@@ -139,31 +139,37 @@ class Matcher {
   }
 
   absl::Status Align(Group& group) {
-    const size_t before = map_.meetings.size();
+    const size_t before = map_.rendezvous.size();
     const int64_t unmatched = map_.unmatched;
     const auto numbered = store_.ranks().front().info().has_times && group.members.size() > 1
                               ? MatchByNumber(store_, group.members)
                               : std::nullopt;
-    FORETRACE_RETURN_IF_ERROR(numbered.has_value() ? AlignByNumber(group, *numbered)
-                                                   : AlignByOrder(group));
-    group.communicator.meetings = static_cast<int64_t>(map_.meetings.size() - before);
+    if (numbered.has_value() && NumbersFit(group, *numbered)) {
+      AlignByNumber(group, *numbered);
+    } else {
+      FORETRACE_RETURN_IF_ERROR(AlignByOrder(group));
+    }
+    group.communicator.rendezvous = static_cast<int64_t>(map_.rendezvous.size() - before);
     group.communicator.unmatched = map_.unmatched - unmatched;
     map_.communicators.push_back(std::move(group.communicator));
     return absl::OkStatus();
   }
 
-  absl::Status AlignByNumber(Group& group, const NumberedOperations& numbered) {
+  // False where operations of one number differ: then ranks do not count alike.
+  static bool NumbersFit(const Group& group, const NumberedOperations& numbered) {
+    return std::ranges::all_of(numbered.positions, [&](const std::vector<size_t>& positions) {
+      for (size_t m = 1; m < positions.size(); ++m) {
+        if (!Agree(*group.members[0], positions[0], *group.members[m], positions[m])) return false;
+      }
+      return true;
+    });
+  }
+
+  void AlignByNumber(Group& group, const NumberedOperations& numbered) {
     group.communicator.matched_by = MatchedBy::kNumber;
     map_.unmatched += numbered.unmatched;
-    const CommSequence& first = *group.members.front();
     for (const std::vector<size_t>& positions : numbered.positions) {
-      for (size_t m = 1; m < positions.size(); ++m) {
-        const CommSequence& other = *group.members[m];
-        if (!Agree(first, positions[0], other, positions[m])) {
-          return Disagreement(first, positions[0], other, positions[m]);
-        }
-      }
-      AddMeeting(group, [&](size_t m) { return positions[m]; });
+      AddRendezvous(group, [&](size_t m) { return positions[m]; });
     }
     if (numbered.positions.empty()) {
       map_.doubts.push_back(
@@ -172,7 +178,6 @@ class Matcher {
                       "says how they wait for each other; profile the same steps on all of them",
                       group.communicator.name));
     }
-    return absl::OkStatus();
   }
 
   // Pairs the k-th node of each member with the k-th of the others. When the recordings were cut
@@ -212,32 +217,27 @@ class Matcher {
           map_.unmatched == before ? MatchedBy::kOrder : MatchedBy::kAlignment;
     }
     for (int64_t k = low; k < high; ++k) {
-      AddMeeting(group, [&](size_t m) { return static_cast<size_t>(k + shift[m]); });
+      AddRendezvous(group, [&](size_t m) { return static_cast<size_t>(k + shift[m]); });
     }
     return absl::OkStatus();
   }
 
   // Of the communicator that is added next.
   template <typename PositionOfMember>
-  void AddMeeting(const Group& group, PositionOfMember position) {
-    Meeting meeting;
-    meeting.communicator = static_cast<uint32_t>(map_.communicators.size());
-    meeting.missing_members = group.communicator.missing_members;
+  void AddRendezvous(const Group& group, PositionOfMember position) {
+    MatchedRendezvous rendezvous;
+    rendezvous.communicator = static_cast<uint32_t>(map_.communicators.size());
+    rendezvous.missing_members = group.communicator.missing_members;
     for (size_t m = 0; m < group.members.size(); ++m) {
-      meeting.members.push_back({group.members[m]->rank, group.members[m]->nodes[position(m)]});
+      rendezvous.members.push_back({group.members[m]->rank, group.members[m]->nodes[position(m)]});
     }
-    map_.meetings.push_back(std::move(meeting));
+    map_.rendezvous.push_back(std::move(rendezvous));
   }
 
   absl::Status Disagreement(const CommSequence& a, const CommSequence& b) const {
     size_t k = 0;
     while (k < a.ops.size() && k < b.ops.size() && Agree(a, k, b, k)) ++k;
-    return Disagreement(a, k, b, k);
-  }
-
-  absl::Status Disagreement(const CommSequence& a, size_t i, const CommSequence& b,
-                            size_t j) const {
-    const auto describe = [&](const CommSequence& s, size_t k) {
+    const auto describe = [&](const CommSequence& s) {
       const RankTrace& rank = store_.ranks()[s.rank];
       if (k >= s.nodes.size()) {
         return fmt::format("rank {} has only {} operations", rank.info().rank, s.nodes.size());
@@ -249,7 +249,7 @@ class Matcher {
     return InvalidInput(
         "communicator \"{}\": ranks disagree on operation {}: {}, but {}; if these are different "
         "groups, declare them with --process-groups FILE",
-        a.group_name.empty() ? "undeclared" : a.group_name, i + 1, describe(a, i), describe(b, j));
+        a.group_name.empty() ? "undeclared" : a.group_name, k + 1, describe(a), describe(b));
   }
 
   absl::Status MatchSendsAndReceives();
@@ -275,7 +275,7 @@ absl::Status Matcher::MatchSendsAndReceives() {
   map_.unmatched += matches.unmatched;
   std::move(matches.doubts.begin(), matches.doubts.end(), std::back_inserter(map_.doubts));
   absl::flat_hash_map<std::string, uint32_t> ids;
-  for (PointToPointMeeting& pair : matches.meetings) {
+  for (PointToPointRendezvous& pair : matches.rendezvous) {
     const auto [it, inserted] =
         ids.emplace(pair.communicator_name, static_cast<uint32_t>(map_.communicators.size()));
     if (inserted) {
@@ -287,17 +287,17 @@ absl::Status Matcher::MatchSendsAndReceives() {
       communicator.matched_by = pair.matched_by;
       map_.communicators.push_back(std::move(communicator));
     }
-    Meeting meeting;
-    meeting.communicator = it->second;
-    meeting.point_to_point = true;
-    meeting.missing_members = pair.missing_members;
-    meeting.members = std::move(pair.members);
-    meeting.transfers = std::move(pair.transfers);
-    meeting.directed = pair.directed;
+    MatchedRendezvous rendezvous;
+    rendezvous.communicator = it->second;
+    rendezvous.point_to_point = true;
+    rendezvous.missing_members = pair.missing_members;
+    rendezvous.members = std::move(pair.members);
+    rendezvous.transfers = std::move(pair.transfers);
+    rendezvous.directed = pair.directed;
     MatchedCommunicator& communicator = map_.communicators[it->second];
-    ++communicator.meetings;
+    ++communicator.rendezvous;
     if (pair.matched_by == MatchedBy::kAlignment) communicator.matched_by = pair.matched_by;
-    map_.meetings.push_back(std::move(meeting));
+    map_.rendezvous.push_back(std::move(rendezvous));
   }
   return absl::OkStatus();
 }

@@ -18,7 +18,7 @@ namespace foretrace {
 
 // A rendezvous: kernels, and what they transfer to each other. A collective over the ranks that
 // have a trace, a send and its receive, or all kernels that sends and receives connect.
-struct Meeting {
+struct MatchedRendezvous {
   struct Member {
     uint32_t rank = 0;  // index into TraceStore::ranks()
     NodeIndex node;
@@ -57,14 +57,14 @@ struct MatchedCommunicator {
   std::vector<int32_t> ranks;  // global ranks in group order; those present when undeclared
   uint32_t missing_members = 0;
   bool declared = false;
-  int64_t meetings = 0;
+  int64_t rendezvous = 0;
   MatchedBy matched_by = MatchedBy::kNothing;
   int64_t unmatched = 0;  // operations whose partners were not recorded
 };
 
 struct CommunicatorMap {
   std::vector<MatchedCommunicator> communicators;
-  std::vector<Meeting> meetings;
+  std::vector<MatchedRendezvous> rendezvous;
   // Communication whose partners lie outside of what was recorded.
   int64_t unmatched = 0;
   // What is doubtful about the matching, for users to read.

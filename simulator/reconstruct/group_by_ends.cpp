@@ -32,10 +32,17 @@ class Grouping {
     }
     std::vector<size_t> rest;
     for (auto& [label, sequences] : streams) {
-      if (!GroupAlongAxis(sequences)) rest.insert(rest.end(), sequences.begin(), sequences.end());
+      if (GroupAlongAxis(sequences, true)) continue;
+      // Groups of unequal size are wrong: then an axis although not all of its ends lie close.
+      const auto closest = GroupByDistance(sequences);
+      const auto size = closest.front().size();
+      const bool equal =
+          std::ranges::all_of(closest, [&](const auto& group) { return group.size() == size; });
+      if (!equal && GroupAlongAxis(sequences, false)) continue;
+      rest.insert(rest.end(), sequences.begin(), sequences.end());
     }
-    std::ranges::sort(rest);
-    GroupByDistance(rest);
+    const auto closest = GroupByDistance(rest);
+    groups_.insert(groups_.end(), closest.begin(), closest.end());
     std::ranges::sort(groups_, {}, [](const auto& group) { return group.front(); });
     Groups groups;
     for (const std::vector<size_t>& indices : groups_) {
@@ -74,7 +81,7 @@ class Grouping {
 
   // The mesh is that of the sequences, one a rank; or, if all ranks at hand have one but some have
   // no trace, of all ranks of the job.
-  bool GroupAlongAxis(std::vector<size_t>& sequences) {
+  bool GroupAlongAxis(std::vector<size_t>& sequences, bool closely) {
     std::ranges::sort(sequences, {}, [&](size_t i) { return open_[i]->rank; });
     std::vector<size_t> place;  // in the mesh, by sequence
     const bool whole = sequences.size() == store_.ranks().size();
@@ -96,7 +103,8 @@ class Grouping {
       }
       Candidate candidate{{}, 0};
       for (auto& [line, members] : lines) candidate.lines.push_back(std::move(members));
-      if (!std::ranges::all_of(candidate.lines, [&](const auto& l) { return MayBeOne(l); }))
+      if (!std::ranges::all_of(candidate.lines,
+                               [&](const auto& l) { return MayBeOne(l, closely); }))
         continue;
       for (const auto& line : candidate.lines) candidate.unexplained += Unexplained(line);
       candidate.unexplained /= static_cast<double>(sequences.size());
@@ -111,10 +119,11 @@ class Grouping {
     return true;
   }
 
-  bool MayBeOne(const std::vector<size_t>& line) const {
+  bool MayBeOne(const std::vector<size_t>& line, bool closely) const {
     for (size_t i = 0; i < line.size(); ++i) {
       for (size_t j = i + 1; j < line.size(); ++j) {
-        if (!AreClose(line[i], line[j])) return false;
+        const auto pair = std::minmax(line[i], line[j]);
+        if (closely ? !AreClose(line[i], line[j]) : !fits_.contains(pair)) return false;
       }
     }
     return true;
@@ -155,7 +164,8 @@ class Grouping {
   }
 
   // The closest first, whatever ranks they are of.
-  void GroupByDistance(const std::vector<size_t>& sequences) {
+  std::vector<std::vector<size_t>> GroupByDistance(std::vector<size_t> sequences) const {
+    std::ranges::sort(sequences);
     std::vector<std::tuple<SimTime, size_t, size_t>> pairs;
     for (const auto& [pair, fit] : fits_) {
       const auto [a, b] = pair;
@@ -183,7 +193,9 @@ class Grouping {
     }
     std::map<size_t, std::vector<size_t>> groups;
     for (const auto& [i, of_i] : cluster) groups[of_i].push_back(i);
-    for (auto& [first, group] : groups) groups_.push_back(std::move(group));
+    std::vector<std::vector<size_t>> found;
+    for (auto& [first, group] : groups) found.push_back(std::move(group));
+    return found;
   }
 
   const TraceStore& store_;

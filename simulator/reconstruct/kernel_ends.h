@@ -15,8 +15,8 @@ namespace foretrace {
 // within 50 us, in the order that the others of these two streams have. The rest meets an unknown
 // partner. Where the user's file says which ranks exchange, only those do; else neighbours along an
 // axis of the mesh of ranks, if one explains as much.
-std::vector<PointToPointMeeting> MeetByEnds(const TraceStore& store,
-                                            const std::vector<CommSequence>& open,
-                                            const CollectivesKnown& known);
+std::vector<PointToPointRendezvous> MatchByEnds(const TraceStore& store,
+                                                const std::vector<CommSequence>& open,
+                                                const CollectivesKnown& known);
 
 }  // namespace foretrace

@@ -64,7 +64,7 @@ class TransferGraph {
     for (uint32_t r = 0; r < store.ranks().size(); ++r) AddRank(r);
   }
 
-  absl::StatusOr<PointToPointMatches> Meetings() {
+  absl::StatusOr<PointToPointMatches> Match() {
     PointToPointMatches matches;
     struct Matched {
       const Channel* channel;
@@ -92,7 +92,7 @@ class TransferGraph {
       transfers_.insert(transfers_.end(), m.transfers.begin(), m.transfers.end());
     }
     LeaveToEnds(misfits);
-    AddComponents(matches.meetings);
+    AddComponents(matches.rendezvous);
     return matches;
   }
 
@@ -261,7 +261,7 @@ class TransferGraph {
 
   // Components of the graph: all kernels that transfers connect, several of one rank among them
   // where one kernel serves what its partner does in two.
-  void AddComponents(std::vector<PointToPointMeeting>& meetings) const {
+  void AddComponents(std::vector<PointToPointRendezvous>& rendezvous) const {
     std::vector<std::vector<uint32_t>> members(vertices_.size());
     std::vector<uint32_t> component(vertices_.size());
     std::iota(component.begin(), component.end(), 0U);
@@ -281,25 +281,25 @@ class TransferGraph {
       if (transfers[component[t.at]].empty()) order.push_back(component[t.at]);
       transfers[component[t.at]].push_back(&t);
     }
-    for (const uint32_t c : order) meetings.push_back(MeetingOf(members[c], transfers[c]));
+    for (const uint32_t c : order) rendezvous.push_back(RendezvousOf(members[c], transfers[c]));
   }
 
-  PointToPointMeeting MeetingOf(std::vector<uint32_t> members,
-                                const std::vector<const Transfer*>& transfers) const {
-    PointToPointMeeting meeting;
-    meeting.declared = true;
+  PointToPointRendezvous RendezvousOf(std::vector<uint32_t> members,
+                                      const std::vector<const Transfer*>& transfers) const {
+    PointToPointRendezvous rendezvous;
+    rendezvous.declared = true;
     std::set<int32_t> ranks;
     bool one_way = true;
     for (const Transfer* t : transfers) {
       ranks.insert({t->sender, t->receiver});
       one_way &= t->sender == transfers.front()->sender;
       if (t->other == kNone) continue;
-      meeting.matched_by = t->whole && meeting.matched_by != MatchedBy::kAlignment
-                               ? MatchedBy::kPartner
-                               : MatchedBy::kAlignment;
+      rendezvous.matched_by = t->whole && rendezvous.matched_by != MatchedBy::kAlignment
+                                  ? MatchedBy::kPartner
+                                  : MatchedBy::kAlignment;
     }
-    meeting.ranks.assign(ranks.begin(), ranks.end());
-    for (const int32_t rank : ranks) meeting.missing_members += index_of_.contains(rank) ? 0 : 1;
+    rendezvous.ranks.assign(ranks.begin(), ranks.end());
+    for (const int32_t rank : ranks) rendezvous.missing_members += index_of_.contains(rank) ? 0 : 1;
     const bool sender_first = ranks.size() == 2 && one_way;
     const int32_t sender = transfers.front()->sender;
     // Vertices are in order of rank and node.
@@ -307,23 +307,23 @@ class TransferGraph {
         members, {}, [&](uint32_t v) { return std::pair(sender_first && RankOf(v) != sender, v); });
     std::map<uint32_t, uint32_t> place;
     for (const uint32_t v : members) {
-      place.emplace(v, static_cast<uint32_t>(meeting.members.size()));
-      meeting.members.push_back({vertices_[v].rank, vertices_[v].node});
+      place.emplace(v, static_cast<uint32_t>(rendezvous.members.size()));
+      rendezvous.members.push_back({vertices_[v].rank, vertices_[v].node});
     }
     for (const Transfer* t : transfers) {
       if (t->other == kNone) continue;
-      meeting.transfers.push_back({place.at(t->at), place.at(t->other), t->tag, t->bytes});
+      rendezvous.transfers.push_back({place.at(t->at), place.at(t->other), t->tag, t->bytes});
     }
     if (sender_first) {
-      meeting.ranks = {sender, transfers.front()->receiver};
-      meeting.communicator_name =
+      rendezvous.ranks = {sender, transfers.front()->receiver};
+      rendezvous.communicator_name =
           fmt::format("send/recv {} to {}", sender, transfers.front()->receiver);
-      return meeting;
+      return rendezvous;
     }
-    meeting.communicator_name =
+    rendezvous.communicator_name =
         ranks.size() == 2 ? fmt::format("exchange {} and {}", *ranks.begin(), *ranks.rbegin())
                           : fmt::format("exchange of ranks {}", fmt::join(ranks, ","));
-    return meeting;
+    return rendezvous;
   }
 
   int32_t RankOf(uint32_t vertex) const {
@@ -345,7 +345,7 @@ absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
                                                       const std::vector<CommSequence>& sequences,
                                                       const CollectivesKnown& known) {
   TransferGraph graph(store, known.clock_offset);
-  auto declared = graph.Meetings();
+  auto declared = graph.Match();
   if (!declared.ok()) return declared;
   std::vector<CommSequence> open;
   for (const CommSequence& s : sequences) {
@@ -357,8 +357,8 @@ absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
     });
     if (!rest.nodes.empty()) open.push_back(std::move(rest));
   }
-  std::vector<PointToPointMeeting> found = MeetByEnds(store, open, known);
-  std::move(found.begin(), found.end(), std::back_inserter(declared->meetings));
+  std::vector<PointToPointRendezvous> found = MatchByEnds(store, open, known);
+  std::move(found.begin(), found.end(), std::back_inserter(declared->rendezvous));
   return declared;
 }
 

@@ -16,19 +16,19 @@ namespace foretrace {
 
 // Communication nodes that hand something to each other: a send and its receive, two kernels that
 // exchange, or all kernels that are connected by transfers.
-struct PointToPointMeeting {
+struct PointToPointRendezvous {
   std::string communicator_name;
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
   MatchedBy matched_by = MatchedBy::kNothing;
-  std::vector<Meeting::Member> members;
-  std::vector<Meeting::Transfer> transfers;
+  std::vector<MatchedRendezvous::Member> members;
+  std::vector<MatchedRendezvous::Transfer> transfers;
   bool directed = true;
 };
 
 struct PointToPointMatches {
-  std::vector<PointToPointMeeting> meetings;
+  std::vector<PointToPointRendezvous> rendezvous;
   // Sends and receives whose other end is not in its rank's recording.
   int64_t unmatched = 0;
   // Why channels with declared partners were matched by ends instead.

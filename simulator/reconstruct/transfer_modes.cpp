@@ -14,12 +14,12 @@ bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
 }
 
 // The root's position among the members; nullopt: not recorded, or without a trace.
-std::optional<uint32_t> RootOf(const TraceStore& store, const Meeting& meeting) {
-  for (const auto& m : meeting.members) {
+std::optional<uint32_t> RootOf(const TraceStore& store, const MatchedRendezvous& rendezvous) {
+  for (const auto& m : rendezvous.members) {
     const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
     if (attr == nullptr || attr->peer < 0) continue;
-    for (uint32_t i = 0; i < meeting.members.size(); ++i) {
-      if (store.ranks()[meeting.members[i].rank].info().rank == attr->peer) return i;
+    for (uint32_t i = 0; i < rendezvous.members.size(); ++i) {
+      if (store.ranks()[rendezvous.members[i].rank].info().rank == attr->peer) return i;
     }
   }
   return std::nullopt;
@@ -35,21 +35,21 @@ double Spread(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-std::optional<std::vector<Meeting::Transfer>> TransfersOf(const TraceStore& store,
-                                                          const Meeting& meeting) {
-  if (!meeting.transfers.empty()) return meeting.transfers;
-  const auto& first = meeting.members.front();
+std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
+    const TraceStore& store, const MatchedRendezvous& rendezvous) {
+  if (!rendezvous.transfers.empty()) return rendezvous.transfers;
+  const auto& first = rendezvous.members.front();
   const RankTrace& rank = store.ranks()[first.rank];
   if (!IsRootedCollective(rank, first.node)) return std::nullopt;
-  const auto root = RootOf(store, meeting);
+  const auto root = RootOf(store, rendezvous);
   if (!root.has_value()) return std::nullopt;
   const CollectiveOp op = rank.collective_op(first.node);
   const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter;
   const CommAttr* attr = rank.comm(first.node);
-  Meeting::Transfer transfer;
+  MatchedRendezvous::Transfer transfer;
   transfer.bytes = attr == nullptr ? 0 : attr->bytes_in.count();
-  std::vector<Meeting::Transfer> transfers;
-  for (uint32_t m = 0; m < meeting.members.size(); ++m) {
+  std::vector<MatchedRendezvous::Transfer> transfers;
+  for (uint32_t m = 0; m < rendezvous.members.size(); ++m) {
     if (m == *root) continue;
     transfer.from = from_root ? *root : m;
     transfer.to = from_root ? m : *root;
@@ -62,7 +62,7 @@ TransferModes::TransferModes(const TraceStore& store, const CommunicatorMap& map
                              std::span<const SimTime> clock_offset)
     : store_(store), clock_offset_(clock_offset) {
   std::map<Channel, Evidence> evidence;
-  for (const Meeting& meeting : map.meetings) Add(meeting, evidence);
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) Add(rendezvous, evidence);
   for (const auto& [channel, shown] : evidence) {
     const Decision decision = ByOwnTransfers(shown);
     if (decision.mode == Mode::kUnknown) continue;
@@ -72,62 +72,64 @@ TransferModes::TransferModes(const TraceStore& store, const CommunicatorMap& map
   DecideOthers(evidence);
 }
 
-SimTime TransferModes::ArrivalOf(const Meeting::Member& member) const {
+SimTime TransferModes::ArrivalOf(const MatchedRendezvous::Member& member) const {
   return store_.ranks()[member.rank].start(member.node) + clock_offset_[member.rank];
 }
 
-SimTime TransferModes::EndOf(const Meeting::Member& member) const {
+SimTime TransferModes::EndOf(const MatchedRendezvous::Member& member) const {
   return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
 }
 
-TransferModes::Channel TransferModes::ChannelOf(const Meeting& meeting,
-                                                const Meeting::Transfer& transfer) const {
-  const Meeting::Member& from = meeting.members[transfer.from];
+TransferModes::Channel TransferModes::ChannelOf(const MatchedRendezvous& rendezvous,
+                                                const MatchedRendezvous::Transfer& transfer) const {
+  const MatchedRendezvous::Member& from = rendezvous.members[transfer.from];
   const RankTrace& rank = store_.ranks()[from.rank];
   const CollectiveOp op =
-      meeting.point_to_point ? CollectiveOp::kSendRecv : rank.collective_op(from.node);
-  return {meeting.communicator,
+      rendezvous.point_to_point ? CollectiveOp::kSendRecv : rank.collective_op(from.node);
+  return {rendezvous.communicator,
           from.rank,
-          meeting.members[transfer.to].rank,
+          rendezvous.members[transfer.to].rank,
           transfer.tag,
           {op, transfer.bytes}};
 }
 
-TransferModes::Times TransferModes::TimesOf(const Meeting& meeting,
-                                            const std::vector<Meeting::Transfer>& transfers,
-                                            uint32_t from) const {
-  Times times{ArrivalOf(meeting.members[from]), SimTime::Min()};
-  for (const Meeting::Transfer& t : transfers) {
+TransferModes::Times TransferModes::TimesOf(
+    const MatchedRendezvous& rendezvous, const std::vector<MatchedRendezvous::Transfer>& transfers,
+    uint32_t from) const {
+  Times times{ArrivalOf(rendezvous.members[from]), SimTime::Min()};
+  for (const MatchedRendezvous::Transfer& t : transfers) {
     if (t.to == from) {
-      times.latest_source = std::max(times.latest_source, ArrivalOf(meeting.members[t.from]));
+      times.latest_source = std::max(times.latest_source, ArrivalOf(rendezvous.members[t.from]));
     } else if (t.from == from) {
       times.latest_destination =
-          std::max(times.latest_destination, ArrivalOf(meeting.members[t.to]));
+          std::max(times.latest_destination, ArrivalOf(rendezvous.members[t.to]));
     }
   }
   return times;
 }
 
-void TransferModes::Add(const Meeting& meeting, std::map<Channel, Evidence>& evidence) const {
-  const auto transfers = TransfersOf(store_, meeting);
+void TransferModes::Add(const MatchedRendezvous& rendezvous,
+                        std::map<Channel, Evidence>& evidence) const {
+  const auto transfers = TransfersOf(store_, rendezvous);
   if (!transfers.has_value()) return;
-  for (const Meeting::Transfer& t : *transfers) {
-    const SimTime end = EndOf(meeting.members[t.from]);
-    const SimTime destination = ArrivalOf(meeting.members[t.to]);
+  for (const MatchedRendezvous::Transfer& t : *transfers) {
+    const SimTime end = EndOf(rendezvous.members[t.from]);
+    const SimTime destination = ArrivalOf(rendezvous.members[t.to]);
     // It goes the other way.
-    if (EndOf(meeting.members[t.to]) < ArrivalOf(meeting.members[t.from])) continue;
-    const Times times = TimesOf(meeting, *transfers, t.from);
-    Evidence& shown = evidence[ChannelOf(meeting, t)];
+    if (EndOf(rendezvous.members[t.to]) < ArrivalOf(rendezvous.members[t.from])) continue;
+    const Times times = TimesOf(rendezvous, *transfers, t.from);
+    Evidence& shown = evidence[ChannelOf(rendezvous, t)];
     const SimTime own = end - times.latest_source;
     if (end < destination) {
       ++shown.left;
       shown.longest_left = std::max(shown.longest_left, own);
     }
-    shown.tells |= destination > times.latest_source && destination == times.latest_destination;
+    shown.tells |=
+        destination > times.latest_source + kClockNoise && destination == times.latest_destination;
     shown.own_if_buffered.push_back(own.ps());
     shown.own_if_rendezvous.push_back(
         (end - std::max(times.latest_source, times.latest_destination)).ps());
-    shown.before_receiver.push_back((EndOf(meeting.members[t.to]) - end).ps());
+    shown.before_receiver.push_back((EndOf(rendezvous.members[t.to]) - end).ps());
   }
 }
 
@@ -189,16 +191,17 @@ void TransferModes::DecideOthers(const std::map<Channel, Evidence>& evidence) {
   }
 }
 
-bool TransferModes::IsBuffered(const Meeting& meeting, const Meeting::Transfer& transfer) const {
-  const SimTime end = EndOf(meeting.members[transfer.from]);
-  if (end < ArrivalOf(meeting.members[transfer.to])) return true;
-  const auto found = decisions_.find(ChannelOf(meeting, transfer));
+bool TransferModes::IsBuffered(const MatchedRendezvous& rendezvous,
+                               const MatchedRendezvous::Transfer& transfer) const {
+  const SimTime end = EndOf(rendezvous.members[transfer.from]);
+  if (end < ArrivalOf(rendezvous.members[transfer.to])) return true;
+  const auto found = decisions_.find(ChannelOf(rendezvous, transfer));
   if (found == decisions_.end()) return false;
   const Decision& decision = found->second;
   if (decision.mode != Mode::kBuffered) return false;
   if (!decision.longest.has_value()) return true;
-  const auto transfers = TransfersOf(store_, meeting);
-  return end - TimesOf(meeting, *transfers, transfer.from).latest_source <= *decision.longest;
+  const auto transfers = TransfersOf(store_, rendezvous);
+  return end - TimesOf(rendezvous, *transfers, transfer.from).latest_source <= *decision.longest;
 }
 
 }  // namespace foretrace

@@ -20,8 +20,8 @@
 namespace foretrace {
 
 // Directed transfers of a rendezvous; nullopt: all to all, as far as is known.
-std::optional<std::vector<Meeting::Transfer>> TransfersOf(const TraceStore& store,
-                                                          const Meeting& meeting);
+std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
+    const TraceStore& store, const MatchedRendezvous& rendezvous);
 
 class TransferModes {
  public:
@@ -39,7 +39,8 @@ class TransferModes {
   TransferModes(const TraceStore& store, const CommunicatorMap& map,
                 std::span<const SimTime> clock_offset);
 
-  bool IsBuffered(const Meeting& meeting, const Meeting::Transfer& transfer) const;
+  bool IsBuffered(const MatchedRendezvous& rendezvous,
+                  const MatchedRendezvous::Transfer& transfer) const;
   const Count& count() const { return count_; }
 
  private:
@@ -55,7 +56,7 @@ class TransferModes {
     std::vector<int64_t> before_receiver;    // by which it left before its receiver did
     SimTime longest_left;                    // the longest own part of those that did not wait
     int64_t left = 0;                        // left before the receiver came
-    bool tells = false;                      // a receiver came last
+    bool tells = false;                      // a receiver came last, by more than noise
   };
   enum class Mode : uint8_t { kUnknown, kBuffered, kRendezvous };
   struct Decision {
@@ -69,12 +70,13 @@ class TransferModes {
     SimTime latest_destination;  // of its receivers
   };
 
-  Channel ChannelOf(const Meeting& meeting, const Meeting::Transfer& transfer) const;
-  Times TimesOf(const Meeting& meeting, const std::vector<Meeting::Transfer>& transfers,
-                uint32_t from) const;
-  SimTime ArrivalOf(const Meeting::Member& member) const;
-  SimTime EndOf(const Meeting::Member& member) const;
-  void Add(const Meeting& meeting, std::map<Channel, Evidence>& evidence) const;
+  Channel ChannelOf(const MatchedRendezvous& rendezvous,
+                    const MatchedRendezvous::Transfer& transfer) const;
+  Times TimesOf(const MatchedRendezvous& rendezvous,
+                const std::vector<MatchedRendezvous::Transfer>& transfers, uint32_t from) const;
+  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
+  SimTime EndOf(const MatchedRendezvous::Member& member) const;
+  void Add(const MatchedRendezvous& rendezvous, std::map<Channel, Evidence>& evidence) const;
   static Decision ByOwnTransfers(const Evidence& evidence);
   void DecideOthers(const std::map<Channel, Evidence>& evidence);
 

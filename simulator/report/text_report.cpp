@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "simulator/report/absent_text.h"
+
 namespace foretrace {
 namespace {
 
@@ -78,7 +80,7 @@ class ReportPrinter {
                           (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
     }
     out_ += fmt::format("; baseline (busiest stream) {} us\n", Us(report_.baseline));
-    Absent();
+    if (report_.absent.has_value()) out_ += AbsentText(*report_.absent, report_.what_if);
     const auto shares = report_.SourceShares();
     out_ += "Critical-path time by source:";
     for (size_t i = 0; i < shares.size(); ++i) {
@@ -87,21 +89,6 @@ class ReportPrinter {
     }
     Durations();
     for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
-  }
-
-  // Between which times the iteration lies, and what that rests on.
-  void Absent() {
-    if (!report_.absent.has_value()) return;
-    const AbsentInterval& a = *report_.absent;
-    out_ += fmt::format(
-        "  between {} and {} us, by what stands in for ranks without a trace ({}) in {} "
-        "rendezvous\n"
-        "  (communicators: {}): {} us never last, {} us alike, {}{} us as recorded\n",
-        Us(a.lower()), Us(a.upper()), a.absent, a.rendezvous, a.communicators, Us(a.never_last),
-        Us(a.alike),
-        report_.what_if ? fmt::format("{} us alike and changed likewise, ", Us(a.changed_alike))
-                        : "",
-        Us(a.as_recorded));
   }
 
   static std::string Change(SimTime to, SimTime from) {

@@ -183,7 +183,7 @@ class Job:
         self.graph = EventGraph()
         self.ranks = [Rank(self.graph, r) for r in range(ranks)]
         self.groups = {"0": list(range(ranks)), **groups}
-        self.meetings = {}  # key -> starts, ends and time of kernels that all wait for each other
+        self.rendezvous = {}  # key -> starts, ends and time of kernels that all wait for each other
         self.exchanges = {}  # transfer -> kernels; kernels end when all their transfers can
         self.kernels = []
         self.rooted = {}  # key -> kernel, its time, whether it waits, whether it is the root's
@@ -203,7 +203,7 @@ class Job:
                 rank.after_stream(stream, COMPUTE)
                 kernel = rank.launch(stream, None, ALL_REDUCE, arguments,
                                      "cudaLaunchKernelExC")
-        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        self.rendezvous.setdefault((group, key), (us, []))[1].append(kernel)
         if wait:
             rank.stream_waits(COMPUTE, kernel[1])
         return kernel[1]
@@ -216,7 +216,7 @@ class Job:
                 rank.wait_event(EXCHANGE, rank.record_event(stream))
                 kernel = rank.launch(EXCHANGE, None, ALL_TO_ALL, arguments, "cudaLaunchKernelExC")
                 done = rank.record_event(EXCHANGE)
-        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        self.rendezvous.setdefault((group, key), (us, []))[1].append(kernel)
         return done
 
     def from_or_to_root(self, rank, group, operation, root, key, us):
@@ -284,7 +284,7 @@ class Job:
             rank.block("cudaDeviceSynchronize", list(rank.last.values()))
 
     def solve(self):
-        for us, kernels in self.meetings.values():
+        for us, kernels in self.rendezvous.values():
             for _, end in kernels:
                 self.graph.after[end] += [start for start, _ in kernels]
                 self.graph.own[end] = us

@@ -31,13 +31,13 @@ TEST(Communicators, DeclaredGroupsMeetInOrder) {
   EXPECT_THAT(map->communicators[0].ranks, ElementsAre(0, 2));
   EXPECT_THAT(map->communicators[1].ranks, ElementsAre(1, 3));
   EXPECT_TRUE(map->communicators[0].declared);
-  EXPECT_EQ(map->communicators[0].meetings, 2);
-  ASSERT_EQ(map->meetings.size(), 4u);
-  for (const Meeting& meeting : map->meetings) {
-    ASSERT_EQ(meeting.members.size(), 2u);
-    EXPECT_EQ(meeting.missing_members, 0u);
+  EXPECT_EQ(map->communicators[0].rendezvous, 2);
+  ASSERT_EQ(map->rendezvous.size(), 4u);
+  for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+    ASSERT_EQ(rendezvous.members.size(), 2u);
+    EXPECT_EQ(rendezvous.missing_members, 0u);
     const auto name = [&](int m) {
-      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+      return store.name(store.ranks()[rendezvous.members[m].rank], rendezvous.members[m].node);
     };
     EXPECT_EQ(name(0), name(1));
   }
@@ -61,7 +61,7 @@ TEST(Communicators, UndeclaredStreamsAreGroupedByTheirEnds) {
   int pairs = 0;
   for (const MatchedCommunicator& c : map->communicators) {
     EXPECT_FALSE(c.declared);
-    if (c.meetings == 8) {
+    if (c.rendezvous == 8) {
       ASSERT_EQ(c.ranks.size(), 2u) << c.name;
       EXPECT_EQ(c.ranks[0] / 2, c.ranks[1] / 2) << c.name;
       ++pairs;
@@ -83,10 +83,10 @@ TEST(Communicators, RecordingsCutAtDifferentPlacesAreShifted) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(map->meetings.size(), 7u);
+  EXPECT_EQ(map->rendezvous.size(), 7u);
   EXPECT_EQ(map->unmatched, 1);
   EXPECT_EQ(map->communicators[0].matched_by, MatchedBy::kAlignment);
-  for (const Meeting& m : map->meetings) {
+  for (const MatchedRendezvous& m : map->rendezvous) {
     EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
               store.name(store.ranks()[1], m.members[1].node));
   }
@@ -112,9 +112,9 @@ TEST(Communicators, StepsOfOneNumberMeet) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(map->meetings.size(), 4u);
+  EXPECT_EQ(map->rendezvous.size(), 4u);
   EXPECT_EQ(map->unmatched, 4);
-  for (const Meeting& m : map->meetings) {
+  for (const MatchedRendezvous& m : map->rendezvous) {
     EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
               store.name(store.ranks()[1], m.members[1].node));
   }
@@ -138,15 +138,33 @@ TEST(Communicators, OperationsOfOneNumberMeet) {
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
   EXPECT_EQ(map->communicators[0].matched_by, MatchedBy::kNumber);
-  EXPECT_EQ(map->meetings.size(), 6u);  // 1 to 5, and 7
-  EXPECT_EQ(map->unmatched, 3);         // rank 0's 0 and 6, rank 1's 8
-  for (const Meeting& m : map->meetings) {
+  EXPECT_EQ(map->rendezvous.size(), 6u);  // 1 to 5, and 7
+  EXPECT_EQ(map->unmatched, 3);           // rank 0's 0 and 6, rank 1's 8
+  for (const MatchedRendezvous& m : map->rendezvous) {
     EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
               store.name(store.ranks()[1], m.members[1].node));
   }
   const auto offsets = EstimateClockOffsets(store, *map);
   EXPECT_EQ(offsets[1], Us(-5000));
   EXPECT_TRUE(CheckClockOffsets(store, *map, offsets).ok());
+}
+
+// Rank 1 counts from one more, and what has one number is another operation: order decides.
+TEST(Communicators, NumbersThatContradictOperationsSayNothing) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    for (int k = 0; k < 4; ++k) {
+      job.rank(r).Collective("c" + std::to_string(k),
+                             k % 2 == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather,
+                             "world", {100.0 * k, 100.0 * k + 4}, 20,
+                             {100.0 * k + 9, 100.0 * k + 40}, 1000, -1, 70 + k + r);
+    }
+  }
+  const auto map = MatchCommunicators(job.Build());
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->communicators[0].matched_by, MatchedBy::kOrder);
+  EXPECT_EQ(map->unmatched, 0);
 }
 
 TEST(Communicators, OfOneNumberButAnotherOperationIsAnError) {
@@ -177,9 +195,9 @@ TEST(Communicators, SizesTellWhichOperationsMeet) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(map->meetings.size(), 7u);
+  EXPECT_EQ(map->rendezvous.size(), 7u);
   EXPECT_TRUE(map->doubts.empty());
-  for (const Meeting& m : map->meetings) {
+  for (const MatchedRendezvous& m : map->rendezvous) {
     EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
               store.name(store.ranks()[1], m.members[1].node));
   }
@@ -235,8 +253,8 @@ TEST(PointToPoint, DeclaredPeersPairInOrder) {
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_EQ(map->communicators.size(), 1u);
   EXPECT_EQ(map->communicators[0].name, "send/recv 0 to 1");
-  ASSERT_EQ(map->meetings.size(), 2u);
-  EXPECT_TRUE(map->meetings[0].point_to_point);
+  ASSERT_EQ(map->rendezvous.size(), 2u);
+  EXPECT_TRUE(map->rendezvous[0].point_to_point);
 }
 
 TEST(PointToPoint, UndeclaredPartnersAreFoundByTheirEnds) {
@@ -268,12 +286,12 @@ TEST(PointToPoint, BatchedTransfersMeetByPartner) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  ASSERT_EQ(map->meetings.size(), 3u);
-  for (const Meeting& meeting : map->meetings) {
-    ASSERT_EQ(meeting.members.size(), 2u);
-    EXPECT_EQ(meeting.missing_members, 0u);
+  ASSERT_EQ(map->rendezvous.size(), 3u);
+  for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+    ASSERT_EQ(rendezvous.members.size(), 2u);
+    EXPECT_EQ(rendezvous.missing_members, 0u);
     const auto name = [&](int m) {
-      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+      return store.name(store.ranks()[rendezvous.members[m].rank], rendezvous.members[m].node);
     };
     EXPECT_EQ(name(0), name(1));
   }
@@ -292,8 +310,8 @@ TEST(PointToPoint, KernelsOfARingAllMeet) {
   }
   const auto map = MatchCommunicators(job.Build());
   ASSERT_TRUE(map.ok()) << map.status();
-  ASSERT_EQ(map->meetings.size(), 1u);
-  EXPECT_EQ(map->meetings[0].members.size(), 3u);
+  ASSERT_EQ(map->rendezvous.size(), 1u);
+  EXPECT_EQ(map->rendezvous[0].members.size(), 3u);
   EXPECT_EQ(map->communicators[0].name, "exchange of ranks 0,1,2");
 }
 
@@ -308,13 +326,13 @@ TEST(PointToPoint, OneKernelAgainstTwoKeepsBothTransfers) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  ASSERT_EQ(map->meetings.size(), 1u);
-  const Meeting& meeting = map->meetings[0];
-  EXPECT_EQ(meeting.missing_members, 0u);
+  ASSERT_EQ(map->rendezvous.size(), 1u);
+  const MatchedRendezvous& rendezvous = map->rendezvous[0];
+  EXPECT_EQ(rendezvous.missing_members, 0u);
   std::vector<std::string> transfers;
-  for (const Meeting::Transfer& t : meeting.transfers) {
+  for (const MatchedRendezvous::Transfer& t : rendezvous.transfers) {
     const auto name = [&](uint32_t m) {
-      return store.name(store.ranks()[meeting.members[m].rank], meeting.members[m].node);
+      return store.name(store.ranks()[rendezvous.members[m].rank], rendezvous.members[m].node);
     };
     transfers.push_back(std::string(name(t.from)) + " to " + std::string(name(t.to)));
   }
@@ -336,8 +354,8 @@ TEST(PointToPoint, AReceiveMissingAmidOthersShiftsNone) {
   const TraceStore store = job.Build();
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
-  ASSERT_EQ(map->meetings.size(), 5u);
-  for (const Meeting& m : map->meetings) {
+  ASSERT_EQ(map->rendezvous.size(), 5u);
+  for (const MatchedRendezvous& m : map->rendezvous) {
     EXPECT_EQ(store.name(store.ranks()[0], m.members[0].node),
               store.name(store.ranks()[1], m.members[1].node));
   }
@@ -365,11 +383,11 @@ TEST(PointToPoint, OneBadChannelLeavesTheOthersAsDeclared) {
   const auto map = MatchCommunicators(store);
   ASSERT_TRUE(map.ok()) << map.status();
   int by_partner = 0, by_ends = 0;
-  for (const Meeting& meeting : map->meetings) {
-    ASSERT_EQ(meeting.members.size(), 2u);
-    EXPECT_EQ(store.name(store.ranks()[meeting.members[0].rank], meeting.members[0].node),
-              store.name(store.ranks()[meeting.members[1].rank], meeting.members[1].node));
-    const MatchedBy how = map->communicators[meeting.communicator].matched_by;
+  for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+    ASSERT_EQ(rendezvous.members.size(), 2u);
+    EXPECT_EQ(store.name(store.ranks()[rendezvous.members[0].rank], rendezvous.members[0].node),
+              store.name(store.ranks()[rendezvous.members[1].rank], rendezvous.members[1].node));
+    const MatchedBy how = map->communicators[rendezvous.communicator].matched_by;
     by_partner += how == MatchedBy::kPartner ? 1 : 0;
     by_ends += how == MatchedBy::kEnds ? 1 : 0;
   }
@@ -399,7 +417,7 @@ TEST(PointToPoint, KernelsOfAMiddleStageAreFoundByTheirEnds) {
   ASSERT_EQ(map->communicators.size(), 2u);
   EXPECT_EQ(map->communicators[0].name, "exchange 0 and 1");
   EXPECT_EQ(map->communicators[1].name, "exchange 1 and 2");
-  EXPECT_EQ(map->meetings.size(), 12u);
+  EXPECT_EQ(map->rendezvous.size(), 12u);
 }
 
 // Five streams do the same; two pairs end together, and one rank with nobody.
