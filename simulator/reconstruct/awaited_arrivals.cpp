@@ -53,8 +53,7 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous)
     }
   }
   std::ranges::sort(awaited.list);
-  const auto repeated = std::ranges::unique(awaited.list);
-  awaited.list.erase(repeated.begin(), repeated.end());
+  awaited.list.erase(std::unique(awaited.list.begin(), awaited.list.end()), awaited.list.end());
   const size_t n = rendezvous.members.size();
   if (awaited.list.size() == n * (n - 1)) {
     awaited.all = true;
