@@ -14,12 +14,14 @@ WORDS = {
     r"large products": "large GEMMs",
     r"measured products": "measured GEMMs",
     r"collectives? that met": "rendezvous",
+    r"\bmeetings?\b": "rendezvous",
     r"\bown %": "surrogate error %",
     r"rows that stayed outside": "held-out rows",
 }
 PLACES = ["README.md", "docs/*.md", "topologies/README.md", "calibration/README.md",
           "traces/README.md", "simulator/README.md", "simulator/cli/**/*.cpp",
-          "simulator/report/**/*.cpp", "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp"]
+          "simulator/report/**/*.cpp", "simulator/reconstruct/*", "simulator/engine/*",
+          "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp"]
 
 
 def main():

@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/absent_ranks.h"
 #include "simulator/cli/command.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
@@ -186,6 +187,11 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
   unedited.reset();
+  if (report_options.iteration.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        report_options.absent,
+        IntervalOfAbsentRanks(store, setup, prediction, *report_options.iteration));
+  }
   if (options.sensitivity) {
     if (!report_options.step.has_value()) {
       return Infeasible(
@@ -200,9 +206,9 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
   Tell(store, prediction, observers, ProgramUse::kFree);
   const CommunicatorMap& map = prediction.job.communicators;
-  report_options.communicator_names = [&map](uint32_t meeting) -> std::string_view {
-    if (meeting >= map.meetings.size()) return "";
-    return map.communicators[map.meetings[meeting].communicator].name;
+  report_options.communicator_names = [&map](uint32_t rendezvous) -> std::string_view {
+    if (rendezvous >= map.rendezvous.size()) return "";
+    return map.communicators[map.rendezvous[rendezvous].communicator].name;
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));

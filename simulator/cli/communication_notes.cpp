@@ -23,22 +23,38 @@ void NoteClocks(const TraceStore& store, const CompiledJob& job, std::vector<std
       corrected, text, corrected > kListed ? ", ..." : ""));
 }
 
+// Groups and partners that only the ends of kernels say, where there was a choice.
+void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
+  std::string names;
+  int groups = 0;
+  for (const MatchedCommunicator& c : job.communicators.communicators) {
+    if (c.declared || c.ranks.size() < 2) continue;
+    if (++groups <= kListed) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", c.name);
+  }
+  if (groups < 2) return;
+  notes.push_back(fmt::format(
+      "who is in {} communicators is inferred from when kernels end, for no trace names it ({}{}); "
+      "where that is wrong, so are what-ifs: declare groups and exchanges with --process-groups "
+      "FILE",
+      groups, names, groups > kListed ? ", ..." : ""));
+}
+
 }  // namespace
 
 std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
   std::vector<std::string> notes;
-  if (job.recorded_collectives > 0) {
-    notes.push_back(fmt::format(
-        "{} of {} ranks have a trace; {} collectives with absent members keep their recorded "
-        "durations, waiting included",
-        store.ranks().size(), store.world_size(), job.recorded_collectives));
-  }
-  if (job.communicators.outside_window > 0) {
+  if (job.absent_rendezvous > 0) {
     notes.push_back(
-        fmt::format("{} communication operations at the edges of the recording have "
-                    "no partner in it; they keep their recorded durations, waiting included, and "
-                    "their steps count as partial",
-                    job.communicators.outside_window));
+        fmt::format("{} of {} ranks have a trace; {} rendezvous with the others rest on their "
+                    "recorded durations "
+                    "and on what --absent assumes",
+                    store.ranks().size(), store.world_size(), job.absent_rendezvous));
+  }
+  if (job.communicators.unmatched > 0) {
+    notes.push_back(
+        fmt::format("{} communication operations have no partner in the recording; they keep their "
+                    "recorded durations, waiting included, and their steps count as partial",
+                    job.communicators.unmatched));
   }
   if (job.impossible_transfers > 0) {
     notes.push_back(
@@ -46,6 +62,7 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
                     "receivers do not wait for them",
                     job.impossible_transfers));
   }
+  NoteInferred(job, notes);
   for (const std::string& doubt : job.communicators.doubts) notes.push_back(doubt);
   NoteClocks(store, job, notes);
   return notes;

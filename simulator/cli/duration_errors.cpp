@@ -114,19 +114,19 @@ void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCo
 void AddTransfers(const TraceStore& store, const Prediction& recorded, const Prediction& modelled,
                   std::vector<DurationPair>& pairs) {
   const Program& program = modelled.job.program;
-  FORETRACE_CHECK(program.meetings.size() == recorded.job.program.meetings.size());
-  for (size_t m = 0; m < program.meetings.size(); ++m) {
-    const MeetingProgram& meeting = program.meetings[m];
-    const MeetingProgram& replayed = recorded.job.program.meetings[m];
-    if (meeting.fixed || !replayed.fixed) continue;
+  FORETRACE_CHECK(program.rendezvous.size() == recorded.job.program.rendezvous.size());
+  for (size_t m = 0; m < program.rendezvous.size(); ++m) {
+    const RendezvousProgram& rendezvous = program.rendezvous[m];
+    const RendezvousProgram& replayed = recorded.job.program.rendezvous[m];
+    if (rendezvous.fixed || !replayed.fixed) continue;
     DurationPair pair;
     for (const auto& member : replayed.members) {
       pair.recorded = std::max(pair.recorded,
                                recorded.job.program.ranks[member.rank].items[member.item].duration);
     }
-    const auto& one = meeting.members.front();
+    const auto& one = rendezvous.members.front();
     pair.modelled =
-        modelled.schedule.ranks[one.rank].end[one.item] - modelled.schedule.meeting_active[m];
+        modelled.schedule.ranks[one.rank].end[one.item] - modelled.schedule.rendezvous_active[m];
     const NodeIndex node = program.ranks[one.rank].items[one.item].node;
     const RankTrace& rank = store.ranks()[one.rank];
     pair.operator_class = rank.kind(node) == NodeKind::kCollective
@@ -135,8 +135,8 @@ void AddTransfers(const TraceStore& store, const Prediction& recorded, const Pre
     pair.rank = rank.info().rank;
     pair.call = pair.kernel = store.name(rank, node);
     pair.kernels = 1;
-    pair.beyond = modelled.schedule.meeting_extrapolated[m] != 0 ||
-                  modelled.schedule.meeting_source[m] != EstimateSource::kCalibrated;
+    pair.beyond = modelled.schedule.rendezvous_extrapolated[m] != 0 ||
+                  modelled.schedule.rendezvous_source[m] != EstimateSource::kCalibrated;
     pairs.push_back(std::move(pair));
   }
 }

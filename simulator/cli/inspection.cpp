@@ -43,21 +43,30 @@ void InspectCommunicators(const TraceStore& store, Inspection& out) {
     return;
   }
   std::vector<std::map<uint32_t, int64_t>> bytes(map->communicators.size());
-  for (const Meeting& meeting : map->meetings) {
-    for (const Meeting::Member& m : meeting.members) {
+  for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+    for (const MatchedRendezvous::Member& m : rendezvous.members) {
       const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
       if (attr == nullptr) continue;
-      bytes[meeting.communicator][m.rank] +=
+      bytes[rendezvous.communicator][m.rank] +=
           std::max(attr->bytes_in.count(), attr->bytes_out.count());
     }
   }
   for (size_t c = 0; c < map->communicators.size(); ++c) {
     const MatchedCommunicator& communicator = map->communicators[c];
-    InspectedCommunicator i{
-        communicator.name,     communicator.ranks,    communicator.missing_members,
-        communicator.declared, communicator.meetings, Bytes()};
+    InspectedCommunicator i{communicator.name,
+                            communicator.ranks,
+                            communicator.missing_members,
+                            communicator.declared,
+                            communicator.matched_by,
+                            communicator.rendezvous,
+                            communicator.unmatched,
+                            Bytes()};
     for (const auto& [rank, sum] : bytes[c]) i.bytes = std::max(i.bytes, Bytes(sum));
     out.communicators.push_back(std::move(i));
+  }
+  out.communicator_doubts = map->doubts;
+  if (store.ranks().front().info().has_times) {
+    out.channels = TransferModes(store, *map, EstimateClockOffsets(store, *map)).count();
   }
 }
 

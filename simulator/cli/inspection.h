@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "simulator/hardware/catalog.h"
+#include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/sync_rules.h"
+#include "simulator/reconstruct/transfer_modes.h"
 #include "simulator/report/text_table.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -39,7 +41,9 @@ struct InspectedCommunicator {
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
+  MatchedBy matched_by = MatchedBy::kNothing;
   int64_t operations = 0;
+  int64_t unmatched = 0;
   Bytes bytes;  // largest sum over one rank
 };
 
@@ -49,6 +53,8 @@ struct Inspection {
   std::vector<InspectedCommunicator> communicators;
   // Why communicators could not be matched; empty when they could.
   std::string communicator_error;
+  std::vector<std::string> communicator_doubts;
+  TransferModes::Count channels;  // of sends and receives, and of what has a root
   std::map<std::string, Diagnostics::Entry, std::less<>> repairs;
   RuleCount rules[static_cast<int>(SyncRule::kCount)];
   int64_t unresolved_waits = 0;

@@ -42,14 +42,26 @@ std::string CommunicatorTable(const Inspection& inspection, const TextStyle& sty
                    {"ranks", Align::kLeft, true},
                    {"missing"},
                    {"operations"},
+                   {"unmatched"},
                    {"bytes"},
-                   {"known from", Align::kLeft}});
+                   {"members by", Align::kLeft},
+                   {"matched by", Align::kLeft}});
   for (const InspectedCommunicator& c : inspection.communicators) {
     table.AddRow({c.name, Ranks(c.ranks), fmt::format("{}", c.missing_members),
-                  fmt::format("{}", c.operations), fmt::format("{}", c.bytes.count()),
-                  c.declared ? "declaration" : "coincidence"});
+                  fmt::format("{}", c.operations), fmt::format("{}", c.unmatched),
+                  fmt::format("{}", c.bytes.count()), c.declared ? "declaration" : "ends",
+                  std::string(Name(c.matched_by))});
   }
   return table.Format(style);
+}
+
+std::string ChannelText(const TransferModes::Count& c) {
+  if (c.buffered + c.rendezvous + c.by_size + c.by_ends + c.unknown == 0) return "";
+  return fmt::format(
+      "channels of transfers: {} buffered and {} rendezvous by their own transfers, {} as others "
+      "of "
+      "their size, {} buffered by their ends, {} unknown and taken for rendezvous\n",
+      c.buffered, c.rendezvous, c.by_size, c.by_ends, c.unknown);
 }
 
 void Field(JsonWriter& json, const char* key, std::string_view text) {
@@ -91,8 +103,28 @@ void WriteCommunicator(const InspectedCommunicator& c, JsonWriter& json) {
   Field(json, "missing_members", c.missing_members);
   json.Key("declared");
   json.Bool(c.declared);
+  Field(json, "matched_by", Name(c.matched_by));
   Field(json, "operations", static_cast<uint64_t>(c.operations));
+  Field(json, "unmatched", static_cast<uint64_t>(c.unmatched));
   Field(json, "bytes", static_cast<uint64_t>(c.bytes.count()));
+  json.EndObject();
+}
+
+void WriteMatching(const Inspection& inspection, JsonWriter& json) {
+  json.Key("communicator_doubts");
+  json.StartArray();
+  for (const std::string& doubt : inspection.communicator_doubts) {
+    json.String(doubt.data(), static_cast<rapidjson::SizeType>(doubt.size()));
+  }
+  json.EndArray();
+  json.Key("channels");
+  json.StartObject();
+  const TransferModes::Count& c = inspection.channels;
+  Field(json, "buffered", static_cast<uint64_t>(c.buffered));
+  Field(json, "rendezvous", static_cast<uint64_t>(c.rendezvous));
+  Field(json, "by_size", static_cast<uint64_t>(c.by_size));
+  Field(json, "by_ends", static_cast<uint64_t>(c.by_ends));
+  Field(json, "unknown", static_cast<uint64_t>(c.unknown));
   json.EndObject();
 }
 
@@ -123,6 +155,9 @@ std::string InspectionText(const Inspection& inspection, const TextStyle& style)
   if (!inspection.communicator_error.empty()) {
     text += "\ncommunicators: " + inspection.communicator_error + "\n";
   }
+  for (const std::string& doubt : inspection.communicator_doubts)
+    text += "doubtful: " + doubt + "\n";
+  text += ChannelText(inspection.channels);
   TextTable rules({{"synchronisation rule", Align::kLeft}, {"applied"}, {"violations"}, {"tight"}});
   for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
     const RuleCount& c = inspection.rules[k];
@@ -187,6 +222,7 @@ std::string InspectionJson(const Inspection& inspection) {
   for (const InspectedCommunicator& c : inspection.communicators) WriteCommunicator(c, json);
   json.EndArray();
   Field(json, "communicator_error", inspection.communicator_error);
+  WriteMatching(inspection, json);
   json.Key("repairs");
   json.StartObject();
   for (const auto& [kind, entry] : inspection.repairs) {

@@ -87,8 +87,8 @@ class Sweep {
       if (item.kind == ItemKind::kDevice) {
         Add("op", name_of(classifier_.FrameworkOp(r, item.node)), r, item.duration, add_item);
       } else if (item.kind == ItemKind::kComm) {
-        const SimTime active = schedule.meeting_active[item.meeting];
-        Add("communicator", NameOfMeeting(r, item), r,
+        const SimTime active = schedule.rendezvous_active[item.rendezvous];
+        Add("communicator", NameOfRendezvous(r, item), r,
             schedule.ranks[r].end[i] - std::max(active, schedule.ranks[r].start[i]), add_item);
       } else if (item.kind == ItemKind::kBlocking) {
         const std::string_view op = name_of(classifier_.FrameworkOp(r, item.node));
@@ -111,13 +111,14 @@ class Sweep {
     }
   }
 
-  // All operations of a communicator together; the name of the program's meeting is that of the
+  // All operations of a communicator together; the name of the program's rendezvous is that of the
   // node's.
-  std::string NameOfMeeting(uint32_t r, const Item& item) {
+  std::string NameOfRendezvous(uint32_t r, const Item& item) {
     if (names_.empty()) {
       names_.resize(store_.ranks().size());
-      for (const Meeting& meeting : job_.communicators.meetings) {
-        for (const auto& m : meeting.members) names_[m.rank][m.node.value] = meeting.communicator;
+      for (const MatchedRendezvous& rendezvous : job_.communicators.rendezvous) {
+        for (const auto& m : rendezvous.members)
+          names_[m.rank][m.node.value] = rendezvous.communicator;
       }
     }
     const RankTrace& trace = store_.ranks()[r];

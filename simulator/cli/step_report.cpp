@@ -116,16 +116,16 @@ absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Predict
   Tell(store, prediction, observers, ProgramUse::kKeep);
   run.path_ = ComputeCriticalPath(*run.table_, *run.classifier_, windows);
   const CommunicatorMap& map = prediction.job.communicators;
-  for (const Meeting& meeting : map.meetings) {
-    run.communicators_.push_back(map.communicators[meeting.communicator].name);
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) {
+    run.communicators_.push_back(map.communicators[rendezvous.communicator].name);
   }
   return run;
 }
 
 std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after) {
   const auto names = [](const ExplainedRun& run) -> CommunicatorNames {
-    return [&run](uint32_t meeting) -> std::string_view {
-      return meeting < run.communicators_.size() ? run.communicators_[meeting] : "";
+    return [&run](uint32_t rendezvous) -> std::string_view {
+      return rendezvous < run.communicators_.size() ? run.communicators_[rendezvous] : "";
     };
   };
   const CommunicatorNames of_before = names(before), of_after = names(after);

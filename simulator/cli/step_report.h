@@ -44,7 +44,7 @@ class ExplainedRun {
   std::unique_ptr<EventTable> table_;
   std::unique_ptr<Classifier> classifier_;
   CriticalPath path_;
-  std::vector<std::string> communicators_;  // by meeting
+  std::vector<std::string> communicators_;  // by rendezvous
 };
 
 std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after);

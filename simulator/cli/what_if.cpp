@@ -12,11 +12,11 @@
 namespace foretrace {
 namespace {
 
-// The name of a meeting's communicator.
-std::string_view CommunicatorOf(const CompiledJob& job, uint32_t meeting) {
-  const std::vector<Meeting>& meetings = job.communicators.meetings;
-  if (meeting >= meetings.size()) return "";
-  return job.communicators.communicators[meetings[meeting].communicator].name;
+// The name of a rendezvous's communicator.
+std::string_view CommunicatorOf(const CompiledJob& job, uint32_t rendezvous) {
+  const CommunicatorMap& map = job.communicators;
+  if (rendezvous >= map.rendezvous.size()) return "";
+  return map.communicators[map.rendezvous[rendezvous].communicator].name;
 }
 
 bool ParseNumber(std::string_view text, double& value) {
@@ -110,7 +110,7 @@ absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
       return false;
     }
     const std::string_view communicator =
-        item.kind == ItemKind::kComm ? CommunicatorOf(job, item.meeting) : std::string_view();
+        item.kind == ItemKind::kComm ? CommunicatorOf(job, item.rendezvous) : std::string_view();
     return edit.selector.Selects(store, rank, item.node, communicator);
   });
   if (items.empty()) return SelectsNothing(edit.text, "device work");

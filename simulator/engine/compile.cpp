@@ -16,13 +16,13 @@ namespace {
 absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& map,
                                const CompileOptions& options) {
   if (options.allow_missing_ranks) return absl::OkStatus();
-  for (const Meeting& meeting : map.meetings) {
-    if (meeting.missing_members == 0) continue;
-    const RankTrace& rank = store.ranks()[meeting.members.front().rank];
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) {
+    if (rendezvous.missing_members == 0) continue;
+    const RankTrace& rank = store.ranks()[rendezvous.members.front().rank];
     std::set<int32_t> present;
     for (const RankTrace& r : store.ranks()) present.insert(r.info().rank);
     std::vector<int32_t> absent;
-    const MatchedCommunicator& communicator = map.communicators[meeting.communicator];
+    const MatchedCommunicator& communicator = map.communicators[rendezvous.communicator];
     for (int32_t r = 0; r < store.world_size() && absent.size() < 8; ++r) {
       if (!present.contains(r)) absent.push_back(r);
     }
@@ -30,7 +30,7 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
         "{}: {} of communicator \"{}\" has members without a trace (missing ranks: {}{}); add "
         "their "
         "traces, or simulate what is there with --allow-missing-ranks",
-        rank.info().source, DescribeNode(store, rank, meeting.members.front().node),
+        rank.info().source, DescribeNode(store, rank, rendezvous.members.front().node),
         communicator.name, fmt::join(absent, ","),
         absent.size() == 8 ? ",..." : (absent.empty() ? "unknown" : ""));
   }
@@ -53,6 +53,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   FORETRACE_ASSIGN_OR_RETURN(job.communicators, MatchCommunicators(store));
   FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, job.communicators, options));
   const std::vector<SimTime> clock_offset = EstimateClockOffsets(store, job.communicators);
+  FORETRACE_RETURN_IF_ERROR(CheckClockOffsets(store, job.communicators, clock_offset));
 
   job.origin = SimTime::Max();
   for (size_t r = 0; r < store.ranks().size(); ++r) {

@@ -98,8 +98,8 @@ struct CompiledJob {
   std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
-  // Rendezvous with absent members whose time comes from the recording.
-  int64_t recorded_collectives = 0;
+  // Rendezvous with absent members that are waited for as the recording and AbsentRanks say.
+  int64_t absent_rendezvous = 0;
   // Communication at the edges of the recording: its partners lie outside, its recorded duration
   // stays, waiting included.
   int64_t unmatched_communication = 0;

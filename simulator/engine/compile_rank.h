@@ -67,10 +67,10 @@ class RankCompiler {
 // When the rank's recording begins: its first CPU point, else its first device work.
 SimTime RecordedBegin(const RankTrace& rank);
 
-// What the members of a meeting move. Errors: communication without a size or an operation.
+// What the members of a rendezvous move. Errors: communication without a size or an operation.
 absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
                                         const MatchedCommunicator& communicator,
-                                        const Meeting& meeting);
+                                        const MatchedRendezvous& rendezvous);
 
 // "rank 3 node 17 (all_reduce)"
 std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeIndex node);

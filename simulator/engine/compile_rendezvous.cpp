@@ -22,69 +22,73 @@ class RendezvousCompiler {
         item_of_(item_of),
         job_(job),
         finder_(store, job.communicators, clock_offset) {
-    if (options.absent == AbsentRanks::kNeverLast) FindShortest();
+    if (options.absent == AbsentRanks::kNeverLast || options.model_communication) FindShortest();
   }
 
-  absl::Status Add(const Meeting& meeting) {
-    MeetingProgram program;
-    for (const auto& m : meeting.members) {
+  absl::Status Add(const MatchedRendezvous& rendezvous) {
+    RendezvousProgram program;
+    for (const auto& m : rendezvous.members) {
       program.members.push_back({m.rank, item_of_[m.rank][m.node.value]});
     }
-    program.fixed = !IsModelled(meeting);
+    program.fixed = !IsModelled(rendezvous);
+    const bool waits_for_absent = rendezvous.missing_members > 0 && HasDurations(rendezvous);
+    if (waits_for_absent) ++job_.absent_rendezvous;
     if (!program.fixed) {
       const MatchedCommunicator& communicator =
-          job_.communicators.communicators[meeting.communicator];
-      auto transfer = TransferOf(store_, communicator, meeting);
+          job_.communicators.communicators[rendezvous.communicator];
+      auto transfer = TransferOf(store_, communicator, rendezvous);
       if (transfer.ok()) {
         program.transfer = *std::move(transfer);
-        if (!IsTimed(meeting)) program.communicator = meeting.communicator;
-      } else if (meeting.missing_members > 0 && HasDurations(meeting)) {
+        if (!IsTimed(rendezvous)) program.communicator = rendezvous.communicator;
+        if (waits_for_absent) program.change.added = WaitingForAbsent(rendezvous);
+      } else if (rendezvous.missing_members > 0 && HasDurations(rendezvous)) {
         program.fixed = true;
       } else {
         return transfer.status();
       }
     }
-    SetItems(meeting, program);
-    job_.program.meetings.push_back(std::move(program));
+    SetItems(rendezvous, program);
+    job_.program.rendezvous.push_back(std::move(program));
     return absl::OkStatus();
   }
 
  private:
-  const RankTrace& Rank(const Meeting::Member& m) const { return store_.ranks()[m.rank]; }
-  bool IsTimed(const Meeting& meeting) const {
-    return Rank(meeting.members.front()).info().has_times;
+  const RankTrace& Rank(const MatchedRendezvous::Member& m) const { return store_.ranks()[m.rank]; }
+  bool IsTimed(const MatchedRendezvous& rendezvous) const {
+    return Rank(rendezvous.members.front()).info().has_times;
   }
 
-  bool HasDurations(const Meeting& meeting) const {
-    return std::ranges::all_of(
-        meeting.members, [&](const Meeting::Member& m) { return Rank(m).has_duration(m.node); });
+  bool HasDurations(const MatchedRendezvous& rendezvous) const {
+    return std::ranges::all_of(rendezvous.members, [&](const MatchedRendezvous::Member& m) {
+      return Rank(m).has_duration(m.node);
+    });
   }
 
-  bool IsModelled(const Meeting& meeting) const {
+  bool IsModelled(const MatchedRendezvous& rendezvous) const {
     // A trace may give durations without times (converted ones do); they stand as they are.
-    if (!HasDurations(meeting)) return true;
+    if (!HasDurations(rendezvous)) return true;
     if (!options_.model_communication) return false;
     // The model must know where absent members are.
     const MatchedCommunicator& communicator =
-        job_.communicators.communicators[meeting.communicator];
-    if (meeting.missing_members > 0 && !communicator.declared) return false;
+        job_.communicators.communicators[rendezvous.communicator];
+    if (rendezvous.missing_members > 0 && !communicator.declared) return false;
     // Kernels of one rank cannot begin together, as the ends of one transfer do.
-    for (size_t m = 1; m < meeting.members.size(); ++m) {
-      if (meeting.members[m].rank == meeting.members[m - 1].rank) return false;
+    for (size_t m = 1; m < rendezvous.members.size(); ++m) {
+      if (rendezvous.members[m].rank == rendezvous.members[m - 1].rank) return false;
     }
-    const Meeting::Member& one = meeting.members.front();
+    const MatchedRendezvous::Member& one = rendezvous.members.front();
     return options_.model_communication_of == nullptr ||
            options_.model_communication_of(Rank(one), one.node, communicator.name);
   }
 
-  void SetItems(const Meeting& meeting, MeetingProgram& program) {
-    const auto id = static_cast<uint32_t>(job_.program.meetings.size());
+  void SetItems(const MatchedRendezvous& rendezvous, RendezvousProgram& program) {
+    const auto id = static_cast<uint32_t>(job_.program.rendezvous.size());
     std::vector<SimTime> durations;
-    if (program.fixed) durations = Durations(meeting, program);
-    for (size_t m = 0; m < meeting.members.size(); ++m) {
+    if (program.fixed) durations = Durations(rendezvous, program);
+    for (size_t m = 0; m < rendezvous.members.size(); ++m) {
       Item& item = ItemOf(program.members[m]);
       item.kind = ItemKind::kComm;
-      item.meeting = id;
+      item.rendezvous = id;
       if (!program.fixed) continue;
       item.duration = durations[m];
       item.source = EstimateSource::kRecorded;
@@ -92,15 +96,14 @@ class RendezvousCompiler {
   }
 
   // Also says who awaits whom.
-  std::vector<SimTime> Durations(const Meeting& meeting, MeetingProgram& program) {
-    if (meeting.missing_members > 0) {
-      ++job_.recorded_collectives;
-      if (options_.absent == AbsentRanks::kAsRecorded || !IsTimed(meeting)) {
+  std::vector<SimTime> Durations(const MatchedRendezvous& rendezvous, RendezvousProgram& program) {
+    if (rendezvous.missing_members > 0) {
+      if (options_.absent == AbsentRanks::kAsRecorded || !IsTimed(rendezvous)) {
         program.awaiting = Awaiting::kNone;
-        return RecordedDurations(meeting);
+        return RecordedDurations(rendezvous);
       }
     }
-    const AwaitedArrivals awaited = finder_.Find(meeting);
+    const AwaitedArrivals awaited = finder_.Find(rendezvous);
     job_.impossible_transfers += awaited.impossible;
     if (!options_.rank_sync) {
       program.awaiting = Awaiting::kNone;
@@ -108,10 +111,10 @@ class RendezvousCompiler {
       program.awaiting = awaited.list.empty() ? Awaiting::kNone : Awaiting::kListed;
       for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
     }
-    if (!IsTimed(meeting)) return RecordedDurations(meeting);
-    std::vector<SimTime> parts = finder_.OwnParts(meeting, awaited);
-    if (meeting.missing_members > 0 && options_.absent == AbsentRanks::kNeverLast) {
-      for (SimTime& part : parts) part = std::min(part, shortest_[KindOf(meeting)]);
+    if (!IsTimed(rendezvous)) return RecordedDurations(rendezvous);
+    std::vector<SimTime> parts = finder_.OwnParts(rendezvous, awaited);
+    if (rendezvous.missing_members > 0 && options_.absent == AbsentRanks::kNeverLast) {
+      for (SimTime& part : parts) part = std::min(part, shortest_[KindOf(rendezvous)]);
     }
     return parts;
   }
@@ -119,32 +122,39 @@ class RendezvousCompiler {
   // Rendezvous of one kind differ by how long members wait for absent ones: the shortest waited
   // least.
   using Kind = std::tuple<uint32_t, CollectiveOp, int64_t>;  // communicator, operation, bytes
-  Kind KindOf(const Meeting& meeting) const {
-    const Meeting::Member& one = meeting.members.front();
+  Kind KindOf(const MatchedRendezvous& rendezvous) const {
+    const MatchedRendezvous::Member& one = rendezvous.members.front();
     const bool collective = Rank(one).kind(one.node) == NodeKind::kCollective;
     const CommAttr* attr = Rank(one).comm(one.node);
-    return {meeting.communicator,
+    return {rendezvous.communicator,
             collective ? Rank(one).collective_op(one.node) : CollectiveOp::kSendRecv,
             attr != nullptr ? attr->bytes_in.count() : 0};
   }
 
   void FindShortest() {
-    for (const Meeting& meeting : job_.communicators.meetings) {
-      if (meeting.missing_members == 0 || !IsTimed(meeting)) continue;
-      const std::vector<SimTime> parts = finder_.OwnParts(meeting, finder_.Find(meeting));
+    for (const MatchedRendezvous& rendezvous : job_.communicators.rendezvous) {
+      if (rendezvous.missing_members == 0 || !IsTimed(rendezvous)) continue;
+      const std::vector<SimTime> parts = finder_.OwnParts(rendezvous, finder_.Find(rendezvous));
       const SimTime longest = *std::ranges::max_element(parts);
-      const auto [it, first] = shortest_.emplace(KindOf(meeting), longest);
+      const auto [it, first] = shortest_.emplace(KindOf(rendezvous), longest);
       if (!first) it->second = std::min(it->second, longest);
     }
   }
 
-  std::vector<SimTime> RecordedDurations(const Meeting& meeting) const {
+  // Beyond what the network takes: what the recording took beyond the shortest of the kind.
+  SimTime WaitingForAbsent(const MatchedRendezvous& rendezvous) const {
+    if (!IsTimed(rendezvous) || options_.absent == AbsentRanks::kNeverLast) return SimTime();
+    const std::vector<SimTime> parts = finder_.OwnParts(rendezvous, finder_.Find(rendezvous));
+    return *std::ranges::max_element(parts) - shortest_.at(KindOf(rendezvous));
+  }
+
+  std::vector<SimTime> RecordedDurations(const MatchedRendezvous& rendezvous) const {
     std::vector<SimTime> durations;
-    for (const auto& m : meeting.members) durations.push_back(Rank(m).duration(m.node));
+    for (const auto& m : rendezvous.members) durations.push_back(Rank(m).duration(m.node));
     return durations;
   }
 
-  Item& ItemOf(const MeetingProgram::Member& member) {
+  Item& ItemOf(const RendezvousProgram::Member& member) {
     return job_.program.ranks[member.rank].items[member.item];
   }
 
@@ -177,8 +187,8 @@ absl::Status AddRendezvous(const TraceStore& store, const CompileOptions& option
                            std::span<const SimTime> clock_offset,
                            const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job) {
   RendezvousCompiler compiler(store, options, clock_offset, item_of, job);
-  for (const Meeting& meeting : job.communicators.meetings) {
-    FORETRACE_RETURN_IF_ERROR(compiler.Add(meeting));
+  for (const MatchedRendezvous& rendezvous : job.communicators.rendezvous) {
+    FORETRACE_RETURN_IF_ERROR(compiler.Add(rendezvous));
   }
   CountUnmatched(store, job);
   return absl::OkStatus();

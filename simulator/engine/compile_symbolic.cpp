@@ -59,11 +59,11 @@ void RankCompiler::CompileSymbolic() {
 
 absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
                                         const MatchedCommunicator& communicator,
-                                        const Meeting& meeting) {
-  const auto& first = meeting.members.front();
+                                        const MatchedRendezvous& rendezvous) {
+  const auto& first = rendezvous.members.front();
   const RankTrace& rank = store.ranks()[first.rank];
   TransferSpec spec;
-  spec.point_to_point = meeting.point_to_point;
+  spec.point_to_point = rendezvous.point_to_point;
   spec.members = communicator.ranks;
   spec.op = rank.kind(first.node) == NodeKind::kCollective ? rank.collective_op(first.node)
                                                            : CollectiveOp::kSendRecv;
@@ -74,7 +74,7 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
         rank.info().source, DescribeNode(store, rank, first.node));
   }
   Bytes bytes;
-  for (const auto& m : meeting.members) {
+  for (const auto& m : rendezvous.members) {
     const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
     if (attr == nullptr) continue;
     bytes = std::max({bytes, attr->bytes_in, attr->bytes_out});
@@ -87,13 +87,13 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
         rank.info().source, DescribeNode(store, rank, first.node));
   }
   spec.bytes = bytes;
-  if (spec.op == CollectiveOp::kAllToAll && meeting.members.size() == spec.members.size()) {
+  if (spec.op == CollectiveOp::kAllToAll && rendezvous.members.size() == spec.members.size()) {
     const size_t n = spec.members.size();
     std::vector<int64_t> splits(n * n, 0);
     bool complete = true;
     for (size_t i = 0; i < n && complete; ++i) {
-      const RankTrace& member = store.ranks()[meeting.members[i].rank];
-      const CommAttr* attr = member.comm(meeting.members[i].node);
+      const RankTrace& member = store.ranks()[rendezvous.members[i].rank];
+      const CommAttr* attr = member.comm(rendezvous.members[i].node);
       // Rows in the order of the group, as what they hold is.
       const auto row = std::ranges::find(spec.members, member.info().rank);
       complete = attr != nullptr && attr->in_splits == n && row != spec.members.end();

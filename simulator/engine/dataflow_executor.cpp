@@ -20,18 +20,18 @@ constexpr uint32_t kKnown = ItemState::kKnown;
 // became ready earlier goes first, in program order; lanes take their next item last, when all that
 // is ready for them is known.
 struct Happening {
-  enum class Kind : uint32_t { kMeeting, kReady, kLaneTakes };
+  enum class Kind : uint32_t { kRendezvous, kReady, kLaneTakes };
   SimTime time;
   SimTime since;  // kReady: when it first became ready; others: before or after all of these
   uint64_t place =
-      0;  // from the top: kind, rank, item (kLaneTakes: the lane; kMeeting: the meeting)
+      0;  // from the top: kind, rank, item (kLaneTakes: the lane; kRendezvous: the rendezvous)
 
   static constexpr uint32_t kRankBits = 30;
   static constexpr uint32_t kItemBits = 32;
   static Happening Make(Kind kind, SimTime time, uint32_t rank, uint32_t item) {
-    const SimTime since = kind == Kind::kReady     ? time
-                          : kind == Kind::kMeeting ? SimTime::Min()
-                                                   : SimTime::Max();
+    const SimTime since = kind == Kind::kReady        ? time
+                          : kind == Kind::kRendezvous ? SimTime::Min()
+                                                      : SimTime::Max();
     return {time, since,
             (static_cast<uint64_t>(kind) << kRankBits | uint64_t{rank}) << kItemBits | item};
   }
@@ -53,13 +53,13 @@ struct Happening {
 class DataflowRun {
  public:
   DataflowRun(const Program& program, NetworkModel* network)
-      : program_(program), rendezvous_(program, network) {
+      : program_(program), tracker_(program, network) {
     FORETRACE_CHECK(program.ranks.size() < (size_t{1} << Happening::kRankBits));
     ranks_.reserve(program.ranks.size());
     for (const RankProgram& rank : program.ranks) ranks_.emplace_back(rank);
-    missing_.reserve(program.meetings.size());
-    for (const MeetingProgram& meeting : program.meetings) {
-      missing_.push_back(static_cast<uint32_t>(meeting.members.size()));
+    missing_.reserve(program.rendezvous.size());
+    for (const RendezvousProgram& rendezvous : program.rendezvous) {
+      missing_.push_back(static_cast<uint32_t>(rendezvous.members.size()));
     }
   }
 
@@ -72,9 +72,8 @@ class DataflowRun {
     FORETRACE_RETURN_IF_ERROR(Settle());
     while (true) {
       const SimTime limit = queue_.empty() ? SimTime::Max() : queue_.Top().time;
-      FORETRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> done,
-                                 rendezvous_.AdvanceNetwork(limit));
-      for (const uint32_t meeting : done) Complete(meeting);
+      FORETRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> done, tracker_.AdvanceNetwork(limit));
+      for (const uint32_t rendezvous : done) Complete(rendezvous);
       if (done.empty()) {
         if (queue_.empty()) return absl::OkStatus();
         Happen(queue_.Pop());
@@ -97,9 +96,9 @@ class DataflowRun {
         schedule.makespan = std::max(schedule.makespan, end);
       }
     }
-    schedule.meeting_active = rendezvous_.TakeActive();
-    schedule.meeting_source = rendezvous_.TakeSources();
-    schedule.meeting_extrapolated = rendezvous_.TakeExtrapolated();
+    schedule.rendezvous_active = tracker_.TakeActive();
+    schedule.rendezvous_source = tracker_.TakeSources();
+    schedule.rendezvous_extrapolated = tracker_.TakeExtrapolated();
     return schedule;
   }
   absl::Status Deadlock(const TraceStore& store);
@@ -130,21 +129,21 @@ class DataflowRun {
         step.end ? End(step.rank, step.item) : Begin(step.rank, step.item);
         continue;
       }
-      const uint32_t meeting = gathered_.back();
+      const uint32_t rendezvous = gathered_.back();
       gathered_.pop_back();
       bool complete = false;
-      for (const auto& member : program_.meetings[meeting].members) {
+      for (const auto& member : program_.rendezvous[rendezvous].members) {
         FORETRACE_ASSIGN_OR_RETURN(
-            complete, rendezvous_.Arrive(meeting, ranks_[member.rank].items[member.item].start));
+            complete, tracker_.Arrive(rendezvous, ranks_[member.rank].items[member.item].start));
       }
-      if (complete) Complete(meeting);
+      if (complete) Complete(rendezvous);
     }
     return absl::OkStatus();
   }
 
   void Happen(const Happening& event) {
     switch (event.kind()) {
-      case Happening::Kind::kMeeting:
+      case Happening::Kind::kRendezvous:
         gathered_.push_back(event.item());
         return;
       case Happening::Kind::kReady:
@@ -224,12 +223,12 @@ class DataflowRun {
     item.before_start = kKnown;
     if (item.start_awaited) Notify(r, i, item.start, true);
     if (item.meets) {
-      const uint32_t meeting = program_.ranks[r].items[i].meeting;
-      if (program_.meetings[meeting].awaiting != Awaiting::kAll) {
-        rendezvous_.ArriveAmongSome(meeting, r, i, item.start, known_ends_);
+      const uint32_t rendezvous = program_.ranks[r].items[i].rendezvous;
+      if (program_.rendezvous[rendezvous].awaiting != Awaiting::kAll) {
+        tracker_.ArriveAmongSome(rendezvous, r, i, item.start, known_ends_);
         TakeKnownEnds();
-      } else if (--missing_[meeting] == 0) {
-        Gather(meeting);
+      } else if (--missing_[rendezvous] == 0) {
+        Gather(rendezvous);
       }
       return;
     }
@@ -244,20 +243,20 @@ class DataflowRun {
 
   // All members have arrived where all await all. Whose transfer comes first matters where
   // transfers share a communicator or a network.
-  void Gather(uint32_t meeting) {
-    if (program_.meetings[meeting].fixed) {
-      gathered_.push_back(meeting);
+  void Gather(uint32_t rendezvous) {
+    if (program_.rendezvous[rendezvous].fixed) {
+      gathered_.push_back(rendezvous);
       return;
     }
     SimTime last = queue_.now();
-    for (const auto& member : program_.meetings[meeting].members) {
+    for (const auto& member : program_.rendezvous[rendezvous].members) {
       last = std::max(last, ranks_[member.rank].items[member.item].start);
     }
-    queue_.Push(Happening::Make(Happening::Kind::kMeeting, last, 0, meeting));
+    queue_.Push(Happening::Make(Happening::Kind::kRendezvous, last, 0, rendezvous));
   }
 
-  void Complete(uint32_t meeting) {
-    rendezvous_.EndAll(meeting, known_ends_);
+  void Complete(uint32_t rendezvous) {
+    tracker_.EndAll(rendezvous, known_ends_);
     TakeKnownEnds();
   }
 
@@ -317,23 +316,23 @@ class DataflowRun {
   }
 
   const Program& program_;
-  Rendezvous rendezvous_;
+  RendezvousTracker tracker_;
   std::vector<DataflowRank> ranks_;
   EventQueue<Happening> queue_;
   std::vector<Step> steps_;         // known, to be told to those who wait
-  std::vector<uint32_t> gathered_;  // meetings whose members are all there, at or before now
+  std::vector<uint32_t> gathered_;  // rendezvous whose members are all there, at or before now
   std::vector<uint32_t> missing_;   // by rendezvous: members whose arrival is not known
-  std::vector<Rendezvous::Ended> known_ends_;
+  std::vector<RendezvousTracker::Ended> known_ends_;
   size_t ended_ = 0;
 };
 
 absl::Status DataflowRun::Deadlock(const TraceStore& store) {
-  for (size_t m = 0; m < program_.meetings.size(); ++m) {
-    if (missing_[m] == 0 || program_.meetings[m].awaiting != Awaiting::kAll) continue;
-    for (const auto& member : program_.meetings[m].members) {
+  for (size_t m = 0; m < program_.rendezvous.size(); ++m) {
+    if (missing_[m] == 0 || program_.rendezvous[m].awaiting != Awaiting::kAll) continue;
+    for (const auto& member : program_.rendezvous[m].members) {
       const ItemState& item = ranks_[member.rank].items[member.item];
       if (!item.meets || item.before_start != kKnown) continue;
-      FORETRACE_RETURN_IF_ERROR(rendezvous_.Arrive(static_cast<uint32_t>(m), item.start).status());
+      FORETRACE_RETURN_IF_ERROR(tracker_.Arrive(static_cast<uint32_t>(m), item.start).status());
     }
   }
   for (DataflowRank& rank : ranks_) {
@@ -342,8 +341,8 @@ absl::Status DataflowRun::Deadlock(const TraceStore& store) {
       if (item.before_end != kKnown) item.end = kUnknown;
     }
   }
-  const Rendezvous rendezvous = rendezvous_;
-  return DeadlockError(store, program_, Take(), rendezvous);
+  const RendezvousTracker tracker = tracker_;
+  return DeadlockError(store, program_, Take(), tracker);
 }
 
 }  // namespace

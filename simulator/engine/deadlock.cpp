@@ -18,28 +18,29 @@ std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
                      Excerpt(store.name(trace, node), 60));
 }
 
-bool Awaits(const MeetingProgram& meeting, uint32_t rank, uint32_t item,
-            const MeetingProgram::Member& source) {
-  if (meeting.awaiting != Awaiting::kListed) return meeting.awaiting == Awaiting::kAll;
-  return std::ranges::any_of(meeting.awaits, [&](const MeetingProgram::Await& await) {
-    const MeetingProgram::Member& member = meeting.members[await.member];
-    return member.rank == rank && member.item == item && &meeting.members[await.source] == &source;
+bool Awaits(const RendezvousProgram& rendezvous, uint32_t rank, uint32_t item,
+            const RendezvousProgram::Member& source) {
+  if (rendezvous.awaiting != Awaiting::kListed) return rendezvous.awaiting == Awaiting::kAll;
+  return std::ranges::any_of(rendezvous.awaits, [&](const RendezvousProgram::Await& await) {
+    const RendezvousProgram::Member& member = rendezvous.members[await.member];
+    return member.rank == rank && member.item == item &&
+           &rendezvous.members[await.source] == &source;
   });
 }
 
 std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
-                           const Schedule& schedule, const Rendezvous& rendezvous, uint32_t r,
+                           const Schedule& schedule, const RendezvousTracker& tracker, uint32_t r,
                            uint32_t index) {
   const RankProgram& rank = program.ranks[r];
   const Item& item = rank.items[index];
   if (item.kind == ItemKind::kComm && schedule.ranks[r].start[index] != kUnknown) {
-    const MeetingProgram& meeting = program.meetings[item.meeting];
-    for (const auto& member : meeting.members) {
-      if (!Awaits(meeting, r, index, member)) continue;
+    const RendezvousProgram& rendezvous = program.rendezvous[item.rendezvous];
+    for (const auto& member : rendezvous.members) {
+      if (!Awaits(rendezvous, r, index, member)) continue;
       if (schedule.ranks[member.rank].start[member.item] == kUnknown) {
         const RankTrace& other = store.ranks()[member.rank];
         return fmt::format("{} of {} members arrived; rank {} has not reached its node {}",
-                           rendezvous.arrived(item.meeting), meeting.members.size(),
+                           tracker.arrived(item.rendezvous), rendezvous.members.size(),
                            other.info().rank,
                            other.source_id(program.ranks[member.rank].items[member.item].node));
       }
@@ -61,7 +62,7 @@ std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
 }  // namespace
 
 absl::Status DeadlockError(const TraceStore& store, const Program& program,
-                           const Schedule& schedule, const Rendezvous& rendezvous) {
+                           const Schedule& schedule, const RendezvousTracker& tracker) {
   std::string text;
   int listed = 0;
   int blocked = 0;
@@ -74,7 +75,7 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
         ++blocked;
         if (!rank_listed && listed < kListed && rank.items[i].kind == ItemKind::kComm) {
           text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
-                              WhatItWaitsFor(store, program, schedule, rendezvous, r, i));
+                              WhatItWaitsFor(store, program, schedule, tracker, r, i));
           rank_listed = true;
           ++listed;
         }
@@ -86,7 +87,7 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
       for (uint32_t i = lane.begin; i < lane.end; ++i) {
         if (schedule.ranks[r].end[i] != kUnknown) continue;
         text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
-                            WhatItWaitsFor(store, program, schedule, rendezvous, r, i));
+                            WhatItWaitsFor(store, program, schedule, tracker, r, i));
         rank_listed = true;
         ++listed;
         break;

@@ -9,6 +9,6 @@ namespace foretrace {
 // Explains why a run came to a stop: names up to a few blocked ranks, their nodes, and what each
 // waits for. Items without an end in `schedule` have not finished.
 absl::Status DeadlockError(const TraceStore& store, const Program& program,
-                           const Schedule& schedule, const Rendezvous& rendezvous);
+                           const Schedule& schedule, const RendezvousTracker& tracker);
 
 }  // namespace foretrace

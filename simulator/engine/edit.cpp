@@ -34,24 +34,24 @@ ItemSet SelectItems(const Program& program,
 
 void ChangeDurations(Program& program, const ItemSet& items, const DurationChange& change) {
   FORETRACE_CHECK(items.ranks.size() == program.ranks.size());
-  absl::flat_hash_map<uint32_t, size_t> modelled;  // meeting -> members chosen
+  absl::flat_hash_map<uint32_t, size_t> modelled;  // rendezvous -> members chosen
   for (uint32_t r = 0; r < items.ranks.size(); ++r) {
     for (const uint32_t i : items.ranks[r]) {
       Item& item = program.ranks[r].items[i];
       const bool decided_by_network =
-          item.kind == ItemKind::kComm && !program.meetings[item.meeting].fixed;
+          item.kind == ItemKind::kComm && !program.rendezvous[item.rendezvous].fixed;
       if (decided_by_network) {
-        ++modelled[item.meeting];
+        ++modelled[item.rendezvous];
       } else {
         item.duration = change.Of(item.duration);
       }
     }
   }
   for (const auto& [index, chosen] : modelled) {
-    MeetingProgram& meeting = program.meetings[index];
-    const DurationChange changed = meeting.change.Then(change);
-    if (chosen == meeting.members.size() || Slower(changed, meeting.change)) {
-      meeting.change = changed;
+    RendezvousProgram& rendezvous = program.rendezvous[index];
+    const DurationChange changed = rendezvous.change.Then(change);
+    if (chosen == rendezvous.members.size() || Slower(changed, rendezvous.change)) {
+      rendezvous.change = changed;
     }
   }
 }

@@ -15,7 +15,7 @@ absl::Status CheckTimes(const TraceStore& store, const Program& program) {
     total += std::abs(static_cast<double>(rank.start.ps()));
     for (const Item& item : rank.items) {
       // Those take as long as the network says.
-      if (item.kind == ItemKind::kComm && !program.meetings[item.meeting].fixed) continue;
+      if (item.kind == ItemKind::kComm && !program.rendezvous[item.rendezvous].fixed) continue;
       total += std::abs(static_cast<double>(item.duration.ps())) +
                std::abs(static_cast<double>(item.lead.ps()));
     }

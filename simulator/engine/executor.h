@@ -8,7 +8,7 @@
 
 namespace foretrace {
 
-// `network` decides meetings that are not fixed; may be null when all are. Names are for errors.
+// `network` decides rendezvous that are not fixed; may be null when all are. Names are for errors.
 // Errors: deadlock, naming ranks, nodes and what each waits for.
 absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& program,
                                      NetworkModel* network);

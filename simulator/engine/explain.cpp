@@ -12,9 +12,9 @@ struct Arrival {
 
 // By rendezvous: the last member to arrive; by its node, since items may be freed meanwhile.
 std::vector<Arrival> LastArrivals(const Program& program, const Schedule& schedule) {
-  std::vector<Arrival> last(program.meetings.size());
-  for (size_t m = 0; m < program.meetings.size(); ++m) {
-    for (const auto& [rank, item] : program.meetings[m].members) {
+  std::vector<Arrival> last(program.rendezvous.size());
+  for (size_t m = 0; m < program.rendezvous.size(); ++m) {
+    for (const auto& [rank, item] : program.rendezvous[m].members) {
       const SimTime start = schedule.ranks[rank].start[item];
       if (start <= last[m].at) continue;
       last[m] = {{rank, program.ranks[rank].items[item].node}, start};
@@ -27,14 +27,14 @@ std::vector<Arrival> LastArrivals(const Program& program, const Schedule& schedu
 std::vector<Arrival> LastAwaited(const Program& program, const Schedule& schedule,
                                  std::vector<uint32_t>& begin) {
   std::vector<Arrival> last;
-  begin.assign(program.meetings.size(), 0);
-  for (size_t m = 0; m < program.meetings.size(); ++m) {
-    const MeetingProgram& meeting = program.meetings[m];
-    if (meeting.awaiting != Awaiting::kListed) continue;
+  begin.assign(program.rendezvous.size(), 0);
+  for (size_t m = 0; m < program.rendezvous.size(); ++m) {
+    const RendezvousProgram& rendezvous = program.rendezvous[m];
+    if (rendezvous.awaiting != Awaiting::kListed) continue;
     begin[m] = static_cast<uint32_t>(last.size());
-    last.resize(last.size() + meeting.members.size());
-    for (const auto& await : meeting.awaits) {
-      const auto& [rank, item] = meeting.members[await.source];
+    last.resize(last.size() + rendezvous.members.size());
+    for (const auto& await : rendezvous.awaits) {
+      const auto& [rank, item] = rendezvous.members[await.source];
       const SimTime start = schedule.ranks[rank].start[item];
       Arrival& latest = last[begin[m] + await.member];
       if (start > latest.at) latest = {{rank, program.ranks[rank].items[item].node}, start};
@@ -60,7 +60,7 @@ class RankExplainer {
                 const Arrivals& arrivals, uint32_t rank)
       : trace_(store.ranks()[rank]),
         program_(program.ranks[rank]),
-        meetings_(program.meetings),
+        rendezvous_(program.rendezvous),
         schedule_(schedule),
         start_(schedule.ranks[rank].start.data()),
         end_(schedule.ranks[rank].end.data()),
@@ -142,20 +142,20 @@ class RankExplainer {
   }
 
   void BindRendezvous(uint32_t index, NodeEvent& event) const {
-    const uint32_t id = program_.items[index].meeting;
-    event.source = schedule_.meeting_source[id];
-    event.extrapolated = schedule_.meeting_extrapolated[id] != 0;
+    const uint32_t id = program_.items[index].rendezvous;
+    event.source = schedule_.rendezvous_source[id];
+    event.extrapolated = schedule_.rendezvous_extrapolated[id] != 0;
     event.rendezvous = id;
-    const MeetingProgram& meeting = meetings_[id];
-    if (meeting.awaiting == Awaiting::kNone) return;
+    const RendezvousProgram& rendezvous = rendezvous_[id];
+    if (rendezvous.awaiting == Awaiting::kNone) return;
     Arrival last = arrivals_.of_all[id];
     // A communicator that is still busy holds up those who have arrived, too.
-    SimTime active = schedule_.meeting_active[id];
-    if (meeting.awaiting == Awaiting::kListed) {
+    SimTime active = schedule_.rendezvous_active[id];
+    if (rendezvous.awaiting == Awaiting::kListed) {
       const auto member = std::ranges::find_if(
-          meeting.members, [&](const auto& m) { return m.rank == rank_ && m.item == index; });
+          rendezvous.members, [&](const auto& m) { return m.rank == rank_ && m.item == index; });
       last = arrivals_.awaited[arrivals_.awaited_begin[id] +
-                               static_cast<size_t>(member - meeting.members.begin())];
+                               static_cast<size_t>(member - rendezvous.members.begin())];
       active = last.at;
     }
     event.active_start = std::clamp(active, event.start, event.end);
@@ -178,7 +178,7 @@ class RankExplainer {
 
   const RankTrace& trace_;
   const RankProgram& program_;
-  const std::vector<MeetingProgram>& meetings_;
+  const std::vector<RendezvousProgram>& rendezvous_;
   const Schedule& schedule_;
   const SimTime* start_;
   const SimTime* end_;

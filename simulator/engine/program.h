@@ -77,8 +77,8 @@ struct Item {
   // Device work: the latency from when the CPU item `issuer` issues it.
   SimTime issue_lag;
   uint32_t issuer = kNoItem;
-  uint32_t waits_begin = 0;    // in RankProgram::waits, up to the next item's
-  uint32_t meeting = kNoItem;  // kComm
+  uint32_t waits_begin = 0;       // in RankProgram::waits, up to the next item's
+  uint32_t rendezvous = kNoItem;  // kComm
   NodeIndex node;
   uint32_t lane = 0;  // index into RankProgram::lanes
   // Device work: the share of its duration after which its last blocks are placed and work of other
@@ -171,10 +171,10 @@ struct DurationChange {
 enum class Awaiting : uint8_t {
   kAll,     // each for every other's
   kNone,    // each for no other's
-  kListed,  // as MeetingProgram::awaits says
+  kListed,  // as RendezvousProgram::awaits says
 };
 
-struct MeetingProgram {
+struct RendezvousProgram {
   struct Member {
     uint32_t rank = 0;
     uint32_t item = 0;
@@ -193,14 +193,14 @@ struct MeetingProgram {
   // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
   uint32_t communicator = kNoItem;
   TransferSpec transfer;
-  // Of what the network model says (durations of fixed meetings are changed already): the slowest
+  // Of what the network model says (durations of fixed rendezvous are changed already): the slowest
   // of the changes that members ask for.
   DurationChange change;
 };
 
 struct Program {
   std::vector<RankProgram> ranks;
-  std::vector<MeetingProgram> meetings;
+  std::vector<RendezvousProgram> rendezvous;
   uint64_t item_count() const {
     uint64_t n = 0;
     for (const RankProgram& r : ranks) n += r.items.size();
@@ -216,9 +216,9 @@ struct RankSchedule {
 struct Schedule {
   std::vector<RankSchedule> ranks;
   // By rendezvous: when its last member had arrived.
-  std::vector<SimTime> meeting_active;
-  std::vector<EstimateSource> meeting_source;
-  std::vector<uint8_t> meeting_extrapolated;
+  std::vector<SimTime> rendezvous_active;
+  std::vector<EstimateSource> rendezvous_source;
+  std::vector<uint8_t> rendezvous_extrapolated;
   SimTime makespan;
 };
 

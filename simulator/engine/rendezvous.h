@@ -11,9 +11,9 @@
 
 namespace foretrace {
 
-class Rendezvous {
+class RendezvousTracker {
  public:
-  Rendezvous(const Program& program, NetworkModel* network);
+  RendezvousTracker(const Program& program, NetworkModel* network);
 
   // A member that has ended, or of which it is known when it will.
   struct Ended {
@@ -24,18 +24,18 @@ class Rendezvous {
 
   // A member of a rendezvous in which all await all arrives. Returns true when the ends are known
   // now: with the last arrival, unless a network with contention decides.
-  absl::StatusOr<bool> Arrive(uint32_t meeting, SimTime time);
+  absl::StatusOr<bool> Arrive(uint32_t rendezvous, SimTime time);
   // A member of any other arrives; appends the members whose ends this makes known.
-  void ArriveAmongSome(uint32_t meeting, uint32_t rank, uint32_t item, SimTime time,
+  void ArriveAmongSome(uint32_t rendezvous, uint32_t rank, uint32_t item, SimTime time,
                        std::vector<Ended>& ended);
-  // The meeting whose transfer ends next, at or before `limit`, in a network with contention;
+  // The rendezvous whose transfer ends next, at or before `limit`, in a network with contention;
   // empty: there is none. Call only when no arrival at or before the limit can be discovered any
   // more.
   absl::StatusOr<std::vector<uint32_t>> AdvanceNetwork(SimTime limit);
 
   // After Arrive or AdvanceNetwork have said that the ends are known: appends all members.
-  void EndAll(uint32_t meeting, std::vector<Ended>& ended) const;
-  uint32_t arrived(uint32_t meeting) const { return arrived_[meeting]; }
+  void EndAll(uint32_t rendezvous, std::vector<Ended>& ended) const;
+  uint32_t arrived(uint32_t rendezvous) const { return arrived_[rendezvous]; }
 
   std::vector<SimTime> TakeActive() { return std::move(active_); }
   std::vector<EstimateSource> TakeSources() { return std::move(source_); }
@@ -49,8 +49,8 @@ class Rendezvous {
   };
 
   // What the network says of the transfer alone; asked once for all alike within a communicator.
-  absl::StatusOr<Estimate> IsolatedDuration(const MeetingProgram& meeting);
-  void Await(uint32_t meeting, uint32_t member, SimTime time, std::vector<Ended>& ended);
+  absl::StatusOr<Estimate> IsolatedDuration(const RendezvousProgram& rendezvous);
+  void Await(uint32_t rendezvous, uint32_t member, SimTime time, std::vector<Ended>& ended);
 
   const Program& program_;
   NetworkModel* network_;
@@ -65,7 +65,7 @@ class Rendezvous {
   std::vector<EstimateSource> source_;
   std::vector<uint8_t> extrapolated_;
   std::vector<SimTime> communicator_free_;
-  std::vector<uint32_t> meeting_of_transfer_;
+  std::vector<uint32_t> rendezvous_of_transfer_;
 };
 
 }  // namespace foretrace

@@ -176,24 +176,24 @@ class RankRepeater {
   std::vector<WaitOfItem> waits_;
 };
 
-absl::Status RepeatMeetings(const Program& program, const std::vector<StepItems>& steps,
-                            const std::vector<RankRepeater>& ranks, uint32_t copies,
-                            Program& repeated) {
-  for (const MeetingProgram& meeting : program.meetings) {
+absl::Status RepeatRendezvous(const Program& program, const std::vector<StepItems>& steps,
+                              const std::vector<RankRepeater>& ranks, uint32_t copies,
+                              Program& repeated) {
+  for (const RendezvousProgram& rendezvous : program.rendezvous) {
     size_t inside = 0;
-    for (const auto& m : meeting.members) inside += steps[m.rank].Has(m.item);
+    for (const auto& m : rendezvous.members) inside += steps[m.rank].Has(m.item);
     if (inside == 0) continue;
-    if (inside != meeting.members.size()) {
+    if (inside != rendezvous.members.size()) {
       return absl::NotFoundError("some of its communication lies in other steps on other ranks");
     }
     for (uint32_t copy = 0; copy < copies; ++copy) {
-      const auto id = static_cast<uint32_t>(repeated.meetings.size());
-      MeetingProgram next = meeting;
+      const auto id = static_cast<uint32_t>(repeated.rendezvous.size());
+      RendezvousProgram next = rendezvous;
       for (auto& m : next.members) {
         m.item = ranks[m.rank].ItemOf(m.item, copy);
-        repeated.ranks[m.rank].items[m.item].meeting = id;
+        repeated.ranks[m.rank].items[m.item].rendezvous = id;
       }
-      repeated.meetings.push_back(std::move(next));
+      repeated.rendezvous.push_back(std::move(next));
     }
   }
   return absl::OkStatus();
@@ -252,7 +252,7 @@ absl::StatusOr<RepeatedStep> RepeatStep(const TraceStore& store, const Program& 
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
     repeated.program.ranks.push_back(repeaters[r].Run(repeated.lanes[r]));
   }
-  FORETRACE_RETURN_IF_ERROR(RepeatMeetings(program, steps, repeaters, copies, repeated.program));
+  FORETRACE_RETURN_IF_ERROR(RepeatRendezvous(program, steps, repeaters, copies, repeated.program));
   return repeated;
 }
 

@@ -63,10 +63,10 @@ PredictedRank MeasureRank(const TraceStore& store, uint32_t r, const CompiledJob
       const Item& item = program.items[i];
       if (lane.cpu) {
         if (item.kind == ItemKind::kBlocking) out.blocked += times.end[i] - times.start[i];
-      } else if (item.kind != ItemKind::kComm || whole_program.meetings[item.meeting].fixed) {
+      } else if (item.kind != ItemKind::kComm || whole_program.rendezvous[item.rendezvous].fixed) {
         busy += item.duration;
       } else {
-        busy += times.end[i] - schedule.meeting_active[item.meeting];
+        busy += times.end[i] - schedule.rendezvous_active[item.rendezvous];
       }
     }
     if (!lane.unlimited) {
@@ -142,7 +142,7 @@ void Tell(const TraceStore& store, Prediction& prediction,
     std::vector<Item>().swap(told.ranks[rank].items);
     std::vector<ItemWait>().swap(told.ranks[rank].waits);
   });
-  std::vector<MeetingProgram>().swap(told.meetings);
+  std::vector<RendezvousProgram>().swap(told.rendezvous);
 }
 
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,

@@ -260,18 +260,18 @@ class GraphCapture {
 };
 
 // Awaits name members by position.
-void DropRemovedMembers(MeetingProgram& meeting) {
-  std::vector<uint32_t> place(meeting.members.size(), kNoItem);
+void DropRemovedMembers(RendezvousProgram& rendezvous) {
+  std::vector<uint32_t> place(rendezvous.members.size(), kNoItem);
   uint32_t kept = 0;
   for (size_t m = 0; m < place.size(); ++m) {
-    if (meeting.members[m].item != kNoItem) place[m] = kept++;
+    if (rendezvous.members[m].item != kNoItem) place[m] = kept++;
   }
   if (kept == place.size()) return;
-  std::erase_if(meeting.members, [](const auto& m) { return m.item == kNoItem; });
-  std::erase_if(meeting.awaits, [&](const auto& await) {
+  std::erase_if(rendezvous.members, [](const auto& m) { return m.item == kNoItem; });
+  std::erase_if(rendezvous.awaits, [&](const auto& await) {
     return place[await.member] == kNoItem || place[await.source] == kNoItem;
   });
-  for (auto& await : meeting.awaits) await = {place[await.member], place[await.source]};
+  for (auto& await : rendezvous.awaits) await = {place[await.member], place[await.source]};
 }
 
 }  // namespace
@@ -286,11 +286,11 @@ void RemoveDeviceWork(Program& program, const ItemSet& items) {
     }
     places[r] = Remover(program.ranks[r], items.ranks[r]).Run();
   }
-  for (MeetingProgram& meeting : program.meetings) {
-    for (auto& m : meeting.members) {
+  for (RendezvousProgram& rendezvous : program.rendezvous) {
+    for (auto& m : rendezvous.members) {
       if (!places[m.rank].empty()) m.item = places[m.rank][m.item];
     }
-    DropRemovedMembers(meeting);
+    DropRemovedMembers(rendezvous);
   }
 }
 

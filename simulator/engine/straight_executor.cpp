@@ -18,12 +18,12 @@ constexpr uint16_t kNoLane = 0xffff;
 // lanes parked on one item form a list through next_waiter_.
 class RankRunner {
  public:
-  RankRunner(const Program& program, uint32_t rank, Rendezvous& rendezvous,
-             std::vector<Rendezvous::Ended>& ended)
+  RankRunner(const Program& program, uint32_t rank, RendezvousTracker& tracker,
+             std::vector<RendezvousTracker::Ended>& ended)
       : program_(program.ranks[rank]),
-        meetings_(program.meetings),
+        rendezvous_(program.rendezvous),
         rank_(rank),
-        rendezvous_(rendezvous),
+        tracker_(tracker),
         ended_(ended) {
     const size_t items = program_.items.size();
     schedule_.start.assign(items, kUnknown);
@@ -133,7 +133,7 @@ class RankRunner {
         schedule_.start[index] = start;
         if (item.kind == ItemKind::kComm) {
           if (waiter_[index] != kNoLane) Wake(index);
-          FORETRACE_RETURN_IF_ERROR(Arrive(index, item.meeting, start));
+          FORETRACE_RETURN_IF_ERROR(Arrive(index, item.rendezvous, start));
         }
       }
       SimTime& end = schedule_.end[index];
@@ -163,22 +163,22 @@ class RankRunner {
     return absl::OkStatus();
   }
 
-  absl::Status Arrive(uint32_t index, uint32_t meeting, SimTime start) {
-    const MeetingProgram& program = meetings_[meeting];
+  absl::Status Arrive(uint32_t index, uint32_t rendezvous, SimTime start) {
+    const RendezvousProgram& program = rendezvous_[rendezvous];
     if (program.awaiting != Awaiting::kAll) {
-      rendezvous_.ArriveAmongSome(meeting, rank_, index, start, ended_);
+      tracker_.ArriveAmongSome(rendezvous, rank_, index, start, ended_);
       return absl::OkStatus();
     }
-    FORETRACE_ASSIGN_OR_RETURN(const bool complete, rendezvous_.Arrive(meeting, start));
-    if (complete) rendezvous_.EndAll(meeting, ended_);
+    FORETRACE_ASSIGN_OR_RETURN(const bool complete, tracker_.Arrive(rendezvous, start));
+    if (complete) tracker_.EndAll(rendezvous, ended_);
     return absl::OkStatus();
   }
 
   const RankProgram& program_;
-  const std::vector<MeetingProgram>& meetings_;
+  const std::vector<RendezvousProgram>& rendezvous_;
   uint32_t rank_;
-  Rendezvous& rendezvous_;
-  std::vector<Rendezvous::Ended>& ended_;
+  RendezvousTracker& tracker_;
+  std::vector<RendezvousTracker::Ended>& ended_;
   RankSchedule schedule_;
   std::vector<uint16_t> waiter_;
   std::vector<uint16_t> next_waiter_;
@@ -192,13 +192,13 @@ class RankRunner {
 absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& program,
                                      NetworkModel* network) {
   FORETRACE_CHECK(!NeedsDataflow(program));
-  Rendezvous rendezvous(program, network);
-  std::vector<Rendezvous::Ended> ended;
+  RendezvousTracker tracker(program, network);
+  std::vector<RendezvousTracker::Ended> ended;
   std::vector<RankRunner> ranks;
   ranks.reserve(program.ranks.size());
   std::vector<uint32_t> runnable;
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
-    ranks.emplace_back(program, r, rendezvous, ended);
+    ranks.emplace_back(program, r, tracker, ended);
     runnable.push_back(r);
   }
   const auto finish = [&] {
@@ -217,9 +217,9 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
       finish();
     }
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> done,
-                               rendezvous.AdvanceNetwork(SimTime::Max()));
+                               tracker.AdvanceNetwork(SimTime::Max()));
     if (done.empty()) break;
-    for (const uint32_t meeting : done) rendezvous.EndAll(meeting, ended);
+    for (const uint32_t rendezvous : done) tracker.EndAll(rendezvous, ended);
     finish();
   }
   Schedule schedule;
@@ -228,10 +228,10 @@ absl::StatusOr<Schedule> RunStraight(const TraceStore& store, const Program& pro
     all_done = all_done && rank.done();
     schedule.ranks.push_back(std::move(rank.schedule()));
   }
-  if (!all_done) return DeadlockError(store, program, schedule, rendezvous);
-  schedule.meeting_active = rendezvous.TakeActive();
-  schedule.meeting_source = rendezvous.TakeSources();
-  schedule.meeting_extrapolated = rendezvous.TakeExtrapolated();
+  if (!all_done) return DeadlockError(store, program, schedule, tracker);
+  schedule.rendezvous_active = tracker.TakeActive();
+  schedule.rendezvous_source = tracker.TakeSources();
+  schedule.rendezvous_extrapolated = tracker.TakeExtrapolated();
   for (const RankSchedule& rank : schedule.ranks) {
     for (const SimTime end : rank.end) schedule.makespan = std::max(schedule.makespan, end);
   }

@@ -5,9 +5,23 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml.h"
+#include "simulator/trace/exchange_group.h"
 
 namespace foretrace {
 namespace {
+
+absl::Status ReadRanks(const std::string& path, const YAML::Node& ranks, ProcessGroup& group) {
+  std::set<int32_t> seen;
+  for (const YAML::Node& rank : ranks) {
+    const auto value = rank.as<int32_t>();
+    if (value < 0 || !seen.insert(value).second) {
+      return InvalidInput("{}:{}: rank {} is negative or stands twice", path, ranks.Mark().line + 1,
+                          value);
+    }
+    group.ranks.push_back(value);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ProcessGroup> ReadGroup(const std::string& path, const YAML::Node& node) {
   const auto fail = [&](std::string_view what) {
@@ -21,14 +35,18 @@ absl::StatusOr<ProcessGroup> ReadGroup(const std::string& path, const YAML::Node
   group.name = node["name"].as<std::string>();
   if (node["description"]) group.description = node["description"].as<std::string>();
   if (!node["ranks"] || !node["ranks"].IsSequence()) return fail("a group has no list of ranks");
-  std::set<int32_t> seen;
-  for (const YAML::Node& rank : node["ranks"]) {
-    const auto value = rank.as<int32_t>();
-    if (value < 0 || !seen.insert(value).second) {
-      return fail(fmt::format("rank {} is negative or stands twice", value));
-    }
-    group.ranks.push_back(value);
+  FORETRACE_RETURN_IF_ERROR(ReadRanks(path, node["ranks"], group));
+  return group;
+}
+
+absl::StatusOr<ProcessGroup> ReadExchange(const std::string& path, const YAML::Node& node) {
+  if (!node.IsSequence() || node.size() < 2) {
+    return InvalidInput("{}:{}: an exchange is a list of the ranks that send to each other: [0, 4]",
+                        path, node.Mark().line + 1);
   }
+  ProcessGroup group;
+  group.name = kExchangeGroup;
+  FORETRACE_RETURN_IF_ERROR(ReadRanks(path, node, group));
   return group;
 }
 
@@ -37,10 +55,17 @@ absl::StatusOr<ProcessGroup> ReadGroup(const std::string& path, const YAML::Node
 absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path) {
   FORETRACE_ASSIGN_OR_RETURN(const YAML::Node document, ReadYaml(path));
   try {
-    if (!document.IsMap() || !document["groups"] || !document["groups"].IsSequence()) {
+    const auto has_list = [&](const char* key) {
+      return document.IsMap() && document[key] && document[key].IsSequence();
+    };
+    if (!has_list("groups") && !has_list("exchanges")) {
       return InvalidInput("{}: has no list \"groups\"", path);
     }
     std::vector<ProcessGroup> groups;
+    for (const YAML::Node& node : document["exchanges"]) {
+      FORETRACE_ASSIGN_OR_RETURN(ProcessGroup group, ReadExchange(path, node));
+      groups.push_back(std::move(group));
+    }
     for (const YAML::Node& node : document["groups"]) {
       FORETRACE_ASSIGN_OR_RETURN(ProcessGroup group, ReadGroup(path, node));
       groups.push_back(std::move(group));

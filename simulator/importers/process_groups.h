@@ -8,8 +8,9 @@
 
 namespace foretrace {
 
-// Reads `groups: [{name: "1", ranks: [0, 1], description: "data parallel"}]`. Errors name the file
-// and the line.
+// Reads `groups: [{name: "1", ranks: [0, 1], description: "data parallel"}]` and `exchanges: [[0,
+// 4], [1, 5]]`, of which each becomes a group named kExchangeGroup. Errors name the file and the
+// line.
 absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path);
 
 }  // namespace foretrace

@@ -11,37 +11,6 @@ bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kCollective && IsRooted(rank.collective_op(n));
 }
 
-// The root's position among the members; nullopt: not recorded, or without a trace.
-std::optional<uint32_t> RootOf(const TraceStore& store, const Meeting& meeting) {
-  for (const auto& m : meeting.members) {
-    const CommAttr* attr = store.ranks()[m.rank].comm(m.node);
-    if (attr == nullptr || attr->peer < 0) continue;
-    for (uint32_t i = 0; i < meeting.members.size(); ++i) {
-      if (store.ranks()[meeting.members[i].rank].info().rank == attr->peer) return i;
-    }
-  }
-  return std::nullopt;
-}
-
-// nullopt: all to all, as far as is known.
-std::optional<std::vector<Meeting::Transfer>> TransfersOf(const TraceStore& store,
-                                                          const Meeting& meeting) {
-  if (!meeting.transfers.empty()) return meeting.transfers;
-  const auto& first = meeting.members.front();
-  const RankTrace& rank = store.ranks()[first.rank];
-  if (!IsRootedCollective(rank, first.node)) return std::nullopt;
-  const auto root = RootOf(store, meeting);
-  if (!root.has_value()) return std::nullopt;
-  const CollectiveOp op = rank.collective_op(first.node);
-  const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter;
-  std::vector<Meeting::Transfer> transfers;
-  for (uint32_t m = 0; m < meeting.members.size(); ++m) {
-    if (m == *root) continue;
-    transfers.push_back(from_root ? Meeting::Transfer{*root, m} : Meeting::Transfer{m, *root});
-  }
-  return transfers;
-}
-
 }  // namespace
 
 AwaitedArrivalsFinder::AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
@@ -49,70 +18,43 @@ AwaitedArrivalsFinder::AwaitedArrivalsFinder(const TraceStore& store, const Comm
     : store_(store),
       clock_offset_(clock_offset),
       timed_(!store.ranks().empty() && store.ranks().front().info().has_times) {
-  if (!timed_) return;
-  for (const Meeting& meeting : map.meetings) {
-    const auto transfers = TransfersOf(store, meeting);
-    if (!transfers.has_value()) continue;
-    for (const Meeting::Transfer& t : *transfers) {
-      if (!LeftWithout(meeting, t)) continue;
-      const Meeting::Member& from = meeting.members[t.from];
-      SimTime& longest = longest_buffered_[{meeting.communicator, from.rank}];
-      longest = std::max(longest, store.ranks()[from.rank].duration(from.node));
-    }
-  }
+  if (timed_) modes_.emplace(store, map, clock_offset);
 }
 
-SimTime AwaitedArrivalsFinder::ArrivalOf(const Meeting::Member& member) const {
+SimTime AwaitedArrivalsFinder::ArrivalOf(const MatchedRendezvous::Member& member) const {
   return store_.ranks()[member.rank].start(member.node) + clock_offset_[member.rank];
 }
 
-SimTime AwaitedArrivalsFinder::EndOf(const Meeting::Member& member) const {
+SimTime AwaitedArrivalsFinder::EndOf(const MatchedRendezvous::Member& member) const {
   return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
 }
 
-bool AwaitedArrivalsFinder::LeftWithout(const Meeting& meeting,
-                                        const Meeting::Transfer& transfer) const {
-  return EndOf(meeting.members[transfer.from]) < ArrivalOf(meeting.members[transfer.to]);
-}
-
-// A source that left before its destination came did not wait. Where the destination was there in
-// time the recording does not tell; then what holds on this channel holds, as long as the kernel
-// took no longer than one that did not wait.
-bool AwaitedArrivalsFinder::IsBuffered(const Meeting& meeting,
-                                       const Meeting::Transfer& transfer) const {
-  if (LeftWithout(meeting, transfer)) return true;
-  const Meeting::Member& from = meeting.members[transfer.from];
-  const auto longest = longest_buffered_.find({meeting.communicator, from.rank});
-  return longest != longest_buffered_.end() &&
-         store_.ranks()[from.rank].duration(from.node) <= longest->second;
-}
-
-AwaitedArrivals AwaitedArrivalsFinder::Find(const Meeting& meeting) const {
-  const auto transfers = TransfersOf(store_, meeting);
-  if (!transfers.has_value()) return ByEvidence(meeting);
+AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous) const {
+  const auto transfers = TransfersOf(store_, rendezvous);
+  if (!transfers.has_value()) return ByEvidence(rendezvous);
   AwaitedArrivals awaited;
   awaited.all = false;
-  for (const Meeting::Transfer& t : *transfers) {
-    const Meeting::Member &from = meeting.members[t.from], &to = meeting.members[t.to];
+  for (const MatchedRendezvous::Transfer& t : *transfers) {
+    const MatchedRendezvous::Member &from = rendezvous.members[t.from],
+                                    &to = rendezvous.members[t.to];
     if (timed_) {
       // Where no kernel says which way it transfers, this is the way that it did not.
       const SimTime early = ArrivalOf(from) - EndOf(to);
-      if (early > (meeting.directed ? kClockNoise : SimTime())) {
-        awaited.impossible += meeting.directed ? 1 : 0;
+      if (early > (rendezvous.directed ? kClockNoise : SimTime())) {
+        awaited.impossible += rendezvous.directed ? 1 : 0;
         continue;
       }
     }
     awaited.list.push_back({t.to, t.from});
-    if (timed_ && IsBuffered(meeting, t)) {
+    if (timed_ && modes_->IsBuffered(rendezvous, t)) {
       ++awaited.buffered;
     } else {
       awaited.list.push_back({t.from, t.to});
     }
   }
   std::ranges::sort(awaited.list);
-  const auto repeated = std::ranges::unique(awaited.list);
-  awaited.list.erase(repeated.begin(), repeated.end());
-  const size_t n = meeting.members.size();
+  awaited.list.erase(std::unique(awaited.list.begin(), awaited.list.end()), awaited.list.end());
+  const size_t n = rendezvous.members.size();
   if (awaited.list.size() == n * (n - 1)) {
     awaited.all = true;
     awaited.list.clear();
@@ -121,21 +63,21 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const Meeting& meeting) const {
 }
 
 // The root is not known: members wait for all others but those that came after they had left.
-AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const Meeting& meeting) const {
+AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const MatchedRendezvous& rendezvous) const {
   AwaitedArrivals awaited;
-  const auto& first = meeting.members.front();
+  const auto& first = rendezvous.members.front();
   if (!timed_ || !IsRootedCollective(store_.ranks()[first.rank], first.node)) return awaited;
   SimTime first_end = SimTime::Max(), last_arrival = SimTime::Min();
-  for (const auto& m : meeting.members) {
+  for (const auto& m : rendezvous.members) {
     first_end = std::min(first_end, EndOf(m));
     last_arrival = std::max(last_arrival, ArrivalOf(m));
   }
   if (first_end >= last_arrival) return awaited;
   awaited.all = false;
-  for (uint32_t source = 0; source < meeting.members.size(); ++source) {
-    for (uint32_t m = 0; m < meeting.members.size(); ++m) {
+  for (uint32_t source = 0; source < rendezvous.members.size(); ++source) {
+    for (uint32_t m = 0; m < rendezvous.members.size(); ++m) {
       if (m == source) continue;
-      if (EndOf(meeting.members[m]) < ArrivalOf(meeting.members[source])) {
+      if (EndOf(rendezvous.members[m]) < ArrivalOf(rendezvous.members[source])) {
         ++awaited.buffered;
       } else {
         awaited.list.push_back({m, source});
@@ -145,20 +87,20 @@ AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const Meeting& meeting) const 
   return awaited;
 }
 
-std::vector<SimTime> AwaitedArrivalsFinder::OwnParts(const Meeting& meeting,
+std::vector<SimTime> AwaitedArrivalsFinder::OwnParts(const MatchedRendezvous& rendezvous,
                                                      const AwaitedArrivals& awaited) const {
   std::vector<SimTime> latest;
-  for (const auto& m : meeting.members) latest.push_back(ArrivalOf(m));
+  for (const auto& m : rendezvous.members) latest.push_back(ArrivalOf(m));
   if (awaited.all) {
     std::ranges::fill(latest, *std::ranges::max_element(latest));
   } else {
     for (const auto& [member, source] : awaited.list) {
-      latest[member] = std::max(latest[member], ArrivalOf(meeting.members[source]));
+      latest[member] = std::max(latest[member], ArrivalOf(rendezvous.members[source]));
     }
   }
   std::vector<SimTime> parts;
-  for (size_t m = 0; m < meeting.members.size(); ++m) {
-    parts.push_back(std::max(SimTime(), EndOf(meeting.members[m]) - latest[m]));
+  for (size_t m = 0; m < rendezvous.members.size(); ++m) {
+    parts.push_back(std::max(SimTime(), EndOf(rendezvous.members[m]) - latest[m]));
   }
   return parts;
 }

@@ -7,18 +7,18 @@
 // to it.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "simulator/reconstruct/communicators.h"
+#include "simulator/reconstruct/transfer_modes.h"
 
 namespace foretrace {
 
 struct AwaitedArrivals {
-  // `member` waits for `source`; positions in Meeting::members.
+  // `member` waits for `source`; positions in MatchedRendezvous::members.
   struct Await {
     uint32_t member = 0;
     uint32_t source = 0;
@@ -42,23 +42,22 @@ class AwaitedArrivalsFinder {
   AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
                         std::span<const SimTime> clock_offset);
 
-  AwaitedArrivals Find(const Meeting& meeting) const;
+  AwaitedArrivals Find(const MatchedRendezvous& rendezvous) const;
   // By member: what it took after the last arrival that it waited for, as recorded.
-  std::vector<SimTime> OwnParts(const Meeting& meeting, const AwaitedArrivals& awaited) const;
+  std::vector<SimTime> OwnParts(const MatchedRendezvous& rendezvous,
+                                const AwaitedArrivals& awaited) const;
+  // Channels of transfers by mode; none of traces without times.
+  TransferModes::Count modes() const { return modes_ ? modes_->count() : TransferModes::Count(); }
 
  private:
-  SimTime ArrivalOf(const Meeting::Member& member) const;
-  SimTime EndOf(const Meeting::Member& member) const;
-  bool LeftWithout(const Meeting& meeting, const Meeting::Transfer& transfer) const;
-  bool IsBuffered(const Meeting& meeting, const Meeting::Transfer& transfer) const;
-  AwaitedArrivals ByEvidence(const Meeting& meeting) const;
+  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
+  SimTime EndOf(const MatchedRendezvous::Member& member) const;
+  AwaitedArrivals ByEvidence(const MatchedRendezvous& rendezvous) const;
 
   const TraceStore& store_;
   std::span<const SimTime> clock_offset_;
   bool timed_;
-  // By communicator and sending rank: the longest that a kernel took which left without its
-  // destination.
-  std::map<std::pair<uint32_t, uint32_t>, SimTime> longest_buffered_;
+  std::optional<TransferModes> modes_;  // of recorded traces
 };
 
 }  // namespace foretrace

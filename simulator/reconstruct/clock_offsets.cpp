@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
+#include "simulator/base/error.h"
 #include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/end_spread.h"
@@ -11,6 +13,8 @@ namespace foretrace {
 namespace {
 
 constexpr size_t kFewest = 3;  // collectives that two ranks share
+// Clocks that NTP keeps together differ by as much, however short the steps.
+constexpr SimTime kOrdinaryOffset = SimTime::FromNs(1'000'000);
 
 // What two ranks, the lower index first, recorded of what they did together.
 struct Shared {
@@ -37,10 +41,10 @@ struct Shared {
 
 using Pairs = std::map<std::pair<uint32_t, uint32_t>, Shared>;
 
-void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
-  const auto& first = meeting.members.front();
+void AddCollective(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
+  const auto& first = rendezvous.members.front();
   const RankTrace& rank = store.ranks()[first.rank];
-  for (const auto& m : meeting.members) {
+  for (const auto& m : rendezvous.members) {
     if (m.rank == first.rank || !store.ranks()[m.rank].info().has_times) continue;
     Shared& shared = pairs[{first.rank, m.rank}];
     (IsRooted(rank.collective_op(first.node)) ? shared.rooted : shared.collectives)
@@ -48,9 +52,9 @@ void AddCollective(const TraceStore& store, const Meeting& meeting, Pairs& pairs
   }
 }
 
-void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) {
-  if (meeting.members.size() != 2) return;
-  auto a = meeting.members[0], b = meeting.members[1];
+void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
+  if (rendezvous.members.size() != 2) return;
+  auto a = rendezvous.members[0], b = rendezvous.members[1];
   if (a.rank == b.rank) return;
   if (a.rank > b.rank) std::swap(a, b);
   const RankTrace &rank_a = store.ranks()[a.rank], &rank_b = store.ranks()[b.rank];
@@ -63,14 +67,31 @@ void AddTransfer(const TraceStore& store, const Meeting& meeting, Pairs& pairs) 
                       (b_receives && rank_b.end(b.node) < rank_a.start(a.node));
 }
 
+// The shortest recorded; where none is marked, the shortest recording.
+SimTime Step(const TraceStore& store) {
+  SimTime shortest = SimTime::Max();
+  for (const RankTrace& rank : store.ranks()) {
+    for (const IterationMark& mark : rank.iterations()) {
+      shortest = std::min(shortest, rank.duration(mark.node));
+    }
+  }
+  if (shortest < SimTime::Max()) return shortest;
+  for (const RankTrace& rank : store.ranks()) {
+    SimTime end = SimTime::Min();
+    for (uint32_t i = 0; i < rank.size(); ++i) end = std::max(end, rank.end(NodeIndex(i)));
+    if (rank.size() > 0) shortest = std::min(shortest, end - rank.start(NodeIndex(0)));
+  }
+  return shortest;
+}
+
 }  // namespace
 
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
   Pairs pairs;
-  for (const Meeting& meeting : map.meetings) {
-    if (meeting.members.size() < 2) continue;
-    meeting.point_to_point ? AddTransfer(store, meeting, pairs)
-                           : AddCollective(store, meeting, pairs);
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) {
+    if (rendezvous.members.size() < 2) continue;
+    rendezvous.point_to_point ? AddTransfer(store, rendezvous, pairs)
+                              : AddCollective(store, rendezvous, pairs);
   }
   struct Link {
     uint32_t to;
@@ -112,6 +133,32 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
     if (offset <= kClockNoise && offset >= -kClockNoise) offset = SimTime();
   }
   return offsets;
+}
+
+absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& map,
+                               const std::vector<SimTime>& offsets) {
+  if (std::ranges::all_of(offsets, [](SimTime offset) { return offset == SimTime(); })) {
+    return absl::OkStatus();
+  }
+  std::set<int32_t> numbered;
+  for (const MatchedCommunicator& c : map.communicators) {
+    if (c.matched_by == MatchedBy::kNumber) numbered.insert(c.ranks.begin(), c.ranks.end());
+  }
+  const SimTime step = Step(store);
+  const SimTime most = std::max(step, kOrdinaryOffset);
+  for (size_t r = 0; r < offsets.size(); ++r) {
+    const RankInfo& info = store.ranks()[r].info();
+    if (offsets[r] <= most && -offsets[r] <= most) continue;
+    if (numbered.contains(info.rank)) continue;
+    return InvalidInput(
+        "{}: the clock of rank {} seems to be {:.0f} us {} that of rank {}, more than a step "
+        "({:.0f} us): these ranks likely recorded different steps; profile the same steps on all "
+        "ranks, or with sequence numbers of collectives (PyTorch 2.5 and later)",
+        info.source, info.rank, offsets[r].us() < 0 ? -offsets[r].us() : offsets[r].us(),
+        offsets[r] < SimTime() ? "ahead of" : "behind", store.ranks().front().info().rank,
+        step.us());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace foretrace

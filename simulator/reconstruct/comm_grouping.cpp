@@ -1,6 +1,7 @@
 #include "simulator/reconstruct/comm_grouping.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -19,24 +20,6 @@ Overlap CommonPart(const CommSequence& a, const CommSequence& b, int64_t shift) 
   const auto na = static_cast<int64_t>(a.nodes.size());
   const auto nb = static_cast<int64_t>(b.nodes.size());
   return {std::max<int64_t>(0, -shift), std::min(na, nb - shift)};
-}
-
-EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                  int64_t shift) {
-  const Overlap common = CommonPart(a, b, shift);
-  std::vector<int64_t> differences;
-  for (int64_t k = common.begin; k < common.end; ++k) {
-    differences.push_back(
-        (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
-            .ps());
-  }
-  if (differences.empty()) return {SimTime::Max(), SimTime()};
-  return SpreadOfEnds(std::move(differences));
-}
-
-SimTime EndDistance(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                    int64_t shift) {
-  return FitEnds(store, a, b, shift).distance;
 }
 
 // When a rank's recording holds device work: the first and the last start.
@@ -69,51 +52,102 @@ bool CutOff(const TraceStore& store, const CommSequence& s, int64_t begin, int64
   return end >= size || rank.end(s.nodes[end]) + ahead > recorded.last;
 }
 
-struct Pair {
-  SimTime distance;
-  size_t a;
-  size_t b;
+// Operations that a step issued, by its number.
+struct OfStep {
+  int64_t first = 0;  // position in the sequence
+  int64_t count = 0;
 };
 
-// True when the two clusters hold sequences of one rank.
-bool ShareRank(const std::vector<CommSequence*>& open, const std::vector<size_t>& cluster, size_t x,
-               size_t y) {
-  for (size_t i = 0; i < open.size(); ++i) {
-    if (cluster[i] != x) continue;
-    for (size_t j = 0; j < open.size(); ++j) {
-      if (cluster[j] == y && open[i]->rank == open[j]->rank) return true;
-    }
+std::map<int64_t, OfStep> BySteps(const TraceStore& store, const CommSequence& s) {
+  const RankTrace& rank = store.ranks()[s.rank];
+  std::map<int64_t, OfStep> steps;
+  if (rank.iterations().empty()) return steps;
+  for (size_t k = 0; k < s.nodes.size(); ++k) {
+    const NodeIndex call = rank.launcher(s.nodes[k]);
+    const int64_t step = call.valid() ? rank.iteration_at(rank.start(call)) : -1;
+    if (step < 0) continue;
+    ++steps.emplace(step, OfStep{static_cast<int64_t>(k), 0}).first->second.count;
   }
-  return false;
+  return steps;
+}
+
+// The shift at which operations of one step meet those of the step of the same number; nullopt: no
+// step of which both recorded as many, or steps that say different things.
+std::optional<int64_t> ShiftBySteps(const TraceStore& store, const CommSequence& a,
+                                    const CommSequence& b) {
+  const auto steps_a = BySteps(store, a), steps_b = BySteps(store, b);
+  std::optional<int64_t> shift;
+  for (const auto& [step, of_a] : steps_a) {
+    const auto of_b = steps_b.find(step);
+    if (of_b == steps_b.end() || of_a.count != of_b->second.count) continue;
+    const int64_t says = of_b->second.first - of_a.first;
+    if (shift.value_or(says) != says) return std::nullopt;
+    shift = says;
+  }
+  return shift;
 }
 
 }  // namespace
 
+EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                  int64_t shift) {
+  const Overlap common = CommonPart(a, b, shift);
+  std::vector<int64_t> differences;
+  for (int64_t k = common.begin; k < common.end; ++k) {
+    differences.push_back(
+        (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
+            .ps());
+  }
+  if (differences.empty()) return {SimTime::Max(), SimTime()};
+  return SpreadOfEnds(std::move(differences));
+}
+
+bool SizesAgree(const CommSequence& a, const CommSequence& b, int64_t shift) {
+  const Overlap common = CommonPart(a, b, shift);
+  for (int64_t k = common.begin; k < common.end; ++k) {
+    if (!AgreeInSize(a, static_cast<size_t>(k), b, static_cast<size_t>(k + shift))) return false;
+  }
+  return true;
+}
+
 std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequence& a,
                                       const CommSequence& b) {
-  if (a.ops == b.ops) return 0;
-  if (!store.ranks()[a.rank].info().has_times) return std::nullopt;
+  const bool alike = a.ops == b.ops;
+  if (!store.ranks()[a.rank].info().has_times)
+    return alike ? std::optional<int64_t>(0) : std::nullopt;
+  const std::optional<int64_t> by_steps = ShiftBySteps(store, a, b);
+  if (alike && by_steps.value_or(0) == 0 && SizesAgree(a, b, 0)) return 0;
   const auto na = static_cast<int64_t>(a.nodes.size());
   const auto nb = static_cast<int64_t>(b.nodes.size());
   const int64_t reach = std::abs(na - nb) + 4;
+  std::vector<int64_t> shifts;
+  for (int64_t shift = -reach; shift <= reach; ++shift) shifts.push_back(shift);
+  if (by_steps.has_value() && std::abs(*by_steps) > reach) shifts.push_back(*by_steps);
   std::optional<int64_t> best;
   // Operations at regular intervals fit at every shift; then the least clock offset is the likely
   // one.
-  std::pair<SimTime, SimTime> best_fit{SimTime::Max(), SimTime::Max()};
-  for (int64_t shift = -reach; shift <= reach; ++shift) {
+  std::tuple<bool, bool, SimTime, SimTime> best_fit{true, true, SimTime::Max(), SimTime::Max()};
+  for (const int64_t shift : shifts) {
     const Overlap common = CommonPart(a, b, shift);
-    // At most the edges may be cut off.
-    if (common.end <= common.begin || 2 * (common.end - common.begin) < std::max(na, nb)) continue;
+    const bool other_step = by_steps.has_value() && shift != *by_steps;
+    // At most the edges may be cut off, unless steps say more.
+    if (common.end <= common.begin) continue;
+    if (shift != by_steps && 2 * (common.end - common.begin) < std::max(na, nb)) continue;
     bool same = true;
-    for (int64_t k = common.begin; k < common.end && same; ++k) same = a.ops[k] == b.ops[k + shift];
+    for (int64_t k = common.begin; k < common.end && same; ++k) {
+      same = Agree(a, static_cast<size_t>(k), b, static_cast<size_t>(k + shift));
+    }
     if (!same) continue;
     const EndSpread ends = FitEnds(store, a, b, shift);
-    if (!CutOff(store, a, common.begin, common.end, b.rank, -ends.offset) ||
-        !CutOff(store, b, common.begin + shift, common.end + shift, a.rank, ends.offset)) {
+    const bool whole = alike && shift == 0;
+    if (!whole && shift != by_steps &&
+        (!CutOff(store, a, common.begin, common.end, b.rank, -ends.offset) ||
+         !CutOff(store, b, common.begin + shift, common.end + shift, a.rank, ends.offset))) {
       continue;
     }
-    const std::pair<SimTime, SimTime> fit{std::max(ends.distance, kEndResolution),
-                                          std::max(ends.offset, -ends.offset)};
+    const std::tuple fit{!SizesAgree(a, b, shift), other_step,
+                         std::max(ends.distance, kEndResolution),
+                         std::max(ends.offset, -ends.offset)};
     if (fit < best_fit) {
       best = shift;
       best_fit = fit;
@@ -126,52 +160,7 @@ bool MayEndTogether(const TraceStore& store, const CommSequence& a, const CommSe
                     int64_t shift) {
   const Overlap common = CommonPart(a, b, shift);
   return common.end - common.begin < static_cast<int64_t>(kEnoughForSpread) ||
-         EndDistance(store, a, b, shift) <= kFarthestEnds;
-}
-
-std::vector<std::vector<CommSequence*>> GroupByEnds(const TraceStore& store,
-                                                    const std::vector<CommSequence*>& open) {
-  const size_t n = open.size();
-  std::vector<Pair> pairs;
-  std::vector<SimTime> nearest(n, SimTime::Max());
-  for (size_t a = 0; a < n; ++a) {
-    for (size_t b = a + 1; b < n; ++b) {
-      if (open[a]->rank == open[b]->rank) continue;
-      const auto shift = AlignSequences(store, *open[a], *open[b]);
-      if (!shift.has_value()) continue;
-      const SimTime distance = EndDistance(store, *open[a], *open[b], *shift);
-      if (distance > kFarthestEnds) continue;
-      pairs.push_back({distance, a, b});
-      nearest[a] = std::min(nearest[a], distance);
-      nearest[b] = std::min(nearest[b], distance);
-    }
-  }
-  std::sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
-    return std::tie(x.distance, x.a, x.b) < std::tie(y.distance, y.a, y.b);
-  });
-  std::vector<size_t> cluster(n);
-  std::iota(cluster.begin(), cluster.end(), size_t{0});
-  for (const Pair& pair : pairs) {
-    // Members are about as close as each one's nearest; replicas are several times further.
-    const SimTime near = std::max(nearest[pair.a], nearest[pair.b]);
-    if (pair.distance > std::max(kEndResolution, near + near + near)) continue;
-    const size_t keep = std::min(cluster[pair.a], cluster[pair.b]);
-    const size_t merge = std::max(cluster[pair.a], cluster[pair.b]);
-    if (keep == merge || ShareRank(open, cluster, keep, merge)) continue;
-    std::replace(cluster.begin(), cluster.end(), merge, keep);
-  }
-  std::vector<std::vector<CommSequence*>> groups;
-  for (size_t c = 0; c < n; ++c) {
-    std::vector<CommSequence*> group;
-    for (size_t i = 0; i < n; ++i) {
-      if (cluster[i] == c) group.push_back(open[i]);
-    }
-    if (group.empty()) continue;
-    std::sort(group.begin(), group.end(),
-              [](const CommSequence* x, const CommSequence* y) { return x->rank < y->rank; });
-    groups.push_back(std::move(group));
-  }
-  return groups;
+         FitEnds(store, a, b, shift).distance <= kFarthestEnds;
 }
 
 }  // namespace foretrace

@@ -19,10 +19,22 @@ bool IsFusedExchange(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kCollective && rank.collective_op(n) == CollectiveOp::kSendRecv;
 }
 
-// What the members of one collective must agree on. Sizes of gathers, scatters and all-to-alls may
-// differ between members; those of reductions and broadcasts may not, but are not always recorded.
+// What the members of one collective must agree on.
 uint64_t AgreedPart(const RankTrace& rank, NodeIndex n) {
   return static_cast<uint64_t>(rank.collective_op(n));
+}
+
+// Sizes of gathers, scatters and all-to-alls may differ between members; those of reductions and
+// broadcasts may not, but are not always recorded.
+int64_t AgreedBytes(const RankTrace& rank, NodeIndex n) {
+  if (rank.kind(n) != NodeKind::kCollective) return 0;
+  const CollectiveOp op = rank.collective_op(n);
+  if (op != CollectiveOp::kAllReduce && op != CollectiveOp::kBroadcast &&
+      op != CollectiveOp::kReduce) {
+    return 0;
+  }
+  const CommAttr* attr = rank.comm(n);
+  return attr == nullptr ? 0 : attr->bytes_in.count();
 }
 
 }  // namespace
@@ -32,9 +44,19 @@ bool IsPointToPoint(const RankTrace& rank, NodeIndex n) {
          IsFusedExchange(rank, n);
 }
 
-std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
-                                                  const CommAttr& attr) {
-  const std::string_view name = store.strings().Get(attr.group);
+bool Agree(const CommSequence& a, size_t i, const CommSequence& b, size_t j) {
+  return a.ops[i] == b.ops[j];
+}
+
+bool AgreeInSize(const CommSequence& a, size_t i, const CommSequence& b, size_t j) {
+  return a.bytes[i] == 0 || b.bytes[j] == 0 || a.bytes[i] == b.bytes[j];
+}
+
+namespace {
+
+// The declared group of that name that the rank is in.
+std::optional<std::vector<int32_t>> RanksOf(const TraceStore& store, const RankTrace& rank,
+                                            std::string_view name, int32_t group_size) {
   const auto all_ranks = [&] {
     std::vector<int32_t> ranks(store.world_size());
     for (int32_t r = 0; r < store.world_size(); ++r) ranks[r] = r;
@@ -46,7 +68,7 @@ std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const
     if (it->first != name && !it->first.starts_with(std::string(name) + "@")) continue;
     const std::vector<int32_t>& ranks = it->second.ranks;
     if (ranks.empty()) {
-      if (attr.group_size > 0 && attr.group_size != store.world_size()) return std::nullopt;
+      if (group_size > 0 && group_size != store.world_size()) return std::nullopt;
       return all_ranks();
     }
     if (std::find(ranks.begin(), ranks.end(), rank.info().rank) != ranks.end()) return ranks;
@@ -54,6 +76,13 @@ std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const
   // Symbolic traces use "" and "0" for the whole job without declaring it.
   if (!rank.info().has_times && (name.empty() || name == "0")) return all_ranks();
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
+                                                  const CommAttr& attr) {
+  return RanksOf(store, rank, store.strings().Get(attr.group), attr.group_size);
 }
 
 std::string DescribeCommOp(const RankTrace& rank, NodeIndex node) {
@@ -95,6 +124,12 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
         s.lane = rank.lane(n);
         if (named) s.group_name = store.strings().Get(attr->group);
         if (declared) s.declared_ranks = DeclaredRanks(store, rank, *attr);
+        // What has no name, users name by its stream.
+        const std::string& label = rank.lane_at(s.lane).label;
+        if (s.group_name.empty() && !p2p && rank.info().has_times) {
+          s.declared_ranks = RanksOf(store, rank, label, 0);
+          if (s.declared_ranks.has_value()) s.group_name = label;
+        }
         s.declared_size = attr ? attr->group_size : 0;
         s.point_to_point = p2p;
         sequences.push_back(std::move(s));
@@ -102,6 +137,7 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
       CommSequence& s = sequences[it->second];
       s.nodes.push_back(n);
       s.ops.push_back(AgreedPart(rank, n));
+      s.bytes.push_back(AgreedBytes(rank, n));
     }
   }
   for (CommSequence& s : sequences) {

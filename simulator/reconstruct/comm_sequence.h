@@ -20,9 +20,15 @@ struct CommSequence {
   bool point_to_point = false;  // sends, receives and fused exchanges
   bool grouped = false;
   std::vector<NodeIndex> nodes;
-  std::vector<uint64_t> ops;  // what must agree between members, per node
-  uint64_t signature = 0;     // of all ops
+  std::vector<uint64_t> ops;   // what must agree between members, per node
+  std::vector<int64_t> bytes;  // what should, where both have it; 0: not recorded, or may differ
+  uint64_t signature = 0;      // of all ops
 };
+
+// Whether a's i-th operation can be b's j-th.
+bool Agree(const CommSequence& a, size_t i, const CommSequence& b, size_t j);
+// The same of their sizes.
+bool AgreeInSize(const CommSequence& a, size_t i, const CommSequence& b, size_t j);
 
 std::vector<CommSequence> CollectCommSequences(const TraceStore& store);
 

@@ -14,6 +14,7 @@
 #include "simulator/reconstruct/comm_grouping.h"
 #include "simulator/reconstruct/comm_sequence.h"
 #include "simulator/reconstruct/point_to_point.h"
+#include "simulator/reconstruct/sequence_numbers.h"
 
 namespace foretrace {
 namespace {
@@ -34,8 +35,8 @@ class Matcher {
     DoubtUnequalGroups();
     for (Group& group : groups_) FORETRACE_RETURN_IF_ERROR(Align(group));
     FORETRACE_RETURN_IF_ERROR(MatchSendsAndReceives());
-    std::stable_sort(map_.meetings.begin(), map_.meetings.end(),
-                     [](const Meeting& a, const Meeting& b) {
+    std::stable_sort(map_.rendezvous.begin(), map_.rendezvous.end(),
+                     [](const MatchedRendezvous& a, const MatchedRendezvous& b) {
                        return std::tie(a.members[0].rank, a.members[0].node) <
                               std::tie(b.members[0].rank, b.members[0].node);
                      });
@@ -137,17 +138,67 @@ class Matcher {
     groups_.push_back(std::move(group));
   }
 
+  absl::Status Align(Group& group) {
+    const size_t before = map_.rendezvous.size();
+    const int64_t unmatched = map_.unmatched;
+    const auto numbered = store_.ranks().front().info().has_times && group.members.size() > 1
+                              ? MatchByNumber(store_, group.members)
+                              : std::nullopt;
+    if (numbered.has_value() && NumbersFit(group, *numbered)) {
+      AlignByNumber(group, *numbered);
+    } else {
+      FORETRACE_RETURN_IF_ERROR(AlignByOrder(group));
+    }
+    group.communicator.rendezvous = static_cast<int64_t>(map_.rendezvous.size() - before);
+    group.communicator.unmatched = map_.unmatched - unmatched;
+    map_.communicators.push_back(std::move(group.communicator));
+    return absl::OkStatus();
+  }
+
+  // False where operations of one number differ: then ranks do not count alike.
+  static bool NumbersFit(const Group& group, const NumberedOperations& numbered) {
+    return std::ranges::all_of(numbered.positions, [&](const std::vector<size_t>& positions) {
+      for (size_t m = 1; m < positions.size(); ++m) {
+        if (!Agree(*group.members[0], positions[0], *group.members[m], positions[m])) return false;
+      }
+      return true;
+    });
+  }
+
+  void AlignByNumber(Group& group, const NumberedOperations& numbered) {
+    group.communicator.matched_by = MatchedBy::kNumber;
+    map_.unmatched += numbered.unmatched;
+    for (const std::vector<size_t>& positions : numbered.positions) {
+      AddRendezvous(group, [&](size_t m) { return positions[m]; });
+    }
+    if (numbered.positions.empty()) {
+      map_.doubts.push_back(
+          fmt::format("communicator \"{}\": its ranks recorded no operation of the same number, so "
+                      "that nothing "
+                      "says how they wait for each other; profile the same steps on all of them",
+                      group.communicator.name));
+    }
+  }
+
   // Pairs the k-th node of each member with the k-th of the others. When the recordings were cut
   // at different places the shift that makes operations and ends agree is used, and what has no
   // partner at the edges is counted.
-  absl::Status Align(Group& group) {
-    const auto id = static_cast<uint32_t>(map_.communicators.size());
+  absl::Status AlignByOrder(Group& group) {
     CommSequence& first = *group.members.front();
     std::vector<int64_t> shift(group.members.size(), 0);
+    bool sizes_agree = true;
     for (size_t m = 1; m < group.members.size(); ++m) {
       const auto found = AlignSequences(store_, first, *group.members[m]);
       if (!found.has_value()) return Disagreement(first, *group.members[m]);
       shift[m] = *found;
+      sizes_agree &= SizesAgree(first, *group.members[m], shift[m]);
+    }
+    if (!sizes_agree) {
+      map_.doubts.push_back(
+          fmt::format("communicator \"{}\": ranks disagree on the sizes of some operations, so "
+                      "that they may be "
+                      "matched wrongly",
+                      group.communicator.name));
     }
     // Positions are relative to the first member's.
     int64_t low = 0;
@@ -156,27 +207,36 @@ class Matcher {
       low = std::max(low, -shift[m]);
       high = std::min(high, static_cast<int64_t>(group.members[m]->nodes.size()) - shift[m]);
     }
-    for (size_t m = 0; m < group.members.size(); ++m) {
-      map_.outside_window +=
-          static_cast<int64_t>(group.members[m]->nodes.size()) - std::max<int64_t>(0, high - low);
+    const int64_t before = map_.unmatched;
+    for (const CommSequence* member : group.members) {
+      map_.unmatched +=
+          static_cast<int64_t>(member->nodes.size()) - std::max<int64_t>(0, high - low);
+    }
+    if (group.members.size() > 1) {
+      group.communicator.matched_by =
+          map_.unmatched == before ? MatchedBy::kOrder : MatchedBy::kAlignment;
     }
     for (int64_t k = low; k < high; ++k) {
-      Meeting meeting;
-      meeting.communicator = id;
-      meeting.missing_members = group.communicator.missing_members;
-      for (size_t m = 0; m < group.members.size(); ++m) {
-        meeting.members.push_back({group.members[m]->rank, group.members[m]->nodes[k + shift[m]]});
-      }
-      map_.meetings.push_back(std::move(meeting));
+      AddRendezvous(group, [&](size_t m) { return static_cast<size_t>(k + shift[m]); });
     }
-    group.communicator.meetings = std::max<int64_t>(0, high - low);
-    map_.communicators.push_back(std::move(group.communicator));
     return absl::OkStatus();
+  }
+
+  // Of the communicator that is added next.
+  template <typename PositionOfMember>
+  void AddRendezvous(const Group& group, PositionOfMember position) {
+    MatchedRendezvous rendezvous;
+    rendezvous.communicator = static_cast<uint32_t>(map_.communicators.size());
+    rendezvous.missing_members = group.communicator.missing_members;
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      rendezvous.members.push_back({group.members[m]->rank, group.members[m]->nodes[position(m)]});
+    }
+    map_.rendezvous.push_back(std::move(rendezvous));
   }
 
   absl::Status Disagreement(const CommSequence& a, const CommSequence& b) const {
     size_t k = 0;
-    while (k < a.ops.size() && k < b.ops.size() && a.ops[k] == b.ops[k]) ++k;
+    while (k < a.ops.size() && k < b.ops.size() && Agree(a, k, b, k)) ++k;
     const auto describe = [&](const CommSequence& s) {
       const RankTrace& rank = store_.ranks()[s.rank];
       if (k >= s.nodes.size()) {
@@ -206,16 +266,16 @@ absl::Status Matcher::MatchSendsAndReceives() {
     if (group.members.size() == store_.ranks().size()) continue;
     for (const CommSequence* a : group.members) {
       for (const CommSequence* b : group.members) {
-        if (a->rank < b->rank) known.together.emplace(a->rank, b->rank);
+        if (a->rank < b->rank) known.together[{a->rank, b->rank}] += a->nodes.size();
       }
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(PointToPointMatches matches,
                              MatchPointToPoint(store_, sequences_, known));
-  map_.outside_window += matches.outside_window;
+  map_.unmatched += matches.unmatched;
   std::move(matches.doubts.begin(), matches.doubts.end(), std::back_inserter(map_.doubts));
   absl::flat_hash_map<std::string, uint32_t> ids;
-  for (PointToPointMeeting& pair : matches.meetings) {
+  for (PointToPointRendezvous& pair : matches.rendezvous) {
     const auto [it, inserted] =
         ids.emplace(pair.communicator_name, static_cast<uint32_t>(map_.communicators.size()));
     if (inserted) {
@@ -224,22 +284,43 @@ absl::Status Matcher::MatchSendsAndReceives() {
       communicator.ranks = pair.ranks;
       communicator.missing_members = pair.missing_members;
       communicator.declared = pair.declared;
+      communicator.matched_by = pair.matched_by;
       map_.communicators.push_back(std::move(communicator));
     }
-    Meeting meeting;
-    meeting.communicator = it->second;
-    meeting.point_to_point = true;
-    meeting.missing_members = pair.missing_members;
-    meeting.members = std::move(pair.members);
-    meeting.transfers = std::move(pair.transfers);
-    meeting.directed = pair.directed;
-    ++map_.communicators[it->second].meetings;
-    map_.meetings.push_back(std::move(meeting));
+    MatchedRendezvous rendezvous;
+    rendezvous.communicator = it->second;
+    rendezvous.point_to_point = true;
+    rendezvous.missing_members = pair.missing_members;
+    rendezvous.members = std::move(pair.members);
+    rendezvous.transfers = std::move(pair.transfers);
+    rendezvous.directed = pair.directed;
+    MatchedCommunicator& communicator = map_.communicators[it->second];
+    ++communicator.rendezvous;
+    if (pair.matched_by == MatchedBy::kAlignment) communicator.matched_by = pair.matched_by;
+    map_.rendezvous.push_back(std::move(rendezvous));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string_view Name(MatchedBy how) {
+  switch (how) {
+    case MatchedBy::kNumber:
+      return "number";
+    case MatchedBy::kPartner:
+      return "partner";
+    case MatchedBy::kOrder:
+      return "order";
+    case MatchedBy::kAlignment:
+      return "alignment";
+    case MatchedBy::kEnds:
+      return "ends";
+    case MatchedBy::kNothing:
+      return "-";
+  }
+  return "-";
+}
 
 absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store) {
   std::vector<CommSequence> sequences = CollectCommSequences(store);

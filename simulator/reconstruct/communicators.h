@@ -18,7 +18,7 @@ namespace foretrace {
 
 // A rendezvous: kernels, and what they transfer to each other. A collective over the ranks that
 // have a trace, a send and its receive, or all kernels that sends and receives connect.
-struct Meeting {
+struct MatchedRendezvous {
   struct Member {
     uint32_t rank = 0;  // index into TraceStore::ranks()
     NodeIndex node;
@@ -27,6 +27,8 @@ struct Meeting {
   struct Transfer {
     uint32_t from = 0;
     uint32_t to = 0;
+    int32_t tag = 0;
+    int64_t bytes = 0;  // 0: not recorded
   };
   std::vector<Member> members;  // by rank; of one transfer, the sender first
   // Empty for collectives: all to all, or as the operation and its root say.
@@ -39,19 +41,32 @@ struct Meeting {
   bool point_to_point = false;
 };
 
+// What says which operations of a communicator are one, the exact first.
+enum class MatchedBy : uint8_t {
+  kNumber,     // the numbers that the communication library gave them
+  kPartner,    // sender, receiver, tag, and which of these transfers
+  kOrder,      // which of the communicator's operations, as recorded from the same one on
+  kAlignment,  // order, but for what recordings lack at their edges or in between
+  kEnds,       // kernels that end together
+  kNothing,    // no partner is recorded
+};
+std::string_view Name(MatchedBy how);
+
 struct MatchedCommunicator {
   std::string name;            // declared name, or "stream 84 of ranks 0-7"
   std::vector<int32_t> ranks;  // global ranks in group order; those present when undeclared
   uint32_t missing_members = 0;
   bool declared = false;
-  int64_t meetings = 0;
+  int64_t rendezvous = 0;
+  MatchedBy matched_by = MatchedBy::kNothing;
+  int64_t unmatched = 0;  // operations whose partners were not recorded
 };
 
 struct CommunicatorMap {
   std::vector<MatchedCommunicator> communicators;
-  std::vector<Meeting> meetings;
-  // Communication at the edge of the recording whose partners lie outside it.
-  int64_t outside_window = 0;
+  std::vector<MatchedRendezvous> rendezvous;
+  // Communication whose partners lie outside of what was recorded.
+  int64_t unmatched = 0;
   // What is doubtful about the matching, for users to read.
   std::vector<std::string> doubts;
 };
@@ -62,6 +77,7 @@ constexpr bool IsRooted(CollectiveOp op) {
          op == CollectiveOp::kGather || op == CollectiveOp::kScatter;
 }
 
+// Collectives are matched by number, else by order; sends and receives by partner, else by ends.
 // Errors (bad input): members of a communicator that disagree on the operation or on how many there
 // are, naming ranks and nodes.
 absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store);
@@ -71,5 +87,10 @@ absl::StatusOr<CommunicatorMap> MatchCommunicators(const TraceStore& store);
 // sends and receives where no collective does and their recorded order is impossible. Zero where
 // within the noise of one clock (20 us).
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map);
+
+// Error (bad input): clocks that seem to be apart by more than a step, so that ranks likely
+// recorded different steps, unless numbers say what belongs together.
+absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& map,
+                               const std::vector<SimTime>& offsets);
 
 }  // namespace foretrace

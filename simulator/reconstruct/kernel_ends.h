@@ -13,9 +13,10 @@ namespace foretrace {
 // Both ends of a transfer leave together. First whole sequences that do so throughout; of what is
 // left, as of a stage between two others that share one stream, single kernels whose ends lie
 // within 50 us, in the order that the others of these two streams have. The rest meets an unknown
-// partner.
-std::vector<PointToPointMeeting> MeetByEnds(const TraceStore& store,
-                                            const std::vector<CommSequence>& open,
-                                            const CollectivesKnown& known);
+// partner. Where the user's file says which ranks exchange, only those do; else neighbours along an
+// axis of the mesh of ranks, if one explains as much.
+std::vector<PointToPointRendezvous> MatchByEnds(const TraceStore& store,
+                                                const std::vector<CommSequence>& open,
+                                                const CollectivesKnown& known);
 
 }  // namespace foretrace

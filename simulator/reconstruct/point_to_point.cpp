@@ -11,6 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
+#include "simulator/reconstruct/channel_alignment.h"
+#include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/comm_grouping.h"
 #include "simulator/reconstruct/end_spread.h"
 #include "simulator/reconstruct/kernel_ends.h"
@@ -20,7 +22,8 @@ namespace {
 
 struct Partner {
   int32_t rank;
-  bool sends;  // the node sends to it; otherwise it receives from it
+  bool sends;         // the node sends to it; otherwise it receives from it
+  int64_t bytes = 0;  // 0: not recorded
 };
 
 // Whom a node meets, as far as the recording says.
@@ -31,8 +34,9 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
   const bool sends = rank.kind(n) != NodeKind::kRecv;
   const bool receives = rank.kind(n) != NodeKind::kSend;
   if (attr->in_splits == 0 && attr->out_splits == 0) {
-    if (attr->peer >= 0 && sends) partners.push_back({attr->peer, true});
-    if (attr->peer >= 0 && receives) partners.push_back({attr->peer, false});
+    if (attr->peer >= 0 && sends) partners.push_back({attr->peer, true, attr->bytes_in.count()});
+    if (attr->peer >= 0 && receives)
+      partners.push_back({attr->peer, false, attr->bytes_out.count()});
     return partners;
   }
   const auto group = DeclaredRanks(store, rank, *attr);
@@ -40,7 +44,7 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
     for (size_t i = 0; i < bytes.size(); ++i) {
       if (bytes[i] <= 0 || (group && i >= group->size())) continue;
       const int32_t partner = group ? (*group)[i] : static_cast<int32_t>(i);
-      if (partner != rank.info().rank) partners.push_back({partner, sending});
+      if (partner != rank.info().rank) partners.push_back({partner, sending, bytes[i]});
     }
   };
   if (sends) add(rank.in_splits(*attr), true);
@@ -51,14 +55,16 @@ std::vector<Partner> PartnersOf(const TraceStore& store, const RankTrace& rank, 
 // Nodes, and the transfers between them that partners and order give.
 class TransferGraph {
  public:
-  explicit TransferGraph(const TraceStore& store) : store_(store) {
+  // `clock_offset` by index of rank, to add to recorded times; must outlive this.
+  TransferGraph(const TraceStore& store, const std::vector<SimTime>& clock_offset)
+      : store_(store), clock_offset_(clock_offset) {
     for (uint32_t r = 0; r < store.ranks().size(); ++r) {
       index_of_[store.ranks()[r].info().rank] = r;
     }
     for (uint32_t r = 0; r < store.ranks().size(); ++r) AddRank(r);
   }
 
-  absl::StatusOr<PointToPointMatches> Meetings() {
+  absl::StatusOr<PointToPointMatches> Match() {
     PointToPointMatches matches;
     struct Matched {
       const Channel* channel;
@@ -68,8 +74,7 @@ class TransferGraph {
     std::vector<const Channel*> misfits;
     for (const auto& [key, channel] : channels_) {
       matched.push_back({&channel, {}});
-      const absl::Status status =
-          MatchChannel(key, channel, matched.back().transfers, matches.outside_window);
+      const absl::Status status = MatchChannel(key, channel, matched.back().transfers, matches);
       if (status.ok()) continue;
       if (!store_.ranks().front().info().has_times) return status;
       matched.pop_back();
@@ -87,7 +92,7 @@ class TransferGraph {
       transfers_.insert(transfers_.end(), m.transfers.begin(), m.transfers.end());
     }
     LeaveToEnds(misfits);
-    AddComponents(matches.meetings);
+    AddComponents(matches.rendezvous);
     return matches;
   }
 
@@ -101,14 +106,20 @@ class TransferGraph {
     uint32_t rank;  // index into TraceStore::ranks()
     NodeIndex node;
   };
+  struct End {
+    uint32_t vertex;
+    int64_t bytes;
+  };
   struct Channel {
-    std::vector<uint32_t> sends, receives;  // vertices, in order
+    std::vector<End> sends, receives;  // in order
   };
   using Key = std::tuple<int32_t, int32_t, int32_t>;  // sender, receiver, tag
   // Where the other end has no trace, `at` alone is set.
   struct Transfer {
-    int32_t sender, receiver;
-    uint32_t at;  // a vertex
+    int32_t sender, receiver, tag;
+    int64_t bytes;
+    bool whole;   // no side of its channel lacks any
+    uint32_t at;  // a vertex; the sender's if that has a trace
     uint32_t other = kNone;
   };
   static constexpr uint32_t kNone = 0xffffffff;
@@ -126,16 +137,17 @@ class TransferGraph {
         const int32_t own = rank.info().rank;
         const int32_t tag = rank.comm(n)->tag;
         Channel& channel = channels_[p.sends ? Key(own, p.rank, tag) : Key(p.rank, own, tag)];
-        (p.sends ? channel.sends : channel.receives).push_back(vertex);
+        (p.sends ? channel.sends : channel.receives).push_back({vertex, p.bytes});
       }
     }
   }
 
-  CommSequence Sequence(const std::vector<uint32_t>& vertices) const {
+  CommSequence Sequence(const std::vector<End>& ends) const {
     CommSequence sequence;
-    sequence.rank = vertices_[vertices.front()].rank;
-    for (const uint32_t v : vertices) sequence.nodes.push_back(vertices_[v].node);
-    sequence.ops.assign(vertices.size(), 0);
+    sequence.rank = vertices_[ends.front().vertex].rank;
+    for (const End& end : ends) sequence.nodes.push_back(vertices_[end.vertex].node);
+    sequence.ops.assign(ends.size(), 0);
+    for (const End& end : ends) sequence.bytes.push_back(end.bytes);
     return sequence;
   }
 
@@ -148,7 +160,7 @@ class TransferGraph {
     }
     for (const Channel* channel : channels) {
       for (const auto* side : {&channel->sends, &channel->receives}) {
-        for (const uint32_t v : *side) {
+        for (const auto& [v, bytes] : *side) {
           if (!placed[v]) left_to_ends_.emplace(vertices_[v].rank, vertices_[v].node.value);
         }
       }
@@ -169,41 +181,76 @@ class TransferGraph {
   }
 
   absl::Status MatchChannel(const Key& key, const Channel& channel,
-                            std::vector<Transfer>& transfers, int64_t& outside) const {
+                            std::vector<Transfer>& transfers, PointToPointMatches& matches) const {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     if (!index_of_.contains(sender) || !index_of_.contains(receiver)) {
-      for (const uint32_t v : sends.empty() ? receives : sends) {
-        transfers.push_back({sender, receiver, v});
+      for (const auto& [v, bytes] : sends.empty() ? receives : sends) {
+        transfers.push_back({sender, receiver, tag, bytes, true, v});
       }
       return absl::OkStatus();
     }
-    int64_t shift = 0;  // of receives against sends
-    if (sends.size() != receives.size()) {
-      std::optional<int64_t> found;
-      if (!sends.empty() && !receives.empty()) {
-        found = AlignSequences(store_, Sequence(sends), Sequence(receives));
-      }
-      if (!found.has_value()) return Unmatched(key, channel);
-      shift = *found;
+    const auto pairs = PairsOf(sends, receives);
+    if (!pairs.has_value()) return Unmatched(key, channel);
+    const size_t lacking = sends.size() + receives.size() - 2 * pairs->size();
+    for (const auto& [s, r] : *pairs) {
+      transfers.push_back({sender, receiver, tag, sends[s].bytes, lacking == 0, sends[s].vertex,
+                           receives[r].vertex});
     }
-    for (size_t k = 0; k < sends.size(); ++k) {
-      const int64_t other = static_cast<int64_t>(k) + shift;
-      if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
-      transfers.push_back({sender, receiver, sends[k], receives[static_cast<size_t>(other)]});
+    matches.unmatched += static_cast<int64_t>(lacking);
+    // Pairs of neighbours all through: only edges lack something.
+    const bool at_edges = pairs->empty() || (pairs->back().first - pairs->front().first ==
+                                             pairs->back().second - pairs->front().second);
+    if (!at_edges) {
+      matches.doubts.push_back(fmt::format(
+          "send/recv {} to {}, tag {}: {} of {} sends and {} receives have no other end in the "
+          "recording, some amid others; the rest is paired so that it fits best",
+          sender, receiver, tag, lacking, sends.size(), receives.size()));
     }
-    const auto low = std::max<int64_t>(0, -shift);
-    const auto high =
-        std::min(static_cast<int64_t>(sends.size()), static_cast<int64_t>(receives.size()) - shift);
-    outside += static_cast<int64_t>(sends.size() + receives.size()) - 2 * (high - low);
     return absl::OkStatus();
+  }
+
+  // Positions; nullopt: these are not two sides of one channel.
+  std::optional<ChannelPairs> PairsOf(const std::vector<End>& sends,
+                                      const std::vector<End>& receives) const {
+    if (sends.empty() || receives.empty()) return std::nullopt;
+    const auto shift = AlignSequences(store_, Sequence(sends), Sequence(receives));
+    ChannelPairs by_order;
+    for (size_t k = 0; k < sends.size() && shift.has_value(); ++k) {
+      const int64_t other = static_cast<int64_t>(k) + *shift;
+      if (other < 0 || other >= static_cast<int64_t>(receives.size())) continue;
+      by_order.emplace_back(k, static_cast<size_t>(other));
+    }
+    const bool timed = store_.ranks().front().info().has_times;
+    if (!timed || sends.size() == receives.size()) {
+      return shift.has_value() ? std::optional(by_order) : std::nullopt;
+    }
+    const std::vector<ChannelEnd> from = Times(sends), to = Times(receives);
+    const auto with_gaps = AlignWithGaps(from, to);
+    if (!shift.has_value()) return with_gaps;
+    const double noise = static_cast<double>(kClockNoise.ps());
+    const bool gaps_fit = with_gaps.has_value() &&
+                          MeanMisfit(from, to, *with_gaps) + noise < MeanMisfit(from, to, by_order);
+    return gaps_fit ? *with_gaps : by_order;
+  }
+
+  std::vector<ChannelEnd> Times(const std::vector<End>& ends) const {
+    std::vector<ChannelEnd> times;
+    for (const auto& [vertex, bytes] : ends) {
+      const auto& [r, node] = vertices_[vertex];
+      const RankTrace& rank = store_.ranks()[r];
+      times.push_back(
+          {rank.start(node) + clock_offset_[r], rank.end(node) + clock_offset_[r], bytes});
+    }
+    return times;
   }
 
   absl::Status Unmatched(const Key& key, const Channel& channel) const {
     const auto& [sender, receiver, tag] = key;
     const auto& [sends, receives] = channel;
     const bool more_sends = sends.size() > receives.size();
-    const Vertex odd = vertices_[more_sends ? sends[receives.size()] : receives[sends.size()]];
+    const Vertex odd =
+        vertices_[(more_sends ? sends[receives.size()] : receives[sends.size()]).vertex];
     const RankTrace& rank = store_.ranks()[odd.rank];
     return InvalidInput(
         "{}: rank {}, node {} ({}): no matching {} on rank {} (tag {}; {} sends, {} receives)",
@@ -214,7 +261,7 @@ class TransferGraph {
 
   // Components of the graph: all kernels that transfers connect, several of one rank among them
   // where one kernel serves what its partner does in two.
-  void AddComponents(std::vector<PointToPointMeeting>& meetings) const {
+  void AddComponents(std::vector<PointToPointRendezvous>& rendezvous) const {
     std::vector<std::vector<uint32_t>> members(vertices_.size());
     std::vector<uint32_t> component(vertices_.size());
     std::iota(component.begin(), component.end(), 0U);
@@ -234,21 +281,25 @@ class TransferGraph {
       if (transfers[component[t.at]].empty()) order.push_back(component[t.at]);
       transfers[component[t.at]].push_back(&t);
     }
-    for (const uint32_t c : order) meetings.push_back(MeetingOf(members[c], transfers[c]));
+    for (const uint32_t c : order) rendezvous.push_back(RendezvousOf(members[c], transfers[c]));
   }
 
-  PointToPointMeeting MeetingOf(std::vector<uint32_t> members,
-                                const std::vector<const Transfer*>& transfers) const {
-    PointToPointMeeting meeting;
-    meeting.declared = true;
+  PointToPointRendezvous RendezvousOf(std::vector<uint32_t> members,
+                                      const std::vector<const Transfer*>& transfers) const {
+    PointToPointRendezvous rendezvous;
+    rendezvous.declared = true;
     std::set<int32_t> ranks;
     bool one_way = true;
     for (const Transfer* t : transfers) {
       ranks.insert({t->sender, t->receiver});
       one_way &= t->sender == transfers.front()->sender;
+      if (t->other == kNone) continue;
+      rendezvous.matched_by = t->whole && rendezvous.matched_by != MatchedBy::kAlignment
+                                  ? MatchedBy::kPartner
+                                  : MatchedBy::kAlignment;
     }
-    meeting.ranks.assign(ranks.begin(), ranks.end());
-    for (const int32_t rank : ranks) meeting.missing_members += index_of_.contains(rank) ? 0 : 1;
+    rendezvous.ranks.assign(ranks.begin(), ranks.end());
+    for (const int32_t rank : ranks) rendezvous.missing_members += index_of_.contains(rank) ? 0 : 1;
     const bool sender_first = ranks.size() == 2 && one_way;
     const int32_t sender = transfers.front()->sender;
     // Vertices are in order of rank and node.
@@ -256,22 +307,23 @@ class TransferGraph {
         members, {}, [&](uint32_t v) { return std::pair(sender_first && RankOf(v) != sender, v); });
     std::map<uint32_t, uint32_t> place;
     for (const uint32_t v : members) {
-      place.emplace(v, static_cast<uint32_t>(meeting.members.size()));
-      meeting.members.push_back({vertices_[v].rank, vertices_[v].node});
+      place.emplace(v, static_cast<uint32_t>(rendezvous.members.size()));
+      rendezvous.members.push_back({vertices_[v].rank, vertices_[v].node});
     }
     for (const Transfer* t : transfers) {
-      if (t->other != kNone) meeting.transfers.push_back({place.at(t->at), place.at(t->other)});
+      if (t->other == kNone) continue;
+      rendezvous.transfers.push_back({place.at(t->at), place.at(t->other), t->tag, t->bytes});
     }
     if (sender_first) {
-      meeting.ranks = {sender, transfers.front()->receiver};
-      meeting.communicator_name =
+      rendezvous.ranks = {sender, transfers.front()->receiver};
+      rendezvous.communicator_name =
           fmt::format("send/recv {} to {}", sender, transfers.front()->receiver);
-      return meeting;
+      return rendezvous;
     }
-    meeting.communicator_name =
+    rendezvous.communicator_name =
         ranks.size() == 2 ? fmt::format("exchange {} and {}", *ranks.begin(), *ranks.rbegin())
                           : fmt::format("exchange of ranks {}", fmt::join(ranks, ","));
-    return meeting;
+    return rendezvous;
   }
 
   int32_t RankOf(uint32_t vertex) const {
@@ -279,6 +331,7 @@ class TransferGraph {
   }
 
   const TraceStore& store_;
+  const std::vector<SimTime>& clock_offset_;
   std::map<int32_t, uint32_t> index_of_;  // by rank number
   std::vector<Vertex> vertices_;
   std::map<Key, Channel> channels_;
@@ -291,8 +344,8 @@ class TransferGraph {
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
                                                       const std::vector<CommSequence>& sequences,
                                                       const CollectivesKnown& known) {
-  TransferGraph graph(store);
-  auto declared = graph.Meetings();
+  TransferGraph graph(store, known.clock_offset);
+  auto declared = graph.Match();
   if (!declared.ok()) return declared;
   std::vector<CommSequence> open;
   for (const CommSequence& s : sequences) {
@@ -304,8 +357,8 @@ absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
     });
     if (!rest.nodes.empty()) open.push_back(std::move(rest));
   }
-  std::vector<PointToPointMeeting> found = MeetByEnds(store, open, known);
-  std::move(found.begin(), found.end(), std::back_inserter(declared->meetings));
+  std::vector<PointToPointRendezvous> found = MatchByEnds(store, open, known);
+  std::move(found.begin(), found.end(), std::back_inserter(declared->rendezvous));
   return declared;
 }
 

@@ -2,7 +2,7 @@
 // Which sends, receives and kernels that serve several of them meet; a detail of communicators.h.
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,20 +16,21 @@ namespace foretrace {
 
 // Communication nodes that hand something to each other: a send and its receive, two kernels that
 // exchange, or all kernels that are connected by transfers.
-struct PointToPointMeeting {
+struct PointToPointRendezvous {
   std::string communicator_name;
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;
-  std::vector<Meeting::Member> members;
-  std::vector<Meeting::Transfer> transfers;
+  MatchedBy matched_by = MatchedBy::kNothing;
+  std::vector<MatchedRendezvous::Member> members;
+  std::vector<MatchedRendezvous::Transfer> transfers;
   bool directed = true;
 };
 
 struct PointToPointMatches {
-  std::vector<PointToPointMeeting> meetings;
-  // Transfers whose other end lies before or after its rank's recording.
-  int64_t outside_window = 0;
+  std::vector<PointToPointRendezvous> rendezvous;
+  // Sends and receives whose other end is not in its rank's recording.
+  int64_t unmatched = 0;
   // Why channels with declared partners were matched by ends instead.
   std::vector<std::string> doubts;
 };
@@ -37,12 +38,13 @@ struct PointToPointMatches {
 // What collectives, which are matched first, say of ranks; by index into TraceStore::ranks().
 struct CollectivesKnown {
   std::vector<SimTime> clock_offset;  // to add to recorded times
-  // Members of one communicator that is not that of all ranks, the lower first.
-  std::set<std::pair<uint32_t, uint32_t>> together;
+  // How many collectives two ranks, the lower first, have in communicators other than that of all.
+  std::map<std::pair<uint32_t, uint32_t>, size_t> together;
 };
 
 // Where partners are recorded, the k-th transfer from one rank to another with one tag is the k-th
-// that the other receives. Where they are not, or a channel's two sides do not fit, kernels that
+// that the other receives; where one side lacks some, those are left out without which the rest
+// fits best. Where partners are not recorded, or a channel's two sides do not fit, kernels that
 // end together meet: whole streams that do so throughout, then single kernels. Errors: a send whose
 // receiver's trace has no matching receive, naming both, in traces without times.
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,

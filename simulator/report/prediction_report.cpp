@@ -131,6 +131,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.step = options.step;
   report.causes = options.causes;
   report.sensitivity = options.sensitivity;
+  report.absent = options.absent;
   report.what_if = options.what_if;
   return report;
 }

@@ -2,6 +2,7 @@
 // Everything that `predict` says about one run, as values; printed by text_report.h, written by
 // report_json.h.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -53,6 +54,21 @@ struct SensitivityRow {
   SimTime gain;       // of the step without it
 };
 
+// The reported iteration by what stands in for ranks without a trace, which --absent names.
+struct AbsentInterval {
+  SimTime never_last;  // absent ranks are never waited for beyond the least that they were
+  SimTime alike;       // they come as much later than those that are present as recorded
+  // The same, and --what-if makes them as much slower or faster as it makes those.
+  SimTime changed_alike;
+  SimTime as_recorded;     // present ranks wait for them, and for nobody else, as long as recorded
+  int64_t absent = 0;      // ranks
+  int64_t rendezvous = 0;  // that they are members of, in the whole recording
+  int64_t communicators = 0;
+
+  SimTime lower() const { return std::min({never_last, alike, changed_alike, as_recorded}); }
+  SimTime upper() const { return std::max({never_last, alike, changed_alike, as_recorded}); }
+};
+
 // One iteration over all ranks.
 struct IterationSummary {
   int64_t number = 0;
@@ -72,6 +88,7 @@ struct PredictionReport {
   std::optional<StepSummary> step;          // unset where no steady state is known
   std::vector<StepCause> causes;            // with --what-if: of the difference, largest first
   std::vector<SensitivityRow> sensitivity;  // with --sensitivity: the largest gain first
+  std::optional<AbsentInterval> absent;     // where ranks have no trace and it matters
   bool what_if = false;
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
@@ -101,6 +118,7 @@ struct ReportOptions {
   std::optional<StepSummary> step;
   std::vector<StepCause> causes;
   std::vector<SensitivityRow> sensitivity;
+  std::optional<AbsentInterval> absent;
   // With --what-if: unedited predictions by number of the iteration.
   bool what_if = false;
   std::map<int64_t, SimTime> unedited;

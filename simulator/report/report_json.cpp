@@ -18,6 +18,7 @@ class ReportWriter {
     Recorded(report_.recorded_time);
     Time("baseline_us", report_.baseline);
     Step();
+    Absent();
     Key("synthetic");
     json_.Bool(report_.synthetic);
     List("notes", report_.notes, [this](const std::string& note) { Text(note); });
@@ -95,6 +96,26 @@ class ReportWriter {
   void Known(std::string_view key, SimTime time) {
     Key(key);
     time > SimTime() ? json_.Double(time.us()) : json_.Null();
+  }
+
+  void Absent() {
+    Key("absent_ranks");
+    if (!report_.absent.has_value()) {
+      json_.Null();
+      return;
+    }
+    const AbsentInterval& a = *report_.absent;
+    Object([&] {
+      Time("lower_us", a.lower());
+      Time("upper_us", a.upper());
+      Time("never_last_us", a.never_last);
+      Time("alike_us", a.alike);
+      Time("changed_alike_us", a.changed_alike);
+      Time("as_recorded_us", a.as_recorded);
+      Int("absent", a.absent);
+      Int("rendezvous", a.rendezvous);
+      Int("communicators", a.communicators);
+    });
   }
 
   void Step() {

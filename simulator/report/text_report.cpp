@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "simulator/report/absent_text.h"
+
 namespace foretrace {
 namespace {
 
@@ -78,6 +80,7 @@ class ReportPrinter {
                           (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
     }
     out_ += fmt::format("; baseline (busiest stream) {} us\n", Us(report_.baseline));
+    if (report_.absent.has_value()) out_ += AbsentText(*report_.absent, report_.what_if);
     const auto shares = report_.SourceShares();
     out_ += "Critical-path time by source:";
     for (size_t i = 0; i < shares.size(); ++i) {

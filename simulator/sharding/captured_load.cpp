@@ -66,7 +66,7 @@ RankLoad CapturedLoad(const TemplateJob& job, const Schedule& schedule, uint32_t
       by_source[static_cast<size_t>(item.source)] += span.second - span.first;
     } else if (item.kind == ItemKind::kComm) {
       const SimTime active =
-          std::clamp(schedule.meeting_active[item.meeting], span.first, span.second);
+          std::clamp(schedule.rendezvous_active[item.rendezvous], span.first, span.second);
       waiting.push_back({span.first, active});
       transfer.push_back({active, span.second});
       load.busy[static_cast<size_t>(PartOf(trace.collective_op(item.node)))] +=

@@ -21,7 +21,7 @@ RankLoad LoadOf(const ShardedJob& job, const Schedule& schedule, uint32_t rank) 
   for (uint32_t i = 0; i < program.items.size(); ++i) {
     const Item& item = program.items[i];
     SimTime from = times.start[i];
-    if (item.kind == ItemKind::kComm) from = schedule.meeting_active[item.meeting];
+    if (item.kind == ItemKind::kComm) from = schedule.rendezvous_active[item.rendezvous];
     load.busy[static_cast<size_t>(job.parts()[i])] += times.end[i] - from;
   }
   const LaneProgram& compute = program.lanes[1];
@@ -33,7 +33,7 @@ RankLoad LoadOf(const ShardedJob& job, const Schedule& schedule, uint32_t rank) 
     SimTime transfer, waiting;
     while (c < comm.end && times.end[c] <= from) ++c;
     for (uint32_t k = c; k < comm.end && times.start[k] < to; ++k) {
-      const SimTime active = schedule.meeting_active[program.items[k].meeting];
+      const SimTime active = schedule.rendezvous_active[program.items[k].rendezvous];
       const auto overlap = [&](SimTime a, SimTime b) {
         return std::max(SimTime(), std::min(b, to) - std::max(a, from));
       };

@@ -170,7 +170,7 @@ class JobBuilder {
     ShardedJob job(std::move(store));
     job.ranks_per_node_ = collectives_.ranks_per_node();
     AddItems(job);
-    AddMeetings(job);
+    AddRendezvous(job);
     return job;
   }
 
@@ -235,23 +235,23 @@ class JobBuilder {
     job.program_.ranks.assign(static_cast<size_t>(ranks_), program);
   }
 
-  void AddMeetings(ShardedJob& job) const {
+  void AddRendezvous(ShardedJob& job) const {
     const auto per_node = static_cast<uint32_t>(collectives_.ranks_per_node());
     const auto& comms = script_.lane(RankScript::kCommunication);
     for (uint32_t c = 0; c < comms.size(); ++c) {
       const uint32_t item = begin_[RankScript::kCommunication] + c;
       const CommScope scope = ScopeOf(comms[c].step);
-      const auto base = static_cast<uint32_t>(job.program_.meetings.size());
+      const auto base = static_cast<uint32_t>(job.program_.rendezvous.size());
       const uint32_t count = scope == CommScope::kNode ? static_cast<uint32_t>(collectives_.nodes())
                              : scope == CommScope::kAcross ? per_node
                                                            : 1;
-      job.program_.meetings.resize(base + count);
+      job.program_.rendezvous.resize(base + count);
       for (uint32_t r = 0; r < job.program_.ranks.size(); ++r) {
         const uint32_t at = scope == CommScope::kNode     ? r / per_node
                             : scope == CommScope::kAcross ? r % per_node
                                                           : 0;
-        job.program_.ranks[r].items[item].meeting = base + at;
-        job.program_.meetings[base + at].members.push_back({r, item});
+        job.program_.ranks[r].items[item].rendezvous = base + at;
+        job.program_.rendezvous[base + at].members.push_back({r, item});
       }
       job.comm_[static_cast<size_t>(comms[c].step)] = item;
     }

@@ -21,7 +21,7 @@ class RankScript {
     bool valid() const { return lane != kLanes; }
   };
   struct Entry {
-    Item item;  // without issuer, waits and meeting
+    Item item;  // without issuer, waits and rendezvous
     Ref issuer;
     std::vector<Ref> waits;  // for their ends
     bool holds_end = false;  // the waits hold the item's end, not its start

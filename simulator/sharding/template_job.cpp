@@ -71,8 +71,8 @@ absl::StatusOr<std::unique_ptr<TemplateJob>> TemplateJob::Create(
           job->store_->ranks()[r].info().source);
     }
   }
-  job->FindMeetings();
-  if (job->meetings_.empty()) {
+  job->FindRendezvous();
+  if (job->rendezvous_.empty()) {
     return InvalidInput(
         "{}: no iteration has an all-to-all after its lookups and one before their "
         "backward pass, so that a plan's exchange has no place in it",
@@ -111,19 +111,19 @@ void TemplateJob::FindLookups(uint32_t r) {
 }
 
 // By the first member, whose iteration and lookups say what a transfer is for.
-void TemplateJob::FindMeetings() {
+void TemplateJob::FindRendezvous() {
   struct Candidate {
     SimTime start;
-    uint32_t meeting = 0;
+    uint32_t rendezvous = 0;
   };
   struct Exchanges {
     std::vector<Candidate> before, between;
   };
   std::map<int64_t, Exchanges> by_iteration;
-  for (uint32_t m = 0; m < job_.program.meetings.size(); ++m) {
-    const MeetingProgram& meeting = job_.program.meetings[m];
-    if (!meeting.fixed || meeting.members.empty()) continue;
-    const auto& member = meeting.members.front();
+  for (uint32_t m = 0; m < job_.program.rendezvous.size(); ++m) {
+    const RendezvousProgram& rendezvous = job_.program.rendezvous[m];
+    if (!rendezvous.fixed || rendezvous.members.empty()) continue;
+    const auto& member = rendezvous.members.front();
     const RankTrace& rank = store_->ranks()[member.rank];
     const NodeIndex node = job_.program.ranks[member.rank].items[member.item].node;
     if (rank.kind(node) != NodeKind::kCollective ||
@@ -142,11 +142,11 @@ void TemplateJob::FindMeetings() {
     }
   }
   const auto add = [&](const Candidate& candidate, CommStep step) {
-    ReplacedMeeting replaced{candidate.meeting, step, {}};
-    for (const auto& member : job_.program.meetings[candidate.meeting].members) {
+    ReplacedRendezvous replaced{candidate.rendezvous, step, {}};
+    for (const auto& member : job_.program.rendezvous[candidate.rendezvous].members) {
       replaced.recorded.push_back(job_.program.ranks[member.rank].items[member.item].duration);
     }
-    meetings_.push_back(std::move(replaced));
+    rendezvous_.push_back(std::move(replaced));
   };
   for (auto& [number, exchanges] : by_iteration) {
     const auto earlier = [](const Candidate& a, const Candidate& b) { return a.start < b.start; };
@@ -200,11 +200,11 @@ void TemplateJob::SetWork(const PlanWork& work, EstimateSource lookups) {
       Set(r, iteration.backward, work.ranks[r].lookups.backward, lookups);
     }
   }
-  for (const ReplacedMeeting& m : meetings_) {
+  for (const ReplacedRendezvous& m : rendezvous_) {
     const std::vector<Estimate>& times = work.comm[static_cast<size_t>(m.step)];
     // A plan of the task that exchanges no indices leaves that of the capture as it was.
     for (size_t i = 0; i < m.recorded.size(); ++i) {
-      const auto& member = job_.program.meetings[m.meeting].members[i];
+      const auto& member = job_.program.rendezvous[m.rendezvous].members[i];
       Item& item = job_.program.ranks[member.rank].items[member.item];
       item.duration = times.empty() ? m.recorded[i] : times.front().time;
       item.source = times.empty() ? EstimateSource::kRecorded : times.front().source;
@@ -224,9 +224,9 @@ void TemplateJob::SetRecorded() {
       }
     }
   }
-  for (const ReplacedMeeting& m : meetings_) {
+  for (const ReplacedRendezvous& m : rendezvous_) {
     for (size_t i = 0; i < m.recorded.size(); ++i) {
-      const auto& member = job_.program.meetings[m.meeting].members[i];
+      const auto& member = job_.program.rendezvous[m.rendezvous].members[i];
       Item& item = job_.program.ranks[member.rank].items[member.item];
       item.duration = m.recorded[i];
       item.source = EstimateSource::kRecorded;
@@ -285,7 +285,7 @@ std::string TemplateJob::Describe() const {
   return fmt::format(
       "{} lookup kernels of {} ranks and {} all-to-alls are the plan's, in {} of {} "
       "iterations; everything else as recorded; times are of iteration {}",
-      kernels, ranks_.size(), meetings_.size(), ranks_.front().size(),
+      kernels, ranks_.size(), rendezvous_.size(), ranks_.front().size(),
       std::max<size_t>(store_->ranks().front().iterations().size(), 1), iteration_);
 }
 

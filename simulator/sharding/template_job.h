@@ -70,22 +70,22 @@ class TemplateJob {
     Replaced forward, backward;
     SimTime forward_begin = SimTime::Max(), backward_begin = SimTime::Max();  // recorded
   };
-  struct ReplacedMeeting {
-    uint32_t meeting = 0;
+  struct ReplacedRendezvous {
+    uint32_t rendezvous = 0;
     CommStep step = CommStep::kCount;
     std::vector<SimTime> recorded;  // by member
   };
 
   TemplateJob() = default;
   void FindLookups(uint32_t rank);
-  void FindMeetings();
+  void FindRendezvous();
   void ChooseIteration(const Schedule& schedule);
   void Set(uint32_t rank, const Replaced& replaced, SimTime total, EstimateSource source);
 
   std::shared_ptr<const TraceStore> store_;
   CompiledJob job_;
   std::vector<std::map<int64_t, RankIteration>> ranks_;  // by iteration number
-  std::vector<ReplacedMeeting> meetings_;
+  std::vector<ReplacedRendezvous> rendezvous_;
   int64_t iteration_ = 0;
   std::vector<SimTime> recorded_backlog_;  // by rank
 };

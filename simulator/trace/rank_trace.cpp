@@ -127,6 +127,8 @@ void TraceStore::AlignClocks() {
 }
 
 absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {
+  std::map<std::string, int> named;
+  for (const ProcessGroup& group : groups) ++named[group.name];
   for (ProcessGroup& group : groups) {
     for (int32_t rank : group.ranks) {
       if (rank < 0 || rank >= world_size_) {
@@ -134,7 +136,10 @@ absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {
                             group.name, rank, world_size_);
       }
     }
-    std::string name = group.name;
+    // Several of one name, as of one stream on all ranks, are told apart by their members.
+    std::string name = named[group.name] > 1
+                           ? fmt::format("{}@{}", group.name, fmt::join(group.ranks, "-"))
+                           : group.name;
     process_groups_.insert_or_assign(std::move(name), std::move(group));
   }
   return absl::OkStatus();

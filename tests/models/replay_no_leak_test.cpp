@@ -123,13 +123,13 @@ class Waits {
       const DeviceIndex index(rank, store_.strings(), TestDriver());
       syncs.push_back(InferSync(rank, index, FindIssueOrder(rank, index)));
     }
-    for (const Meeting& meeting : map->meetings) {
-      if (meeting.missing_members > 0) continue;
+    for (const MatchedRendezvous& rendezvous : map->rendezvous) {
+      if (rendezvous.missing_members > 0) continue;
       SimTime last = SimTime::Min();
-      for (const auto& m : meeting.members) {
+      for (const auto& m : rendezvous.members) {
         last = std::max(last, store_.ranks()[m.rank].start(m.node) + offset[m.rank]);
       }
-      for (const auto& m : meeting.members) {
+      for (const auto& m : rendezvous.members) {
         const RankTrace& rank = store_.ranks()[m.rank];
         const SimTime start = rank.start(m.node) + offset[m.rank];
         const bool waited = start < last && rank.end(m.node) + offset[m.rank] >= last;

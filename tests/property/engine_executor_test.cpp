@@ -45,7 +45,7 @@ class ProgramDraft {
     const int steps = *rc::gen::inRange(1, 40);
     for (int s = 0; s < steps; ++s) {
       if (*rc::gen::inRange(0, 4) == 0) {
-        DrawMeeting();
+        DrawRendezvous();
       } else {
         const auto r = *rc::gen::inRange<uint32_t>(0, kRanks);
         const auto lane = *rc::gen::inRange<uint32_t>(0, 4);
@@ -95,25 +95,25 @@ class ProgramDraft {
     return before;
   }
 
-  void DrawMeeting() {
-    MeetingProgram meeting;
-    const auto id = static_cast<uint32_t>(meetings_.size());
+  void DrawRendezvous() {
+    RendezvousProgram rendezvous;
+    const auto id = static_cast<uint32_t>(rendezvous_.size());
     const auto absent = *rc::gen::inRange<uint32_t>(0, kRanks + 1);
     for (uint32_t r = 0; r < kRanks; ++r) {
       if (r == absent) continue;
       const uint32_t index = Append(r, *rc::gen::inRange<uint32_t>(2, 4), ItemKind::kComm);
-      ranks_[r].items[index].item.meeting = id;
-      meeting.members.push_back({r, index});
+      ranks_[r].items[index].item.rendezvous = id;
+      rendezvous.members.push_back({r, index});
     }
-    meeting.awaiting = *rc::gen::element(Awaiting::kAll, Awaiting::kNone, Awaiting::kListed);
-    if (meeting.awaiting == Awaiting::kListed) {
-      for (uint32_t source = 0; source < meeting.members.size(); ++source) {
-        for (uint32_t m = 0; m < meeting.members.size(); ++m) {
-          if (m != source && *rc::gen::arbitrary<bool>()) meeting.awaits.push_back({m, source});
+    rendezvous.awaiting = *rc::gen::element(Awaiting::kAll, Awaiting::kNone, Awaiting::kListed);
+    if (rendezvous.awaiting == Awaiting::kListed) {
+      for (uint32_t source = 0; source < rendezvous.members.size(); ++source) {
+        for (uint32_t m = 0; m < rendezvous.members.size(); ++m) {
+          if (m != source && *rc::gen::arbitrary<bool>()) rendezvous.awaits.push_back({m, source});
         }
       }
     }
-    meetings_.push_back(meeting);
+    rendezvous_.push_back(rendezvous);
   }
 
   Program Layout() {
@@ -149,22 +149,22 @@ class ProgramDraft {
       }
       program.ranks.push_back(std::move(out));
     }
-    for (MeetingProgram& meeting : meetings_) {
-      for (auto& m : meeting.members) m.item = ranks_[m.rank].place[m.item];
-      program.meetings.push_back(std::move(meeting));
+    for (RendezvousProgram& rendezvous : rendezvous_) {
+      for (auto& m : rendezvous.members) m.item = ranks_[m.rank].place[m.item];
+      program.rendezvous.push_back(std::move(rendezvous));
     }
     return program;
   }
 
   std::vector<RankDraft> ranks_;
-  std::vector<MeetingProgram> meetings_;
+  std::vector<RendezvousProgram> rendezvous_;
 };
 
 bool SameTimes(const Schedule& a, const Schedule& b) {
   for (uint32_t r = 0; r < a.ranks.size(); ++r) {
     if (a.ranks[r].start != b.ranks[r].start || a.ranks[r].end != b.ranks[r].end) return false;
   }
-  return a.makespan == b.makespan && a.meeting_active == b.meeting_active;
+  return a.makespan == b.makespan && a.rendezvous_active == b.rendezvous_active;
 }
 
 RC_GTEST_PROP(Executors, AgreeOnProgramsInOrder, ()) {
@@ -220,19 +220,19 @@ RC_GTEST_PROP(Executors, EndEachMemberAfterWhatItAwaits, ()) {
   const Program program = ProgramDraft().Draw();
   const auto schedule = RunStraight(store, program, nullptr);
   RC_ASSERT(schedule.ok());
-  for (const MeetingProgram& meeting : program.meetings) {
-    for (uint32_t m = 0; m < meeting.members.size(); ++m) {
+  for (const RendezvousProgram& rendezvous : program.rendezvous) {
+    for (uint32_t m = 0; m < rendezvous.members.size(); ++m) {
       SimTime last = SimTime::Min();
-      for (uint32_t source = 0; source < meeting.members.size(); ++source) {
+      for (uint32_t source = 0; source < rendezvous.members.size(); ++source) {
         const bool listed =
-            std::ranges::any_of(meeting.awaits, [&](const MeetingProgram::Await& await) {
+            std::ranges::any_of(rendezvous.awaits, [&](const RendezvousProgram::Await& await) {
               return await.member == m && await.source == source;
             });
-        if (source != m && !listed && meeting.awaiting != Awaiting::kAll) continue;
-        const auto& [rank, item] = meeting.members[source];
+        if (source != m && !listed && rendezvous.awaiting != Awaiting::kAll) continue;
+        const auto& [rank, item] = rendezvous.members[source];
         last = std::max(last, schedule->ranks[rank].start[item]);
       }
-      const auto& [rank, item] = meeting.members[m];
+      const auto& [rank, item] = rendezvous.members[m];
       RC_ASSERT(schedule->ranks[rank].end[item] == last + program.ranks[rank].items[item].duration);
     }
   }
@@ -258,29 +258,30 @@ RC_GTEST_PROP(Executors, LongerWorkNeverEndsAnythingEarlier, ()) {
   }
 }
 
-// Two ranks enter the same meetings, each on one stream and in an order of its own.
+// Two ranks enter the same rendezvous, each on one stream and in an order of its own.
 RC_GTEST_PROP(Executors, DifferentOrdersAreADeadlockThatNamesBothRanks, ()) {
   const TraceStore store = PlainStore();
-  const int meetings = *rc::gen::inRange(2, 5);
-  std::vector<int> identity(meetings);
-  for (int m = 0; m < meetings; ++m) identity[m] = m;
+  const int rendezvous = *rc::gen::inRange(2, 5);
+  std::vector<int> identity(rendezvous);
+  for (int m = 0; m < rendezvous; ++m) identity[m] = m;
   Program program;
-  program.meetings.resize(meetings);
+  program.rendezvous.resize(rendezvous);
   std::vector<std::vector<int>> orders;
   for (uint32_t r = 0; r < 2; ++r) {
     std::vector<int> order = identity;
-    for (int m = meetings - 1; m > 0; --m) std::swap(order[m], order[*rc::gen::inRange(0, m + 1)]);
+    for (int m = rendezvous - 1; m > 0; --m)
+      std::swap(order[m], order[*rc::gen::inRange(0, m + 1)]);
     RankProgram rank;
     LaneProgram lane;
-    lane.end = static_cast<uint32_t>(meetings);
+    lane.end = static_cast<uint32_t>(rendezvous);
     rank.lanes.push_back(lane);
-    for (int k = 0; k < meetings; ++k) {
+    for (int k = 0; k < rendezvous; ++k) {
       Item item;
       item.kind = ItemKind::kComm;
       item.node = NodeIndex(k);
-      item.meeting = static_cast<uint32_t>(order[k]);
+      item.rendezvous = static_cast<uint32_t>(order[k]);
       item.duration = SimTime::FromPs(1);
-      program.meetings[order[k]].members.push_back({r, static_cast<uint32_t>(k)});
+      program.rendezvous[order[k]].members.push_back({r, static_cast<uint32_t>(k)});
       rank.items.push_back(item);
     }
     program.ranks.push_back(std::move(rank));

@@ -149,10 +149,10 @@ void DrawCosts(Program& program) {
       }
     }
   }
-  for (MeetingProgram& meeting : program.meetings) {
-    meeting.awaiting = Awaiting::kAll;
+  for (RendezvousProgram& rendezvous : program.rendezvous) {
+    rendezvous.awaiting = Awaiting::kAll;
     const SimTime duration = RandomUs(1, 200);
-    for (const auto& m : meeting.members) {
+    for (const auto& m : rendezvous.members) {
       Item& item = program.ranks[m.rank].items[m.item];
       item.duration = duration;
     }

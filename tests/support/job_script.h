@@ -75,12 +75,14 @@ class RankScript {
   }
   // An empty group is not declared.
   RankScript& Collective(std::string_view name, CollectiveOp op, std::string_view group, Span call,
-                         int stream, Span at, int64_t bytes = 1000, int32_t root = -1) {
+                         int stream, Span at, int64_t bytes = 1000, int32_t root = -1,
+                         int64_t number = -1) {
     Device(name, NodeKind::kCollective, static_cast<uint8_t>(op), call, stream, at);
     CommAttr attr;
     if (!group.empty()) attr.group = builder_.Intern(group);
     attr.bytes_in = attr.bytes_out = Bytes(bytes);
     attr.peer = root;
+    attr.sequence = number;
     builder_.SetComm(Of(name), attr);
     return *this;
   }

@@ -63,6 +63,7 @@ class Rank:
         self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
         self.correlation = number * 1_000_000
         self.thread = 1
+        self.numbers = {}  # of the last collective of each group
         self.rows = []  # begin, end, name, category, thread or stream, arguments
         # From the end of what a stream waits for to the start of what waits, least and most: compute,
         # and kernels that communicate.
@@ -199,7 +200,7 @@ class Job:
         self.graph = EventGraph()
         self.ranks = [Rank(self.graph, r) for r in range(ranks)]
         self.groups = {"0": list(range(ranks)), **groups}
-        self.meetings = {}  # key -> starts, ends and time of kernels that all wait for each other
+        self.rendezvous = {}  # key -> starts, ends and time of kernels that all wait for each other
         self.exchanges = {}  # transfer -> kernels; kernels end when all their transfers can
         self.kernels = []
         self.rooted = {}  # key -> kernel, its time, whether it waits, whether it is the root's
@@ -212,13 +213,14 @@ class Job:
                     rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
 
     def all_reduce(self, rank, group, key, us=60.0, wait=True, stream=TENSOR_PARALLEL):
-        arguments = communication("allreduce", 1 << 20, group, self.groups[group])
+        number = rank.numbers[group] = rank.numbers.get(group, 0) + 1
+        arguments = communication("allreduce", 1 << 20, group, self.groups[group], _Seq=number)
         with rank.range("c10d::allreduce_"):
             with rank.range("record_param_comms", arguments=arguments):
                 rank.after_stream(stream, COMPUTE)
                 kernel = rank.launch(stream, None, ALL_REDUCE, arguments,
                                      "cudaLaunchKernelExC")
-        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        self.rendezvous.setdefault((group, key), (us, []))[1].append(kernel)
         if wait:
             rank.stream_waits(COMPUTE, kernel[1])
         return kernel[1]
@@ -231,7 +233,7 @@ class Job:
                 rank.wait_event(EXCHANGE, rank.record_event(stream))
                 kernel = rank.launch(EXCHANGE, None, ALL_TO_ALL, arguments, "cudaLaunchKernelExC")
                 done = rank.record_event(EXCHANGE)
-        self.meetings.setdefault((group, key), (us, []))[1].append(kernel)
+        self.rendezvous.setdefault((group, key), (us, []))[1].append(kernel)
         return done
 
     def from_or_to_root(self, rank, group, operation, root, key, us):
@@ -299,7 +301,7 @@ class Job:
             rank.block("cudaDeviceSynchronize", list(rank.last.values()))
 
     def solve(self):
-        for us, kernels in self.meetings.values():
+        for us, kernels in self.rendezvous.values():
             for _, end in kernels:
                 self.graph.after[end] += [start for start, _ in kernels]
                 self.graph.own[end] = us
@@ -347,18 +349,22 @@ class Job:
         return sorted(self.graph.times[row[0]] for row in self.ranks[rank].rows
                       if row[3] == "kernel")
 
-    def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded"):
-        """One profile a rank. `metadata` of communication: all, annotations, none. `events`: their
-        records are calls without arguments (recorded), are left out (absent), or waits name them,
-        as newer profilers write it (named)."""
+    def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded",
+              recorded=None):
+        """One profile a rank. `metadata` of communication: all, numbered (and its sequence numbers),
+        annotations, none. `events`: their records are calls without arguments (recorded), are left
+        out (absent), or waits name them, as newer profilers write it (named). `recorded`: the first
+        and last step that a rank's profile holds."""
         os.makedirs(folder, exist_ok=True)
         for rank in self.ranks:
             rows = [row for row in rank.rows if events != "absent" or row[2] != "cudaEventRecord"]
             if events == "named":
                 rows += self._named_waits(rank)
+            if recorded is not None:
+                rows = self._within(rank, rows, *recorded(rank.number))
             rows = [self._event(rank, row, clocks(rank.number), metadata) for row in rows]
             info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
-            if metadata == "all":
+            if metadata in ("all", "numbered"):
                 info["pg_config"] = [
                     {"pg_name": name, "pg_desc": name, "backend_config": "cuda:nccl",
                      "pg_size": len(ranks), "ranks": ranks}
@@ -368,6 +374,17 @@ class Job:
                            "deviceProperties": [{"id": rank.number % 8, "numSms": 108,
                                                  "name": "NVIDIA A100-SXM4-80GB"}],
                            "traceEvents": [e for e in rows if e is not None]}, file)
+
+    def _within(self, rank, rows, first, last):
+        """Rows of those steps and of what they issued."""
+        times = self.graph.times
+        marks = {name: (times[begin], times[end]) for begin, end, name, *_ in rank.rows
+                 if name.startswith("ProfilerStep#")}
+        begin, end = marks[f"ProfilerStep#{first}"][0], marks[f"ProfilerStep#{last}"][1]
+        kept = {args["correlation"] for b, _, _, category, _, args in rank.rows
+                if category == "cuda_runtime" and begin <= times[b] < end}
+        return [row for row in rows if (row[5]["correlation"] in kept if "correlation" in row[5]
+                                        else begin <= times[row[0]] < end)]
 
     @staticmethod
     def _named_waits(rank):
@@ -385,10 +402,12 @@ class Job:
 
     def _event(self, rank, row, clock, metadata):
         begin, end, name, category, thread, arguments = row
+        if metadata == "numbered" and "_Seq" in arguments:
+            arguments = {**arguments, "Seq": arguments["_Seq"]}
         arguments = {k: v for k, v in arguments.items() if k[0] != "_"}
         if metadata == "none" and (name == "record_param_comms" or name.startswith("nccl:")):
             return None
-        if metadata != "all":
+        if metadata not in ("all", "numbered"):
             arguments = {k: v for k, v in arguments.items() if k[0].islower()}
         times = self.graph.times
         return {"ph": "X", "cat": category, "name": name, "args": arguments,
@@ -549,9 +568,10 @@ def megatron(layers, microbatches, slower=None, steps=(3,), data_parallel_us=900
     return job.solve()
 
 
-def ring(ranks, rounds, slower=None, steps=(3, 4)):
+def ring(ranks, rounds, slower=None, steps=(3, 4), buffered_us=None):
     """Context parallelism: each round a kernel that sends to the next rank and receives from the last."""
     job = Job(ranks, {"cp": list(range(ranks))})
+    job.buffered_us = buffered_us
     for step in steps:
         for rank in job.ranks:
             noise = random.Random(5 + rank.number)

@@ -89,10 +89,52 @@ class WhatIf(unittest.TestCase):
                    [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
                     (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
 
+    def test_profiles_of_different_steps(self):
+        """Rank 0 recorded steps 3 and 4, the others 4 and 5: lists of collectives are equal, and those
+        of step 4 meet, by number or by the marks of steps."""
+        steps = (3, 4, 5)
+        for metadata in ("numbered", "all", "none"):
+            with self.subTest(metadata=metadata):
+                self.check(lambda s: truth.data_parallel(4, 12, s, steps=steps),
+                           [(["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5})], 0.001, 4,
+                           metadata=metadata, recorded=lambda r: (3, 4) if r == 0 else (4, 5))
+
+    def test_clocks_apart_by_more_than_a_step(self):
+        """Refused, unless numbers prove what belongs together."""
+        clocks = lambda rank: 1e6 * rank
+        self.check(lambda s: truth.data_parallel(4, 12, s), [], 0.001, metadata="numbered",
+                   clocks=clocks)
+        with tempfile.TemporaryDirectory() as folder:
+            truth.data_parallel(4, 12).write(folder, clocks=clocks)
+            run = subprocess.run([FORETRACE, "predict", folder], capture_output=True, text=True,
+                                 check=False)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("rank1.json: the clock of rank 1 seems to be 1000000 us ahead of that of rank 0,"
+                      " more than a step", run.stderr)
+
+    def check_buffered(self, stages, batched, **writing):
+        last = stages - 1
+        self.check(lambda slower: truth.pipeline(stages, 1, 6, batched, slower, buffered_us=12.0),
+                   [(["name=gemm.*_tn,rank=0:x1.7"], {(0, "forward"): 1.7}),
+                    (["name=gemm.*_nt,rank=0:x2"], {(0, "backward"): 2.0}),
+                    (["name=gemm.*_nt,rank=1:x1.5"], {(1, "backward"): 1.5}),
+                    ([f"name=gemm.*_nt,rank={last}:x0.4"], {(last, "backward"): 0.4})],
+                   0.001, **writing)
+
     def test_sends_that_are_buffered(self):
-        # As recorded only: a send whose receiver was there first shows no buffering and is replayed
-        # as one that waits, so that what-ifs are up to 3.3 % of a step off.
-        self.check(lambda slower: truth.pipeline(3, 1, 6, False, slower, buffered_us=12.0), [], 0.001)
+        # Gradients go to stages that are there first: only other sends show that they would not wait.
+        self.check_buffered(3, False)
+        self.check_buffered(2, False)
+
+    def test_batched_sends_that_are_buffered(self):
+        self.check_buffered(3, True)
+        self.check_buffered(2, True)
+        self.check_buffered(3, True, metadata="annotations")
+
+    def test_ring_of_buffered_sends(self):
+        self.check(lambda slower: truth.ring(4, 8, slower, buffered_us=12.0),
+                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
+                    (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
 
     def test_one_kernel_for_what_the_partner_does_in_two(self):
         self.check(lambda slower: truth.fused_and_separate(6, slower),
@@ -125,11 +167,66 @@ class WhatIf(unittest.TestCase):
                 for low, high in zip(least, alike):
                     self.assertLessEqual(low, high * 1.0001)
 
+    def test_networks_with_ranks_without_a_profile(self):
+        """The network takes the place of transfers, not of waiting for the stage that is absent."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder)
+            network = ["--network", "fitted", "--platform", "dgx-a100"]
+            full = predict(folder, options=network)
+            for rank in range(4, 8):
+                os.remove(os.path.join(folder, f"rank{rank}.json"))
+            present = predict(folder, options=network + ["--allow-missing-ranks", "--absent", "alike"])
+            self.assertEqual(len(present), 4)
+            for rank, (p, e) in enumerate(zip(present, full)):
+                self.assertAlmostEqual(p / e, 1.0, delta=0.10, msg=f"rank {rank}: {p:.1f}, not {e:.1f}")
+
+    def test_interval_of_ranks_without_a_profile(self):
+        """GEMMs a quarter slower on all ranks, of which one is at hand: the change is felt by those that
+        it waits for, too."""
+        slower = {r: 1.25 for r in range(8)}
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder)
+            for rank in range(1, 8):
+                os.remove(os.path.join(folder, f"rank{rank}.json"))
+            expected = truth.megatron(3, 4, slower).step_times(3)[0]
+            interval = report(folder, ["name=gemm:x1.25"],
+                              options=["--allow-missing-ranks"])["absent_ranks"]
+        self.assertEqual((interval["absent"], interval["communicators"]), (7, 6))
+        self.assertAlmostEqual(interval["changed_alike_us"] / expected, 1.0, delta=0.001)
+        self.assertLess(interval["alike_us"], 0.98 * expected)
+        self.assertLessEqual(interval["lower_us"], interval["never_last_us"])
+        self.assertLess(interval["never_last_us"], 0.9 * expected)
+        self.assertGreaterEqual(interval["upper_us"], interval["changed_alike_us"])
+
     def test_megatron(self):
-        self.check(lambda slower: truth.megatron(3, 4, slower),
-                   [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3})], 0.001)
-        # As recorded only: partners inferred from ends alone are not all right.
-        self.check(lambda slower: truth.megatron(3, 4, slower), [], 0.001, metadata="none")
+        cases = [(["name=gemm.*_(tn|nt),rank=5:x1.3"], {5: 1.3}),
+                 (["name=gemm.*_(tn|nt),rank=2:x1.3"], {2: 1.3}),
+                 (["name=gemm.*_(tn|nt),rank=0-3:x0.6"], {r: 0.6 for r in range(4)})]
+        for metadata in ("all", "none"):  # without groups their axes and partners are inferred
+            with self.subTest(metadata=metadata):
+                self.check(lambda slower: truth.megatron(3, 4, slower), cases, 0.001,
+                           metadata=metadata)
+
+    def test_groups_and_exchanges_declared_by_the_user(self):
+        """What no profile names: collectives by their stream, sends and receives by who exchanges."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.megatron(3, 4).write(folder, metadata="none")
+            groups = [("stream 20", [0, 1]), ("stream 20", [2, 3]), ("stream 20", [4, 5]),
+                      ("stream 20", [6, 7]), ("stream 24", [0, 4]), ("stream 24", [1, 5]),
+                      ("stream 24", [2, 6]), ("stream 24", [3, 7]), ("stream 28", [0, 2]),
+                      ("stream 28", [1, 3]), ("stream 28", [4, 6]), ("stream 28", [5, 7])]
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write("exchanges: [[0, 4], [1, 5], [2, 6], [3, 7]]\ngroups:\n")
+                for name, ranks in groups:
+                    file.write(f"  - {{name: {name}, ranks: {ranks}}}\n")
+                file.flush()
+                run = subprocess.run([FORETRACE, "inspect", folder, "--json", "--process-groups",
+                                      file.name], capture_output=True, text=True, check=True)
+        found = json.loads(run.stdout)["communicators"]
+        self.assertEqual(sorted((c["name"], c["ranks"]) for c in found if c["declared"]),
+                         sorted(groups))
+        self.assertEqual(sorted(c["ranks"] for c in found if not c["declared"]),
+                         [[0, 4], [1, 5], [2, 6], [3, 7]])
 
     def test_graphs_of_several_streams(self):
         # Both streams of a graph wait for each other in the recording: the side for its fork, the

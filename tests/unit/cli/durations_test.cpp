@@ -106,7 +106,7 @@ TEST(Durations, EveryEstimateHasItsSource) {
   EXPECT_TRUE(ItemOf(store, p, "sgemm").extrapolated);
   EXPECT_EQ(ItemOf(store, p, "copy").source, EstimateSource::kAnalytic);
   EXPECT_EQ(ItemOf(store, p, "unknown").source, EstimateSource::kMissing);
-  EXPECT_EQ(p.schedule.meeting_source[0], EstimateSource::kAnalytic);
+  EXPECT_EQ(p.schedule.rendezvous_source[0], EstimateSource::kAnalytic);
   ASSERT_EQ(p.job.missing.size(), 2u);  // on both ranks
 }
 
@@ -116,10 +116,10 @@ TEST(Durations, ModelForTakesOnlyWhatItSelects) {
   EXPECT_EQ(ItemOf(store, p, "sgemm").source, EstimateSource::kAnalytic);
   EXPECT_EQ(ItemOf(store, p, "copy").source, EstimateSource::kRecorded);
   EXPECT_EQ(ItemOf(store, p, "copy").duration, SimTime::FromUs(40));
-  EXPECT_EQ(p.schedule.meeting_source[0], EstimateSource::kRecorded);
+  EXPECT_EQ(p.schedule.rendezvous_source[0], EstimateSource::kRecorded);
   const Prediction q = Simulated(store, Modelled({"model-for=kind=collective,comm=world"}));
   EXPECT_EQ(ItemOf(store, q, "sgemm").source, EstimateSource::kRecorded);
-  EXPECT_EQ(q.schedule.meeting_source[0], EstimateSource::kAnalytic);
+  EXPECT_EQ(q.schedule.rendezvous_source[0], EstimateSource::kAnalytic);
 }
 
 TEST(Durations, CommunicationNeedsAPlatformAndKernelsADevice) {

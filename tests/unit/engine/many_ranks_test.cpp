@@ -237,7 +237,7 @@ TEST(MissingRanks, AreRefusedOrReplayedAsRecorded) {
   options.allow_missing_ranks = true;
   const Outcome outcome = Simulate(again, options);
   EXPECT_RAN(outcome, 0, "ar", 5, 45);
-  EXPECT_EQ(outcome.prediction.job.recorded_collectives, 1);
+  EXPECT_EQ(outcome.prediction.job.absent_rendezvous, 1);
 }
 
 // Ranks 0 and 1 of three are there. Recorded: they come at 9 and 29 and leave at 69, of the second

@@ -1,4 +1,4 @@
-// Meetings that a network model decides, with and without contention, and symbolic traces.
+// Rendezvous that a network model decides, with and without contention, and symbolic traces.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -137,7 +137,7 @@ Outcome SimulateChanged(bool contends, DurationChange change) {
   SharedWire wire(contends);
   return Simulate(job, Modelled(), &wire, nullptr, [&](Program& program) {
     const ItemSet of_rank_1 = SelectItems(program, [](uint32_t rank, const Item& item) {
-      return rank == 1 && item.kind == ItemKind::kComm && item.meeting == 0;
+      return rank == 1 && item.kind == ItemKind::kComm && item.rendezvous == 0;
     });
     ChangeDurations(program, of_rank_1, change);
   });

@@ -168,6 +168,13 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   EXPECT_THAT(store->process_groups().find("1")->second.ranks, ElementsAre(1, 0));
   EXPECT_EQ(store->process_groups().find("1")->second.description, "dp");
 
+  options.process_groups_file = folder.Write(
+      "g.yaml", "exchanges: [[1, 0]]\ngroups: [{name: s, ranks: [0]}, {name: s, ranks: [1]}]\n");
+  const auto several = ImportTraces({a, b}, options);
+  ASSERT_TRUE(several.ok()) << several.status();
+  EXPECT_THAT(several->process_groups().find("exchange")->second.ranks, ElementsAre(1, 0));
+  EXPECT_THAT(several->process_groups().find("s@1")->second.ranks, ElementsAre(1));
+
   const auto error = [&](const std::string& yaml) {
     options.process_groups_file = folder.Write("g.yaml", yaml);
     return ErrorOf({a, b}, options);
@@ -178,6 +185,7 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [0, 0]}\n"), HasSubstr("stands twice"));
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [x]}\n"), HasSubstr("g.yaml:2: "));
   EXPECT_THAT(error("groups: [\n"), HasSubstr("g.yaml:"));
+  EXPECT_THAT(error("exchanges: [[0]]\n"), HasSubstr("g.yaml:1: an exchange is a list"));
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [5]}\n"), HasSubstr("the job has 2 ranks"));
 }
 
