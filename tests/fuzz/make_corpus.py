@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*,
-FOLDER/chakra/*.
+FOLDER/chakra/*, FOLDER/pipeline/*.
 
 The seeds are small documents written here, one for each feature the importers know; none is cut
 from a recorded trace. Recorded traces may be added to a run by hand.
@@ -137,6 +137,11 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for seed, document in seeds:
             (folder / f"{seed}.json").write_text(json.dumps(document))
+    folder = pathlib.Path(sys.argv[1]) / "pipeline"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, document in kineto():  # as two ranks
+        rank = json.dumps(document).encode()
+        (folder / f"{seed}.json").write_bytes(rank + b"\0" + rank)
     folder = pathlib.Path(sys.argv[1]) / "chakra"
     folder.mkdir(parents=True, exist_ok=True)
     for seed, content in chakra():
