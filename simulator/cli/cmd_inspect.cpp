@@ -40,7 +40,8 @@ bool IsAcceleratorFile(const std::string& path) {
   return root.ok() && root->Has("chip");
 }
 
-absl::Status InspectAccelerator(const std::string& path, bool as_json, const CommandContext& context) {
+absl::Status InspectAccelerator(const std::string& path, bool as_json,
+                                const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
   if (!as_json) return context.console->Print(DescribeAccelerator(accelerator));
   rapidjson::StringBuffer buffer;

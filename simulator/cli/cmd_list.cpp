@@ -32,7 +32,9 @@ void AddListCommand(CLI::App& app, CommandContext& context) {
       ->type_name("KIND");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   command->footer(Examples({"foretrace list gpus", "foretrace list platforms --json"}));
-  command->callback([options, &context] { context.run = [options, &context] { return RunList(*options, context); }; });
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunList(*options, context); };
+  });
 }
 
 }  // namespace foretrace
