@@ -128,7 +128,7 @@ Document Document::Parse(std::string json) {
   auto impl = std::make_shared<Impl>();
   impl->json = std::move(json);
   while (impl->json.ends_with('\n')) impl->json.pop_back();
-  impl->root.Parse(impl->json.data(), impl->json.size());
+  impl->root.Parse<rapidjson::kParseFullPrecisionFlag>(impl->json.data(), impl->json.size());
   if (impl->root.HasParseError() || !impl->root.IsObject()) {
     throw Error(Error::Kind::kDefect, "the answer is not a JSON document");
   }

@@ -71,12 +71,15 @@ bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_v
 
 absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
                       const IterationEvaluator& evaluator, const MappingSpace& space,
-                      SearchReport& report) {
+                      const SearchRun& run, SearchReport& report) {
   if (report.rows.empty()) return absl::OkStatus();
   const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
+  // Several processes all walk to the end: they must find the same.
+  const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
   FORETRACE_ASSIGN_OR_RETURN(
       const RankedMapping found,
-      SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed));
+      SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed, stop));
+  report.interrupted |= stop.stop_requested();
   report.local_steps += o.steps;
   // Anything that is no better is in the ranking already.
   if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
@@ -165,7 +168,7 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
     report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
   }
   if (!result.interrupted && Wanted(o, job, "local", true)) {
-    return AddLocal(o, job, evaluator, space, report);
+    return AddLocal(o, job, evaluator, space, run, report);
   }
   return absl::OkStatus();
 }

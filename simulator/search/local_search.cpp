@@ -10,7 +10,7 @@ namespace foretrace {
 absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
                                             const TransformerConfig& model,
                                             const MappingSpace& space, const ParallelMapping& start,
-                                            int32_t steps, uint64_t seed) {
+                                            int32_t steps, uint64_t seed, std::stop_token stop) {
   FORETRACE_ASSIGN_OR_RETURN(const Evaluation first, evaluator.Evaluate(start));
   RankedMapping best{start, first}, now = best;
   std::mt19937_64 rng(seed);
@@ -54,7 +54,7 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     }
     return m;
   };
-  for (int32_t step = 0; step < steps; ++step) {
+  for (int32_t step = 0; step < steps && !stop.stop_requested(); ++step) {
     const double progress = std::fmod(4.0 * step / steps, 1.0);
     if (progress < 4.0 / steps) now = best;
     // Some better mappings are two moves away, by way of one that does not fit.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -85,10 +86,11 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
 // Simulated annealing on the mapping from `start`: doubles or halves degrees against each other,
 // micro-batch and chunks, and flips the other choices, one or two at a time. Four cycles, each from
 // the best so far, in which the temperature falls from 10 % of an iteration to 0.1 %. Deterministic
-// for a seed.
+// for a seed. Ends with the best so far once `stop` is asked for.
 absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
                                             const TransformerConfig& model,
                                             const MappingSpace& space, const ParallelMapping& start,
-                                            int32_t steps, uint64_t seed);
+                                            int32_t steps, uint64_t seed,
+                                            std::stop_token stop = {});
 
 }  // namespace foretrace

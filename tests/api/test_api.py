@@ -41,7 +41,7 @@ class Api(unittest.TestCase):
                 f"ranks {len(whole['ranks'])} iterations {len(whole['iterations'])}",
                 f"iteration_time_us {whole['iteration_time_us']:.6f} saved_us {saved:.6f}",
                 f"columns {len(numbers)} rows {len(whole['ranks'])}",
-                f"steps {len(validated['steps'])}",
+                f"steps {len(validated['cases'])}",
                 f"mapping {found['mappings'][0]['mapping']}",
                 "plan lpt",
                 "stopped 1"])

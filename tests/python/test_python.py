@@ -61,7 +61,7 @@ class Answers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             made = foretrace.generate(GPT, "dgx-a100", "tp2 pp2 dp2 mb1 gb16", folder)
             self.assertEqual((made.output, made.ranks), (folder, 8))
-            again = foretrace.predict(folder, platform="dgx-a100")
+            again = foretrace.predict(folder)
             self.assertAlmostEqual(again.iteration_time_us / made.iteration_time_us, 1, delta=0.01)
 
     def test_shard(self):

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
                 answer.saved_us());
     const ft::Table ranks = prediction.Rows("ranks");
     std::printf("columns %zu rows %zu\n", ranks.columns.size(), ranks.rows());
-    std::printf("steps %zu\n", ft::Validate(job).Rows("steps").rows());
+    std::printf("steps %zu\n", ft::Validate(job).Rows("cases").rows());
     const ft::SearchResult found =
         ft::Search({.workload = data + "/traces/workloads/gpt-small.yaml",
                     .platform = "dgx-a100",
