@@ -5,15 +5,22 @@
 #   foretrace_room(NAME [DEPS rooms...] [LIBS libraries...])
 set(FORETRACE_ROOMS "")
 
-# With FORETRACE_UNITY these are compiled alone: names of their own repeat those of neighbours. A new
-# "redefinition" there: rename what collides, or add the file.
-set(compiled_alone
-  calibrate/kernel/kernel_fitter.cpp cli/cmd_shard_study.cpp cli/shard_output.cpp cli/traced_calls.cpp
-  cli/traced_model.cpp engine/deadlock.cpp importers/kineto/communication.cpp mapping/pass_costs.cpp
-  reconstruct/device_index.cpp search/pipedream.cpp search/piper.cpp sharding/sharders/packing.cpp
-  workload/transformer.cpp workload/transformer_graph.cpp)
-list(TRANSFORM compiled_alone PREPEND ${PROJECT_SOURCE_DIR}/simulator/)
-set_source_files_properties(${compiled_alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# With FORETRACE_UNITY: has the sources of a target compiled some at once, grouped by
+# scripts/unity_groups.py so that their names do not collide.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+function(foretrace_unity NAME)
+  if(NOT FORETRACE_UNITY)
+    return()
+  endif()
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/unity_groups.py 16 ${ARGN}
+                  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE groups COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" groups "${groups}")
+  foreach(line ${groups})
+    string(REGEX MATCH "^([0-9]+) (.*)$" line "${line}")
+    set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES UNITY_GROUP ${NAME}_${CMAKE_MATCH_1})
+  endforeach()
+  set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
 
 function(foretrace_room NAME)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
@@ -23,7 +30,7 @@ function(foretrace_room NAME)
     return()
   endif()
   add_library(foretrace_${NAME} STATIC ${sources})
-  set_target_properties(foretrace_${NAME} PROPERTIES UNITY_BUILD ${FORETRACE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  foretrace_unity(foretrace_${NAME} ${sources})
   target_include_directories(foretrace_${NAME} PUBLIC ${PROJECT_SOURCE_DIR})
   foreach(dep ${ROOM_DEPS})
     if(TARGET foretrace_${dep})
