@@ -19,7 +19,8 @@ WORDS = {
     r"rows that stayed outside": "held-out rows",
 }
 PLACES = ["README.md", "docs/*.md", "topologies/README.md", "calibration/README.md",
-          "traces/README.md", "simulator/README.md", "simulator/cli/**/*.cpp",
+          "traces/README.md", "simulator/README.md", 
+          "simulator/console/**/*.cpp", "simulator/replay/**/*.cpp", "simulator/planning/**/*.cpp",
           "simulator/report/**/*.cpp", "simulator/reconstruct/*", "simulator/engine/*",
           "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp"]
 

@@ -12,7 +12,7 @@ function(foretrace_unity NAME)
   if(NOT FORETRACE_UNITY)
     return()
   endif()
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/unity_groups.py 16 ${ARGN}
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/unity_groups.py 12 ${ARGN}
                   WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE groups COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" groups "${groups}")
   foreach(line ${groups})
@@ -98,35 +98,42 @@ foretrace_room(importers DEPS base trace hardware
 add_dependencies(foretrace_importers foretrace_archive)  # for what is built alone: tests, the demo
 foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace reconstruct hardware topology LIBS yaml-cpp foretrace_proto)
-foretrace_room(calibrate DEPS base trace hardware topology cost)
-foretrace_room(optimise DEPS base)
 foretrace_room(network DEPS base hardware topology des cost)
-# Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
-# the flags of cost's libraries.
-foretrace_room(graph DEPS base)
-if(TARGET foretrace_graph)
-  target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
-endif()
-foretrace_room(workload DEPS base graph LIBS yaml-cpp)
-foretrace_room(mapping DEPS base trace workload hardware topology graph)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct hardware topology des)
 foretrace_room(report DEPS base trace exporters engine)
-foretrace_room(search DEPS base graph workload mapping)
-foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
-# RE2 selects nodes in cli/ by name. Its own flags (-pthread) would not go with precompiled headers.
-foretrace_room(cli DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph workload mapping
-               engine report search sharding LIBS re2)
+foretrace_room(console DEPS base report)
+# RE2 selects nodes by name. Its own flags (-pthread) would not go with precompiled headers.
+foretrace_room(replay DEPS base trace reconstruct hardware topology des importers exporters cost network engine report
+               console LIBS re2)
+if(FORETRACE_PLANNING)
+  foretrace_room(calibrate DEPS base trace hardware topology cost)
+  foretrace_room(optimise DEPS base)
+  # Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
+  # the flags of cost's libraries.
+  foretrace_room(graph DEPS base)
+  target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
+  foretrace_room(workload DEPS base graph LIBS yaml-cpp)
+  foretrace_room(mapping DEPS base trace workload hardware topology graph)
+  foretrace_room(search DEPS base graph workload mapping)
+  foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
+  foretrace_room(planning DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph
+                 workload mapping engine report search sharding console replay LIBS re2)
+endif()
+foretrace_room(cli DEPS base console replay planning)
+if(FORETRACE_PLANNING)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/commands.cpp PROPERTIES COMPILE_DEFINITIONS FORETRACE_PLANNING)
+endif()
 
 if(TARGET foretrace_cli)
   # Public data that are beside a checkout where $FORETRACE_REALDATA does not say.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/cli/validation_cases.cpp
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/planning/validation_cases.cpp
     PROPERTIES COMPILE_DEFINITIONS FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
   # Searches spread over machines with MPI, where it is there (scripts/setup --mpi).
   find_package(MPI COMPONENTS CXX QUIET)
   option(FORETRACE_WITH_MPI "spread searches over processes with MPI" ${MPI_CXX_FOUND})
   if(FORETRACE_WITH_MPI AND MPI_CXX_FOUND)
-    foretrace_module(mpi cli/mpi_module.cpp MPI::MPI_CXX absl::statusor)
+    foretrace_module(mpi console/mpi_module.cpp MPI::MPI_CXX absl::statusor)
     target_compile_definitions(foretrace_mpi PRIVATE OMPI_SKIP_MPICXX)
   endif()
   add_executable(foretrace ${PROJECT_SOURCE_DIR}/simulator/cli/main.cpp)

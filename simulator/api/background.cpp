@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "simulator/base/error.h"
-#include "simulator/cli/command.h"
 #include "simulator/cli/program.h"
-#include "simulator/cli/trace_options.h"
+#include "simulator/console/command.h"
+#include "simulator/replay/trace_options.h"
 
 namespace foretrace::api {
 inline namespace v1 {

@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "simulator/api/background.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/commands.h"
 #include "simulator/cli/program.h"
-#include "simulator/cli/trace_options.h"
+#include "simulator/console/command.h"
+#include "simulator/console/version.h"
+#include "simulator/replay/trace_options.h"
 
 namespace foretrace::api {
 inline namespace v1 {

@@ -2,10 +2,10 @@
 #include <string>
 
 #include "simulator/base/error.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/glossary.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/glossary.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
 
 namespace foretrace {
 namespace {

@@ -4,17 +4,21 @@ namespace foretrace {
 
 std::vector<AddCommand> AllCommands() {
   return {
-      AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand,  AddPredictCommand,
-      AddDiffCommand,       AddValidateCommand,   AddCollectiveCommand, AddShardCommand,
-      AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
-      AddListCommand,       AddHelpCommand,
+      AddInspectCommand,
+#ifdef FORETRACE_PLANNING
+      AddConvertCommand,    AddCalibrateCommand,
+#endif
+      AddPredictCommand,    AddDiffCommand,
+#ifdef FORETRACE_PLANNING
+      AddValidateCommand,
+#endif
+      AddCollectiveCommand,
+#ifdef FORETRACE_PLANNING
+      AddShardCommand,      AddShardTasksCommand, AddShardStudyCommand,
+      AddSearchCommand,     AddGenerateCommand,   AddListCommand,
+#endif
+      AddHelpCommand,
   };
-}
-
-std::string Examples(std::initializer_list<const char*> lines) {
-  std::string text = "Examples:\n";
-  for (const char* line : lines) text += std::string("  ") + line + "\n";
-  return text;
 }
 
 }  // namespace foretrace

@@ -2,13 +2,12 @@
 
 #include <vector>
 
-#include "simulator/cli/command.h"
+#include "simulator/console/command.h"
 
 namespace foretrace {
 
-inline constexpr const char* kVersion = "0.1.0";
-
-// Every subcommand, in the order in which help lists them.
+// Every subcommand, in the order in which help lists them. Built without FORETRACE_PLANNING, those
+// that replay alone.
 std::vector<AddCommand> AllCommands();
 
 }  // namespace foretrace

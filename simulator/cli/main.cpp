@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "simulator/cli/interruption.h"
-#include "simulator/cli/output.h"
 #include "simulator/cli/program.h"
+#include "simulator/console/output.h"
 
 int main(int argc, char** argv) {
   foretrace::TerminalConsole console;

@@ -1,4 +1,5 @@
 #include "simulator/cli/program.h"
+#include "simulator/console/version.h"
 
 #include <fmt/format.h>
 
@@ -14,12 +15,12 @@
 #include "simulator/base/nearest_name.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
-#include "simulator/cli/arguments.h"
-#include "simulator/cli/command.h"
 #include "simulator/cli/commands.h"
-#include "simulator/cli/help.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/arguments.h"
+#include "simulator/console/command.h"
+#include "simulator/console/help.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
 
 namespace foretrace {
 namespace {

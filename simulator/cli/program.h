@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/output.h"
 
 namespace foretrace {
 

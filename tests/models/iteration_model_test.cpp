@@ -13,10 +13,10 @@
 #include <random>
 
 #include "simulator/base/statistics.h"
-#include "simulator/cli/mapping_validation.h"
-#include "simulator/cli/training_job.h"
 #include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/planning/mapping_validation.h"
+#include "simulator/planning/training_job.h"
 
 namespace foretrace {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "simulator/cli/run.h"
 #include "simulator/importers/io/input_file.h"
+#include "simulator/replay/run.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

@@ -13,10 +13,10 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/replay_check.h"
-#include "simulator/cli/run.h"
 #include "simulator/engine/executor.h"
 #include "simulator/importers/importer.h"
+#include "simulator/replay/replay_check.h"
+#include "simulator/replay/run.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 

@@ -1,0 +1,61 @@
+#pragma once
+// A subcommand of foretrace: options, help with examples, and what it does. To add one, write
+// cmd_<name>.cpp and add a line to commands.cpp.
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "simulator/base/atomic_file.h"
+#include "simulator/console/output.h"
+
+namespace foretrace {
+
+class TraceStore;
+
+namespace CLI {
+class App;
+}
+
+// What a command needs to register itself. `run` is set by the subcommand that the user chose; the
+// rest is there when it runs.
+struct CommandContext {
+  std::function<absl::Status()> run;
+  // Help on a command, or on all for ""; empty where there is no such command.
+  std::function<std::string(const std::string& command)> help;
+  Console* console = nullptr;
+  // Traces that were imported already and take the place of those that the command line names.
+  std::shared_ptr<const TraceStore> traces;
+  std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
+  ProtectedFiles inputs;  // every file that the command line names, but for its outputs
+};
+
+// Options in this group name files that are written; they are never an input of the same command.
+inline constexpr const char* kOutputGroup = "Output";
+
+// Adds the subcommand to `app`. Its callback sets context.run; nothing is computed while parsing.
+using AddCommand = void (*)(CLI::App& app, CommandContext& context);
+
+void AddListCommand(CLI::App& app, CommandContext& context);
+void AddHelpCommand(CLI::App& app, CommandContext& context);
+void AddPredictCommand(CLI::App& app, CommandContext& context);
+void AddValidateCommand(CLI::App& app, CommandContext& context);
+void AddDiffCommand(CLI::App& app, CommandContext& context);
+void AddInspectCommand(CLI::App& app, CommandContext& context);
+void AddConvertCommand(CLI::App& app, CommandContext& context);
+void AddCollectiveCommand(CLI::App& app, CommandContext& context);
+void AddShardCommand(CLI::App& app, CommandContext& context);
+void AddShardTasksCommand(CLI::App& app, CommandContext& context);
+void AddShardStudyCommand(CLI::App& app, CommandContext& context);
+void AddSearchCommand(CLI::App& app, CommandContext& context);
+void AddGenerateCommand(CLI::App& app, CommandContext& context);
+void AddCalibrateCommand(CLI::App& app, CommandContext& context);
+// A subcommand of calibrate.
+void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);
+
+// Formats the examples that every command's help ends with.
+std::string Examples(std::initializer_list<const char*> lines);
+
+}  // namespace foretrace

@@ -1,0 +1,121 @@
+#include "simulator/console/output.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/console/version.h"
+
+namespace foretrace {
+
+TerminalConsole::~TerminalConsole() { ClearProgress(); }
+
+absl::Status TerminalConsole::Print(std::string_view text) {
+  ClearProgress();
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    return InvalidInput("cannot write to standard output: {}", std::strerror(errno));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Console::PrintJson(std::string_view command, std::string_view object) {
+  FORETRACE_CHECK(object.starts_with('{'));
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("foretrace_version", kVersion);
+  json.Field("command", command);
+  json.EndObject();
+  std::string document(buffer.GetString(), buffer.GetSize() - 1);
+  object.remove_prefix(1);
+  const size_t first = object.find_first_not_of(" \n");
+  if (first != std::string_view::npos && object[first] != '}') document += ',';
+  document += object;
+  if (!document.ends_with('\n')) document += '\n';
+  return Print(document);
+}
+
+std::string ErrorJson(int exit_code, std::string_view message) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("error");
+  json.StartObject();
+  json.Field("exit_code", exit_code);
+  json.Field("message", message);
+  json.EndObject();
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+TextStyle TerminalConsole::style() const {
+  TextStyle style;
+  if (isatty(STDOUT_FILENO)) {
+    // https://no-color.org: set to anything but nothing.
+    const char* no_colour = std::getenv("NO_COLOR");
+    const char* terminal = std::getenv("TERM");
+    style.colour = (no_colour == nullptr || *no_colour == '\0') &&
+                   (terminal == nullptr || std::string_view(terminal) != "dumb");
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+      style.width = std::max<size_t>(60, size.ws_col);
+    }
+  }
+  return style;
+}
+
+void TerminalConsole::Progress(std::string_view what, int64_t done, int64_t total) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  constexpr auto kBetween = std::chrono::milliseconds(100);
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - begin_ < kPatience || now - last_ < kBetween || !isatty(STDERR_FILENO)) return;
+  last_ = now;
+  shown_ = true;
+  fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
+}
+
+void TerminalConsole::ClearProgress() {
+  const std::lock_guard lock(mutex_);
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent) {
+  std::string out;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    if (!out.empty() && at + 1 + word.size() > width) {
+      out += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (!out.empty()) {
+      out += ' ';
+      ++at;
+    }
+    out += word;
+    at += word.size();
+  }
+  return out;
+}
+
+std::string CsvQuoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace foretrace

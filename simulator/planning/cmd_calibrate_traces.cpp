@@ -1,0 +1,122 @@
+// calibrate trace-overheads: T1..T5 of the CPU from captured traces.
+
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "simulator/base/atomic_file.h"
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/cost/calibration_file.h"
+#include "simulator/cost/cpu_overhead/overhead_statistics.h"
+#include "simulator/replay/rank_list.h"
+#include "simulator/replay/trace_options.h"
+
+namespace foretrace {
+namespace {
+
+struct TraceOverheadsOptions {
+  TraceOptions traces;
+  std::string output;
+  std::string ranks;
+  std::string date;
+  bool json = false;
+};
+
+std::string Table(const OverheadStatistics& statistics, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"overhead", Align::kLeft}, {"mean us"}, {"std us"}, {"count"}, {"ops"}});
+  for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
+    const auto kind = static_cast<OverheadKind>(k);
+    const OverheadMoments& m = statistics.global(kind);
+    table.AddRow({std::string(Name(kind)), fmt::format("{:.2f}", m.mean_us()),
+                  fmt::format("{:.2f}", m.std_us()), fmt::format("{}", m.count),
+                  fmt::format("{}", statistics.by_op(kind).size())});
+  }
+  return table.Format(style);
+}
+
+std::string Json(const OverheadStatistics& statistics, const std::string& written) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("overheads");
+  json.StartArray();
+  for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
+    const auto kind = static_cast<OverheadKind>(k);
+    const OverheadMoments& m = statistics.global(kind);
+    json.StartObject();
+    json.Field("name", Name(kind));
+    json.Field("mean_us", m.mean_us());
+    json.Field("std_us", m.std_us());
+    json.Field("count", m.count);
+    json.Field("ops", static_cast<int64_t>(statistics.by_op(kind).size()));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Field("written", written.empty() ? std::vector<std::string>() : std::vector{written});
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
+                               const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
+  OverheadFilter filter;
+  if (!options.ranks.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(options.ranks));
+    filter = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  const OverheadStatistics statistics = OverheadStatistics::Extract(store, accelerators, filter);
+  if (statistics.empty()) {
+    return InvalidInput("{}: no CPU calls that issue device work, so no overheads",
+                        store.ranks().front().info().source);
+  }
+  const auto print = [&] {
+    if (options.json) {
+      return context.console->PrintJson("calibrate trace-overheads",
+                                        Json(statistics, options.output));
+    }
+    std::string text = Table(statistics, context.console->style());
+    if (!options.output.empty()) text += fmt::format("wrote {}\n", options.output);
+    return context.console->Print(text);
+  };
+  if (options.output.empty()) return print();
+  std::vector<std::pair<std::string, std::string>> provenance = {
+      {"source", fmt::format("{}", fmt::join(options.traces.paths, " "))},
+      {"device", store.ranks().front().info().device_name},
+      {"command", "foretrace calibrate trace-overheads"}};
+  if (!options.ranks.empty()) provenance.emplace_back("ranks", options.ranks);
+  if (!options.date.empty()) provenance.emplace_back("date", options.date);
+  FORETRACE_RETURN_IF_ERROR(WriteFile(options.output, statistics.ToYaml(provenance)));
+  return print();
+}
+
+}  // namespace
+
+void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
+  auto options = std::make_shared<TraceOverheadsOptions>();
+  CLI::App* command =
+      calibrate.add_subcommand("trace-overheads",
+                               "statistics of the CPU overheads T1..T5 from captured traces, for "
+                               "predict --overheads FILE");
+  options->traces.Register(*command, true);
+  command->add_option("-o,--output", options->output, "file to write")
+      ->group(kOutputGroup)
+      ->type_name("YAML");
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  command->add_option("--ranks", options->ranks, "only these ranks, e.g. 0-3");
+  command->add_option("--date", options->date, "date to write into the file")
+      ->type_name("YYYY-MM-DD");
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunTraceOverheads(*options, context); };
+  });
+}
+
+}  // namespace foretrace

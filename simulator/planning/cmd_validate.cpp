@@ -1,0 +1,169 @@
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/planning/mapping_validation.h"
+#include "simulator/planning/training_validation.h"
+#include "simulator/planning/validation.h"
+#include "simulator/replay/run.h"
+
+namespace foretrace {
+namespace {
+
+struct ValidateOptions {
+  std::string cases_file;
+  ValidationCase inline_case;
+  std::string from_ranks;
+  std::string from_steps;
+  bool ablation = false;
+  bool json = false;
+  std::string rows_file;
+  MappingValidationOptions mappings;
+};
+
+absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options) {
+  if (!options.cases_file.empty()) {
+    if (!options.inline_case.traces.paths.empty()) {
+      return InvalidInput("give either a file of cases or --trace, not both");
+    }
+    std::error_code error;
+    if (std::filesystem::is_directory(options.cases_file, error)) {
+      return InvalidInput("{}: is a folder, not a file of cases; traces are given with --trace {}",
+                          options.cases_file, options.cases_file);
+    }
+    return LoadCases(options.cases_file);
+  }
+  if (options.inline_case.traces.paths.empty()) {
+    return InvalidInput("nothing to validate: give --trace PATH or a file of cases");
+  }
+  return std::vector<ValidationCase>{options.inline_case};
+}
+
+absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
+  if (!options.mappings.rows.empty()) {
+    MappingValidationOptions mappings = options.mappings;
+    mappings.platform = options.inline_case.simulation.platform;
+    const auto& calibrations = options.inline_case.simulation.durations.calibrations;
+    if (calibrations.size() > 1) {
+      return InvalidInput(
+          "--mappings takes one --calibration: a file of what training attains on the "
+          "device, \"none\", or \"auto\"");
+    }
+    if (!calibrations.empty()) mappings.calibration = calibrations.front();
+    if (IsTrainingTable(mappings.rows)) {
+      FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
+      if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
+      return context.console->Print(TrainingValidationText(jobs, context.console->style()));
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
+    if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
+    return context.console->Print(MappingValidationText(result, context.console->style()));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
+  ValidationResult result;
+  for (ValidationCase& c : cases) {
+    if (!options.from_ranks.empty()) c.overheads_from_ranks = options.from_ranks;
+    if (!options.from_steps.empty()) c.overheads_from_steps = options.from_steps;
+    FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, context, result));
+  }
+  Summarize(result);
+  if (result.summary.count == 0) {
+    const auto& reasons = result.skipped.empty() ? result.notes : result.skipped;
+    return Infeasible(
+        "{}: no step was judged: {}",
+        options.cases_file.empty() ? options.inline_case.traces.paths.front() : options.cases_file,
+        reasons.empty() ? "the traces have no marks of steps (ProfilerStep), and no "
+                          "measured_us is given"
+                        : reasons.front());
+  }
+  if (!options.rows_file.empty()) {
+    if (result.duration_pairs.empty()) {
+      return InvalidInput("--rows lists modelled durations: add --durations model");
+    }
+    FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
+  }
+  if (options.json) return context.console->PrintJson("validate", ValidationJson(result));
+  return context.console->Print(ValidationText(result, context.console->style()));
+}
+
+}  // namespace
+
+void AddValidateCommand(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<ValidateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "validate", "predicted against measured: the steps recorded in traces, or a file of cases");
+  command->add_option("cases", options->cases_file, "YAML of cases (docs/validation.md)")
+      ->type_name("CASES.yaml");
+  options->inline_case.traces.Register(*command, false);
+  options->inline_case.simulation.Register(*command);
+  command->add_option("--overheads-from-ranks", options->from_ranks,
+                      "hold out: CPU overheads of the other ranks are means over these, e.g. 0-3; "
+                      "only the other ranks are judged");
+  command
+      ->add_option("--overheads-from-steps", options->from_steps,
+                   "hold out: CPU overheads of even steps replace those of odd steps (even), or "
+                   "the other way round (odd); only the steps replaced are judged")
+      ->check(CLI::IsMember({"even", "odd"}));
+  command->add_flag("--ablation", options->ablation,
+                    "also predict with one ingredient left out at a time");
+  command
+      ->add_option("--rows", options->rows_file,
+                   "with --durations model: write recorded and modelled time of every call")
+      ->group(kOutputGroup)
+      ->type_name("CSV");
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  MappingValidationOptions& mappings = options->mappings;
+  command
+      ->add_option(
+          "--mappings", mappings.rows,
+          "measured iterations of parallel mappings instead of traces, on --platform (of "
+          "tables that name GPUs: by default the shipped platform that is most like them); "
+          "--calibration is then what training attains on the device: a file, none or "
+          "auto (docs/search.md)")
+      ->type_name("ROWS.csv");
+  command
+      ->add_option("--kernels", mappings.kernels,
+                   "with --mappings: measured GEMMs and all-reduces of the device (search "
+                   "--help)")
+      ->type_name("DIR|NAME|auto|none")
+      ->capture_default_str();
+  command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
+      ->type_name("WORKLOAD.yaml");
+  command
+      ->add_option(
+          "--workloads", mappings.workloads,
+          "with --mappings: a folder of workload files, named as the rows name their model")
+      ->type_name("DIR")
+      ->check(CLI::ExistingFolder());
+  command
+      ->add_option("--fit", mappings.fit,
+                   "with --mappings: first fit the parameters to these rows; may be repeated")
+      ->type_name("ROWS.csv");
+  command->add_flag("--hold-out-half", mappings.hold_out_half,
+                    "with --mappings: predict each half with parameters fitted to the other");
+  command->add_flag("--fit-stacks", mappings.fit_stacks,
+                    "with --mappings: also with one efficiency a software stack, fitted to its "
+                    "rows of other models");
+  command
+      ->add_option("--recompute", mappings.recompute,
+                   "with --mappings: none, selective or full, where rows do not say")
+      ->check(CLI::IsMember({"none", "selective", "full"}))
+      ->capture_default_str();
+  command->footer(Examples({
+      "foretrace validate --trace run1/",
+      "foretrace validate --trace kineto/ --trace et/ --ablation",
+      "foretrace validate --trace run1/ --overheads-from-ranks 0-3",
+      "foretrace validate tests/models/public_traces.yaml --json",
+      "foretrace validate --mappings measured.csv --platform dgx-a100-80gb --hold-out-half",
+  }));
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunValidate(*options, context); };
+  });
+}
+
+}  // namespace foretrace

@@ -1,0 +1,190 @@
+#include "simulator/planning/search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/utf8.h"
+#include "simulator/report/report_json.h"
+
+namespace foretrace {
+namespace {
+
+double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 30); }
+double Gap(const SearchRow& row) {
+  return 100 * (row.estimate.seconds() / row.evaluation.iteration.seconds() - 1);
+}
+
+std::vector<TextTable::Column> Columns() {
+  using Align = TextTable::Align;
+  return {{"", Align::kRight},
+          {"mapping", Align::kLeft},
+          {"searcher", Align::kLeft},
+          {"ms"},
+          {"samples/s"},
+          {"MFU %"},
+          {"GiB"},
+          {"bubble %"},
+          {"exposed %"},
+          {"surrogate %"}};
+}
+
+std::vector<std::string> Cells(const SearchRow& row, size_t number) {
+  const Evaluation& e = row.evaluation;
+  return {fmt::format("{}", number),
+          row.text,
+          row.searcher,
+          fmt::format("{:.3f}", e.iteration.us() * 1e-3),
+          fmt::format("{:.2f}", row.throughput),
+          fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
+          fmt::format("{:.1f}", Gib(e.memory)),
+          fmt::format("{:.1f}", 100 * e.bubble),
+          fmt::format("{:.1f}", 100 * e.exposed_communication),
+          row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
+}
+
+void Text(JsonWriter& json, std::string_view text) {
+  const std::string valid = ValidUtf8(text);
+  json.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+}
+
+void WriteRow(JsonWriter& json, const SearchRow& row) {
+  json.StartObject();
+  json.Key("mapping");
+  Text(json, row.text);
+  json.Key("searcher");
+  Text(json, row.searcher);
+  json.Key("feasible");
+  json.Bool(true);
+  const Evaluation& e = row.evaluation;
+  const std::pair<const char*, double> numbers[] = {
+      {"iteration_time_us", e.iteration.us()},
+      {"throughput_samples_per_s", row.throughput},
+      {"model_flop_utilisation", e.model_flop_utilisation},
+      {"bubble_share", e.bubble},
+      {"exposed_communication_share", e.exposed_communication}};
+  for (const auto& [key, value] : numbers) {
+    json.Key(key);
+    json.Double(value);
+  }
+  json.Key("memory_bytes_max");
+  json.Int64(e.memory.count());
+  if (row.estimate > SimTime()) {
+    json.Key("own_estimate_us");
+    json.Double(row.estimate.us());
+  }
+  json.Key("yaml");
+  Text(json, MappingYaml(row.mapping));
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style) {
+  std::string text = fmt::format("{} on {} devices, {} samples an iteration\n", report.workload,
+                                 report.devices, report.global_batch);
+  for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  text += "\n";
+  TextTable table(Columns());
+  for (size_t i = 0; i < report.rows.size() && i < top; ++i) {
+    table.AddRow(Cells(report.rows[i], i + 1));
+  }
+  text += table.Format(style);
+  text +=
+      "exposed: a device only communicates; surrogate: the searcher's own estimate against "
+      "the simulated time\n";
+  if (report.pareto.size() > 1) {
+    text += "\nTime against memory: the fastest, and each next one that needs less\n";
+    TextTable front(Columns());
+    for (size_t i = 0; i < report.pareto.size() && i < top; ++i)
+      front.AddRow(Cells(report.pareto[i], i + 1));
+    text += front.Format(style);
+  }
+  for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
+  if (report.candidates > 0) {
+    text += fmt::format("{} candidates: {} evaluated, {} do not fit, {} cannot be among the best\n",
+                        report.candidates, report.evaluated, report.infeasible, report.pruned);
+    if (report.local_steps > 0) {
+      text += fmt::format("local search from the best: {} steps{}\n", report.local_steps,
+                          report.rows.front().searcher == "local" ? "" : ", nothing better");
+    }
+  }
+  if (report.interrupted) {
+    text += "INTERRUPTED: the best so far; with --journal the same command goes on from here\n";
+  }
+  return text;
+}
+
+std::string SearchJson(const SearchReport& report) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("workload");
+  Text(json, report.workload);
+  const std::pair<const char*, int64_t> counts[] = {
+      {"devices", report.devices},       {"global_batch", report.global_batch},
+      {"candidates", report.candidates}, {"evaluated", report.evaluated},
+      {"infeasible", report.infeasible}, {"pruned", report.pruned}};
+  for (const auto& [key, value] : counts) {
+    json.Key(key);
+    json.Int64(value);
+  }
+  json.Key("seconds");
+  json.Double(report.seconds);
+  json.Key("evaluations_per_second");
+  json.Double(report.seconds > 0 ? static_cast<double>(report.evaluated) / report.seconds : 0);
+  json.Key("interrupted");
+  json.Bool(report.interrupted);
+  for (const auto& [key, rows] :
+       {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
+    json.Key(key);
+    json.StartArray();
+    for (const SearchRow& row : *rows) WriteRow(json, row);
+    json.EndArray();
+  }
+  for (const auto& [key, list] :
+       {std::pair{"failures", &report.failures}, {"notes", &report.notes}}) {
+    json.Key(key);
+    json.StartArray();
+    for (const std::string& line : *list) Text(json, line);
+    json.EndArray();
+  }
+  json.EndObject();
+  return buffer.GetString();
+}
+
+std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"", Align::kLeft}, {"A"}, {"B"}, {"B - A"}});
+  const auto row = [&](const char* what, double x, double y, const char* format) {
+    table.AddRow(
+        {what, fmt::format(fmt::runtime(format), x), fmt::format(fmt::runtime(format), y),
+         fmt::format("{}{}", y >= x ? "+" : "", fmt::format(fmt::runtime(format), y - x))});
+  };
+  const Evaluation &x = a.evaluation, &y = b.evaluation;
+  row("iteration ms", x.iteration.us() * 1e-3, y.iteration.us() * 1e-3, "{:.3f}");
+  row("samples/s", a.throughput, b.throughput, "{:.2f}");
+  row("MFU %", 100 * x.model_flop_utilisation, 100 * y.model_flop_utilisation, "{:.1f}");
+  row("memory GiB", Gib(x.memory), Gib(y.memory), "{:.1f}");
+  row("bubble %", 100 * x.bubble, 100 * y.bubble, "{:.1f}");
+  row("exposed %", 100 * x.exposed_communication, 100 * y.exposed_communication, "{:.1f}");
+  return fmt::format("A: {}\nB: {}\n", a.text, b.text) + table.Format(style) +
+         fmt::format("B takes {:.3f} times as long as A\n",
+                     y.iteration.seconds() / x.iteration.seconds());
+}
+
+std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,
+                        const ClusterParameters& cluster) {
+  const auto times = TimePasses(model, mapping, cluster);
+  if (!times.ok()) return std::string(times.status().message());
+  const CostSources& sources = times->sources;
+  const double total = sources.total();
+  return fmt::format(
+      "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
+      "(extrapolated)",
+      ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
+      total > 0 ? 100 * sources.extrapolated / total : 0);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,231 @@
+#include "simulator/planning/training_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/options.h"
+#include "simulator/mapping/cluster_file.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/planning/measured_device.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+// Large enough for bandwidth, small enough for latency.
+constexpr int64_t kLargeMessage = 256 << 20;
+constexpr int64_t kSmallMessage = 1024;
+
+absl::StatusOr<SimTime> AllReduceTime(NetworkModel& network, int32_t ranks, int64_t bytes) {
+  TransferSpec spec;
+  spec.op = CollectiveOp::kAllReduce;
+  spec.members.resize(static_cast<size_t>(ranks));
+  std::iota(spec.members.begin(), spec.members.end(), 0);
+  spec.bytes = Bytes(bytes);
+  spec.dtype = DType::kFloat16;
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network.IsolatedDuration(spec));
+  return estimate.time;
+}
+
+SimTime RouteLatency(const Topology& topology, int32_t to) {
+  Route route;
+  topology.FindRoute(0, to, route);
+  return SimTime::FromSeconds(route.latency);
+}
+
+// Bandwidths and latency of the links, by asking the closed form.
+absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
+  const int32_t n = spec.node.devices;
+  cluster.devices_per_node = n;
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(spec));
+  FittedNetwork network(topology, NetworkOptions(), FittedNetwork::Measured());
+  if (n > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime large, AllReduceTime(network, n, kLargeMessage));
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime small, AllReduceTime(network, n, kSmallMessage));
+    cluster.intra_node = Bandwidth::BytesPerSecond(
+        2.0 * (n - 1) / n * static_cast<double>(kLargeMessage) / (large - small).seconds());
+    cluster.collective_latency = small;
+  }
+  cluster.step_inside = n > 1 ? RouteLatency(topology, 1) : SimTime();
+  cluster.step_outside = spec.nodes > 1 ? RouteLatency(topology, n) : cluster.step_inside;
+  if (spec.nodes == 1) {
+    // Nothing leaves the node.
+    cluster.adapter = cluster.intra_node;
+  } else if (spec.node.nics > 0 && spec.fabric.link != kNoLinkType) {
+    const LinkType& link = spec.links[static_cast<size_t>(spec.fabric.link)];
+    cluster.adapter = Bandwidth::BytesPerSecond(link.payload_rate() * spec.node.nics / n);
+  } else {
+    Route route;
+    topology.FindRoute(0, n, route);
+    double rate = cluster.intra_node.bytes_per_second();
+    for (const LinkId link : route.links) rate = std::min(rate, topology.link_rate(link));
+    cluster.adapter = Bandwidth::BytesPerSecond(rate);
+  }
+  if (n == 1) cluster.intra_node = cluster.adapter;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FindCalibration(const std::string& device) {
+  for (const std::string& file : ListShipped("calibration", "training.yaml")) {
+    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
+    if (std::find(c.devices.begin(), c.devices.end(), device) != c.devices.end()) return file;
+  }
+  return std::string();
+}
+
+}  // namespace
+
+void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
+  CLI::Option* option = command.add_option("--platform,--topology", platform,
+                                           "platform file, or the name of one in topologies/");
+  option->type_name("FILE|NAME");
+  if (required) option->required();
+  command
+      .add_option("--calibration", calibration,
+                  "what training attains on the device: a file, none, or auto (the one in "
+                  "calibration/*/training.yaml that names the device)")
+      ->type_name("FILE|auto|none")
+      ->capture_default_str();
+  command
+      .add_option("--kernels", kernels,
+                  "measured GEMMs and all-reduces of the device: a folder of calibration files "
+                  "or the name of one in calibration/, none, or auto (the one whose kernels are of "
+                  "the platform's device)")
+      ->type_name("DIR|NAME|auto|none")
+      ->capture_default_str();
+}
+
+void TrainingJobOptions::Register(CLI::App& command) {
+  command
+      .add_option(
+          "workload", workload,
+          "the model: a file (docs/search.md), or a name that `foretrace list workloads` shows")
+      ->required()
+      ->type_name("FILE|NAME");
+  RegisterPlatform(command, true);
+  command.add_option("--gpus", gpus, "devices to use (default: all of the platform)")
+      ->check(CLI::Range(int64_t{1}, kMaxDevices));
+  command.add_option("--global-batch", global_batch, "samples of one iteration")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--memory-gib", memory_gib, "memory of a device (default: the platform's)")
+      ->check(CLI::Range(0.001, 1e6));
+  command
+      .add_option("--memory-margin", memory_margin,
+                  "share of it that is left for fragmentation and buffers")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+}
+
+absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
+                                            Accelerator* device, int64_t* devices,
+                                            std::vector<std::string>& notes,
+                                            std::vector<std::string>* files) {
+  std::vector<std::string> read;
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, FindPlatform(choice.platform, choice.gpus));
+  ClusterParameters cluster;
+  *device = spec.node.accelerator;
+  read = {spec.file, device->file};
+  *devices = spec.devices();
+  const bool single = ElementSize(dtype) >= 4;
+  cluster.peak = single ? device->simt_peak(RateKind::kFp32) : device->peak(RateKind::kFp16);
+  cluster.peak_memory = device->memory_bandwidth();
+  if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
+    return InvalidInput(
+        "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "
+        "the cost of a layer needs",
+        spec.name, single ? "fp32" : "fp16");
+  }
+  FORETRACE_RETURN_IF_ERROR(SetLinks(spec, cluster));
+  // Products were measured in 16 bits.
+  if (ElementSize(dtype) == 2) {
+    FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
+                               FindMeasurements(choice.kernels, spec.node, notes, read));
+  }
+  std::string file = choice.calibration;
+  if (choice.calibration == "auto") {
+    FORETRACE_ASSIGN_OR_RETURN(file, FindCalibration(device->name));
+  }
+  if (file.empty() || file == "none") {
+    notes.push_back(
+        fmt::format("no training calibration for {}: {}", device->name,
+                    cluster.measured != nullptr
+                        ? "memory efficiency is that of large copies on an A100"
+                        : "efficiencies are those of large GEMMs and copies on an A100"));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
+    Apply(c, cluster);
+    read.push_back(file);
+    notes.push_back(fmt::format("calibration {}: {}; {}",
+                                std::filesystem::path(file).lexically_normal().string(), c.fitted,
+                                c.errors));
+  }
+  notes.push_back(Describe(cluster));
+  if (files != nullptr) files->insert(files->end(), read.begin(), read.end());
+  return cluster;
+}
+
+absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
+  TrainingJob job;
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindShipped(kWorkloads, options.workload));
+  FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
+  Accelerator device;
+  int64_t on_platform = 0;
+  FORETRACE_ASSIGN_OR_RETURN(
+      job.cluster,
+      ClusterOf({options.platform, options.calibration, options.kernels, options.gpus},
+                job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
+  job.files.push_back(workload);
+  job.devices = options.gpus > 0 ? options.gpus : on_platform;
+  if (job.devices > on_platform) {
+    if (on_platform <= job.cluster.devices_per_node) {
+      return Infeasible(
+          "--gpus {}: platform {} is one node of {} devices; name a platform with a "
+          "network between nodes",
+          job.devices, options.platform, on_platform);
+    }
+    job.notes.push_back(
+        fmt::format("{} devices: the platform has {}; more nodes like its own are "
+                    "assumed",
+                    job.devices, on_platform));
+  }
+  const double memory = options.memory_gib > 0
+                            ? options.memory_gib * (1 << 30)
+                            : static_cast<double>(device.memory_capacity().count());
+  if (memory <= 0) {
+    return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
+                        options.platform);
+  }
+  job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
+  job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
+                                  memory / (1 << 30), 100 * options.memory_margin));
+  return job;
+}
+
+absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
+  std::string bytes;
+  for (const std::string& file : job.files) {
+    if (file.empty()) continue;
+    FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadBinaryFile(file, kMaxTableBytes));
+    bytes += fmt::format("{}:", content.size()) + content;
+  }
+  return bytes;
+}
+
+absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {
+  if (access(argument.c_str(), R_OK) == 0) return LoadMapping(argument);
+  if (argument.ends_with(".yaml") || argument.find('/') != std::string::npos) {
+    return InvalidInput("{}: cannot open the mapping file", argument);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const ParallelMapping mapping,
+                             ParseMapping(argument, global_batch, "mapping '" + argument + "'"));
+  return mapping;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,45 @@
+#pragma once
+// Measured training jobs (mapping/training_rows.h) against the simulation.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/mapping/training_rows.h"
+#include "simulator/planning/mapping_validation.h"
+
+namespace foretrace {
+
+struct JudgedRow {
+  TrainingRow row;  // refused: no prediction
+  SimTime predicted;
+  double error = 0;  // signed share
+  // Of the prediction times the slowdown that other models' rows of the stack show; without such
+  // rows none.
+  std::optional<double> fitted_error;
+  double memory_gib = 0;  // predicted, of the fullest stage's devices, as allocated
+};
+
+struct TrainingValidation {
+  std::vector<JudgedRow> rows;
+  ErrorSummary summary;
+  double median_percent = 0;
+  size_t refused = 0;
+  double calibrated = 0, extrapolated = 0;  // shares of all kernel time
+  ErrorSummary memory_summary;              // of rows that state what was allocated
+  bool fitted = false;
+  ErrorSummary fitted_summary;
+  std::vector<std::string> notes;
+};
+
+// Each row on `options.platform`, or where that is empty on the shipped platform whose devices and
+// nodes are most like the row's. `options.workloads`: a folder of further models. With
+// `options.fit_stacks` also with one efficiency a stack, fitted to its other models.
+absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options);
+
+std::string TrainingValidationText(const TrainingValidation& result, const TextStyle& style);
+std::string TrainingValidationJson(const TrainingValidation& result);
+
+}  // namespace foretrace

@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <numeric>
+
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/network/collective_table.h"
+#include "simulator/network/link_study.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+absl::StatusOr<int64_t> SizeOption(std::string_view option, const std::string& text) {
+  auto size = ParseSize(text);
+  if (size.ok()) return size;
+  return InvalidInput("{}: {}", option, std::string(size.status().message()));
+}
+
+struct CollectiveOptions {
+  std::string op;     // empty: all_reduce, or every table of --measured but send_recv
+  int32_t ranks = 0;  // 0: all of the platform
+  std::string bytes = "1M:1G";
+  std::string topology;
+  std::string algorithm = "auto";
+  std::string protocol = "auto";
+  int32_t chunks = 0;
+  std::string network;  // empty: fluid; with --measured the closed forms
+  bool json = false;
+  std::string measured;
+  bool fit = false;
+  bool fit_launch = false;
+  std::string min_bytes = "1M";
+};
+
+absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& options) {
+  NetworkOptions network;
+  network.algorithm = ParseAlgorithm(options.algorithm);
+  if (network.algorithm == Algorithm::kCount) {
+    std::string known;
+    for (int a = 0; a < static_cast<int>(Algorithm::kCount); ++a) {
+      known += (a > 0 ? ", " : "") + std::string(Name(static_cast<Algorithm>(a)));
+    }
+    return InvalidInput("--algorithm '{}' is not known; allowed: {}", options.algorithm, known);
+  }
+  network.chunks = options.chunks;
+  if (options.protocol == "auto") return network;
+  for (int p = 0; p < static_cast<int>(Protocol::kCount); ++p) {
+    if (Name(static_cast<Protocol>(p)) == options.protocol) {
+      network.protocol = static_cast<Protocol>(p);
+      return network;
+    }
+  }
+  return InvalidInput("--protocol '{}' is not known; allowed: auto, raw, ll, ll128, simple",
+                      options.protocol);
+}
+
+std::string FormatTables(const std::vector<StudyTable>& tables) {
+  std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
+                                "nodes", "ranks", "", "rows", "GMAE %", "MAPE %", "max %");
+  for (const StudyTable& t : tables) {
+    out += fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", Name(t.op),
+                       t.nodes, t.ranks, t.held_out ? "held out" : "fitted", t.errors.count,
+                       t.errors.gmae_percent, t.errors.mape_percent, t.errors.max_percent);
+  }
+  for (const bool held_out : {false, true}) {
+    const ErrorSummary s = Summarize(tables, held_out);
+    out += fmt::format("all {:<26} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", "",
+                       held_out ? "held out" : "fitted", s.count, s.gmae_percent, s.mape_percent,
+                       s.max_percent);
+  }
+  return out;
+}
+
+absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
+  const CollectiveOp op = ParseCollectiveOp(text);
+  if (op != CollectiveOp::kUnknown) return op;
+  return InvalidInput(
+      "'{}' is not a collective; try all_reduce, all_gather, reduce_scatter, "
+      "all_to_all, broadcast, reduce, gather, scatter, barrier or send_recv",
+      text);
+}
+
+// Send/recv runs point to point, with limits of its own: only on request.
+absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(auto rows, ReadMeasuredCollectives(options.measured));
+  FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, SizeOption("--min-bytes", options.min_bytes));
+  CollectiveOp only = CollectiveOp::kUnknown;
+  if (!options.op.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(only, ParseOperation(options.op));
+  }
+  std::erase_if(rows, [&](const MeasuredCollective& row) {
+    return only == CollectiveOp::kUnknown ? row.op == CollectiveOp::kSendRecv : row.op != only;
+  });
+  std::vector<StudyTable> tables = MakeTables(rows, min_bytes);
+  if (tables.empty()) {
+    return InvalidInput("{}: no {} of {} bytes or more", options.measured,
+                        options.op.empty() ? "collective" : options.op, min_bytes);
+  }
+  return tables;
+}
+
+absl::StatusOr<NetworkTier> ParseTier(const CollectiveOptions& options) {
+  if (options.network.empty()) {
+    return options.measured.empty() ? NetworkTier::kFluid : NetworkTier::kFitted;
+  }
+  const NetworkTier tier = ParseNetworkTier(options.network);
+  if (tier != NetworkTier::kCount) return tier;
+  return InvalidInput("--network '{}' is not known; allowed: fitted, fluid, simgrid",
+                      options.network);
+}
+
+absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
+                                 NetworkOptions network, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
+  const bool fit = options.fit || options.fit_launch;
+  std::string out;
+  if (fit) {
+    FORETRACE_ASSIGN_OR_RETURN(platform,
+                               FitLinks(std::move(platform), network, tables, options.fit_launch));
+    out += fmt::format("launch_us {:.3f}\n", platform.library.launch.us());
+    for (const LinkType& link : platform.links) {
+      out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
+                         link.efficiency);
+    }
+  }
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
+  if (options.json) {
+    return context.console->PrintJson("collective",
+                                      StudyJson(fit ? &platform : nullptr, tier, tables));
+  }
+  return context.console->Print(out + FormatTables(tables));
+}
+
+absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
+  FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
+  if (!options.measured.empty()) {
+    return CompareWithMeasured(options, std::move(platform), network, context);
+  }
+  if (options.fit || options.fit_launch) {
+    return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
+  CollectiveQuery query;
+  FORETRACE_ASSIGN_OR_RETURN(query.op,
+                             ParseOperation(options.op.empty() ? "all_reduce" : options.op));
+  FORETRACE_ASSIGN_OR_RETURN(query.tier, ParseTier(options));
+  query.options = network;
+  const int32_t ranks = options.ranks == 0 ? topology.rank_count() : options.ranks;
+  if (ranks > topology.rank_count()) {
+    return InvalidInput("--ranks {}: platform '{}' ({}) has {} devices for ranks", ranks,
+                        topology.spec().name, options.topology, topology.rank_count());
+  }
+  query.members.resize(static_cast<size_t>(ranks));
+  std::iota(query.members.begin(), query.members.end(), 0);
+  const size_t colon = options.bytes.find(':');
+  FORETRACE_ASSIGN_OR_RETURN(query.first_bytes,
+                             SizeOption("--bytes", options.bytes.substr(0, colon)));
+  query.last_bytes = query.first_bytes;
+  if (colon != std::string::npos) {
+    FORETRACE_ASSIGN_OR_RETURN(query.last_bytes,
+                               SizeOption("--bytes", options.bytes.substr(colon + 1)));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
+  if (options.json) return context.console->PrintJson("collective", CollectiveTableJson(rows));
+  return context.console->Print(FormatCollectiveTable(rows));
+}
+
+}  // namespace
+
+void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<CollectiveOptions>();
+  CLI::App* command = app.add_subcommand(
+      "collective", "times and bus bandwidths of a collective on a platform, over sizes");
+  command->add_option("operation", o->op, "all_reduce (default), all_gather, all_to_all, ...");
+  command->add_option("--topology", o->topology, "platform file, or the name of one in topologies/")
+      ->required();
+  auto* ranks = command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
+                    ->check(CLI::Range(1, 1 << 21));
+  auto* bytes = command->add_option("--bytes", o->bytes, "size, or first:last, doubling (1M:1G)");
+  command->add_option("--algorithm", o->algorithm, "auto, ring, tree, direct, hierarchical, ...");
+  command->add_option("--protocol", o->protocol, "auto, raw, ll, ll128, simple");
+  command
+      ->add_option("--chunks", o->chunks,
+                   "1 over the share that fills trees and chains hop by hop before the rest "
+                   "streams; chunks of hierarchical algorithms (0: chosen)")
+      ->check(CLI::Range(0, 1 << 16));
+  command->add_option("--network", o->network,
+                      "fitted, fluid or simgrid (default: fluid; with --measured: fitted)");
+  command->add_flag("--json", o->json, "one JSON document on standard output");
+  command->add_option("--measured", o->measured, "compare with a table of measured collectives")
+      ->excludes(ranks)
+      ->excludes(bytes);
+  command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
+  command->add_flag("--fit-launch", o->fit_launch,
+                    "as --fit, and the start-up cost of the tables' harness");
+  command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
+  command->footer(Examples({
+      "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
+      "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid "
+      "--json",
+      "foretrace collective --measured table.csv --fit --topology topologies/dgx-h100.yaml",
+  }));
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return Collective(*o, context); }; });
+}
+
+}  // namespace foretrace

@@ -1,0 +1,116 @@
+#include <filesystem>
+#include <memory>
+
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/yaml_reader.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/hardware/accelerator_file.h"
+#include "simulator/hardware/describe_accelerator.h"
+#include "simulator/replay/inspection.h"
+#include "simulator/replay/run.h"
+#include "simulator/replay/trace_options.h"
+#include "simulator/replay/work_listing.h"
+#include "simulator/topology/describe.h"
+#include "simulator/topology/platform_loader.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+namespace {
+
+struct InspectOptions {
+  TraceOptions traces;
+  bool json = false;
+  bool kernels = false;
+  bool ops = false;
+};
+
+bool IsPlatformFile(const std::vector<std::string>& paths) {
+  if (paths.size() != 1) return false;
+  const std::string extension = std::filesystem::path(paths[0]).extension();
+  return extension == ".yaml" || extension == ".yml";
+}
+
+// A file of topologies/accelerators/ names a chip, that of a platform does not.
+bool IsAcceleratorFile(const std::string& path) {
+  const absl::StatusOr<YamlReader> root = ReadYamlFile(path);
+  return root.ok() && root->Has("chip");
+}
+
+absl::Status InspectAccelerator(const std::string& path, bool as_json,
+                                const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
+  if (!as_json) return context.console->Print(DescribeAccelerator(accelerator));
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("accelerator", accelerator.name);
+  json.Field("description", DescribeAccelerator(accelerator));
+  json.EndObject();
+  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+}
+
+absl::Status InspectPlatform(const std::string& path, bool as_json, const CommandContext& context) {
+  if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json, context);
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
+  if (!as_json) return context.console->Print(DescribeTopology(topology, 32));
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("platform", topology.spec().name);
+  json.Field("nodes", int64_t{topology.spec().nodes});
+  json.Field("devices", topology.spec().devices());
+  json.Field("ranks", int64_t{topology.rank_count()});
+  json.Field("description", DescribeTopology(topology, 32));
+  json.EndObject();
+  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+}
+
+absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
+  if (IsPlatformFile(options.traces.paths))
+    return InspectPlatform(options.traces.paths[0], options.json, context);
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
+  if (options.kernels || options.ops) {
+    const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
+    if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
+    return context.console->Print(WorkListText(list, options.ops, context.console->style()));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  Inspection inspection = Inspect(store, accelerators);
+  for (std::string& note : UnknownDevices(store, accelerators)) {
+    inspection.missing.push_back(std::move(note));
+  }
+  if (options.json) return context.console->PrintJson("inspect", InspectionJson(inspection));
+  return context.console->Print(InspectionText(inspection, context.console->style()));
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = app.add_subcommand(
+      "inspect",
+      "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
+  options->traces.Register(*command, true);
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  CLI::Option* kernels =
+      command->add_flag("--kernels", options->kernels, "list the kernels, for selectors (name=)");
+  command->add_flag("--ops", options->ops, "list the framework calls, for selectors (op=, cpu=)")
+      ->excludes(kernels);
+  command->footer(Examples({
+      "foretrace inspect traces/samples/dlrm_8rank",
+      "foretrace inspect run1.tar.gz --json",
+      "foretrace inspect run1/ --ops",
+      "foretrace inspect topologies/dgx-h100.yaml",
+  }));
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunInspect(*options, context); };
+  });
+}
+
+}  // namespace foretrace

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/engine/executor.h"
+#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/replay/absent_ranks.h"
+#include "simulator/replay/replay_check.h"
+#include "simulator/replay/run.h"
+#include "simulator/replay/sensitivity.h"
+#include "simulator/replay/step_report.h"
+#include "simulator/report/report_json.h"
+#include "simulator/report/text_report.h"
+#include "simulator/report/timeline.h"
+
+namespace foretrace {
+namespace {
+
+// Kinds of work of each sort that --sensitivity changes.
+constexpr size_t kSweptClasses = 20;
+
+struct PredictOptions {
+  TraceOptions traces;
+  SimulationOptions simulation;
+  bool json = false;
+  std::string timeline;
+  int64_t iteration = -1;
+  size_t top = 10;
+  bool sensitivity = false;
+};
+
+absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& table,
+                               const Prediction& prediction,
+                               const std::vector<std::vector<IterationWindow>>& windows,
+                               const std::vector<std::string>& notes) {
+  TraceEventWriter writer(options.timeline);
+  TimelineOptions timeline;
+  timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
+    return prediction.PredictedCpuTime(rank, recorded);
+  };
+  timeline.windows = windows;
+  timeline.notes = notes;
+  WriteTimeline(table, timeline, writer);
+  return writer.Close();
+}
+
+SimTime LongestIteration(const std::vector<PredictedRank>& ranks) {
+  SimTime longest;
+  for (const PredictedRank& rank : ranks) {
+    for (const PredictedIteration& it : rank.iterations) {
+      longest = std::max(longest, it.predicted_end - it.predicted_start);
+    }
+  }
+  return longest;
+}
+
+// The recorded skew between ranks is an initial condition, so its effect is said.
+absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& setup,
+                              Prediction& prediction, std::vector<std::string>& notes) {
+  SimTime skew;
+  for (const RankCompileReport& report : prediction.job.reports) {
+    skew = std::max(skew, report.start_skew);
+  }
+  const CompileOptions& given = setup.compile();
+  if (skew == SimTime() || given.aligned_start || given.semantics != Semantics::kFull ||
+      given.model_communication) {
+    return absl::OkStatus();
+  }
+  std::vector<RankProgram>& ranks = prediction.job.program.ranks;
+  std::vector<SimTime> starts;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    starts.push_back(ranks[r].start);
+    ranks[r].start -= prediction.job.reports[r].start_skew;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule,
+                             Execute(store, prediction.job.program, setup.network()));
+  const SimTime together =
+      LongestIteration(MeasureRanks(store, prediction.job, prediction.job.program, schedule));
+  for (size_t r = 0; r < starts.size(); ++r) ranks[r].start = starts[r];
+  const std::string with = fmt::format("{:.1f}", LongestIteration(prediction.ranks).us());
+  const std::string without = fmt::format("{:.1f}", together.us());
+  notes.push_back(fmt::format(
+      "ranks start up to {:.1f} us apart, as recorded; started together, the "
+      "longest iteration takes {}",
+      skew.us(),
+      with == without ? "as long" : fmt::format("{} us instead of {} us", without, with)));
+  return absl::OkStatus();
+}
+
+// The reported step in steady state, and with --what-if its difference from the unedited one.
+absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Prediction& prediction,
+                     Prediction* unedited, ReportOptions& report) {
+  if (!report.iteration.has_value()) return absl::OkStatus();
+  const int64_t step = *report.iteration;
+  const bool marked =
+      std::any_of(prediction.ranks.begin(), prediction.ranks.end(), [&](const PredictedRank& rank) {
+        return std::any_of(rank.iterations.begin(), rank.iterations.end(),
+                           [&](const PredictedIteration& it) { return it.number == step; });
+      });
+  if (!marked) return absl::OkStatus();  // which is an error of the report's
+  FORETRACE_ASSIGN_OR_RETURN(report.step,
+                             SummarizeStep(store, prediction, step, setup.network(), report.notes));
+  NoteBlockedShare(prediction, step, report.notes);
+  if (unedited == nullptr) return absl::OkStatus();
+  report.unedited = IterationTimes(*unedited);
+  if (report.step.has_value()) {
+    std::vector<std::string> same_notes;
+    FORETRACE_ASSIGN_OR_RETURN(const auto before,
+                               SummarizeStep(store, *unedited, step, setup.network(), same_notes));
+    if (before.has_value()) report.step->unedited_period = before->period;
+  }
+  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
+                             ExplainedRun::Make(store, *unedited, step, by_completion));
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
+                             ExplainedRun::Make(store, prediction, step, by_completion));
+  report.causes = Differences(from, to);
+  return absl::OkStatus();
+}
+
+// The recording lacks durations, those of all device work among them.
+bool LostDurations(const TraceStore& store, const Prediction& prediction) {
+  if (!store.diagnostics().entries().contains("missing_duration")) return false;
+  for (const RankProgram& rank : prediction.job.program.ranks) {
+    for (const Item& item : rank.items) {
+      const bool device = item.kind == ItemKind::kDevice || item.kind == ItemKind::kComm;
+      if (device && item.duration > SimTime()) return false;
+    }
+  }
+  return true;
+}
+
+// A run in which nothing takes time says nothing.
+absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
+                           const Prediction& prediction) {
+  if (LongestIteration(prediction.ranks) > SimTime() && !LostDurations(store, prediction)) {
+    return absl::OkStatus();
+  }
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      if (IsDeviceKind(rank.kind(NodeIndex(i)))) {
+        return Infeasible(
+            "{}: nothing in these traces has a duration; --durations model with a --platform and a "
+            "--calibration gives kernels one, --network fitted communication",
+            path);
+      }
+    }
+  }
+  return Infeasible(
+      "{}: no work on a device, so nothing to predict; an execution trace alone holds operators: "
+      "add "
+      "the Kineto trace of the same run",
+      path);
+}
+
+absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
+  const TraceStore& store = *loaded;
+  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
+                             SimulationSetup::Make(options.simulation, store));
+  EventTable table(store);
+  EngineObserver* observers[] = {&table};
+  CompileOptions compile = setup.compile();
+  compile.keep_overheads = compile.keep_overheads || options.sensitivity;
+  std::optional<Prediction> unedited;
+  FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
+                             Simulate(store, setup, compile, setup.network(), &unedited));
+  Prediction* const before = unedited.has_value() ? &*unedited : nullptr;
+  FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
+  FORETRACE_RETURN_IF_ERROR(CheckPredicts(options.traces.paths.front(), store, prediction));
+  const auto windows = Windows(prediction);
+  ReportOptions report_options;
+  report_options.top = options.top;
+  report_options.what_if = !setup.what_if().empty() || setup.retargets();
+  report_options.notes = RunNotes(store, prediction, setup);
+  FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
+                             DoubtOfReplay(store, setup, prediction, before));
+  if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
+  if (doubt.has_value()) report_options.notes.insert(report_options.notes.begin(), *doubt);
+  report_options.iteration =
+      options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
+  FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
+  unedited.reset();
+  if (report_options.iteration.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        report_options.absent,
+        IntervalOfAbsentRanks(store, setup, prediction, *report_options.iteration));
+  }
+  if (options.sensitivity) {
+    if (!report_options.step.has_value()) {
+      return Infeasible(
+          "{}: --sensitivity needs a step that can be repeated{}",
+          store.ranks().front().info().source,
+          report_options.notes.empty() ? std::string() : ": " + report_options.notes.back());
+    }
+    FORETRACE_ASSIGN_OR_RETURN(report_options.sensitivity,
+                               ComputeSensitivity(store, prediction.job, *report_options.iteration,
+                                                  setup.network(), kSweptClasses));
+  }
+  FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
+  Tell(store, prediction, observers, ProgramUse::kFree);
+  const CommunicatorMap& map = prediction.job.communicators;
+  report_options.communicator_names = [&map](uint32_t rendezvous) -> std::string_view {
+    if (rendezvous >= map.rendezvous.size()) return "";
+    return map.communicators[map.rendezvous[rendezvous].communicator].name;
+  };
+  FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
+                             BuildPredictionReport(table, windows, report_options));
+  if (!options.timeline.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
+  }
+  if (options.json) return context.console->PrintJson("predict", ReportJson(report, store));
+  TextReportOptions text;
+  text.style = context.console->style();
+  text.max_top = options.top;
+  const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
+  return context.console->Print(first + TextReport(report, store, text));
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<PredictOptions>();
+  CLI::App* command = app.add_subcommand(
+      "predict", "iteration time, where it goes, and why, from captured or symbolic traces");
+  options->traces.Register(*command, true);
+  options->simulation.Register(*command);
+  command->add_flag("--json", options->json, "one JSON document instead of tables");
+  command
+      ->add_option("--timeline", options->timeline,
+                   "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
+                   ".json.gz)")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command->add_option("--iteration", options->iteration,
+                      "the iteration to report (default: the one of median time)");
+  command->add_flag("--sensitivity", options->sensitivity,
+                    "also what the step owes to each op, communicator, CPU op and synchronisation");
+  command->add_option("--top", options->top, "entries in the lists of kernels and ops")
+      ->capture_default_str();
+  command->footer(Examples({
+      "foretrace predict traces/samples/dlrm_8rank",
+      "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
+      "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
+      "foretrace predict run1/ --sensitivity                     # what is worth making faster",
+      "foretrace predict run1/ --what-if 'call=cudaStreamSynchronize:remove'",
+      "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform "
+      "dgx1-v100",
+      "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",
+      "foretrace predict run1/ --on dgx-h100                     # the same job on another machine",
+      "foretrace predict run1/ --semantics algorithm1",
+  }));
+  command->callback([options, &context] {
+    context.run = [options, &context] { return RunPredict(*options, context); };
+  });
+}
+
+}  // namespace foretrace

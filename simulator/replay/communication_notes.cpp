@@ -1,0 +1,71 @@
+#include "simulator/replay/communication_notes.h"
+
+#include <fmt/format.h>
+
+namespace foretrace {
+namespace {
+
+constexpr int kListed = 4;
+
+void NoteClocks(const TraceStore& store, const CompiledJob& job, std::vector<std::string>& notes) {
+  std::string text;
+  int corrected = 0;
+  for (size_t r = 0; r < job.reports.size(); ++r) {
+    const SimTime offset = job.reports[r].clock_offset;
+    if (offset == SimTime()) continue;
+    if (++corrected > kListed) continue;
+    text += fmt::format("{}rank {} by {:+.1f} us", text.empty() ? "" : ", ",
+                        store.ranks()[r].info().rank, offset.us());
+  }
+  if (corrected == 0) return;
+  notes.push_back(fmt::format(
+      "clocks of {} ranks are corrected, so that what ranks do together ends together: {}{}",
+      corrected, text, corrected > kListed ? ", ..." : ""));
+}
+
+// Groups and partners that only the ends of kernels say, where there was a choice.
+void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
+  std::string names;
+  int groups = 0;
+  for (const MatchedCommunicator& c : job.communicators.communicators) {
+    if (c.declared || c.ranks.size() < 2) continue;
+    if (++groups <= kListed) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", c.name);
+  }
+  if (groups < 2) return;
+  notes.push_back(fmt::format(
+      "who is in {} communicators is inferred from when kernels end, for no trace names it ({}{}); "
+      "where that is wrong, so are what-ifs: declare groups and exchanges with --process-groups "
+      "FILE",
+      groups, names, groups > kListed ? ", ..." : ""));
+}
+
+}  // namespace
+
+std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
+  std::vector<std::string> notes;
+  if (job.absent_rendezvous > 0) {
+    notes.push_back(
+        fmt::format("{} of {} ranks have a trace; {} rendezvous with the others rest on their "
+                    "recorded durations "
+                    "and on what --absent assumes",
+                    store.ranks().size(), store.world_size(), job.absent_rendezvous));
+  }
+  if (job.communicators.unmatched > 0) {
+    notes.push_back(
+        fmt::format("{} communication operations have no partner in the recording; they keep their "
+                    "recorded durations, waiting included, and their steps count as partial",
+                    job.communicators.unmatched));
+  }
+  if (job.impossible_transfers > 0) {
+    notes.push_back(
+        fmt::format("{} transfers seem to have arrived before they were sent; their "
+                    "receivers do not wait for them",
+                    job.impossible_transfers));
+  }
+  NoteInferred(job, notes);
+  for (const std::string& doubt : job.communicators.doubts) notes.push_back(doubt);
+  NoteClocks(store, job, notes);
+  return notes;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,34 @@
+#include "simulator/replay/rank_list.h"
+
+#include <charconv>
+
+#include "simulator/base/error.h"
+
+namespace foretrace {
+
+absl::StatusOr<std::set<int32_t>> ParseRankList(std::string_view text) {
+  std::set<int32_t> ranks;
+  const std::string_view whole = text;
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  while (at < end) {
+    int32_t low = 0;
+    auto [next, error] = std::from_chars(at, end, low);
+    int32_t high = low;
+    if (error == std::errc() && next < end && *next == '-') {
+      const auto [last, e] = std::from_chars(next + 1, end, high);
+      next = last;
+      error = e;
+    }
+    const bool separated = next == end || (*next == ',' && next + 1 < end);
+    if (error != std::errc() || low < 0 || high < low || high - low > 1'000'000 || !separated) {
+      return InvalidInput("\"{}\" is not a list of ranks; expected e.g. 0,2,4-7", whole);
+    }
+    for (int32_t r = low; r <= high; ++r) ranks.insert(r);
+    at = next == end ? end : next + 1;
+  }
+  if (ranks.empty()) return InvalidInput("empty list of ranks; expected e.g. 0,2,4-7");
+  return ranks;
+}
+
+}  // namespace foretrace

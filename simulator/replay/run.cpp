@@ -1,0 +1,185 @@
+#include "simulator/replay/run.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
+#include "simulator/engine/cpu_scale.h"
+#include "simulator/replay/communication_notes.h"
+#include "simulator/replay/replay_check.h"
+
+namespace foretrace {
+namespace {
+
+SimTime RecordedTime(const RankTrace& rank, NodeIndex node) {
+  return rank.has_duration(node) ? rank.duration(node) : SimTime();
+}
+
+// "aten::foo x12, bar x3 and 4 more names", what was recorded longest first.
+std::string CountNames(const TraceStore& store, const std::vector<NodeRef>& nodes) {
+  struct Named {
+    std::string name;
+    int64_t count = 0;
+    SimTime recorded;
+  };
+  std::map<std::string, Named> by_name;
+  for (const NodeRef& ref : nodes) {
+    const RankTrace& rank = store.ranks()[ref.rank];
+    std::string name(store.name(rank, ref.node).substr(0, 60));
+    Named& named = by_name[name];
+    named.name = std::move(name);
+    ++named.count;
+    named.recorded += RecordedTime(rank, ref.node);
+  }
+  std::vector<Named> names;
+  for (auto& [key, named] : by_name) names.push_back(std::move(named));
+  std::ranges::stable_sort(names, std::greater(), &Named::recorded);
+  constexpr size_t kListed = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
+    text += fmt::format("{}{} x{}", i > 0 ? ", " : "", names[i].name, names[i].count);
+  }
+  if (names.size() > kListed) text += fmt::format(" and {} more names", names.size() - kListed);
+  return text;
+}
+
+bool HasShapes(const TraceStore& store) {
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      for (const Tensor& tensor : rank.tensors(NodeIndex(i))) {
+        if (!rank.dims(tensor).empty()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// What work without a model amounts to, and what to do about it.
+std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& missing) {
+  SimTime recorded, total;
+  for (const NodeRef& ref : missing) {
+    recorded += RecordedTime(store.ranks()[ref.rank], ref.node);
+  }
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex node(i);
+      if (rank.lane_at(rank.lane(node)).kind != Lane::Kind::kStream) continue;
+      total += RecordedTime(rank, node);
+    }
+  }
+  std::string share, remedy;
+  if (recorded > SimTime()) {
+    share =
+        fmt::format(", {:.1f} % of the recorded device time,", 100 * recorded.us() / total.us());
+    remedy = HasShapes(store)
+                 ? "; `--durations model-for=SELECTOR` replays what no selector names"
+                 : "; the traces hold no tensor shapes: profile with record_shapes=True or add the "
+                   "execution trace of the run";
+  }
+  return fmt::format("{} nodes{} have no duration from any model and count as zero: {}{}",
+                     missing.size(), share, CountNames(store, missing), remedy);
+}
+
+}  // namespace
+
+CompileOptions AsRecorded(const SimulationSetup& setup) {
+  CompileOptions recorded;
+  recorded.allow_missing_ranks = setup.compile().allow_missing_ranks;
+  recorded.absent = setup.compile().absent;
+  recorded.latencies = setup.compile().latencies;
+  recorded.sync_costs = setup.compile().sync_costs;
+  recorded.accelerators = setup.compile().accelerators;
+  return recorded;
+}
+
+absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
+                                    const CompileOptions& options, NetworkModel* network,
+                                    std::optional<Prediction>* unedited) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  const bool runs_again = network == nullptr || !network->contends();
+  if (unedited != nullptr && setup.retargets()) {
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Predict(store, AsRecorded(setup), nullptr));
+  } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
+  }
+  ScaleCpu(job.program, setup.cpu_scale());
+  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
+  return Replay(store, std::move(job), network);
+}
+
+std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) {
+  std::vector<std::vector<IterationWindow>> windows;
+  for (const PredictedRank& rank : prediction.ranks) {
+    windows.emplace_back();
+    for (const PredictedIteration& it : rank.iterations) {
+      windows.back().push_back(
+          {it.number, it.predicted_start, it.predicted_end, it.recorded_start, it.recorded_end});
+    }
+  }
+  return windows;
+}
+
+std::vector<std::string> UnknownDevices(const TraceStore& store,
+                                        const AcceleratorCatalog& accelerators) {
+  std::set<std::string> unknown;
+  for (const RankTrace& rank : store.ranks()) {
+    const std::string& name = rank.info().device_name;
+    if (!name.empty() && accelerators.Find(name) == nullptr) unknown.insert(name);
+  }
+  std::vector<std::string> notes;
+  for (const std::string& name : unknown) {
+    notes.push_back(fmt::format(
+        "no file of topologies/accelerators/ describes the device \"{}\": the depth of its launch "
+        "queue, the limit of staged copies and latencies without samples are those of {}.yaml",
+        Excerpt(name, 60), kUnnamedAccelerator));
+  }
+  return notes;
+}
+
+std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& prediction,
+                                  const SimulationSetup& setup) {
+  std::vector<std::string> notes = setup.notes();
+  const CompiledJob& job = prediction.job;
+  for (const RankTrace& rank : store.ranks()) {
+    if (!rank.info().synthetic) continue;
+    notes.push_back("synthetic traces: made by a generator, not measured");
+    break;
+  }
+  const auto& repairs = store.diagnostics().entries();
+  if (const auto lacking = repairs.find("missing_duration"); lacking != repairs.end()) {
+    notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
+                                lacking->second.count, lacking->second.first));
+  }
+  for (std::string& note : UnknownDevices(store, setup.accelerators())) {
+    notes.push_back(std::move(note));
+  }
+  for (std::string& note : CommunicationNotes(store, job)) notes.push_back(std::move(note));
+  int64_t unlaunched = 0;
+  for (const RankCompileReport& report : job.reports) unlaunched += report.unlaunched_device_nodes;
+  for (std::string& note : WaitNotes(store, prediction)) notes.push_back(std::move(note));
+  if (unlaunched > 0 && !job.symbolic) {
+    notes.push_back(
+        fmt::format("{} pieces of device work have no launch in the traces (in flight "
+                    "when recording began); they keep their recorded start gaps",
+                    unlaunched));
+  }
+  if (!job.missing.empty()) {
+    notes.push_back(MissingNote(store, job.missing));
+  }
+  return notes;
+}
+
+absl::Status CheckMissing(const TraceStore& store, const Prediction& prediction, bool strict) {
+  const std::vector<NodeRef>& missing = prediction.job.missing;
+  if (!strict || missing.empty()) return absl::OkStatus();
+  return InvalidInput("--strict: {} nodes have no duration from any model ({}), first {}",
+                      missing.size(), CountNames(store, missing),
+                      Describe(store, store.ranks()[missing.front().rank], missing.front().node));
+}
+
+}  // namespace foretrace

@@ -1,0 +1,137 @@
+#include "simulator/replay/step_report.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/repeat.h"
+#include "simulator/replay/run.h"
+#include "simulator/replay/step_errors.h"
+#include "simulator/report/path_difference.h"
+
+namespace foretrace {
+namespace {
+
+// Below this share of its step in which the CPU is held, the step is the sum of recorded overheads.
+constexpr double kHardlyBlocked = 0.01;
+
+const MeasuredStep* Find(const std::vector<MeasuredStep>& steps, int64_t number) {
+  const auto it = std::find_if(steps.begin(), steps.end(),
+                               [&](const MeasuredStep& step) { return step.number == number; });
+  return it == steps.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store,
+                                                         const Prediction& prediction, int64_t step,
+                                                         NetworkModel* network,
+                                                         std::vector<std::string>& notes) {
+  const CompiledJob& job = prediction.job;
+  if (job.symbolic || !prediction.marked_iterations || job.semantics != Semantics::kFull) {
+    return std::nullopt;
+  }
+  const absl::StatusOr<SteadyState> steady = FindSteadyState(store, job.program, step, network);
+  if (absl::IsNotFound(steady.status())) {
+    notes.push_back(fmt::format("iteration {} cannot be repeated to a steady state: {}", step,
+                                std::string(steady.status().message())));
+    return std::nullopt;
+  }
+  FORETRACE_RETURN_IF_ERROR(steady.status());
+  StepSummary summary;
+  summary.period = steady->period;
+  summary.cpu_period = steady->cpu_period;
+  summary.copies = steady->copies;
+  summary.settled = steady->settled;
+  for (const std::vector<MeasuredStep>& steps : MeasureSteps(store, prediction)) {
+    const MeasuredStep* measured = Find(steps, step);
+    if (measured == nullptr) continue;
+    const StepTimes& recorded = measured->recorded;
+    summary.completion = std::max(summary.completion, measured->predicted.completion);
+    summary.recorded_completion = std::max(summary.recorded_completion, recorded.completion);
+    summary.recorded_period =
+        std::max(summary.recorded_period, recorded.period.value_or(SimTime()));
+  }
+  return summary;
+}
+
+void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes) {
+  double most = 0;
+  for (size_t r = 0; r < prediction.ranks.size(); ++r) {
+    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
+      if (it.number != step || it.predicted_end <= it.predicted_start) continue;
+      const SimTime blocked =
+          BlockedWithin(prediction.job.program.ranks[r], prediction.schedule.ranks[r],
+                        it.predicted_start, it.predicted_end);
+      most = std::max(most, blocked.us() / (it.predicted_end - it.predicted_start).us());
+    }
+  }
+  if (most >= kHardlyBlocked || prediction.job.symbolic || !prediction.marked_iterations) return;
+  notes.push_back(fmt::format(
+      "the CPU is hardly ever held by the device (at most {:.1f} % of iteration {}), so that the "
+      "time between its marks is a sum of recorded CPU overheads and its error says little; the "
+      "steady state and kernel starts say more",
+      100 * most, step));
+}
+
+std::map<int64_t, SimTime> IterationTimes(const Prediction& prediction) {
+  std::map<int64_t, SimTime> times;
+  for (const PredictedRank& rank : prediction.ranks) {
+    for (const PredictedIteration& it : rank.iterations) {
+      SimTime& time = times[it.number];
+      time = std::max(time, it.predicted_end - it.predicted_start);
+    }
+  }
+  return times;
+}
+
+bool ExplainedRun::HasPeriod(const TraceStore& store, const Prediction& prediction, int64_t step) {
+  const auto ranks = MeasureSteps(store, prediction);
+  return std::all_of(ranks.begin(), ranks.end(), [&](const auto& steps) {
+    const MeasuredStep* measured = Find(steps, step);
+    return measured != nullptr && measured->predicted.period.has_value();
+  });
+}
+
+absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Prediction& prediction,
+                                                int64_t step, bool by_completion) {
+  ExplainedRun run(store);
+  const auto measured = MeasureSteps(store, prediction);
+  std::vector<IterationWindow> windows;
+  const auto all = Windows(prediction);
+  for (size_t r = 0; r < all.size(); ++r) {
+    const auto it = std::find_if(all[r].begin(), all[r].end(),
+                                 [&](const IterationWindow& w) { return w.number == step; });
+    if (it == all[r].end()) {
+      return InvalidInput("{}: rank {} has no iteration {}", store.ranks()[r].info().source,
+                          store.ranks()[r].info().rank, step);
+    }
+    windows.push_back(*it);
+    const MeasuredStep* own = by_completion ? Find(measured[r], step) : nullptr;
+    if (own == nullptr || !own->predicted.period.has_value()) continue;
+    windows.back().predicted_end = own->predicted.done;
+    windows.back().predicted_start = own->predicted.done - *own->predicted.period;
+  }
+  EngineObserver* observers[] = {run.table_.get()};
+  Tell(store, prediction, observers, ProgramUse::kKeep);
+  run.path_ = ComputeCriticalPath(*run.table_, *run.classifier_, windows);
+  const CommunicatorMap& map = prediction.job.communicators;
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) {
+    run.communicators_.push_back(map.communicators[rendezvous.communicator].name);
+  }
+  return run;
+}
+
+std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after) {
+  const auto names = [](const ExplainedRun& run) -> CommunicatorNames {
+    return [&run](uint32_t rendezvous) -> std::string_view {
+      return rendezvous < run.communicators_.size() ? run.communicators_[rendezvous] : "";
+    };
+  };
+  const CommunicatorNames of_before = names(before), of_after = names(after);
+  return ComparePaths(
+      {before.table_->store(), *before.classifier_, before.path_, *before.table_, of_before},
+      {after.table_->store(), *after.classifier_, after.path_, *after.table_, of_after});
+}
+
+}  // namespace foretrace

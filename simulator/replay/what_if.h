@@ -1,0 +1,64 @@
+#pragma once
+// What-if questions on a captured trace.
+//
+//   --what-if SELECTOR:ACTION          may be repeated; edits apply in order
+//   SELECTOR   node_selector.h
+//   ACTION
+//     xF           F times as long             kind=collective:x0.5, cpu=aten::linear:x0.8
+//     =T           as long as T                name=gemm:=12us
+//     +T           longer by T                 name=softmax:+3us
+//     remove       device work is not done, nor launched     op=aten::dropout:remove
+//                  calls cost nothing, and hold nothing where they blocked; the device work that
+//                  they issue stays            call=cudaStreamSynchronize:remove
+//     fuse         neighbouring kernels of a stream become one, as long as all together, within
+//                  each call that op= names    op=Optimizer.step:fuse
+//     graph        neighbouring launches become one launch of a graph, likewise
+//     delay=T      the selected ranks start T later (a straggler from the start)
+//   T is a number with us, ms or s.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/edit.h"
+#include "simulator/replay/node_selector.h"
+
+namespace foretrace {
+
+class WhatIf {
+ public:
+  // Errors: text that does not follow the grammar.
+  static absl::StatusOr<WhatIf> Parse(const std::vector<std::string>& texts);
+
+  bool empty() const { return edits_.empty(); }
+  // The job has to be compiled with keep_overheads.
+  bool edits_overheads() const;
+
+  // Applies all edits, in order, to a program compiled as `job`. Errors: one that selects nothing,
+  // or nothing that its action could apply to.
+  absl::Status Apply(const TraceStore& store, const CompiledJob& job, Program& program) const;
+
+ private:
+  enum class Action : uint8_t { kChange, kDelay, kRemove, kFuse, kGraph };
+  struct Edit {
+    std::string text;
+    NodeSelector selector;
+    Action action = Action::kChange;
+    DurationChange change;
+    SimTime delay;
+  };
+
+  static absl::StatusOr<Edit> ParseEdit(const std::string& text);
+  static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store,
+                                    const CompiledJob& job, Program& program);
+  static absl::Status Restructure(const Edit& edit, const TraceStore& store, const CompiledJob& job,
+                                  const ItemSet& items, Program& program);
+  static absl::Status ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program);
+
+  std::vector<Edit> edits_;
+};
+
+// "12us", "0.5ms", "1s"; false when it is none.
+bool ParseTime(std::string_view text, SimTime& time);
+
+}  // namespace foretrace

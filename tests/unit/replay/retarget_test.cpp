@@ -1,0 +1,91 @@
+#include "simulator/replay/retarget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "simulator/replay/trace_options.h"
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// One rank that copies a million bytes from pinned memory in 40 us, and runs a kernel of no known
+// call for `unknown_us`.
+TraceStore Copies(std::string device, double unknown_us) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.builder().info().device_name = std::move(device);
+  rank.Device("copy", NodeKind::kMemcpy, static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned),
+              {0, 5}, 7, {20, 60});
+  rank.CopiedBytes("copy", 1'000'000);
+  rank.Kernel("mystery", {100, 105}, 7, {110, 110 + unknown_us});
+  return job.Build();
+}
+
+absl::StatusOr<SimulationSetup> On(const TraceStore& store, const std::string& platform) {
+  SimulationOptions options;
+  options.on = platform;
+  return SimulationSetup::Make(options, store);
+}
+
+SimTime DurationOf(const SimulationSetup& setup, const TraceStore& store, std::string_view name) {
+  const auto estimate =
+      setup.compile().durations->Predict(store, store.ranks()[0], FindNode(store, 0, name));
+  EXPECT_TRUE(estimate.has_value()) << name;
+  return estimate.has_value() ? estimate->time : SimTime();
+}
+
+// PCIe 3.0 takes 1.5 + 1e6 / (15.75e3 x 0.85) = 76.197 us by the model, 4.0 1.5 + 1e6 / (31.5e3 x
+// 0.85) = 38.848 us: 40 us become 40 x 38.848 / 76.197 = 20.394.
+TEST(Retarget, ACopyOverTheHostLinkScalesWithIt) {
+  const TraceStore store = Copies("Tesla V100-SXM2-32GB", 1);
+  const auto setup = On(store, "dgx-a100");
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  EXPECT_TRUE(setup->retargets());
+  EXPECT_NEAR(DurationOf(*setup, store, "copy").us(), 20.394, 1e-3);
+  // 1 of 41 us without a model stays as recorded, and is named.
+  EXPECT_EQ(DurationOf(*setup, store, "mystery"), SimTime::FromNs(1000));
+  EXPECT_THAT(setup->notes(), Contains(HasSubstr("2.4 % of the recorded device time has no model "
+                                                 "and stays as recorded: mystery 2.4 %")));
+}
+
+TEST(Retarget, OnTheSameDeviceNothingChanges) {
+  const TraceStore store = Copies("Tesla V100-SXM2-32GB", 10);
+  const auto setup = On(store, "dgx1-v100");
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  EXPECT_FALSE(setup->retargets());
+  EXPECT_EQ(setup->network(), nullptr);
+  EXPECT_EQ(DurationOf(*setup, store, "copy"), SimTime::FromUs(40));
+  EXPECT_EQ(DurationOf(*setup, store, "mystery"), SimTime::FromUs(10));
+}
+
+TEST(Retarget, RefusesWhatItCannotKnow) {
+  const auto message = [](const TraceStore& store, const std::string& platform) {
+    return std::string(On(store, platform).status().message());
+  };
+  // 10 of 50 us.
+  EXPECT_THAT(message(Copies("Tesla V100-SXM2-32GB", 10), "dgx-h100"),
+              HasSubstr("no model covers 20.0 % of the recorded device time (mystery 20.0 %)"));
+  EXPECT_THAT(message(Copies("", 1), "dgx-h100"), HasSubstr("does not name the device"));
+  EXPECT_THAT(message(Copies("Voodoo 2", 1), "dgx-h100"), HasSubstr("recorded on \"Voodoo 2\""));
+  SimulationOptions both;
+  both.on = "dgx-h100";
+  both.platform = "dgx-a100";
+  const TraceStore store = Copies("Tesla V100-SXM2-32GB", 1);
+  EXPECT_THAT(std::string(SimulationSetup::Make(both, store).status().message()),
+              HasSubstr("leave out --platform"));
+  // A calibration is the target's.
+  SimulationOptions other;
+  other.on = "dgx-h100";
+  other.durations.calibrations = {"v100-sxm2-nvlink"};
+  EXPECT_THAT(std::string(SimulationSetup::Make(other, store).status().message()),
+              HasSubstr("is of v100-sxm2-16gb, but the device to predict for is h100-sxm5-80gb"));
+}
+
+}  // namespace
+}  // namespace foretrace
