@@ -93,8 +93,12 @@ class Clusters {
  public:
   explicit Clusters(const MappingValidationOptions& options) : o_(options) {}
 
-  absl::StatusOr<const ClusterParameters*> Of(const TrainingRow& row,
-                                              std::vector<std::string>& notes) {
+  struct Cluster {
+    ClusterParameters parameters;
+    std::string chip;
+  };
+
+  absl::StatusOr<const Cluster*> Of(const TrainingRow& row, std::vector<std::string>& notes) {
     const auto key = std::tuple(row.gpu, row.gpus_per_node, row.config.dtype);
     if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     std::string platform = o_.platform;
@@ -109,12 +113,12 @@ class Clusters {
                                          &device, &devices, found));
     notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
     for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
-    return &known_.emplace(key, std::move(cluster)).first->second;
+    return &known_.emplace(key, Cluster{std::move(cluster), device.chip}).first->second;
   }
 
  private:
   const MappingValidationOptions& o_;
-  std::map<std::tuple<std::string, int32_t, DType>, ClusterParameters> known_;
+  std::map<std::tuple<std::string, int32_t, DType>, Cluster> known_;
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
@@ -222,8 +226,10 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
     row.refused = std::string(cluster.status().message());
     return;
   }
-  ClusterParameters own_cluster = **cluster;
-  own_cluster.attention_slowdown = row.attention_slowdown;
+  ClusterParameters own_cluster = (*cluster)->parameters;
+  const auto slowdown = row.attention_slowdown.find((*cluster)->chip);
+  if (slowdown != row.attention_slowdown.end()) own_cluster.attention_slowdown = slowdown->second;
+  own_cluster.fused_pointwise = row.fused_pointwise;
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());

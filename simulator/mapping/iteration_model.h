@@ -37,6 +37,9 @@ struct ClusterParameters {
   std::shared_ptr<const DeviceMeasurements> measured;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
+  // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
+  // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
+  bool fused_pointwise = true;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;

@@ -50,7 +50,7 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
     if (trained && m.lora > 0)
       return layers * layer.adapters() / (m.zero < from ? 1 : m.replicas());
     if (m.zero < from) return dense + expert;
-    return dense / m.replicas() + expert / (m.replicas() / m.expert);
+    return dense / m.replicas() + expert / m.expert_replicas();
   };
   MemoryUse use;
   use.weights = Rounded(e * divided(3));

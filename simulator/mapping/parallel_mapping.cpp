@@ -30,6 +30,10 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   if (m.zero < 0 || m.zero > 3) {
     return InvalidInput("mapping {}: zero must be between 0 and 3, not {}", ToString(m), m.zero);
   }
+  if (m.expert_tensor < 0 || m.expert_tensor > kMaxDegree) {
+    return InvalidInput("mapping {}: etp must be between 0 and {}, not {}", ToString(m), kMaxDegree,
+                        m.expert_tensor);
+  }
   if (m.lora_everywhere && m.lora == 0) {
     return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
   }
@@ -78,10 +82,19 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);
   }
-  if (m.replicas() % m.expert != 0) {
+  if (m.expert_tensor > 0 && model.experts == 0) {
+    return Infeasible("mapping {}: etp needs experts, which the model does not have", ToString(m));
+  }
+  if (m.expert_width() != m.tensor && (m.expert_width() != 1 || !m.sequence_parallel)) {
     return Infeasible(
-        "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp)",
-        ToString(m), m.expert, m.replicas());
+        "mapping {}: experts are divided as other products are, or, under sequence parallelism, "
+        "not at all: etp{} or etp1 sp",
+        ToString(m), m.tensor);
+  }
+  if (m.expert_groups() % m.expert != 0) {
+    return Infeasible(
+        "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp{})",
+        ToString(m), m.expert, m.expert_groups(), m.expert_tensor == 1 ? " * tp" : "");
   }
   return absl::OkStatus();
 }
@@ -99,6 +112,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.context > 1) text += fmt::format(" cp{}", m.context);
   text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
+  if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
   text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
@@ -119,9 +133,12 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
   ParallelMapping m;
   m.global_batch = global_batch;
   const std::pair<std::string_view, int32_t*> numbers[] = {
-      {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline},     {"dp", &m.data},
-      {"ep", &m.expert}, {"mb", &m.micro_batch}, {"gb", &m.global_batch}, {"v", &m.chunks},
-      {"k", &m.k},       {"zero", &m.zero},      {"lora", &m.lora}};
+      {"tp", &m.tensor},      {"cp", &m.context},
+      {"pp", &m.pipeline},    {"dp", &m.data},
+      {"ep", &m.expert},      {"etp", &m.expert_tensor},
+      {"mb", &m.micro_batch}, {"gb", &m.global_batch},
+      {"v", &m.chunks},       {"k", &m.k},
+      {"zero", &m.zero},      {"lora", &m.lora}};
   const auto read = [&](std::string_view word) {
     for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
       if (word != Name(static_cast<Recompute>(i))) continue;
@@ -169,7 +186,8 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (!read(word)) {
       return InvalidInput(
-          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN "
+          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
+          "zeroN "
           "loraN lora-all sp "
           "overlap tp-exposed ends fp8 grad16 grad32 none selective full operators alternate gpipe "
           "1f1b "

@@ -93,9 +93,10 @@ class Coster {
     times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
     if (m_.tensor == 1) return;
     times.tensor.time = SimTime::FromSeconds(TensorAllReduce(hidden));
-    // Of experts, whose products are divided like others, every visit of a token is gathered and
-    // its result reduced.
-    const auto region = static_cast<int32_t>(c_.experts > 0 ? c_.top_k : 1);
+    // Of experts whose products are divided like others, every visit of a token is gathered and
+    // its result reduced; of whole experts none is.
+    const bool whole = c_.experts > 0 && m_.expert_width() != m_.tensor;
+    const auto region = static_cast<int32_t>(whole ? 0 : c_.experts > 0 ? c_.top_k : 1);
     times.tensor.forward = 1 + region;
     // Recomputed layers wait for their forward reductions once more.
     const int32_t again = m_.recompute == Recompute::kFull        ? 1 + region
@@ -142,29 +143,29 @@ class Coster {
 
   // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
   void SetDivided(PassTimes& times) const {
-    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
-    const auto pass = [&](double bytes, int32_t ranks) {
-      return SimTime::FromSeconds(RingPass(ranks, replicas / ranks, bytes));
+    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
+    const auto pass = [&](double bytes, int32_t ranks, int32_t span) {
+      return SimTime::FromSeconds(RingPass(ranks, span, bytes));
     };
-    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks) {
+    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks, int32_t span) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      exchange.time = pass(elements * gradient_, ranks);
+      exchange.time = pass(elements * gradient_, ranks, span);
       exchange.backward = 1;
     };
-    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas);
-    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike);
+    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas, m_.tensor);
+    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, ExpertSpan());
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
       times.gradient.backward = times.expert_gradient.backward = 0;
     }
     if (m_.zero < 3) return;
     if (replicas > 1) {
-      times.weight_gather = pass(layer_.dense() * e_, replicas);
+      times.weight_gather = pass(layer_.dense() * e_, replicas, m_.tensor);
       times.weight_bytes = Bytes(static_cast<int64_t>(layer_.dense() * e_));
     }
     if (alike > 1 && layer_.expert() > 0) {
-      times.expert_weight_gather = pass(layer_.expert() * e_, alike);
+      times.expert_weight_gather = pass(layer_.expert() * e_, alike, ExpertSpan());
       times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * e_));
     }
   }
@@ -172,13 +173,14 @@ class Coster {
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
   // weights are divided too nothing.
-  double Reduction(double elements, int32_t ranks, int32_t stride) const {
+  double Reduction(double elements, int32_t ranks, int32_t span) const {
     if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
-    const double weights = RingPass(ranks, stride, elements * e_);
+    const double weights = RingPass(ranks, span, elements * e_);
     if (m_.zero == 2) return weights;
-    if (m_.zero == 1) return RingPass(ranks, stride, elements * gradient_) + weights;
-    return stride == 1 ? ReplicaAllReduce(elements * gradient_)
-                       : 2 * RingPass(ranks, stride, elements * gradient_);
+    if (m_.zero == 1) return RingPass(ranks, span, elements * gradient_) + weights;
+    return ranks == m_.replicas() && span == m_.tensor
+               ? ReplicaAllReduce(elements * gradient_)
+               : 2 * RingPass(ranks, span, elements * gradient_);
   }
 
   void SetIteration(PassTimes& times) const {
@@ -191,11 +193,11 @@ class Coster {
     const bool frozen = m_.lora > 0;
     const double dense = layers * (frozen ? layer_.adapters() : layer_.dense() + tables / layers);
     const double expert = frozen ? 0 : layers * layer_.expert();
-    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
+    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
-    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, 1));
-    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, m_.expert));
+    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
+    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, ExpertSpan()));
     const double own = m_.zero >= 1 ? dense / replicas + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
@@ -247,7 +249,7 @@ class Coster {
   }
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const {
-    const double local = std::clamp(p_.devices_per_node / m_.tensor, 1, m_.expert);
+    const double local = std::clamp(p_.devices_per_node / m_.expert_width(), 1, m_.expert);
     const double inside = bytes * (local - 1) / m_.expert / p_.intra_node.bytes_per_second();
     const double outside = bytes * (m_.expert - local) / m_.expert / p_.adapter.bytes_per_second();
     return std::max(inside, outside) + p_.collective_latency.seconds();
@@ -264,13 +266,14 @@ class Coster {
     if (m_.tensor * m_.replicas() <= p_.devices_per_node && p_.measured != nullptr) {
       return NodeAllReduce(m_.replicas(), bytes);
     }
-    return 2 * RingPass(m_.replicas(), 1, bytes);
+    return 2 * RingPass(m_.replicas(), m_.tensor, bytes);
   }
-  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all: replicas that are
-  // `stride` apart among all replicas, each of which is a group of tensor-parallel neighbours. The
-  // last byte takes a step to each other member, as NCCL's tuner counts them (src/graph/tuning.cc).
-  double RingPass(int32_t ranks, int32_t stride, double bytes) const {
-    const int32_t span = m_.tensor * stride;  // devices from one member to the next
+  // Devices from one that holds the same experts to the next.
+  int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
+  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all; `span` devices lie
+  // from one member to the next. The last byte takes a step to each other member, as NCCL's tuner
+  // counts them (src/graph/tuning.cc).
+  double RingPass(int32_t ranks, int32_t span, double bytes) const {
     const int32_t inside = std::clamp(p_.devices_per_node / span, 1, ranks);  // members of a node
     const int32_t nodes = (ranks + inside - 1) / inside;
     const double latency =

@@ -55,6 +55,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     model.experts = rng() % 2 == 0 ? 8 : 0;
     model.top_k = model.experts > 0 ? 2 : 0;
     if (model.experts > 0) m.expert = 1 << rng() % 2;
+    if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;
     ++compared;
