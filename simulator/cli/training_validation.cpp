@@ -13,6 +13,7 @@
 #include "simulator/cli/training_job.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/release_spread.h"
 #include "simulator/report/report_json.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -249,8 +250,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
   if (!options.fit.empty() || options.hold_out_half) {
     return InvalidInput(
-        "--fit and --hold-out-half are for tables without models and software; --fit-stacks is for "
-        "those with");
+        "--fit and --hold-out-half are for tables without software; --fit-stacks for those with");
   }
   Models models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
@@ -263,20 +263,22 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   CostSources sources;
   for (TrainingRow& row : rows) {
     JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0};
-    if (judged.row.refused.empty()) {
-      Judge(clusters, judged, result.notes, sources);
-    }
+    if (judged.row.refused.empty()) Judge(clusters, judged, result.notes, sources);
     result.rows.push_back(std::move(judged));
   }
   std::set<std::string> assumed;
+  std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
+    all.push_back(&row);
     if (row.family.empty() || !row.refused.empty()) continue;
     const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
     assumed.insert(
         fmt::format("{}: taken as stacks/{}.yaml has it{}", row.stack, row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  const std::string spread = Describe(ReleaseSpreads(all));
+  if (!spread.empty()) result.notes.push_back(spread);
   Summarize(result, sources);
   if (options.fit_stacks) FitStacks(result);
   return result;
@@ -298,8 +300,8 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
       refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
     }
   }
-  std::string text = RowTable(result, style) + GroupTable("model", by_model, style) +
-                     GroupTable("stack", by_stack, style);
+  std::string text = RowTable(result, style);
+  text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style);
   const ErrorSummary& s = result.summary;
   text += fmt::format(
       "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",

@@ -10,12 +10,6 @@ namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
 
-// A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
-// limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
-// taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
-// something else do not get faster by it than by their smaller operands.
-constexpr double kEightBitShare = 0.58;
-
 class OpCoster {
  public:
   OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
@@ -121,8 +115,7 @@ class OpCoster {
   }
 
   double Seconds(const GraphOp& op, const KernelWork& work) const {
-    const double seconds = kernels_.Seconds(work, sources_);
-    return IsEightBit(op, work) ? kEightBitShare * seconds : seconds;
+    return kernels_.Seconds(work, sources_, IsEightBit(op, work));
   }
   double Seconds(const GraphOp& op, const KernelList& list) const {
     double sum = 0;

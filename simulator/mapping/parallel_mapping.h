@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/schedule.h"
@@ -45,6 +46,8 @@ struct ParallelMapping {
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;
+  // Layers of each chunk (LayersOf's order) where they are stated; empty: divided equally.
+  std::vector<int32_t> layers;
   // The products of layers take operands of 8 bits, cast from and to the model's type.
   bool fp8 = false;
   // Weights are frozen; the query, key and value product of a layer, or all its products, have an

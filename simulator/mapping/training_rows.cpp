@@ -114,6 +114,10 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   m.overlap_gradients = release.overlap_gradients;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
+  if (LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off")) {
+    m.overlap_gradients = false;
+    m.overlap_tensor = m.tensor == 1;
+  }
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
   row.config.fused_attention = release.fused_attention;
   row.config.dropout = release.dropout;

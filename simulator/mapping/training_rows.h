@@ -39,7 +39,8 @@ using ModelByName =
 // A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
-// etp, tokens_per_s_per_gpu, table, date and note are read where they are there. Empty fields are
+// etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu, table, date and
+// note are read where they are there. Empty fields are
 // not stated: sizes then are those of the named model, degrees 1, a micro-batch one sample. What
 // the framework does by itself is its stack's (stacks). Rows that contradict themselves, that name
 // what no model is known for, or that need what is not covered are listed as refused. Errors: an

@@ -8,6 +8,7 @@
 #include "simulator/base/csv.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/release_spread.h"
 
 namespace foretrace {
 namespace {
@@ -101,6 +102,24 @@ TEST(TrainingRowsTest, ContradictionsAreListedOthersJudged) {
   for (size_t i = 0; i < 5; ++i) EXPECT_THAT(rows[i].refused, HasSubstr(causes[i])) << i;
   EXPECT_EQ(rows[0].name, "rows.csv:2");
   EXPECT_EQ(rows[5].refused, "");
+}
+
+// Two releases took 1 and 1.5 s for one job: 50 %. The third row is another job, the fourth is not
+// measured.
+TEST(ReleaseSpreadTest, SameJobOtherRelease) {
+  auto rows = Read(
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1.5,\n"
+      "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,none,,NeMo,0,9,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,0,\n");
+  rows[1].stack += " 25.02";
+  std::vector<const TrainingRow*> all;
+  for (const TrainingRow& row : rows) all.push_back(&row);
+  const auto spreads = ReleaseSpreads(all);
+  ASSERT_EQ(spreads.size(), 1u);
+  EXPECT_EQ(spreads[0].releases, 2);
+  EXPECT_NEAR(spreads[0].percent(), 50, 1e-9);
+  EXPECT_THAT(spreads[0].job, HasSubstr("known on 16 H100"));
 }
 
 // dp 4 x micro-batches of 1 x 2 is 8, not 16. In 2 s 4 GPUs at 8,192 tokens/s pass 65,536 tokens:
