@@ -71,6 +71,28 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
   EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
 }
 
+// A forward pass of Llama's kind whose memory alone takes time, kernels one by one. Of each element
+// of a norm the steps move 6, 8, 4, 8 and 6 bytes (both casts, square, mean, scaling), so 32 a norm
+// and 64 of both; rotary embedding 6, 6 and 4 of each of the 2 h elements of queries and keys, 32;
+// the gated activation 2 and 2 of each of 4 h, 16: 112 bytes an element of h x tokens. The means
+// write 4 bytes a row, which 1e-3 covers.
+TEST(PassCostsTest, KernelsOneByOne) {
+  TransformerConfig c = Model();
+  c.family = TransformerFamily::kLlama;
+  c.dtype = DType::kBFloat16;
+  c.fused_attention = true;
+  c.ffn = 4 * c.hidden;
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1e6);
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  p.issue = SimTime();
+  const SimTime fused = Times(c, Mapping(1, 1), p).layer_forward;
+  p.fused_pointwise = false;
+  const double extra = (Times(c, Mapping(1, 1), p).layer_forward - fused).seconds();
+  EXPECT_NEAR(extra / (112 * 1024.0 * 1024.0 / 1e9), 1, 1e-3);
+}
+
 // A switch that sums doubles an all-reduce's rate, not that of a gather and a scatter, which
 // sequence parallelism has instead: twice as long.
 TEST(PassCostsTest, SequenceParallelismGathersAndScatters) {
