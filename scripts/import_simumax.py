@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""SimuMax's measured GEMMs (efficiency_matmul.csv: efficiencies of a peak) to the neutral CSV.
+"""SimuMax's measured GEMMs and collectives (efficiencies of peaks) to the neutral CSV.
 
 SOURCE is the folder of its tables as CSV. Forward products (layout TN) and input gradients (NN); weight
 gradients are left out, as they add to a buffer of 32 bits. A time is 2 b m n k / (peak x efficiency).
+Of collectives within a node it states what it fitted to its measurements (network_fit.csv): a time is
+size scale (1 + offset / n) / (bandwidth x efficiency) + latency (n + offset) scale + fixed latency.
 """
 import pathlib
 import sys
@@ -15,8 +17,44 @@ PROVENANCE = dict(source="https://github.com/MooreThreads/SimuMax",
                   command="scripts/import_simumax.py")
 COLUMNS = ["machine", "b", "m", "k", "n", "layout", "out_dtype", "efficiency", "peak_TFLOPS"]
 
+FIT = ["machine", "tier", "op", "tier_GBps", "scale", "offset", "op_efficiency", "op_latency_us",
+       "fixed_latency_us"]
+OPS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
+       "all2all": "all_to_all"}
+MIB = 1 << 20
 
-def run(source, output):
+
+def collectives(source, output):
+    path = pathlib.Path(source) / "network_fit.csv"
+    if not path.is_file():
+        common.fail(f"{path}: there is no such table; is this the right source?")
+    made = {}
+    for row in common.read_csv(path.name, path.read_text("utf-8-sig"), FIT):
+        platform = PLATFORMS.get(row["machine"])
+        if platform is None or row["tier"] != "high_intra_node" or row["op"] not in OPS:
+            continue
+        table = made.setdefault(platform, common.Table(
+            **PROVENANCE, path="configs/system/b200_bf16_ceperm.json", device=row["machine"],
+            interconnect="switch",
+            note="a fit by SimuMax to its measurements, at powers of two; GB/s are 2^30 there"))
+        scale, offset = float(row["scale"]), float(row["offset"])
+        rate = float(row["tier_GBps"]) * float(row["op_efficiency"]) * 2**30
+        for ranks in (2, 4, 8):
+            fixed = float(row["fixed_latency_us"] or 0)
+            fixed += float(row.get(f"fixed_latency_us_{ranks}gpus") or 0)
+            for power in range(11):
+                size = MIB << power
+                us = (size * scale * (1 + offset / ranks) / rate * 1e6
+                      + float(row["op_latency_us"]) * (ranks + offset) * scale + fixed)
+                table.add("collective", OPS[row["op"]], platform, "bfloat16",
+                          common.shape(bytes=size, ranks=ranks, nodes=1, placement="node",
+                                       inplace=False),
+                          us, library="nccl of torch 2.10", source="simumax")
+    for platform, table in made.items():
+        table.write(output / f"simumax-{platform}-collectives.csv")
+
+
+def gemm(source, output):
     path = pathlib.Path(source) / "efficiency_matmul.csv"
     if not path.is_file():
         common.fail(f"{path}: there is no such table; is this the right source?")
@@ -37,6 +75,11 @@ def run(source, output):
                   us, phase="forward", library="torch 2.10", source="simumax")
     for platform, table in made.items():
         table.write(output / f"simumax-{platform}-gemm-bfloat16.csv")
+
+
+def run(source, output):
+    gemm(source, output)
+    collectives(source, output)
 
 
 if __name__ == "__main__":

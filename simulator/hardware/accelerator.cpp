@@ -29,6 +29,14 @@ FlopRate Accelerator::peak(RateKind kind) const {
   return best;
 }
 
+FlopRate Accelerator::sustained(RateKind kind) const {
+  FlopRate best;
+  for (const ComputeUnit& unit : units) {
+    best = std::max(best, unit.sustained[static_cast<size_t>(kind)]);
+  }
+  return best;
+}
+
 FlopRate Accelerator::simt_peak(RateKind kind) const {
   FlopRate best;
   for (const ComputeUnit& unit : units) {

@@ -41,6 +41,8 @@ struct ComputeUnit {
   int32_t width = 0, depth = 0;
   double clock_hz = 0;
   std::array<FlopRate, static_cast<size_t>(RateKind::kCount)> rates{};  // of all units, dense
+  // Of large matrix products for longer than the board's power limit allows its clock.
+  std::array<FlopRate, static_cast<size_t>(RateKind::kCount)> sustained{};
   std::string source;
 
   FlopRate rate(RateKind of) const { return rates[static_cast<size_t>(of)]; }
@@ -118,6 +120,8 @@ struct Accelerator {
 
   // The fastest unit's; zero where none states it.
   FlopRate peak(RateKind kind) const;
+  // What the fastest unit sustains at the board's power limit; zero where none states it.
+  FlopRate sustained(RateKind kind) const;
   // Without units for matrix products.
   FlopRate simt_peak(RateKind kind) const;
   // The first level of the kind; null where there is none.

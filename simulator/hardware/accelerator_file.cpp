@@ -58,10 +58,21 @@ class Loader {
   }
 
  private:
+  static void LoadRates(const YamlReader& rates,
+                        std::array<FlopRate, static_cast<size_t>(RateKind::kCount)>& to) {
+    rates.ExpectKeys(Names<RateKind>());
+    for (int i = 0; i < static_cast<int>(RateKind::kCount); ++i) {
+      const auto kind = static_cast<RateKind>(i);
+      if (!rates.Has(Name(kind))) continue;
+      to[static_cast<size_t>(i)] =
+          FlopRate::PerSecond(Whole(rates.Number(Name(kind), 1e-6, kMaxRate), 1e12));
+    }
+  }
+
   void LoadUnits(const YamlReader& units) {
     for (const auto& [name, unit] : units.Entries()) {
-      unit.ExpectKeys(
-          Keys<7>{"kind", "count", "width", "depth", "clock_MHz", "rates_TFLOPS", "source"});
+      unit.ExpectKeys(Keys<8>{"kind", "count", "width", "depth", "clock_MHz", "rates_TFLOPS",
+                              "sustained_TFLOPS", "source"});
       ComputeUnit u;
       u.name = name;
       u.kind = static_cast<UnitKind>(unit.Choice("kind", Names<UnitKind>()));
@@ -70,14 +81,8 @@ class Loader {
       u.depth = unit.Integer("depth", 1, 1 << 20, 0);
       u.clock_hz = unit.Number("clock_MHz", 1, 1e5, 0) * 1e6;
       u.source = unit.String("source");
-      const YamlReader rates = unit.Child("rates_TFLOPS");
-      rates.ExpectKeys(Names<RateKind>());
-      for (int i = 0; i < static_cast<int>(RateKind::kCount); ++i) {
-        const auto kind = static_cast<RateKind>(i);
-        if (!rates.Has(Name(kind))) continue;
-        u.rates[static_cast<size_t>(i)] =
-            FlopRate::PerSecond(Whole(rates.Number(Name(kind), 1e-6, kMaxRate), 1e12));
-      }
+      LoadRates(unit.Child("rates_TFLOPS"), u.rates);
+      if (unit.Has("sustained_TFLOPS")) LoadRates(unit.Child("sustained_TFLOPS"), u.sustained);
       if (unit.ok() && u.kind == UnitKind::kSystolic && (u.width == 0 || u.depth == 0)) {
         unit.Fail("kind", "a systolic array needs width and depth");
       }

@@ -21,7 +21,7 @@ constexpr std::array<Field, 7> kFields = {{
     {"matrix_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.matrix_efficiency = v; }},
     {"memory_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.memory_efficiency = v; }},
     {"intra_node_GBps", 0.1, 1e5,
-     [](double v, ClusterParameters& p) { p.intra_node = Bandwidth::GBps(v); }},
+     [](double v, ClusterParameters& p) { p.intra_node = p.intra_gather = Bandwidth::GBps(v); }},
     {"adapter_GBps", 0.01, 1e5,
      [](double v, ClusterParameters& p) { p.adapter = Bandwidth::GBps(v); }},
     {"collective_latency_us", 0, 1e5,
@@ -58,7 +58,7 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
   for (const std::string& key : calibration.given) {
     if (key == "matrix_efficiency") cluster.matrix_efficiency = v.matrix_efficiency;
     if (key == "memory_efficiency") cluster.memory_efficiency = v.memory_efficiency;
-    if (key == "intra_node_GBps") cluster.intra_node = v.intra_node;
+    if (key == "intra_node_GBps") cluster.intra_node = cluster.intra_gather = v.intra_node;
     if (key == "adapter_GBps") cluster.adapter = v.adapter;
     if (key == "collective_latency_us") cluster.collective_latency = v.collective_latency;
     if (key == "launch_floor_ms") cluster.launch_floor = v.launch_floor;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "simulator/base/collective_op.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
 #include "simulator/cost/operator/kernel_work.h"
@@ -37,8 +38,9 @@ class DeviceMeasurements {
   virtual ~DeviceMeasurements() = default;
   // Of the chain that predicts recorded kernels: calibrated, else by analogy on the device's peaks.
   virtual Estimate KernelTime(const KernelWork& work) const = 0;
-  // All-reduce of a buffer among `ranks` neighbours in a node; nullopt: not measured.
-  virtual std::optional<Estimate> AllReduceTime(int32_t ranks, Bytes bytes) const = 0;
+  // A collective of a whole buffer among `ranks` neighbours in a node; nullopt: not measured.
+  virtual std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
+                                                 Bytes bytes) const = 0;
   // Where they come from, for reports and to tell searches apart.
   virtual std::string Source() const = 0;
 };

@@ -26,7 +26,10 @@ struct ClusterParameters {
   double matrix_half_size = 0;
   Bandwidth peak_memory = Bandwidth::GBps(2039);
   double memory_efficiency = 0.8;
-  Bandwidth intra_node = Bandwidth::GBps(230);       // bus bandwidth of an all-reduce within a node
+  // Bus bandwidths within a node: of an all-reduce, which switches may sum, and of an all-gather or
+  // a reduce-scatter.
+  Bandwidth intra_node = Bandwidth::GBps(230);
+  Bandwidth intra_gather = Bandwidth::GBps(230);
   Bandwidth adapter = Bandwidth::GBps(20);           // per device, to other nodes
   SimTime collective_latency = SimTime::FromUs(30);  // of an all-reduce within a node
   // Of one step of a ring: to a neighbour in the node, and to one in another node.
@@ -35,8 +38,14 @@ struct ClusterParameters {
   // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
   // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
+  // What GEMMs of 16 and of 8 bits keep up at the power limit (Accelerator::sustained), which short
+  // measurements exceed; zero: not known.
+  FlopRate sustained, sustained_fp8;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
+  // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
+  // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
+  bool fused_pointwise = true;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;

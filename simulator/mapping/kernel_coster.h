@@ -10,7 +10,7 @@ namespace foretrace {
 class KernelCoster {
  public:
   explicit KernelCoster(const ClusterParameters& cluster) : p_(cluster) {}
-  double Seconds(const KernelWork& work, CostSources& sources) const;
+  double Seconds(const KernelWork& work, CostSources& sources, bool eight_bit = false) const;
   // Sum over kernels that run one after another.
   double Seconds(const KernelList& list, CostSources& sources) const;
 

@@ -10,12 +10,6 @@ namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
 
-// A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
-// limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
-// taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
-// something else do not get faster by it than by their smaller operands.
-constexpr double kEightBitShare = 0.58;
-
 class OpCoster {
  public:
   OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
@@ -25,8 +19,9 @@ class OpCoster {
   void Add(OpId id, PassCost& cost) const {
     const OperatorGraph& g = l_.graph();
     const GraphOp& op = g.op(id);
-    const KernelList list = ForwardWork(g, l_.sizes(), id);
+    KernelList list = ForwardWork(g, l_.sizes(), id);
     BackwardWork work = Differentiate(g, l_.sizes(), id);
+    if (!p_.fused_pointwise) AddSteps(op, list, work.input);
     const bool trained = m_.lora == 0;
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input), weight = 0;
@@ -53,6 +48,61 @@ class OpCoster {
   }
 
  private:
+  // The kernels that a fused one stands for beyond itself, as PyTorch runs them eagerly. A norm of
+  // root mean squares: the cast to 32 bits, the square, its mean, the scaling, the cast back; the
+  // product with the weights is the fused kernel's own traffic. Backward each step's own gradient,
+  // the sum of both ways to the input, and the product with the weights' gradient. Rotary
+  // embedding: both casts; a gated activation: its function apart from the product.
+  void AddSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+    const OperatorGraph& g = l_.graph();
+    const DType dtype = g.tensor(op.inputs[0]).dtype;
+    if (ElementSize(dtype) >= 4) return;
+    const auto add = [](KernelList& list, const OperatorCall::Shape& shape, DType type) {
+      for (const KernelWork& work : Kernels({shape, type, Direction::kForward})) {
+        list.push_back(work);
+      }
+    };
+    const auto step = [&](KernelList& list, int64_t n, int64_t operands, DType from, DType to) {
+      ElementwiseOp call{n, operands * n};
+      call.output_dtype = to;
+      add(list, call, from);
+    };
+    constexpr DType kWide = DType::kFloat32;
+    if (op.kind == GraphOpKind::kNorm) {
+      const int64_t n = Elements(g, l_.sizes(), op.inputs[0]);
+      const int64_t columns =
+          std::max<int64_t>(l_.sizes().of(g.tensor(op.inputs[0]).axes.back()), 1);
+      const ReductionOp mean{n / columns, columns};
+      step(forward, n, 1, dtype, kWide);
+      step(forward, n, 1, kWide, kWide);
+      add(forward, mean, kWide);
+      step(forward, n, 1, kWide, kWide);
+      step(forward, n, 1, kWide, dtype);
+      step(backward, n, 2, dtype, dtype);  // weights' gradient before its sum
+      step(backward, n, 1, dtype, kWide);  // cast
+      step(backward, n, 1, kWide, kWide);  // scaling, to the input
+      step(backward, n, 2, kWide, kWide);  // scaling, to the mean
+      add(backward, mean, kWide);
+      step(backward, n, 1, kWide, kWide);  // square
+      step(backward, n, 2, kWide, kWide);  // sum of both
+      step(backward, n, 1, kWide, dtype);  // cast
+    } else if (op.name == "rotary") {
+      int64_t n = 0;
+      for (const TensorId t : op.inputs) n += Elements(g, l_.sizes(), t);
+      for (KernelList* list : {&forward, &backward}) {
+        step(*list, n, 1, dtype, kWide);
+        step(*list, n, 1, kWide, dtype);
+        step(*list, n, 0, kWide, kWide);
+      }
+    } else if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
+      const int64_t out = Elements(g, l_.sizes(), op.outputs[0]);
+      if (Elements(g, l_.sizes(), op.inputs[0]) <= out) return;
+      step(forward, out, 1, dtype, dtype);
+      step(backward, out, 2, dtype, dtype);
+      step(backward, out, 1, dtype, dtype);
+    }
+  }
+
   bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
     return m_.fp8 && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
   }
@@ -65,8 +115,7 @@ class OpCoster {
   }
 
   double Seconds(const GraphOp& op, const KernelWork& work) const {
-    const double seconds = kernels_.Seconds(work, sources_);
-    return IsEightBit(op, work) ? kEightBitShare * seconds : seconds;
+    return kernels_.Seconds(work, sources_, IsEightBit(op, work));
   }
   double Seconds(const GraphOp& op, const KernelList& list) const {
     double sum = 0;

@@ -10,8 +10,9 @@ namespace foretrace {
 MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m) {
   const TransformerConfig c = WithDefaults(config);
   model_ = MakeTransformerGraph(c);
-  sizes_ = BindTransformer(model_, c,
-                           {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel});
+  sizes_ = BindTransformer(
+      model_, c,
+      {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
   gradient_bytes_ = GradientBytes(c, m);
   const OperatorGraph& g = model_.graph;
   for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {

@@ -77,6 +77,7 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
   switch (which) {
     case ClusterParameter::kIntraNode:
       p.intra_node = Bandwidth::BytesPerSecond(std::clamp(value, 100e9, 300e9));
+      p.intra_gather = p.intra_node;
       return;
     case ClusterParameter::kAdapter:
       p.adapter = Bandwidth::BytesPerSecond(std::clamp(value, 8e9, 25e9));

@@ -50,7 +50,7 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
     if (trained && m.lora > 0)
       return layers * layer.adapters() / (m.zero < from ? 1 : m.replicas());
     if (m.zero < from) return dense + expert;
-    return dense / m.replicas() + expert / (m.replicas() / m.expert);
+    return dense / m.replicas() + expert / m.expert_replicas();
   };
   MemoryUse use;
   use.weights = Rounded(e * divided(3));
@@ -82,6 +82,14 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
 MemoryUse MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   const MemoryUse first = StageMemoryOf(c, m, 0);
   if (m.pipeline == 1) return first;
+  if (!m.layers.empty()) {
+    MemoryUse most = first;
+    for (int32_t s = 1; s < m.pipeline; ++s) {
+      const MemoryUse use = StageMemoryOf(c, m, s);
+      if (use.total() > most.total()) most = use;
+    }
+    return most;
+  }
   const MemoryUse last = StageMemoryOf(c, m, m.pipeline - 1);
   return last.total() > first.total() ? last : first;
 }

@@ -30,6 +30,10 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   if (m.zero < 0 || m.zero > 3) {
     return InvalidInput("mapping {}: zero must be between 0 and 3, not {}", ToString(m), m.zero);
   }
+  if (m.expert_tensor < 0 || m.expert_tensor > kMaxDegree) {
+    return InvalidInput("mapping {}: etp must be between 0 and {}, not {}", ToString(m), kMaxDegree,
+                        m.expert_tensor);
+  }
   if (m.lora_everywhere && m.lora == 0) {
     return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
   }
@@ -78,12 +82,60 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);
   }
-  if (m.replicas() % m.expert != 0) {
+  if (m.expert_tensor > 0 && model.experts == 0) {
+    return Infeasible("mapping {}: etp needs experts, which the model does not have", ToString(m));
+  }
+  if (m.expert_width() != m.tensor && (m.expert_width() != 1 || !m.sequence_parallel)) {
     return Infeasible(
-        "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp)",
-        ToString(m), m.expert, m.replicas());
+        "mapping {}: experts are divided as other products are, or, under sequence parallelism, "
+        "not at all: etp{} or etp1 sp",
+        ToString(m), m.tensor);
+  }
+  if (m.expert_groups() % m.expert != 0) {
+    return Infeasible(
+        "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp{})",
+        ToString(m), m.expert, m.expert_groups(), m.expert_tensor == 1 ? " * tp" : "");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLayers(const TransformerConfig& model, const ParallelMapping& m) {
+  const size_t chunks = static_cast<size_t>(m.pipeline) * static_cast<size_t>(m.chunks);
+  int64_t sum = 0;
+  for (const int32_t layers : m.layers) sum += layers;
+  if (m.layers.size() != chunks || sum != model.layers || m.counted_ends) {
+    return Infeasible(
+        "C1: mapping {}: {} counts of layers add up to {}; as many counts as chunks ({} stages of "
+        "{}) must add up to {} layers, without ends",
+        ToString(m), m.layers.size(), sum, m.pipeline, m.chunks, model.layers);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(const ParallelMapping& m) {
+  if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
+    return Infeasible(
+        "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
+        ToString(m), m.micro_batch, m.data, m.global_batch);
+  }
+  return CheckSchedule(m);
+}
+
+constexpr std::string_view kLayers = "layers=";
+
+// "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
+bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  for (const char* at = text.data(); at <= text.data() + text.size();) {
+    int32_t count = 0;
+    const auto [end, error] = std::from_chars(at, text.data() + text.size(), count);
+    if (error != std::errc() || count < 1 || count > kMaxDegree) return false;
+    layers.push_back(count);
+    if (end == text.data() + text.size()) return true;
+    if (*end != ',') return false;
+    at = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -99,12 +151,14 @@ std::string ToString(const ParallelMapping& m) {
   if (m.context > 1) text += fmt::format(" cp{}", m.context);
   text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
+  if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
   text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
   if (!m.overlap_tensor) text += " tp-exposed";
   if (m.counted_ends) text += " ends";
+  if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
   if (m.fp8) text += " fp8";
   if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
   if (m.lora_everywhere) text += " lora-all";
@@ -119,10 +173,14 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
   ParallelMapping m;
   m.global_batch = global_batch;
   const std::pair<std::string_view, int32_t*> numbers[] = {
-      {"tp", &m.tensor}, {"cp", &m.context},     {"pp", &m.pipeline},     {"dp", &m.data},
-      {"ep", &m.expert}, {"mb", &m.micro_batch}, {"gb", &m.global_batch}, {"v", &m.chunks},
-      {"k", &m.k},       {"zero", &m.zero},      {"lora", &m.lora}};
+      {"tp", &m.tensor},      {"cp", &m.context},
+      {"pp", &m.pipeline},    {"dp", &m.data},
+      {"ep", &m.expert},      {"etp", &m.expert_tensor},
+      {"mb", &m.micro_batch}, {"gb", &m.global_batch},
+      {"v", &m.chunks},       {"k", &m.k},
+      {"zero", &m.zero},      {"lora", &m.lora}};
   const auto read = [&](std::string_view word) {
+    if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
     for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
       if (word != Name(static_cast<Recompute>(i))) continue;
       m.recompute = static_cast<Recompute>(i);
@@ -169,9 +227,11 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     }
     if (!read(word)) {
       return InvalidInput(
-          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN mbN gbN vN kN zeroN "
+          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
+          "zeroN "
           "loraN lora-all sp "
-          "overlap tp-exposed ends fp8 grad16 grad32 none selective full operators alternate gpipe "
+          "overlap tp-exposed ends layers=N,N,... fp8 grad16 grad32 none selective full operators "
+          "alternate gpipe "
           "1f1b "
           "kfkb zb-h1",
           source, word);
@@ -191,6 +251,10 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         ToString(m), m.devices(), devices);
   }
   FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
+  if (!m.layers.empty()) {
+    FORETRACE_RETURN_IF_ERROR(CheckLayers(model, m));
+    return CheckBatch(m);
+  }
   const int64_t counted = model.layers + (m.counted_ends ? 2 : 0);
   if (counted % (int64_t{m.pipeline} * m.chunks) != 0) {
     return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers{}",
@@ -204,19 +268,15 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         "layers",
         ToString(m));
   }
-  if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
-    return Infeasible(
-        "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
-        ToString(m), m.micro_batch, m.data, m.global_batch);
-  }
-  return CheckSchedule(m);
+  return CheckBatch(m);
 }
 
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
                  int32_t chunk) {
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
-  if (!m.counted_ends) return model.layers / chunks;
   const int64_t index = int64_t{chunk} * m.pipeline + stage;
+  if (!m.layers.empty()) return m.layers[static_cast<size_t>(index)];
+  if (!m.counted_ends) return model.layers / chunks;
   return (model.layers + 2) / chunks - (index == 0 ? 1 : 0) - (index + 1 == chunks ? 1 : 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/schedule.h"
@@ -21,8 +22,12 @@ struct ParallelMapping {
   int32_t tensor = 1;
   int32_t context = 1;  // parts of a sequence; keys and values are gathered
   int32_t pipeline = 1;
-  int32_t data = 1;          // replicas
-  int32_t expert = 1;        // groups of replicas that divide the experts; divides data * context
+  int32_t data = 1;    // replicas
+  int32_t expert = 1;  // groups of devices that divide the experts
+  // Devices that divide each expert's products: 0, as others, `tensor`; 1, none, and every device
+  // of the tensor-parallel group has experts of its own (Megatron Core,
+  // expert_tensor_parallel_size).
+  int32_t expert_tensor = 0;
   int32_t micro_batch = 1;   // samples of one replica
   int32_t global_batch = 1;  // samples of all replicas
   int32_t chunks = 1;        // model chunks a stage; more than one: interleaved 1F1B
@@ -41,6 +46,8 @@ struct ParallelMapping {
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;
+  // Layers of each chunk (LayersOf's order) where they are stated; empty: divided equally.
+  std::vector<int32_t> layers;
   // The products of layers take operands of 8 bits, cast from and to the model's type.
   bool fp8 = false;
   // Weights are frozen; the query, key and value product of a layer, or all its products, have an
@@ -54,6 +61,11 @@ struct ParallelMapping {
   int32_t microbatches() const { return global_batch / (data * micro_batch); }
   // Devices that hold the same dense weights.
   int32_t replicas() const { return data * context; }
+  // Tensor-parallel groups of experts, each of which holds some of them; and those that hold the
+  // same.
+  int32_t expert_groups() const { return replicas() * tensor / expert_width(); }
+  int32_t expert_replicas() const { return expert_groups() / expert; }
+  int32_t expert_width() const { return expert_tensor > 0 ? expert_tensor : tensor; }
   auto operator<=>(const ParallelMapping&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -92,10 +93,11 @@ class Coster {
     const double hidden = tokens_ * h_ * e_;
     times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
     if (m_.tensor == 1) return;
-    times.tensor.time = SimTime::FromSeconds(TensorAllReduce(hidden));
-    // Of experts, whose products are divided like others, every visit of a token is gathered and
-    // its result reduced.
-    const auto region = static_cast<int32_t>(c_.experts > 0 ? c_.top_k : 1);
+    times.tensor.time = SimTime::FromSeconds(TensorReduction(hidden));
+    // Of experts whose products are divided like others, every visit of a token is gathered and
+    // its result reduced; of whole experts none is.
+    const bool whole = c_.experts > 0 && m_.expert_width() != m_.tensor;
+    const auto region = static_cast<int32_t>(whole ? 0 : c_.experts > 0 ? c_.top_k : 1);
     times.tensor.forward = 1 + region;
     // Recomputed layers wait for their forward reductions once more.
     const int32_t again = m_.recompute == Recompute::kFull        ? 1 + region
@@ -142,29 +144,31 @@ class Coster {
 
   // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
   void SetDivided(PassTimes& times) const {
-    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
-    const auto pass = [&](double bytes, int32_t ranks) {
-      return SimTime::FromSeconds(RingPass(ranks, replicas / ranks, bytes));
+    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
+    const auto pass = [&](CollectiveOp op, double bytes, int32_t ranks, int32_t span) {
+      return SimTime::FromSeconds(RingPass(op, ranks, span, bytes));
     };
-    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks) {
+    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks, int32_t span) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      exchange.time = pass(elements * gradient_, ranks);
+      exchange.time = pass(CollectiveOp::kReduceScatter, elements * gradient_, ranks, span);
       exchange.backward = 1;
     };
-    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas);
-    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike);
+    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas, m_.tensor);
+    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, ExpertSpan());
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
       times.gradient.backward = times.expert_gradient.backward = 0;
     }
     if (m_.zero < 3) return;
     if (replicas > 1) {
-      times.weight_gather = pass(layer_.dense() * e_, replicas);
+      times.weight_gather =
+          pass(CollectiveOp::kAllGather, layer_.dense() * e_, replicas, m_.tensor);
       times.weight_bytes = Bytes(static_cast<int64_t>(layer_.dense() * e_));
     }
     if (alike > 1 && layer_.expert() > 0) {
-      times.expert_weight_gather = pass(layer_.expert() * e_, alike);
+      times.expert_weight_gather =
+          pass(CollectiveOp::kAllGather, layer_.expert() * e_, alike, ExpertSpan());
       times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * e_));
     }
   }
@@ -172,13 +176,15 @@ class Coster {
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
   // weights are divided too nothing.
-  double Reduction(double elements, int32_t ranks, int32_t stride) const {
+  double Reduction(double elements, int32_t ranks, int32_t span) const {
     if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
-    const double weights = RingPass(ranks, stride, elements * e_);
+    const double weights = RingPass(CollectiveOp::kAllGather, ranks, span, elements * e_);
     if (m_.zero == 2) return weights;
-    if (m_.zero == 1) return RingPass(ranks, stride, elements * gradient_) + weights;
-    return stride == 1 ? ReplicaAllReduce(elements * gradient_)
-                       : 2 * RingPass(ranks, stride, elements * gradient_);
+    const double gradients = elements * gradient_;
+    const double scattered = RingPass(CollectiveOp::kReduceScatter, ranks, span, gradients);
+    if (m_.zero == 1) return scattered + weights;
+    if (ranks == m_.replicas() && span == m_.tensor) return ReplicaAllReduce(gradients);
+    return scattered + RingPass(CollectiveOp::kAllGather, ranks, span, gradients);
   }
 
   void SetIteration(PassTimes& times) const {
@@ -191,11 +197,11 @@ class Coster {
     const bool frozen = m_.lora > 0;
     const double dense = layers * (frozen ? layer_.adapters() : layer_.dense() + tables / layers);
     const double expert = frozen ? 0 : layers * layer_.expert();
-    const int32_t replicas = m_.replicas(), alike = replicas / m_.expert;
+    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
-    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, 1));
-    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, m_.expert));
+    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
+    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, ExpertSpan()));
     const double own = m_.zero >= 1 ? dense / replicas + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
@@ -228,26 +234,40 @@ class Coster {
     return devices <= p_.devices_per_node ? p_.intra_node.bytes_per_second()
                                           : p_.adapter.bytes_per_second();
   }
+  std::optional<double> Measured(CollectiveOp op, int32_t ranks, double bytes) const {
+    if (p_.measured == nullptr) return std::nullopt;
+    const auto time = p_.measured->CollectiveTime(op, ranks, Bytes(static_cast<int64_t>(bytes)));
+    return time ? std::optional(time->time.seconds()) : std::nullopt;
+  }
   double NodeAllReduce(int32_t ranks, double bytes) const {
-    if (p_.measured != nullptr) {
-      const auto time = p_.measured->AllReduceTime(ranks, Bytes(static_cast<int64_t>(bytes)));
-      if (time) return time->time.seconds();
-    }
+    if (const auto time = Measured(CollectiveOp::kAllReduce, ranks, bytes)) return *time;
     return RingShare(ranks) * bytes / p_.intra_node.bytes_per_second() +
            p_.collective_latency.seconds();
   }
-  // Over the tensor-parallel group, whose ranks are neighbours. Beyond a node there are as many
-  // rings as adapters, each of which enters the node by one adapter and leaves it by another;
-  // adapters send and receive at once.
-  double TensorAllReduce(double bytes) const {
-    if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
+  // An all-gather and a reduce-scatter; where they were not measured, as much longer than the
+  // all-reduce as by the network's closed forms.
+  double NodePasses(int32_t ranks, double bytes) const {
+    const auto gather = Measured(CollectiveOp::kAllGather, ranks, bytes);
+    const auto scatter = Measured(CollectiveOp::kReduceScatter, ranks, bytes);
+    if (gather && scatter) return *gather + *scatter;
+    const double longer = p_.intra_node.bytes_per_second() / p_.intra_gather.bytes_per_second();
+    return NodeAllReduce(ranks, bytes) * std::max(longer, 1.0);
+  }
+  // Over the tensor-parallel group, whose ranks are neighbours: an all-reduce, or under sequence
+  // parallelism an all-gather and a reduce-scatter, which switches do not speed up. Beyond a node
+  // there are as many rings as adapters, each of which enters the node by one adapter and leaves it
+  // by another; adapters send and receive at once.
+  double TensorReduction(double bytes) const {
+    if (m_.tensor <= p_.devices_per_node) {
+      return m_.sequence_parallel ? NodePasses(m_.tensor, bytes) : NodeAllReduce(m_.tensor, bytes);
+    }
     const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                  p_.intra_node.bytes_per_second());
     return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();
   }
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const {
-    const double local = std::clamp(p_.devices_per_node / m_.tensor, 1, m_.expert);
+    const double local = std::clamp(p_.devices_per_node / m_.expert_width(), 1, m_.expert);
     const double inside = bytes * (local - 1) / m_.expert / p_.intra_node.bytes_per_second();
     const double outside = bytes * (m_.expert - local) / m_.expert / p_.adapter.bytes_per_second();
     return std::max(inside, outside) + p_.collective_latency.seconds();
@@ -264,13 +284,18 @@ class Coster {
     if (m_.tensor * m_.replicas() <= p_.devices_per_node && p_.measured != nullptr) {
       return NodeAllReduce(m_.replicas(), bytes);
     }
-    return 2 * RingPass(m_.replicas(), 1, bytes);
+    return RingPass(CollectiveOp::kReduceScatter, m_.replicas(), m_.tensor, bytes) +
+           RingPass(CollectiveOp::kAllGather, m_.replicas(), m_.tensor, bytes);
   }
-  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all: replicas that are
-  // `stride` apart among all replicas, each of which is a group of tensor-parallel neighbours. The
-  // last byte takes a step to each other member, as NCCL's tuner counts them (src/graph/tuning.cc).
-  double RingPass(int32_t ranks, int32_t stride, double bytes) const {
-    const int32_t span = m_.tensor * stride;  // devices from one member to the next
+  // Devices from one that holds the same experts to the next.
+  int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
+  // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all; `span` devices lie
+  // from one member to the next. The last byte takes a step to each other member, as NCCL's tuner
+  // counts them (src/graph/tuning.cc).
+  double RingPass(CollectiveOp op, int32_t ranks, int32_t span, double bytes) const {
+    if (ranks > 1 && ranks * span <= p_.devices_per_node) {
+      if (const auto time = Measured(op, ranks, bytes)) return *time;
+    }
     const int32_t inside = std::clamp(p_.devices_per_node / span, 1, ranks);  // members of a node
     const int32_t nodes = (ranks + inside - 1) / inside;
     const double latency =
@@ -280,7 +305,7 @@ class Coster {
   // Of each of the rings that run side by side: as many enter and leave a node as have members in
   // it, and share its adapters; within the node each device has its own links.
   double RingBandwidth(int32_t inside, int32_t nodes) const {
-    const double links = p_.intra_node.bytes_per_second();
+    const double links = p_.intra_gather.bytes_per_second();
     if (nodes == 1) return links;
     const double adapters = p_.adapter.bytes_per_second() * inside;
     return inside == 1 ? adapters : std::min(adapters, links);

@@ -13,10 +13,11 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 10> kKeys = {"since",
+  static constexpr std::array<std::string_view, 11> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
+                                                             "fused_pointwise",
                                                              "dropout",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
@@ -29,7 +30,12 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.since = in.String("since", "");
   r.source = in.String("source");
   r.fused_attention = in.Bool("fused_attention", false);
-  r.attention_slowdown = in.Number("attention_slowdown", 0.5, 10, 1);
+  if (in.Has("attention_slowdown")) {
+    for (const auto& [chip, slowdown] : in.Child("attention_slowdown").Entries()) {
+      r.attention_slowdown[chip] = slowdown.AsNumber(0.5, 10);
+    }
+  }
+  r.fused_pointwise = in.Bool("fused_pointwise", true);
   r.dropout = in.Bool("dropout", false);
   r.sequence_parallel = in.Bool("sequence_parallel", false);
   r.overlap_tensor = in.Bool("overlap_tensor", false);

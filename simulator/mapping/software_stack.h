@@ -1,6 +1,7 @@
 #pragma once
 // What training software does without being told, by release: stacks/*.yaml.
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +19,11 @@ struct StackRelease {
   std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
   std::string source;
   bool fused_attention = false;
-  // ClusterParameters::attention_slowdown.
-  double attention_slowdown = 1;
+  // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
+  // on other chips.
+  std::map<std::string, double> attention_slowdown;
+  // ClusterParameters::fused_pointwise.
+  bool fused_pointwise = true;
   bool dropout = false;
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;

@@ -75,12 +75,18 @@ class RankWriter {
     const int32_t first = replica_ - replica_ % m_.context;
     context_group_ =
         add("context", m_.context, [&](int i) { return RankOf(stage_, first + i, shard_); });
-    const int32_t expert = replica_ - replica_ % m_.expert;
-    expert_group_ =
-        add("expert", m_.expert, [&](int i) { return RankOf(stage_, expert + i, shard_); });
-    const int32_t mine = replica_ % m_.expert;
-    expert_data_group_ = add("expert_data", m_.replicas() / m_.expert,
-                             [&](int i) { return RankOf(stage_, i * m_.expert + mine, shard_); });
+    // Of the groups of tensor-parallel neighbours, or of single devices, in the order of ranks.
+    const bool single = m_.expert_width() == 1;
+    const int32_t index = single ? replica_ * m_.tensor + shard_ : replica_;
+    const auto rank_of = [&](int32_t group) {
+      return single ? RankOf(stage_, group / m_.tensor, group % m_.tensor)
+                    : RankOf(stage_, group, shard_);
+    };
+    const int32_t expert = index - index % m_.expert;
+    expert_group_ = add("expert", m_.expert, [&](int i) { return rank_of(expert + i); });
+    const int32_t mine = index % m_.expert;
+    expert_data_group_ = add("expert_data", m_.expert_replicas(),
+                             [&](int i) { return rank_of(i * m_.expert + mine); });
   }
 
   // Part `index` of the gradients' reductions, each after the one before.
@@ -97,8 +103,8 @@ class RankWriter {
     };
     reduce("gradients", data_group_, m_.replicas(), passes_.gradient_reduction,
            passes_.gradient_bytes);
-    reduce("expert gradients", expert_data_group_, m_.replicas() / m_.expert,
-           passes_.expert_reduction, passes_.expert_gradient_bytes);
+    reduce("expert gradients", expert_data_group_, m_.expert_replicas(), passes_.expert_reduction,
+           passes_.expert_gradient_bytes);
   }
 
   // The other end of the edge into (forward) or out of this stage's chunk, as (edge, stage).
@@ -196,8 +202,7 @@ class RankWriter {
                               computed, link);
     };
     reduce("gradients ", data_group_, m_.replicas(), passes_.gradient);
-    reduce("expert gradients ", expert_data_group_, m_.replicas() / m_.expert,
-           passes_.expert_gradient);
+    reduce("expert gradients ", expert_data_group_, m_.expert_replicas(), passes_.expert_gradient);
     return link;
   }
 
@@ -211,8 +216,8 @@ class RankWriter {
                               after, also);
     };
     gather("weights ", data_group_, m_.replicas(), passes_.weight_bytes, passes_.weight_gather);
-    gather("expert weights ", expert_data_group_, m_.replicas() / m_.expert,
-           passes_.expert_weight_bytes, passes_.expert_weight_gather);
+    gather("expert weights ", expert_data_group_, m_.expert_replicas(), passes_.expert_weight_bytes,
+           passes_.expert_weight_gather);
     return also;
   }
 
@@ -237,7 +242,7 @@ class RankWriter {
         {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(),
          &passes_.gradient},
         {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
-         m_.replicas() / m_.expert, &passes_.expert_gradient}};
+         m_.expert_replicas(), &passes_.expert_gradient}};
     const HiddenExchange& hidden = passes_.tensor_hidden;
     const size_t covered = pass.kind == PassKind::kBackward ? hidden.cover.size() : 0;
     auto count = static_cast<int64_t>(covered);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -113,10 +114,17 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   m.overlap_gradients = release.overlap_gradients;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
+  if (LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off")) {
+    m.overlap_gradients = false;
+    m.overlap_tensor = m.tensor == 1;
+  }
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
   row.config.fused_attention = release.fused_attention;
   row.config.dropout = release.dropout;
   row.attention_slowdown = release.attention_slowdown;
+  const std::string note = f.Text("note");
+  const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
+  row.fused_pointwise = release.fused_pointwise || compiled;
   const std::string recompute = LowerCase(f.Text("recompute"));
   if (recompute.empty() || recompute == "none") return "";
   m.recompute = recompute.starts_with("full")                              ? Recompute::kFull
@@ -152,6 +160,13 @@ std::string MissingSize(const TransformerConfig& c) {
   return "";
 }
 
+// Whether the stated tokens a second and device are those of this batch in the stated step.
+bool TokensAreOfBatch(const Fields& f, int64_t batch, int64_t sequence) {
+  const double stated = f.Number("tokens_per_s_per_gpu") * f.Number("gpus") * f.Number("step_s");
+  const double tokens = static_cast<double>(batch) * static_cast<double>(sequence);
+  return stated > 0 && std::abs(stated / tokens - 1) < 0.05;
+}
+
 void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   ParallelMapping& m = row.mapping;
   const auto degree = [&](const char* column) {
@@ -164,6 +179,8 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   m.context = degree("cp");
   m.chunks = degree("vp");
   m.expert = degree("ep");
+  const bool whole = Contains(f.Text("note"), "expert tensor parallel 1");
+  m.expert_tensor = whole ? 1 : static_cast<int32_t>(f.Int("etp", 0, error));
   const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
   m.data = static_cast<int32_t>(f.Int("dp", std::max<int64_t>(row.gpus / model, 1), error));
   if (error.empty() && model * m.data != row.gpus) {
@@ -186,8 +203,14 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
                         m.data, micro);
   }
   if (error.empty() && accumulation > 0 && batch != m.data * micro * accumulation) {
-    error = fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch,
-                        m.data, micro, accumulation);
+    const std::string contradiction =
+        fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch, m.data,
+                    micro, accumulation);
+    if (!TokensAreOfBatch(f, batch, row.config.sequence)) {
+      error = contradiction;
+    } else {
+      row.notes.push_back(contradiction + ": the batch is taken, as the tokens a second are of it");
+    }
   }
 }
 

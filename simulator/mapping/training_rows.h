@@ -2,6 +2,7 @@
 // Measured training jobs, one a row: model, devices, mapping, software and the time of a step.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,9 +20,10 @@ struct TrainingRow {
   std::string model;  // as the row names it
   std::string gpu;
   int32_t gpus = 0, gpus_per_node = 8;
-  std::string stack;              // framework and release, as the row names them
-  std::string family, release;    // of stacks
-  double attention_slowdown = 1;  // ClusterParameters'
+  std::string stack;                                 // framework and release, as the row names them
+  std::string family, release;                       // of stacks
+  std::map<std::string, double> attention_slowdown;  // StackRelease's
+  bool fused_pointwise = true;                       // ClusterParameters'
   TransformerConfig config;
   ParallelMapping mapping;
   SimTime measured;
@@ -37,11 +39,12 @@ using ModelByName =
 // A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
-// table, date and note are read where they are there. Empty fields are not stated: sizes then are
-// those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
-// is its stack's (stacks). Rows that contradict themselves, that name what no model is
-// known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
-// missing columns, no rows.
+// etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu, table, date and
+// note are read where they are there. Empty fields are
+// not stated: sizes then are those of the named model, degrees 1, a micro-batch one sample. What
+// the framework does by itself is its stack's (stacks). Rows that contradict themselves, that name
+// what no model is known for, or that need what is not covered are listed as refused. Errors: an
+// unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <mutex>
 #include <shared_mutex>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,11 +51,11 @@ class CalibratedDevice : public DeviceMeasurements {
     return set_.kernels->Predict(work, PrecisionOf(work.dtype, true));
   }
 
-  std::optional<Estimate> AllReduceTime(int32_t ranks, Bytes bytes) const override {
+  std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
+                                         Bytes bytes) const override {
     if (set_.collectives == nullptr) return std::nullopt;
-    return reductions_.Get({ranks, bytes.count()}, [&]() -> std::optional<Estimate> {
-      const CollectiveEstimator estimator =
-          set_.collectives->Resolve(CollectiveOp::kAllReduce, ranks, 1);
+    return collectives_.Get({op, ranks, bytes.count()}, [&]() -> std::optional<Estimate> {
+      const CollectiveEstimator estimator = set_.collectives->Resolve(op, ranks, 1);
       if (!estimator.covered()) return std::nullopt;
       return estimator.Time(bytes);
     });
@@ -63,13 +64,13 @@ class CalibratedDevice : public DeviceMeasurements {
   std::string Source() const override {
     if (set_.folder.empty()) return "analytic kernels of " + set_.kernels->device().name;
     return fmt::format("{} of {}",
-                       set_.collectives == nullptr ? "kernels" : "kernels and all-reduces",
+                       set_.collectives == nullptr ? "kernels" : "kernels and collectives",
                        fs::path(set_.folder).lexically_normal().string());
   }
 
  private:
   CalibrationSet set_;
-  Memo<std::pair<int32_t, int64_t>> reductions_;
+  Memo<std::tuple<CollectiveOp, int32_t, int64_t>> collectives_;
 };
 
 bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {

@@ -23,9 +23,10 @@ namespace {
 constexpr int64_t kLargeMessage = 256 << 20;
 constexpr int64_t kSmallMessage = 1024;
 
-absl::StatusOr<SimTime> AllReduceTime(NetworkModel& network, int32_t ranks, int64_t bytes) {
+absl::StatusOr<SimTime> TimeOf(NetworkModel& network, CollectiveOp op, int32_t ranks,
+                               int64_t bytes) {
   TransferSpec spec;
-  spec.op = CollectiveOp::kAllReduce;
+  spec.op = op;
   spec.members.resize(static_cast<size_t>(ranks));
   std::iota(spec.members.begin(), spec.members.end(), 0);
   spec.bytes = Bytes(bytes);
@@ -47,11 +48,17 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(spec));
   FittedNetwork network(topology, NetworkOptions(), FittedNetwork::Measured());
   if (n > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime large, AllReduceTime(network, n, kLargeMessage));
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime small, AllReduceTime(network, n, kSmallMessage));
-    cluster.intra_node = Bandwidth::BytesPerSecond(
-        2.0 * (n - 1) / n * static_cast<double>(kLargeMessage) / (large - small).seconds());
-    cluster.collective_latency = small;
+    const auto rate = [&](CollectiveOp op, SimTime& small) -> absl::StatusOr<Bandwidth> {
+      FORETRACE_ASSIGN_OR_RETURN(const SimTime large, TimeOf(network, op, n, kLargeMessage));
+      FORETRACE_ASSIGN_OR_RETURN(small, TimeOf(network, op, n, kSmallMessage));
+      const double passed = static_cast<double>(kLargeMessage) * (n - 1) / n;
+      return Bandwidth::BytesPerSecond((op == CollectiveOp::kAllReduce ? 2 : 1) * passed /
+                                       (large - small).seconds());
+    };
+    SimTime of_gather;
+    FORETRACE_ASSIGN_OR_RETURN(cluster.intra_node,
+                               rate(CollectiveOp::kAllReduce, cluster.collective_latency));
+    FORETRACE_ASSIGN_OR_RETURN(cluster.intra_gather, rate(CollectiveOp::kAllGather, of_gather));
   }
   cluster.step_inside = n > 1 ? RouteLatency(topology, 1) : SimTime();
   cluster.step_outside = spec.nodes > 1 ? RouteLatency(topology, n) : cluster.step_inside;
@@ -68,7 +75,7 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
     for (const LinkId link : route.links) rate = std::min(rate, topology.link_rate(link));
     cluster.adapter = Bandwidth::BytesPerSecond(rate);
   }
-  if (n == 1) cluster.intra_node = cluster.adapter;
+  if (n == 1) cluster.intra_node = cluster.intra_gather = cluster.adapter;
   return absl::OkStatus();
 }
 
@@ -136,6 +143,8 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   const bool single = ElementSize(dtype) >= 4;
   cluster.peak = single ? device->simt_peak(RateKind::kFp32) : device->peak(RateKind::kFp16);
   cluster.peak_memory = device->memory_bandwidth();
+  if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
+  cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
   if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
     return InvalidInput(
         "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "

@@ -13,6 +13,7 @@
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/planning/training_job.h"
+#include "simulator/mapping/release_spread.h"
 #include "simulator/report/report_json.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -93,8 +94,12 @@ class Clusters {
  public:
   explicit Clusters(const MappingValidationOptions& options) : o_(options) {}
 
-  absl::StatusOr<const ClusterParameters*> Of(const TrainingRow& row,
-                                              std::vector<std::string>& notes) {
+  struct Cluster {
+    ClusterParameters parameters;
+    std::string chip;
+  };
+
+  absl::StatusOr<const Cluster*> Of(const TrainingRow& row, std::vector<std::string>& notes) {
     const auto key = std::tuple(row.gpu, row.gpus_per_node, row.config.dtype);
     if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     std::string platform = o_.platform;
@@ -109,12 +114,12 @@ class Clusters {
                                          &device, &devices, found));
     notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
     for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
-    return &known_.emplace(key, std::move(cluster)).first->second;
+    return &known_.emplace(key, Cluster{std::move(cluster), device.chip}).first->second;
   }
 
  private:
   const MappingValidationOptions& o_;
-  std::map<std::tuple<std::string, int32_t, DType>, ClusterParameters> known_;
+  std::map<std::tuple<std::string, int32_t, DType>, Cluster> known_;
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
@@ -222,8 +227,10 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
     row.refused = std::string(cluster.status().message());
     return;
   }
-  ClusterParameters own_cluster = **cluster;
-  own_cluster.attention_slowdown = row.attention_slowdown;
+  ClusterParameters own_cluster = (*cluster)->parameters;
+  const auto slowdown = row.attention_slowdown.find((*cluster)->chip);
+  if (slowdown != row.attention_slowdown.end()) own_cluster.attention_slowdown = slowdown->second;
+  own_cluster.fused_pointwise = row.fused_pointwise;
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());
@@ -243,8 +250,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
   if (!options.fit.empty() || options.hold_out_half) {
     return InvalidInput(
-        "--fit and --hold-out-half are for tables without models and software; --fit-stacks is for "
-        "those with");
+        "--fit and --hold-out-half are for tables without software; --fit-stacks for those with");
   }
   Models models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
@@ -257,20 +263,22 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   CostSources sources;
   for (TrainingRow& row : rows) {
     JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0};
-    if (judged.row.refused.empty()) {
-      Judge(clusters, judged, result.notes, sources);
-    }
+    if (judged.row.refused.empty()) Judge(clusters, judged, result.notes, sources);
     result.rows.push_back(std::move(judged));
   }
   std::set<std::string> assumed;
+  std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
+    all.push_back(&row);
     if (row.family.empty() || !row.refused.empty()) continue;
     const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
     assumed.insert(
         fmt::format("{}: taken as stacks/{}.yaml has it{}", row.stack, row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  const std::string spread = Describe(ReleaseSpreads(all));
+  if (!spread.empty()) result.notes.push_back(spread);
   Summarize(result, sources);
   if (options.fit_stacks) FitStacks(result);
   return result;
@@ -292,8 +300,8 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
       refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
     }
   }
-  std::string text = RowTable(result, style) + GroupTable("model", by_model, style) +
-                     GroupTable("stack", by_stack, style);
+  std::string text = RowTable(result, style);
+  text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style);
   const ErrorSummary& s = result.summary;
   text += fmt::format(
       "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",

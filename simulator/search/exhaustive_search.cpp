@@ -57,7 +57,11 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
         for (int32_t k = grouped ? 2 : 1; k <= (grouped ? 4 : 1); k *= 2) {
           m.k = k;
           const int32_t chunks = m.schedule == ScheduleKind::k1F1B ? space.max_chunks : 1;
-          for (m.chunks = 1; m.chunks <= chunks; ++m.chunks) AppendChoices(model, space, m, all);
+          for (m.chunks = 1; m.chunks <= chunks; ++m.chunks) {
+            const int64_t parts = int64_t{m.pipeline} * m.chunks;
+            m.counted_ends = model.layers % parts != 0 && (model.layers + 2) % parts == 0;
+            AppendChoices(model, space, m, all);
+          }
         }
       }
     }

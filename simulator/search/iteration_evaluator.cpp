@@ -16,8 +16,14 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const bool split = m.schedule == ScheduleKind::kZeroBubbleH1;
   const SimTime way_layer =
       passes->layer_forward + passes->layer_backward - (split ? passes->layer_weight : SimTime());
-  const SimTime way = SimTime::FromPs(
-      (way_layer.ps() * (layers / m.chunks) + 2 * passes->transfer.ps()) * (m.pipeline - 1));
+  int64_t least = layers;
+  for (int32_t s = 0; s + 1 < m.pipeline && !m.layers.empty(); ++s) {
+    for (int32_t c = 0; c < m.chunks; ++c) least = std::min(least, LayersOf(model_, m, s, c));
+  }
+  const SimTime way =
+      SimTime::FromPs((way_layer.ps() * (m.layers.empty() ? layers / m.chunks : least) +
+                       2 * passes->transfer.ps()) *
+                      (m.pipeline - 1));
   SimTime bound = SimTime::FromPs(stage.ps() * m.microbatches()) + way + passes->optimizer;
   if (!m.overlap_gradients) bound += passes->gradient_reduction + passes->expert_reduction;
   return split ? bound - way : bound;

@@ -283,10 +283,13 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.queries, config.sequence / shares.context);
   set(a.keys, config.sequence);
   set(a.stream, tokens / split);
-  set(a.visits, tokens * config.top_k);
+  // Whole experts are visited by each device's own tokens.
+  const bool whole = config.experts > 0 && shares.expert_tensor == 1;
+  set(a.visits, tokens * config.top_k / (whole ? split : 1));
   set(a.stream_visits, tokens * config.top_k / split);
-  for (const AxisId axis : {a.heads, a.kv_heads, a.ffn, a.vocabulary}) divide(axis, shares.tensor);
-  if (a.up != a.ffn) divide(a.up, shares.tensor);
+  for (const AxisId axis : {a.heads, a.kv_heads, a.vocabulary}) divide(axis, shares.tensor);
+  if (!whole) divide(a.ffn, shares.tensor);
+  if (!whole && a.up != a.ffn) divide(a.up, shares.tensor);
   if (config.shared_ffn > 0) divide(a.shared, shares.tensor);
   if (config.shared_ffn > 0 && a.shared_up != a.shared) divide(a.shared_up, shares.tensor);
   if (config.experts > 0) divide(a.experts, shares.expert);

@@ -28,6 +28,7 @@ TransformerGraph MakeTransformerGraph(const TransformerConfig& config);
 struct TransformerShares {
   int64_t tensor = 1, context = 1, expert = 1, micro_batch = 1;
   bool sequence_parallel = false;
+  int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
 };
 // A device's local sizes. Degrees divide; fewer key heads than tensor-parallel ranks are
 // replicated.

@@ -55,6 +55,13 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     model.experts = rng() % 2 == 0 ? 8 : 0;
     model.top_k = model.experts > 0 ? 2 : 0;
     if (model.experts > 0) m.expert = 1 << rng() % 2;
+    if (m.pipeline > 1 && m.chunks == 1 && rng() % 3 == 0 && model.layers >= 2 * m.pipeline) {
+      const auto each = static_cast<int32_t>(model.layers / m.pipeline);
+      m.layers.assign(static_cast<size_t>(m.pipeline), each);
+      m.layers.front() += static_cast<int32_t>(model.layers % m.pipeline) + 1;
+      --m.layers.back();
+    }
+    if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;
     ++compared;

@@ -177,7 +177,7 @@ TEST(IterationModelStudy, AttainableRanking) {
     p.memory_efficiency = within(0.4, 0.95);
     p.product_slowdown = within(0.9, 1.15);
     p.adapter = Bandwidth::GBps(within(8, 25));
-    p.intra_node = Bandwidth::GBps(within(150, 280));
+    p.intra_node = p.intra_gather = Bandwidth::GBps(within(150, 280));
     p.launch_floor = SimTime::FromUs(within(0, 3000));
     double error = 0;
     for (size_t i = 0; i < rows.size(); ++i) {

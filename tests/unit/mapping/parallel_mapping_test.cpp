@@ -86,6 +86,26 @@ TEST(ParallelMappingTest, ViolatedConditionsAreNamed) {
   EXPECT_THAT(Message(CheckMapping(c, m, 0)), HasSubstr("experts"));
 }
 
+// 48 layers as 11, 13, 13, 11; the counts must be as many as chunks and add up.
+TEST(ParallelMappingTest, StatedLayers) {
+  const std::string text = "tp1 pp4 dp1 mb1 v1 none layers=11,13,13,11";
+  const auto m = ParseMapping(text, 8, "test");
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ(ToString(*m), text);
+  EXPECT_EQ(ParseMapping("pp4 layers=[11,13,13,11]", 8, "test")->layers, m->layers);
+  EXPECT_TRUE(CheckMapping(Gpt22B(), *m, 4).ok());
+  EXPECT_EQ(StageLayers(Gpt22B(), *m, 1), 13);
+  for (const char* wrong :
+       {"pp4 layers=12,12,12", "pp4 layers=12,12,12,13", "pp2 layers=24,24 ends"}) {
+    const auto bad = ParseMapping(wrong, 8, "test");
+    ASSERT_TRUE(bad.ok()) << wrong;
+    EXPECT_THAT(Message(CheckMapping(Gpt22B(), *bad, 0)), HasSubstr("C1")) << wrong;
+  }
+  for (const char* bad : {"layers=", "layers=1,", "layers=0,2", "layers=[1,2", "layers=1;2"}) {
+    EXPECT_FALSE(ParseMapping(bad, 8, "test").ok()) << bad;
+  }
+}
+
 // The counts that memory is computed from are those of the schedules themselves.
 TEST(ParallelMappingTest, InFlightIsTheSchedules) {
   for (const auto kind : {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kKFKB}) {

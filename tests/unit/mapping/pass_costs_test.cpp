@@ -22,7 +22,7 @@ TransformerConfig Model(int64_t experts = 0) {
 // Round numbers: 100 GB/s in the node, 10 GB/s an adapter, 2 and 10 us a ring step.
 ClusterParameters Cluster() {
   ClusterParameters p;
-  p.intra_node = Bandwidth::GBps(100);
+  p.intra_node = p.intra_gather = Bandwidth::GBps(100);
   p.adapter = Bandwidth::GBps(10);
   p.collective_latency = SimTime::FromUs(20);
   p.step_inside = SimTime::FromUs(2);
@@ -56,6 +56,73 @@ PassTimes Times(const TransformerConfig& c, const ParallelMapping& m,
 }
 
 constexpr double kH2 = 1024.0 * 1024.0;
+
+// Products of 100 TFLOP/s alone, of which 40 last at the power limit: everything takes 2.5 times as
+// long; a limit above the rate changes nothing.
+TEST(PassCostsTest, PowerLimitBoundsProducts) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  const PassTimes free = Times(c, Mapping(1, 1), ProductsAlone());
+  ClusterParameters p = ProductsAlone();
+  p.sustained = FlopRate::Teraflops(200);
+  EXPECT_EQ(Times(c, Mapping(1, 1), p).layer_forward, free.layer_forward);
+  p.sustained = FlopRate::Teraflops(40);
+  const SimTime limited = Times(c, Mapping(1, 1), p).head_forward;
+  EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
+}
+
+// A forward pass of Llama's kind whose memory alone takes time, kernels one by one. Of each element
+// of a norm the steps move 6, 8, 4, 8 and 6 bytes (both casts, square, mean, scaling), so 32 a norm
+// and 64 of both; rotary embedding 6, 6 and 4 of each of the 2 h elements of queries and keys, 32;
+// the gated activation 2 and 2 of each of 4 h, 16: 112 bytes an element of h x tokens. The means
+// write 4 bytes a row, which 1e-3 covers.
+TEST(PassCostsTest, KernelsOneByOne) {
+  TransformerConfig c = Model();
+  c.family = TransformerFamily::kLlama;
+  c.dtype = DType::kBFloat16;
+  c.fused_attention = true;
+  c.ffn = 4 * c.hidden;
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1e6);
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  p.issue = SimTime();
+  const SimTime fused = Times(c, Mapping(1, 1), p).layer_forward;
+  p.fused_pointwise = false;
+  const double extra = (Times(c, Mapping(1, 1), p).layer_forward - fused).seconds();
+  EXPECT_NEAR(extra / (112 * 1024.0 * 1024.0 / 1e9), 1, 1e-3);
+}
+
+// A switch that sums doubles an all-reduce's rate, not that of a gather and a scatter, which
+// sequence parallelism has instead: twice as long.
+TEST(PassCostsTest, SequenceParallelismGathersAndScatters) {
+  ClusterParameters p = Cluster();
+  p.intra_node = Bandwidth::GBps(200);
+  ParallelMapping m = Mapping(4, 1);
+  const SimTime reduced = Times(Model(), m, p).tensor.time;
+  m.sequence_parallel = true;
+  EXPECT_NEAR(Times(Model(), m, p).tensor.time.seconds() / reduced.seconds(), 2, 1e-6);
+}
+
+// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
+// weights are the same with half or a whole expert's width and twice as many devices to hold them.
+// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
+TEST(PassCostsTest, WholeExperts) {
+  const TransformerConfig c = Model(4);
+  ParallelMapping m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.expert = 2;
+  ParallelMapping whole = m;
+  whole.expert_tensor = 1;
+  whole.expert = 4;
+  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
+  EXPECT_EQ(divided.tensor.forward, 3);
+  EXPECT_EQ(own.tensor.forward, 1);
+  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
+  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
+  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
+  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
+}
 
 TEST(PassCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
   // 16 replicas on two nodes of 8: eight adapters carry 80 GB/s, less than the 100 of the links.
@@ -208,7 +275,7 @@ TEST(PassCostsTest, TensorReductionsHideBehindWeightGradients) {
   EXPECT_EQ(times.tensor.backward, 1);
   EXPECT_NEAR(times.tensor_hidden.cover[0].us(), 2 * qkv, 1);
   // What a slow link leaves uncovered is waited for.
-  p.intra_node = Bandwidth::GBps(1);
+  p.intra_node = p.intra_gather = Bandwidth::GBps(1);
   m.sequence_parallel = false;
   times = Times(Model(), m, p);
   const double reduction = 1.5 * 2 * kH2 / 1e9 * 1e6 + 20;

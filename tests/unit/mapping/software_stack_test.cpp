@@ -29,6 +29,19 @@ TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {
   EXPECT_EQ(stack->At("2023").selective, Recompute::kOperators);
 }
 
+TEST(SoftwareStackTest, AttentionKernelsByChip) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    fused_pointwise: false\n"
+            "    attention_slowdown: {GH100: 1.75}\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("").attention_slowdown.at("GH100"), 1.75);
+  EXPECT_EQ(stack->At("").attention_slowdown.size(), 1u);
+  EXPECT_FALSE(stack->At("").fused_pointwise);
+  EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
+                                       "    attention_slowdown: {GH100: fast}\n"))
+                   .ok());
+}
+
 TEST(SoftwareStackTest, TheLongestWordDecides) {
   const SoftwareStack stacks[] = {{"lm", {"megatron-lm"}, {}},
                                   {"ds", {"deepspeed", "megatron"}, {}}};

@@ -8,6 +8,7 @@
 #include "simulator/base/csv.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/release_spread.h"
 
 namespace foretrace {
 namespace {
@@ -30,28 +31,27 @@ std::vector<SoftwareStack> Stacks() {
   nemo.fused_attention = nemo.sequence_parallel = nemo.overlap_tensor = nemo.overlap_gradients =
       true;
   composer.fused_attention = composer.overlap_gradients = true;
-  composer.attention_slowdown = 2;
+  composer.attention_slowdown = {{"GA100", 2}};
   return {{"nemo", {"nemo"}, {nemo}}, {"composer", {"composer"}, {composer}}};
+}
+
+absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name) {
+  if (name != "known") return std::nullopt;
+  TransformerConfig c;
+  c.family = TransformerFamily::kLlama;
+  c.hidden = 4096;
+  c.layers = 32;
+  c.heads = 32;
+  c.vocabulary = 32000;
+  c.sequence = 2048;
+  return c;
 }
 
 std::vector<TrainingRow> Read(const std::string& lines) {
   const std::string path = testing::TempDir() + "/rows.csv";
   std::ofstream(path) << kHeader << lines;
   EXPECT_TRUE(IsTrainingTable(path));
-  const auto rows = LoadTrainingRows(
-      path,
-      [](const std::string& name) -> absl::StatusOr<std::optional<TransformerConfig>> {
-        if (name != "known") return std::nullopt;
-        TransformerConfig c;
-        c.family = TransformerFamily::kLlama;
-        c.hidden = 4096;
-        c.layers = 32;
-        c.heads = 32;
-        c.vocabulary = 32000;
-        c.sequence = 2048;
-        return c;
-      },
-      Stacks());
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   EXPECT_TRUE(rows.ok()) << rows.status();
   return rows.ok() ? *rows : std::vector<TrainingRow>(16);
 }
@@ -71,7 +71,7 @@ TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   EXPECT_EQ(rows[1].refused, "");
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp8 mb4 v1 full zero3 overlap grad16");
   EXPECT_EQ(rows[1].family, "composer");
-  EXPECT_EQ(rows[1].attention_slowdown, 2);
+  EXPECT_EQ(rows[1].attention_slowdown.at("GA100"), 2);
 }
 
 TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
@@ -102,6 +102,41 @@ TEST(TrainingRowsTest, ContradictionsAreListedOthersJudged) {
   for (size_t i = 0; i < 5; ++i) EXPECT_THAT(rows[i].refused, HasSubstr(causes[i])) << i;
   EXPECT_EQ(rows[0].name, "rows.csv:2");
   EXPECT_EQ(rows[5].refused, "");
+}
+
+// Two releases took 1 and 1.5 s for one job: 50 %. The third row is another job, the fourth is not
+// measured.
+TEST(ReleaseSpreadTest, SameJobOtherRelease) {
+  auto rows = Read(
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1.5,\n"
+      "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,none,,NeMo,0,9,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,0,\n");
+  rows[1].stack += " 25.02";
+  std::vector<const TrainingRow*> all;
+  for (const TrainingRow& row : rows) all.push_back(&row);
+  const auto spreads = ReleaseSpreads(all);
+  ASSERT_EQ(spreads.size(), 1u);
+  EXPECT_EQ(spreads[0].releases, 2);
+  EXPECT_NEAR(spreads[0].percent(), 50, 1e-9);
+  EXPECT_THAT(spreads[0].job, HasSubstr("known on 16 H100"));
+}
+
+// dp 4 x micro-batches of 1 x 2 is 8, not 16. In 2 s 4 GPUs at 8,192 tokens/s pass 65,536 tokens:
+// 16 sequences of 4,096, so the batch is right and the accumulation is not; at half that rate
+// neither can be told.
+TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",tokens_per_s_per_gpu,note");
+  const std::string row = "known,,,,,,,4096,4,H100,8,1,1,4,1,,,1,2,16,BF16,none,,NeMo,0,2,,";
+  const std::string path = testing::TempDir() + "/tokens.csv";
+  std::ofstream(path) << header << row << "8192,\n" << row << "4096,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].refused, "");
+  EXPECT_EQ((*rows)[0].mapping.microbatches(), 4);
+  EXPECT_THAT((*rows)[0].notes, ElementsAre(HasSubstr("the batch is taken")));
+  EXPECT_THAT((*rows)[1].refused, HasSubstr("grad_accum 2"));
 }
 
 // Llama 3.1 405B: 126 layers, embedding and output layer on 8 stages of 8 chunks are 2 a chunk;
