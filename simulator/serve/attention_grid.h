@@ -1,0 +1,56 @@
+#pragma once
+// Measured attention of one layer: a prefill chunk over what is cached, together with decodes.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "simulator/serve/interpolation.h"
+#include "simulator/serve/step_model.h"
+
+namespace foretrace::serve {
+
+// How much more a decode batch of unequal lengths takes than one of equal lengths with the same sum
+// (0) and how far that is towards all having the longest (1).
+struct SkewRow {
+  double prefill = 0;  // tokens of the chunk in the same step
+  double decodes = 0;
+  double alpha = 0;
+};
+
+class AttentionGrid {
+ public:
+  // (chunk, cached, decodes, cached of each); zeros where there is no chunk or no decode.
+  using Point = std::array<double, 4>;
+  void Add(const Point& at, double us);
+  void AddSkew(const SkewRow& row) { skew_.push_back(row); }
+  // After the last Add. Errors say what is wrong, not where.
+  absl::Status Finish();
+
+  // Several chunks count as one of as many tokens over a cache for which queries times keys are the
+  // same; with less to do than even an empty cache gives one chunk, along the line of the cache's
+  // length, since the kernel's blocks walk over keys.
+  Interpolated At(const StepBatch& batch) const;
+
+ private:
+  Interpolated Of(double chunk, double cached, double decodes, double decode_cached) const;
+  Interpolated Prefill(double chunk, double cached) const;
+  // Linear over the bracket of each axis; the grid is full there (Finish).
+  double Multilinear(const std::array<Bracket, 4>& brackets) const;
+  size_t IndexOf(const std::array<size_t, 4>& at) const;
+  void FillHoles();
+  void SumUpSkew();
+  double SkewOf(const StepBatch& batch) const;
+
+  std::map<Point, double> points_;
+  std::array<std::vector<double>, 4> axes_;
+  std::vector<double> us_;      // by IndexOf; -1: not measured
+  std::vector<bool> measured_;  // by IndexOf
+  std::vector<SkewRow> skew_;
+  // Median alpha of the rows whose chunk and decodes are within the same powers of two.
+  std::map<std::pair<int, int>, double> alpha_;
+};
+
+}  // namespace foretrace::serve
