@@ -107,7 +107,10 @@ foretrace_room(engine DEPS base trace reconstruct hardware topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base graph workload mapping)
 foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
-foretrace_room(serve DEPS base hardware topology exporters graph workload LIBS yaml-cpp)
+foretrace_room(serve DEPS base exporters graph workload LIBS yaml-cpp)
+if(TARGET foretrace_serve)
+  target_link_libraries(foretrace_serve PRIVATE foretrace_cost)
+endif()
 # RE2 selects nodes in cli/ by name. Its own flags (-pthread) would not go with precompiled headers.
 foretrace_room(cli DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph workload mapping
                engine report search serve sharding LIBS re2)

@@ -71,9 +71,11 @@ bool ServingEngine::Launch() {
   record.scheduled = wake_;
   wake_ += config_.host_step + config_.host_per_sequence.ScaledBy(sequences);
   record.start = std::max(wake_, device_free_);
-  record.end = record.start + SimTime::FromUs(time.us());
-  device_free_ = record.end;
-  busy_ += record.end - record.start;
+  const SimTime duration = SimTime::FromUs(time.us());
+  record.end = record.start + duration;
+  // Stages are alike: the first is free again after its share.
+  device_free_ = record.start + SimTime::FromPs(duration.ps() / config_.stages);
+  busy_ += device_free_ - record.start;
   record.prefill_tokens = step_.batch.prefill_tokens();
   record.decodes = step_.batch.decodes;
   record.running = static_cast<int32_t>(scheduler_.running());
@@ -90,6 +92,7 @@ void ServingEngine::CollectOldest() {
   launched_.pop_front();
   for (const StepItem& item : step.items) {
     if (item.sampled == 0) continue;
+    scheduler_.Collect(item.sequence);
     RequestOutcome& outcome = outcomes_[static_cast<size_t>(item.sequence)];
     if (outcome.tokens == 0) {
       outcome.first_token = wake_;

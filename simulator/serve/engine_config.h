@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/time.h"
+#include "simulator/base/units.h"
 
 namespace foretrace::serve {
 
@@ -40,10 +41,16 @@ struct EngineConfig {
   // Host time of a step: scheduling, preparing inputs, launching, reading results.
   SimTime host_step;
   SimTime host_per_sequence;
+  Bytes reserve;          // of a device's memory: driver, libraries, captured graphs
   int64_t kv_blocks = 0;  // of the cache; set by who knows model and device
 
+  // Stages that steps pass one after another; each may be at another step.
+  int32_t stages = 1;
+
   // Steps that may be launched and unfinished.
-  int32_t depth() const { return asynchronous ? 2 : 1; }
+  int32_t depth() const { return stages > 1 ? stages : asynchronous ? 2 : 1; }
+  // Whether a sequence takes part in a step before the token of its last one is there.
+  bool runs_ahead() const { return asynchronous && stages == 1; }
   int64_t usable_blocks() const { return kv_blocks - reserved_blocks; }
   // `tokens` as a step of so many is executed: padded to a captured graph's size.
   int32_t Padded(int32_t tokens) const;

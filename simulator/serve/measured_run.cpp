@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
 #include "simulator/serve/csv_columns.h"
+#include "simulator/serve/shared_prefix.h"
 
 namespace foretrace::serve {
 namespace {
@@ -122,41 +123,24 @@ absl::Status AddSharedPrefixes(const std::string& file, int32_t block_tokens, Re
   FORETRACE_ASSIGN_OR_RETURN(
       CsvColumns table,
       CsvColumns::Open(file, {"input_tokens", "output_tokens", "shared_prefix_tokens"}));
-  std::vector<std::vector<uint64_t>> prefixes;
-  uint64_t next_id = 0;
+  std::vector<int32_t> shared;
   while (table.Next()) {
-    const size_t i = prefixes.size();
+    const size_t i = shared.size();
     const int32_t input = table.row().Integer(0, 1, kMaxTokens);
     const int32_t output = table.row().Integer(1, 1, kMaxTokens);
-    const int32_t shared = table.row().Integer(2, 0, kMaxTokens) / block_tokens;
     if (i >= trace.requests.size() || trace.requests[i].input_tokens != input ||
         trace.requests[i].output_tokens != output) {
       table.Fail(fmt::format("request {} is not that of {}", i, trace.source));
       break;
     }
-    const std::vector<uint64_t>* like = nullptr;
-    for (size_t j = 0; j < i && shared > 0; ++j) {
-      const auto blocks = static_cast<int32_t>(prefixes[j].size());
-      const bool exact = like != nullptr && static_cast<int32_t>(like->size()) == shared;
-      if (blocks == shared || (blocks > shared && !exact)) like = &prefixes[j];
-    }
-    std::vector<uint64_t> ids(static_cast<size_t>(input / block_tokens));
-    for (size_t b = 0; b < ids.size(); ++b) {
-      ids[b] = like != nullptr && b < static_cast<size_t>(shared) ? (*like)[b] : next_id++;
-    }
-    prefixes.push_back(std::move(ids));
+    shared.push_back(table.row().Integer(2, 0, kMaxTokens));
   }
   FORETRACE_RETURN_IF_ERROR(table.status());
-  if (prefixes.size() != trace.requests.size()) {
-    return InvalidInput("{}: has {} requests, {} has {}", file, prefixes.size(), trace.source,
+  if (shared.size() != trace.requests.size()) {
+    return InvalidInput("{}: has {} requests, {} has {}", file, shared.size(), trace.source,
                         trace.requests.size());
   }
-  trace.prefix_block_tokens = block_tokens;
-  for (size_t i = 0; i < prefixes.size(); ++i) {
-    trace.requests[i].prefix_begin = static_cast<uint32_t>(trace.prefix_ids.size());
-    trace.requests[i].prefix_blocks = static_cast<uint32_t>(prefixes[i].size());
-    trace.prefix_ids.insert(trace.prefix_ids.end(), prefixes[i].begin(), prefixes[i].end());
-  }
+  ShareEarlierPrefixes(shared, block_tokens, trace);
   return absl::OkStatus();
 }
 

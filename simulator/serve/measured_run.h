@@ -31,10 +31,8 @@ struct MeasuredRun {
 // Errors name file, line or key.
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& folder);
 
-// Prefixes of the workload's file (request,arrival_s,input_tokens,output_tokens,
-// shared_prefix_tokens), whose rows are the trace's requests. A shared prefix is that of the latest
-// earlier prompt that is as long as it in whole blocks (a turn of a conversation begins with all of
-// the one before), else of the latest that is at least as long. Errors: lengths that differ.
+// Prefixes (shared_prefix.h) by the workload's file (request,arrival_s,input_tokens,output_tokens,
+// shared_prefix_tokens), whose rows are the trace's requests. Errors: lengths that differ.
 absl::Status AddSharedPrefixes(const std::string& file, int32_t block_tokens, RequestTrace& trace);
 
 }  // namespace foretrace::serve

@@ -99,7 +99,8 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
   for (size_t index = 0; index < running_.size() && budget > 0;) {
     const SequenceIndex i = running_[index];
     Sequence& s = Of(i);
-    if (s.sampled == s.target) {  // its last token is on the way
+    // Its last token is on the way, or the one that its next step begins with.
+    if (s.sampled == s.target || (s.pending > 0 && !config_.runs_ahead())) {
       ++index;
       continue;
     }
@@ -145,6 +146,7 @@ int32_t Scheduler::Preempt(size_t index, Step& step) {
   if (item != step.items.end()) {
     given = item->tokens;
     s.sampled -= item->sampled;
+    s.pending -= item->sampled > 0 ? 1 : 0;
     step.items.erase(item);
   }
   cache_.Release(s.blocks);
@@ -177,6 +179,7 @@ void Scheduler::ScheduleWaiting(Step& step, int32_t& budget) {
 
 bool Scheduler::Admit(SequenceIndex i, Step& step, int32_t& budget) {
   Sequence& s = Of(i);
+  if (s.pending > 0) return false;  // preempted while a token of it was on the way
   const int32_t hits = s.transferred > 0 ? 0 : CachedBlocks(i);
   const int32_t have = s.transferred > 0 ? s.transferred : hits * config_.block_tokens;
   int32_t tokens = Known(i) - have;
@@ -219,6 +222,7 @@ void Scheduler::Advance(SequenceIndex i, int32_t tokens, Step& step) {
     item.sampled = s.computed == Known(i) ? 1 : 0;
   }
   s.sampled += item.sampled;
+  s.pending += item.sampled > 0 ? 1 : 0;
   const int32_t full = s.computed / config_.block_tokens;
   for (; s.remembered < full && cache_.keeps_prefixes(); ++s.remembered) {
     cache_.Remember(s.blocks[static_cast<size_t>(s.remembered)], KeyOf(i, s.remembered));

@@ -28,6 +28,7 @@ struct Sequence {
   int32_t target = 0;   // output tokens that this engine makes
   int32_t preemptions = 0;
   int32_t remembered = 0;   // blocks that are full and were offered to the prefix cache
+  int32_t pending = 0;      // steps under way that make tokens of it
   int32_t transferred = 0;  // tokens whose keys and values come from another engine
   std::vector<BlockIndex> blocks;
 };
@@ -58,6 +59,8 @@ class Scheduler {
   // `target` are made in all.
   void Enqueue(SequenceIndex request, int32_t sampled, int32_t target);
   void Schedule(Step& step);
+  // The tokens of one of its steps are there.
+  void Collect(SequenceIndex request) { --Of(request).pending; }
   // All of its tokens are out: gives its blocks up.
   void Finish(SequenceIndex request);
 

@@ -21,6 +21,7 @@ EngineConfig AnyEngine() {
   c.long_prefill_threshold = *rc::gen::element(0, 16, 64);
   c.policy = *rc::gen::element(AdmissionPolicy::kFcfs, AdmissionPolicy::kPriority);
   c.host_step = SimTime::FromUs(*rc::gen::inRange(0, 2000));
+  c.stages = *rc::gen::element(1, 1, 3);
   return c;
 }
 
