@@ -48,7 +48,9 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
 
 absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
   if (!options.serving.run.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(options.serving));
+    ServingValidationOptions serving = options.serving;
+    serving.platform = options.inline_case.simulation.platform;
+    FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
     if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
     return context.console->Print(RunValidationText(run));
   }

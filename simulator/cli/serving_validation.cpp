@@ -4,9 +4,16 @@
 #include <filesystem>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cli/serving_costs.h"
+#include "simulator/hardware/catalog.h"
+#include "simulator/importers/io/input_file.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/speculative_step_model.h"
+#include "simulator/topology/platform_loader.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -44,11 +51,15 @@ absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
   return *file.transformer;
 }
 
+fs::path RunFolder(const ServingValidationOptions& options) {
+  const fs::path folder = fs::path(options.run).lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
 // DIR itself, or its folder named HARDWARE_MODEL_tpN like the run's.
 absl::StatusOr<std::string> FindProfile(const ServingValidationOptions& options,
                                         const MeasuredRun& run) {
-  fs::path run_folder = fs::path(options.run).lexically_normal();
-  if (!run_folder.has_filename()) run_folder = run_folder.parent_path();
+  const fs::path run_folder = RunFolder(options);
   const fs::path root = options.profiles.empty()
                             ? run_folder.parent_path().parent_path() / "profiles"
                             : fs::path(options.profiles);
@@ -70,12 +81,80 @@ absl::StatusOr<std::string> FindProfile(const ServingValidationOptions& options,
 // The workload that the run names, where it lies beside.
 std::string WorkloadOf(const ServingValidationOptions& options, const MeasuredRun& run) {
   if (run.dataset.empty()) return "";
-  fs::path folder = fs::path(options.run).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
+  const fs::path folder = RunFolder(options);
   const std::string stem = fs::path(run.dataset).stem().string();
   const fs::path file = folder.parent_path().parent_path() / "workloads" / (stem + ".csv");
   std::error_code error;
   return fs::exists(file, error) ? file.string() : "";
+}
+
+// The platform whose device is the run's.
+absl::StatusOr<PlatformSpec> PlatformOf(const ServingValidationOptions& options,
+                                        const MeasuredRun& run) {
+  if (!options.platform.empty()) return FindPlatform(options.platform, run.tensor_parallel);
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const std::string folder = RunFolder(options).filename().string();
+  const std::string label = run.device.empty() ? folder.substr(0, folder.find('_')) : run.device;
+  const Accelerator* device = catalog.Find(label);
+  if (device != nullptr) {
+    for (const ShippedFile& file : ListShipped(kPlatforms)) {
+      const auto platform = LoadPlatform(file.path);
+      if (!platform.ok() || platform->node.accelerator.name != device->name) continue;
+      if (platform->node.devices >= run.tensor_parallel) return platform;
+    }
+  }
+  return InvalidInput(
+      "{}: no file of topologies/ has {} of '{}' in a node: name one with --platform", run.folder,
+      run.tensor_parallel, label);
+}
+
+// What the run's meta.json leaves out: blocks of the cache, sums over devices.
+absl::Status Complete(const ServingValidationOptions& options, const TransformerConfig& model,
+                      MeasuredRun& run, std::shared_ptr<const serve::Reduction>& reduction,
+                      std::vector<std::string>& notes) {
+  if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, PlatformOf(options, run));
+  serve::ServingPlan plan;
+  plan.tensor = run.tensor_parallel;
+  if (run.engine.kv_blocks == 0) {
+    const Bytes memory = run.device_memory.count() > 0
+                             ? run.device_memory
+                             : platform.node.accelerator.memory_capacity();
+    run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
+    notes.push_back(
+        fmt::format("the run does not say how large its KV cache is: {} blocks by "
+                    "the memory of {}",
+                    run.engine.kv_blocks, platform.name));
+  }
+  if (run.tensor_parallel > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", notes));
+    reduction = serve::MakeReduction(costs, run.tensor_parallel);
+    notes.push_back(fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
+  }
+  return absl::OkStatus();
+}
+
+// Skews of all profiles lie in one archive beside them.
+absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& profile) {
+  const fs::path path = fs::path(folder).lexically_normal();
+  const std::string archive = (path.parent_path() / "skew.tar.xz").string();
+  std::error_code error;
+  if (fs::exists(path / "skew.csv", error) || !fs::exists(archive, error)) return absl::OkStatus();
+  const std::string member = path.filename().string() + "/skew.csv";
+  const auto file = InputFile::Open(archive, InputLimits(), member);
+  if (!file.ok()) return absl::OkStatus();  // of other profiles
+  FORETRACE_ASSIGN_OR_RETURN(ByteSource * source, (*file)->NextDocument());
+  if (source == nullptr) return absl::OkStatus();
+  std::string text;
+  while (true) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view more, source->Next());
+    if (more.empty()) break;
+    if (text.size() + more.size() > static_cast<size_t>(kMaxTableBytes)) {
+      return InvalidInput("{}:{}: is larger than {} bytes", archive, member, kMaxTableBytes);
+    }
+    text += more;
+  }
+  return AddSkew(archive + ":" + member, std::move(text), profile);
 }
 
 }  // namespace
@@ -86,6 +165,9 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
   FORETRACE_ASSIGN_OR_RETURN(const std::string folder, FindProfile(options, run));
   FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile, serve::ReadLayerProfile(folder));
   std::vector<std::string> notes;
+  FORETRACE_RETURN_IF_ERROR(AddArchivedSkew(folder, profile));
+  std::shared_ptr<const serve::Reduction> reduction;
+  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction, notes));
   const std::string workload = WorkloadOf(options, run);
   if (run.engine.prefix_caching && !workload.empty()) {
     FORETRACE_RETURN_IF_ERROR(
@@ -97,7 +179,7 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
                                       static_cast<int32_t>(model.experts),
                                       static_cast<int32_t>(model.top_k)};
   const auto step = serve::MakeProfileStepModel(
-      std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, nullptr);
+      std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);
   FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
   result.notes = std::move(notes);
   return result;

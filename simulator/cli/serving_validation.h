@@ -11,6 +11,8 @@ namespace foretrace {
 struct ServingValidationOptions {
   std::string run;       // a folder (serve/measured_run.h)
   std::string profiles;  // a folder of layer profiles, or of folders of them; empty: beside the run
+  // For several devices; empty: the shipped one with PCIe alone between the run's device.
+  std::string platform;
 };
 
 absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options);

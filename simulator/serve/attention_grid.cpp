@@ -38,35 +38,69 @@ absl::Status AttentionGrid::Finish() {
   measured_.resize(us_.size());
   for (size_t i = 0; i < us_.size(); ++i) measured_[i] = us_[i] >= 0;
   FillHoles();
-  SumUpSkew();
   return absl::OkStatus();
 }
 
-// Where the profiler left points out (what does not fit in memory), along the line of the two
-// before on the axis of the decodes' cache, else of their number, of the chunk's cache, of the
-// chunk.
+// A point that was not measured, along one axis from measured ones: between the two around it, or
+// from the two before it; -1: there are none.
+double AttentionGrid::Along(std::array<size_t, 4> at, size_t axis, bool between) const {
+  const std::vector<double>& x = axes_[axis];
+  const size_t hole = at[axis];
+  std::array<size_t, 2> known = {};
+  size_t count = 0;
+  const auto look = [&](size_t from, int step, size_t most) {
+    // Without a chunk other kernels run: that is no neighbour.
+    for (size_t i = from; i < x.size() && (i > 0 || axis == 1) && count < most;
+         i += static_cast<size_t>(step)) {
+      at[axis] = i;
+      if (measured_[IndexOf(at)]) known[count++] = i;
+      if (i == 0) break;
+    }
+  };
+  if (hole == 0) return -1;
+  look(hole - 1, -1, between ? 1 : 2);
+  if (between && count == 1) look(hole + 1, 1, 2);
+  if (count < 2) return -1;
+  at[axis] = known[0];
+  const double y0 = us_[IndexOf(at)];
+  at[axis] = known[1];
+  const double y1 = us_[IndexOf(at)];
+  const double us = y0 + (y1 - y0) * (x[hole] - x[known[0]]) / (x[known[1]] - x[known[0]]);
+  return between ? us : std::max(us, y0);
+}
+
+// Profilers measure some combinations alone, and leave out what does not fit in memory. What lies
+// between measured points is interpolated, along the caches first; what lies beyond is
+// extrapolated, along the number of decodes first, in which times are the most nearly linear. What
+// that leaves is filled likewise from the filled.
 void AttentionGrid::FillHoles() {
-  const std::array<size_t, 4> order = {3, 2, 1, 0};
-  std::array<size_t, 4> at = {};
-  for (at[0] = 0; at[0] < axes_[0].size(); ++at[0]) {
-    for (at[1] = 0; at[1] < axes_[1].size(); ++at[1]) {
-      for (at[2] = 0; at[2] < axes_[2].size(); ++at[2]) {
-        for (at[3] = 0; at[3] < axes_[3].size(); ++at[3]) {
-          const bool none = (at[2] == 0) != (at[3] == 0) || (at[0] == 0 && at[1] > 0);
-          double& us = us_[IndexOf(at)];
-          if (us >= 0 || none) continue;
-          for (const size_t a : order) {
-            if (at[a] < 2 || us >= 0) continue;
-            auto one = at, two = at;
-            one[a] -= 1, two[a] -= 2;
-            const double y1 = us_[IndexOf(one)], y2 = us_[IndexOf(two)];
-            if (y1 < 0 || y2 < 0) continue;
-            const double x1 = axes_[a][one[a]], x2 = axes_[a][two[a]];
-            us = std::max(y1, y1 + (y1 - y2) * (axes_[a][at[a]] - x1) / (x1 - x2));
-          }
+  for (int round = 0; round < 2; ++round) {
+    for (const bool between : {true, false}) {
+      std::vector<std::pair<size_t, double>> found;
+      std::array<size_t, 4> at = {};
+      for (size_t index = 0; index < us_.size(); ++index) {
+        size_t rest = index;
+        for (size_t a = 4; a-- > 0;) {
+          at[a] = rest % axes_[a].size();
+          rest /= axes_[a].size();
+        }
+        const bool none = (at[2] == 0) != (at[3] == 0) || (at[0] == 0 && at[1] > 0);
+        if (us_[index] >= 0 || none) continue;
+        const std::array<size_t, 4> order =
+            between ? std::array<size_t, 4>{3, 1, 2, 0} : std::array<size_t, 4>{2, 3, 1, 0};
+        for (const size_t a : order) {
+          const double us = Along(at, a, between);
+          if (us < 0) continue;
+          found.emplace_back(index, us);
+          break;
         }
       }
+      for (const auto& [index, us] : found) {
+        us_[index] = us;
+        if (between) measured_[index] = true;
+      }
     }
+    for (size_t i = 0; i < us_.size(); ++i) measured_[i] = us_[i] >= 0;
   }
 }
 
@@ -127,9 +161,10 @@ Interpolated AttentionGrid::At(const StepBatch& batch) const {
   return {std::max(fresh.us + slope * cached, longest), fresh.extrapolated};
 }
 
-void AttentionGrid::SumUpSkew() {
+void AttentionGrid::SetSkew(const std::vector<SkewRow>& rows) {
   std::map<std::pair<int, int>, std::vector<double>> alphas;
-  for (const SkewRow& row : skew_) {
+  for (const SkewRow& row : rows) {
+    if (row.prefill <= 0) continue;
     alphas[{std::ilogb(row.prefill), std::ilogb(row.decodes)}].push_back(row.alpha);
   }
   for (auto& [key, values] : alphas) {

@@ -25,7 +25,8 @@ class AttentionGrid {
   // (chunk, cached, decodes, cached of each); zeros where there is no chunk or no decode.
   using Point = std::array<double, 4>;
   void Add(const Point& at, double us);
-  void AddSkew(const SkewRow& row) { skew_.push_back(row); }
+  // Rows without a chunk do not count: there the mean decides.
+  void SetSkew(const std::vector<SkewRow>& rows);
   // After the last Add. Errors say what is wrong, not where.
   absl::Status Finish();
 
@@ -40,15 +41,14 @@ class AttentionGrid {
   // Linear over the bracket of each axis; the grid is full there (Finish).
   double Multilinear(const std::array<Bracket, 4>& brackets) const;
   size_t IndexOf(const std::array<size_t, 4>& at) const;
+  double Along(std::array<size_t, 4> at, size_t axis, bool between) const;
   void FillHoles();
-  void SumUpSkew();
   double SkewOf(const StepBatch& batch) const;
 
   std::map<Point, double> points_;
   std::array<std::vector<double>, 4> axes_;
-  std::vector<double> us_;      // by IndexOf; -1: not measured
-  std::vector<bool> measured_;  // by IndexOf
-  std::vector<SkewRow> skew_;
+  std::vector<double> us_;      // by IndexOf; -1: none
+  std::vector<bool> measured_;  // by IndexOf; while holes are filled
   // Median alpha of the rows whose chunk and decodes are within the same powers of two.
   std::map<std::pair<int, int>, double> alpha_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/csv_columns.h"
 
@@ -59,14 +60,6 @@ absl::Status ReadAttention(const std::string& file, AttentionGrid& grid) {
                      for (size_t a = 0; a < 4; ++a) at[a] = row.Number(a, 0, kMaxCount);
                      grid.Add(at, row.Number(4, 0, kMaxUs));
                    });
-}
-
-absl::Status ReadSkew(const std::string& file, AttentionGrid& grid) {
-  return ReadTable(file, {"pc", "n", "alpha"}, [&](const CsvRow& row) {
-    const SkewRow skew = {row.Number(0, 0, kMaxCount), row.Number(1, 1, kMaxCount),
-                          row.Number(2, -1e9, 1e9)};
-    if (skew.prefill > 0) grid.AddSkew(skew);
-  });
 }
 
 // Layers that a step runs once; all others run in every layer of the model.
@@ -154,13 +147,28 @@ absl::StatusOr<LayerProfile> ReadLayerProfile(const std::string& folder) {
   if (fs::exists(in("moe.csv"), error)) {
     FORETRACE_RETURN_IF_ERROR(ReadExperts(in("moe.csv"), profile.experts));
   }
-  if (fs::exists(in("skew.csv"), error)) {
-    FORETRACE_RETURN_IF_ERROR(ReadSkew(in("skew.csv"), profile.attention));
-  }
   if (const absl::Status status = profile.attention.Finish(); !status.ok()) {
     return InvalidInput("{}: {}", in("attention.csv"), std::string(status.message()));
   }
+  if (fs::exists(in("skew.csv"), error)) {
+    FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(in("skew.csv"), kMaxTableBytes));
+    FORETRACE_RETURN_IF_ERROR(AddSkew(in("skew.csv"), std::move(text), profile));
+  }
   return profile;
+}
+
+absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& profile) {
+  FORETRACE_ASSIGN_OR_RETURN(CsvColumns table,
+                             CsvColumns::Parse(name, std::move(text), {"pc", "n", "alpha"}));
+  std::vector<SkewRow> rows;
+  while (table.Next()) {
+    const CsvRow& row = table.row();
+    if (row.Text(2).empty()) continue;  // mean and maximum are too close to tell
+    rows.push_back({row.Number(0, 0, kMaxCount), row.Number(1, 1, kMaxCount),
+                    row.Number(2, -kMaxCount, kMaxCount)});
+  }
+  profile.attention.SetSkew(rows);
+  return table.status();
 }
 
 std::shared_ptr<const StepModel> MakeProfileStepModel(std::shared_ptr<const LayerProfile> profile,

@@ -29,6 +29,8 @@ struct LayerProfile {
 
 // Errors name file and line.
 absl::StatusOr<LayerProfile> ReadLayerProfile(const std::string& folder);
+// skew.csv where it is not in the folder; `name` stands for it in messages.
+absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& profile);
 
 // What the profile does not say of its model.
 struct ProfiledModel {

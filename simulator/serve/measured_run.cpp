@@ -1,6 +1,7 @@
 #include "simulator/serve/measured_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "simulator/base/error.h"
@@ -60,6 +61,12 @@ absl::StatusOr<MeasuredRun> ReadMeta(const YamlReader& root) {
       kwargs.Integer("max_num_batched_tokens", 1, kMaxSize, e.max_num_batched_tokens);
   e.max_model_len = kwargs.Integer("max_model_len", 1, kMaxTokens);
   if (root.Has("kv_cache")) ReadKvCache(root.Child("kv_cache"), e);
+  if (root.Has("hardware")) {
+    const YamlReader hardware = root.Child("hardware");
+    run.device = hardware.String("device_name", "");
+    run.device_memory =
+        Bytes(std::llround(hardware.Number("device_total_memory_bytes", 0, 1e15, 0)));
+  }
   if (root.Has("resolved_config")) {
     const YamlReader resolved = root.Child("resolved_config");
     if (resolved.Has("scheduler_config")) ReadScheduler(resolved.Child("scheduler_config"), e);

@@ -19,6 +19,8 @@ namespace foretrace::serve {
 struct MeasuredRun {
   std::string folder;
   std::string model;    // "meta-llama/Llama-3.1-8B"
+  std::string device;   // hardware.device_name; may be empty
+  Bytes device_memory;  // 0: not stated
   std::string dataset;  // dataset_path: names the workload
   int32_t tensor_parallel = 1, data_parallel = 1;
   bool expert_parallel = false;
