@@ -1,13 +1,13 @@
 #pragma once
 // Measured attention of one layer: a prefill chunk over what is cached, together with decodes.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "simulator/serve/interpolation.h"
+#include "simulator/serve/measured_grid.h"
 #include "simulator/serve/step_model.h"
 
 namespace foretrace::serve {
@@ -22,9 +22,9 @@ struct SkewRow {
 
 class AttentionGrid {
  public:
-  // (chunk, cached, decodes, cached of each); zeros where there is no chunk or no decode.
-  using Point = std::array<double, 4>;
-  void Add(const Point& at, double us);
+  // A chunk of `chunk` tokens over `cached` ones, and `decodes` sequences with `each` cached; zeros
+  // where there is no chunk or no decode.
+  void Add(double chunk, double cached, double decodes, double each, double us);
   // Rows without a chunk do not count: there the mean decides.
   void SetSkew(const std::vector<SkewRow>& rows);
   // After the last Add. Errors say what is wrong, not where.
@@ -36,19 +36,12 @@ class AttentionGrid {
   Interpolated At(const StepBatch& batch) const;
 
  private:
-  Interpolated Of(double chunk, double cached, double decodes, double decode_cached) const;
-  Interpolated Prefill(double chunk, double cached) const;
-  // Linear over the bracket of each axis; the grid is full there (Finish).
-  double Multilinear(const std::array<Bracket, 4>& brackets) const;
-  size_t IndexOf(const std::array<size_t, 4>& at) const;
-  double Along(std::array<size_t, 4> at, size_t axis, bool between) const;
-  void FillHoles();
+  Interpolated Of(double chunk, double cached, double decodes, double each) const;
   double SkewOf(const StepBatch& batch) const;
 
-  std::map<Point, double> points_;
-  std::array<std::vector<double>, 4> axes_;
-  std::vector<double> us_;      // by IndexOf; -1: none
-  std::vector<bool> measured_;  // by IndexOf; while holes are filled
+  MeasuredGrid prefill_;  // chunk, cached
+  MeasuredGrid decode_;   // decodes, cached of each
+  MeasuredGrid mixed_;    // all four
   // Median alpha of the rows whose chunk and decodes are within the same powers of two.
   std::map<std::pair<int, int>, double> alpha_;
 };

@@ -56,9 +56,8 @@ absl::Status ReadExperts(const std::string& file, std::map<double, Curve>& exper
 absl::Status ReadAttention(const std::string& file, AttentionGrid& grid) {
   return ReadTable(file, {"prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"},
                    [&](const CsvRow& row) {
-                     AttentionGrid::Point at;
-                     for (size_t a = 0; a < 4; ++a) at[a] = row.Number(a, 0, kMaxCount);
-                     grid.Add(at, row.Number(4, 0, kMaxUs));
+                     const auto size = [&](size_t c) { return row.Number(c, 0, kMaxCount); };
+                     grid.Add(size(0), size(1), size(2), size(3), row.Number(4, 0, kMaxUs));
                    });
 }
 
