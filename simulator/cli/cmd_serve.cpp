@@ -6,6 +6,7 @@
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/cli/serving_job.h"
+#include "simulator/serve/deployment_search.h"
 #include "simulator/serve/serving_report.h"
 
 namespace foretrace {
@@ -14,20 +15,17 @@ namespace {
 struct ServeOptions {
   ServingOptions serving;
   std::string timeline;
+  bool search = false;
+  int32_t gpus = 0, top = 10;
   bool json = false;
 };
 
-absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(options.serving));
-  job.deployment.keep_steps = options.json || !options.timeline.empty();
-  FORETRACE_ASSIGN_OR_RETURN(const serve::ServingResult result,
-                             serve::Simulate(job.trace, job.deployment));
-  if (!options.timeline.empty()) {
-    FORETRACE_RETURN_IF_ERROR(serve::WriteServingTimeline(result, options.timeline));
-  }
+serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& base,
+                              const ServingJob& job, const serve::RequestTrace& trace,
+                              const serve::ServingResult& result) {
   serve::ServingReport report;
-  report.model = job.model.name;
-  report.platform = job.platform.name;
+  report.model = base.model.name;
+  report.platform = base.platform.name;
   report.engine = job.deployment.pool.config.name;
   report.parallel = Text(job.plan);
   report.source = job.deployment.pool.model->Source();
@@ -35,12 +33,59 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
   report.decode_engines = options.serving.decode_engines;
   report.devices = job.devices;
   report.ledger = job.ledger;
-  report.memory_verdict = Verdict(job.ledger, job.model, job.plan, job.deployment.pool.config);
-  report.level = job.level;
-  report.summary = Summarize(job.trace, result, job.level, job.devices, serve::Since::kArrival);
+  report.memory_verdict = Verdict(job.ledger, base.model, job.plan, job.deployment.pool.config);
+  report.level = LevelOf(options.serving);
+  report.summary = Summarize(trace, result, report.level, job.devices, serve::Since::kArrival);
   report.result = &result;
-  report.watts = job.platform.node.accelerator.physical.power_w;
-  report.notes = job.notes;
+  report.watts = base.platform.node.accelerator.physical.power_w;
+  report.notes = base.notes;
+  return report;
+}
+
+absl::Status Search(const ServeOptions& options, const CommandContext& context) {
+  const ServingOptions& s = options.serving;
+  FORETRACE_ASSIGN_OR_RETURN(ServingBase base, LoadServingBase(s, options.gpus));
+  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace,
+                             LoadRequests(s, ContextOf(s, base.model), base.notes));
+  const int32_t gpus = options.gpus > 0 ? options.gpus : base.platform.node.devices;
+  const auto candidates = serve::Candidates(base.model, gpus);
+  const auto deploy = [&](const serve::Candidate& c) -> absl::StatusOr<serve::Deployment> {
+    ServingOptions one = s;
+    one.parallel = Text(c.plan);
+    one.replicas = c.engines;
+    one.decode_engines = c.decode_engines;
+    one.max_num_seqs = c.max_num_seqs;
+    one.max_num_batched_tokens = c.max_num_batched_tokens;
+    FORETRACE_ASSIGN_OR_RETURN(const ServingJob job, MakeServingJob(base, one));
+    return job.deployment;
+  };
+  const auto progress = [&](size_t done) {
+    context.console->Progress("configurations", static_cast<int64_t>(done),
+                              static_cast<int64_t>(candidates.size()));
+    return !context.stop.stop_requested();
+  };
+  FORETRACE_ASSIGN_OR_RETURN(
+      const serve::SearchOutcome outcome,
+      serve::SearchDeployments(trace, candidates, deploy, LevelOf(s), progress));
+  if (options.json) return context.console->PrintJson("serve", SearchJson(outcome));
+  return context.console->Print(SearchText(outcome, static_cast<size_t>(options.top)));
+}
+
+absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
+  if (options.search) return Search(options, context);
+  FORETRACE_ASSIGN_OR_RETURN(const int32_t devices, DevicesOf(options.serving));
+  FORETRACE_ASSIGN_OR_RETURN(ServingBase base, LoadServingBase(options.serving, devices));
+  FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(base, options.serving));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const serve::RequestTrace trace,
+      LoadRequests(options.serving, ContextOf(options.serving, base.model), base.notes));
+  job.deployment.keep_steps = options.json || !options.timeline.empty();
+  FORETRACE_ASSIGN_OR_RETURN(const serve::ServingResult result,
+                             serve::Simulate(trace, job.deployment));
+  if (!options.timeline.empty()) {
+    FORETRACE_RETURN_IF_ERROR(serve::WriteServingTimeline(result, options.timeline));
+  }
+  const serve::ServingReport report = ReportOf(options, base, job, trace, result);
   if (options.json) return context.console->PrintJson("serve", ServingJson(report));
   return context.console->Print(ServingText(report));
 }
@@ -143,6 +188,14 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->type_name("DIR");
   AddEngineOptions(*command, s);
   AddRequestOptions(*command, s);
+  command->add_flag("--search", o->search,
+                    "rank configurations of --gpus devices instead: parallelism, engines, pools, "
+                    "limits of steps");
+  command->add_option("--gpus", o->gpus, "with --search: devices (default: of a node)")
+      ->check(CLI::Range(0, 1 << 16));
+  command->add_option("--top", o->top, "with --search: configurations to show")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   command->add_option("--timeline", o->timeline, "write steps and requests for ui.perfetto.dev")
       ->group(kOutputGroup)
       ->type_name("FILE.json[.gz]");
@@ -152,6 +205,7 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       "foretrace serve llama3.1-70b --platform dgx-h100 --parallel tp4 --replicas 2 --requests "
       "azure.csv --ttft 500 --tpot 50",
       "foretrace serve llama3.1-8b --platform dgx-h100 --decode-engines 1 --rate 5 --json",
+      "foretrace serve llama3.1-70b --platform dgx-h100 --search --rate 4 --ttft 500 --tpot 40",
   }));
   command->callback([o, &context] { context.run = [o, &context] { return Serve(*o, context); }; });
 }

@@ -70,57 +70,32 @@ absl::StatusOr<serve::Speculation> ParseSpeculation(const std::string& text) {
   return s;
 }
 
-absl::StatusOr<serve::RequestTrace> RequestsOf(const ServingOptions& options,
-                                               const serve::EngineConfig& engine,
-                                               std::vector<std::string>& notes) {
-  if (options.requests.empty()) return serve::GenerateRequests(options.generator);
-  FORETRACE_ASSIGN_OR_RETURN(serve::RequestTrace trace,
-                             serve::ReadRequests(options.requests, options.prefix_block, notes));
-  if (options.skip_too_long) {
-    const size_t all = trace.requests.size();
-    std::erase_if(trace.requests, [&](const serve::Request& r) {
-      return int64_t{r.input_tokens} + r.output_tokens > engine.max_model_len;
-    });
-    if (trace.requests.empty()) {
-      return Infeasible("{}: every request is longer than the context of {}", options.requests,
-                        engine.max_model_len);
-    }
-    if (trace.requests.size() < all) {
-      notes.push_back(
-          fmt::format("{} of {} requests are longer than the context of {} and left out",
-                      all - trace.requests.size(), all, engine.max_model_len));
-    }
+std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
+                                                    const serve::ServingPlan& plan,
+                                                    const serve::EngineConfig& engine) {
+  if (base.profile == nullptr) {
+    return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
   }
-  return trace;
+  return serve::MakeProfileStepModel(
+      base.profile,
+      {static_cast<int32_t>(base.model.layers), base.model.hidden,
+       static_cast<int32_t>(base.model.experts), static_cast<int32_t>(base.model.top_k)},
+      engine, serve::MakeReduction(base.costs, plan.tensor));
 }
 
-absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingOptions& options,
-                                                                const ServingJob& job,
+absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
+                                                                const serve::ServingPlan& plan,
                                                                 const serve::EngineConfig& engine,
-                                                                const serve::Speculation& draft,
-                                                                std::vector<std::string>& notes) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto costs,
-                             MakeDeviceCosts(job.platform, options.kernels, notes));
-  std::shared_ptr<const serve::StepModel> steps =
-      serve::MakeGraphStepModel(job.model, job.plan, engine, costs);
-  if (!options.profiles.empty()) {
-    if (job.plan.pipeline * job.plan.data * job.plan.kv > 1 || job.plan.expert) {
-      return InvalidInput("--profiles: a layer profile is of tensor parallelism alone");
-    }
-    FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
-                               serve::ReadLayerProfile(options.profiles));
-    steps = serve::MakeProfileStepModel(
-        std::make_shared<serve::LayerProfile>(std::move(profile)),
-        {static_cast<int32_t>(job.model.layers), job.model.hidden,
-         static_cast<int32_t>(job.model.experts), static_cast<int32_t>(job.model.top_k)},
-        engine, serve::MakeReduction(costs, job.plan.tensor));
+                                                                const serve::Speculation& draft) {
+  if (base.profile != nullptr && (plan.devices() != plan.tensor || plan.expert)) {
+    return InvalidInput("--profiles: a layer profile is of tensor parallelism alone");
   }
+  const auto steps = TargetSteps(base, plan, engine);
   if (!draft.enabled()) return steps;
-  if (options.draft.empty()) return InvalidInput("--speculate needs a --draft MODEL");
-  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, LoadTransformer(options.draft));
-  FORETRACE_RETURN_IF_ERROR(job.plan.Fits(model));
+  if (!base.draft) return InvalidInput("--speculate needs a --draft MODEL");
+  FORETRACE_RETURN_IF_ERROR(plan.Fits(*base.draft));
   return serve::MakeSpeculativeStepModel(
-      steps, serve::MakeGraphStepModel(model, job.plan, engine, costs), draft);
+      steps, serve::MakeGraphStepModel(*base.draft, plan, engine, base.costs), draft);
 }
 
 absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
@@ -134,16 +109,13 @@ std::optional<double> Limit(double ms) {
   return ms > 0 ? std::optional<double>(ms * 1e-3) : std::nullopt;
 }
 
-}  // namespace
-
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                                              const TransformerConfig& model) {
   FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, serve::LoadEngine(options.engine));
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
-  engine.max_model_len = options.max_model_len.value_or(
-      static_cast<int32_t>(std::max(model.sequence, model.positions)));
+  engine.max_model_len = ContextOf(options, model);
   engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);
   if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
   if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
@@ -152,47 +124,101 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   return engine;
 }
 
-absl::StatusOr<ServingJob> MakeServingJob(const ServingOptions& options) {
-  ServingJob job;
-  FORETRACE_ASSIGN_OR_RETURN(job.model, LoadTransformer(options.model));
-  FORETRACE_ASSIGN_OR_RETURN(job.plan, serve::ParseServingPlan(options.parallel));
-  FORETRACE_RETURN_IF_ERROR(job.plan.Fits(job.model));
-  const int32_t engines = options.replicas + options.decode_engines;
-  job.devices = job.plan.devices() * engines;
-  FORETRACE_ASSIGN_OR_RETURN(job.platform, FindPlatform(options.platform, job.devices));
-  if (job.devices > job.platform.devices()) {
-    return Infeasible("{} engines of {} need {} devices; platform {} has {}", engines,
-                      Text(job.plan), job.devices, job.platform.name, job.platform.devices());
+}  // namespace
+
+int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model) {
+  return options.max_model_len.value_or(
+      static_cast<int32_t>(std::max(model.sequence, model.positions)));
+}
+
+serve::ServiceLevel LevelOf(const ServingOptions& options) {
+  return {Limit(options.ttft_ms), Limit(options.tpot_ms), Limit(options.e2e_ms)};
+}
+
+absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
+                                                 int32_t max_model_len,
+                                                 std::vector<std::string>& notes) {
+  if (options.requests.empty()) return serve::GenerateRequests(options.generator);
+  FORETRACE_ASSIGN_OR_RETURN(serve::RequestTrace trace,
+                             serve::ReadRequests(options.requests, options.prefix_block, notes));
+  if (!options.skip_too_long) return trace;
+  const size_t all = trace.requests.size();
+  std::erase_if(trace.requests, [&](const serve::Request& r) {
+    return int64_t{r.input_tokens} + r.output_tokens > max_model_len;
+  });
+  if (trace.requests.empty()) {
+    return Infeasible("{}: every request is longer than the context of {}", options.requests,
+                      max_model_len);
   }
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, EngineOf(options, job.model));
+  if (trace.requests.size() < all) {
+    notes.push_back(fmt::format("{} of {} requests are longer than the context of {} and left out",
+                                all - trace.requests.size(), all, max_model_len));
+  }
+  return trace;
+}
+
+absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices) {
+  ServingBase base;
+  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadTransformer(options.model));
+  FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
+  FORETRACE_ASSIGN_OR_RETURN(base.costs,
+                             MakeDeviceCosts(base.platform, options.kernels, base.notes));
+  if (!options.profiles.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
+                               serve::ReadLayerProfile(options.profiles));
+    base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
+  }
+  if (!options.draft.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadTransformer(options.draft));
+  }
+  return base;
+}
+
+absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
+                             serve::ParseServingPlan(options.parallel));
+  const int64_t devices = int64_t{plan.devices()} * (options.replicas + options.decode_engines);
+  if (devices > kMaxDevices) {
+    return InvalidInput("--parallel '{}' of {} engines has more than {} devices", options.parallel,
+                        options.replicas + options.decode_engines, kMaxDevices);
+  }
+  return static_cast<int32_t>(devices);
+}
+
+absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options) {
+  ServingJob job;
+  FORETRACE_ASSIGN_OR_RETURN(job.plan, serve::ParseServingPlan(options.parallel));
+  FORETRACE_RETURN_IF_ERROR(job.plan.Fits(base.model));
+  FORETRACE_ASSIGN_OR_RETURN(job.devices, DevicesOf(options));
+  if (job.devices > base.platform.devices()) {
+    return Infeasible("{} engines of {} need {} devices; platform {} has {}",
+                      options.replicas + options.decode_engines, Text(job.plan), job.devices,
+                      base.platform.name, base.platform.devices());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, EngineOf(options, base.model));
   engine.stages = job.plan.pipeline;
-  const Bytes memory = job.platform.node.accelerator.memory_capacity();
+  const Bytes memory = base.platform.node.accelerator.memory_capacity();
   if (memory.count() == 0 && !options.kv_blocks) {
     return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",
-                        job.platform.name);
+                        base.platform.name);
   }
-  job.ledger = serve::MakeLedger(job.model, job.plan, engine, memory);
+  job.ledger = serve::MakeLedger(base.model, job.plan, engine, memory);
   if (!job.ledger.fits() && !options.kv_blocks) {
-    return Infeasible("{} on {}: {}", job.model.name, job.platform.name,
-                      Verdict(job.ledger, job.model, job.plan, engine));
+    return Infeasible("{} on {}: {}", base.model.name, base.platform.name,
+                      Verdict(job.ledger, base.model, job.plan, engine));
   }
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
-  FORETRACE_ASSIGN_OR_RETURN(job.trace, RequestsOf(options, engine, job.notes));
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
   FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));
-  FORETRACE_ASSIGN_OR_RETURN(const auto steps,
-                             StepsOf(options, job, engine, d.speculation, job.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const auto steps, StepsOf(base, job.plan, engine, d.speculation));
   d.pool = {engine, steps, options.replicas};
   d.concurrency = options.concurrency;
   if (options.decode_engines > 0) {
     d.decode = {engine, steps, options.decode_engines};
-    FORETRACE_ASSIGN_OR_RETURN(const auto costs,
-                               MakeDeviceCosts(job.platform, options.kernels, job.notes));
-    d.link = serve::LinkOf(*costs, job.plan, job.ledger.kv_per_token);
+    d.link = serve::LinkOf(*base.costs, job.plan, job.ledger.kv_per_token);
   }
-  job.level = {Limit(options.ttft_ms), Limit(options.tpot_ms), Limit(options.e2e_ms)};
   return job;
 }
 

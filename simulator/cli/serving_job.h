@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/device_costs.h"
+#include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/metrics.h"
 #include "simulator/serve/request_files.h"
@@ -37,25 +39,38 @@ struct ServingOptions {
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
 };
 
-// All that a simulation needs, and what reports say of it.
-struct ServingJob {
+// What all deployments of a model on a platform share.
+struct ServingBase {
   TransformerConfig model;
   PlatformSpec platform;
-  serve::ServingPlan plan;
-  serve::MemoryLedger ledger;
-  serve::RequestTrace trace;
-  serve::Deployment deployment;
-  serve::ServiceLevel level;
-  int32_t devices = 0;  // of all engines
+  std::shared_ptr<const serve::DeviceCosts> costs;
+  std::shared_ptr<const serve::LayerProfile> profile;  // null without --profiles
+  std::optional<TransformerConfig> draft;
   std::vector<std::string> notes;
 };
+// `devices`: that the platform should have, where it can. Errors: files that cannot be read.
+absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices);
 
-// Errors: files that cannot be read, degrees that do not divide the model, more devices than the
-// platform has, a model that does not fit (exit code 3, with what would).
-absl::StatusOr<ServingJob> MakeServingJob(const ServingOptions& options);
+// Of options.requests or the generator; `notes` learns what was assumed.
+absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
+                                                 int32_t max_model_len,
+                                                 std::vector<std::string>& notes);
 
-// The parts of it that searches change.
-absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
-                                             const TransformerConfig& model);
+// A deployment, and what reports say of it.
+struct ServingJob {
+  serve::ServingPlan plan;
+  serve::MemoryLedger ledger;
+  serve::Deployment deployment;
+  int32_t devices = 0;  // of all engines
+};
+// Devices that the options ask for. Errors: a plan that cannot be read.
+absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options);
+// Errors: degrees that do not divide the model, more devices than the platform has, a model that
+// does not fit (exit code 3, with what would).
+absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options);
+
+serve::ServiceLevel LevelOf(const ServingOptions& options);
+// The context that requests may have.
+int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model);
 
 }  // namespace foretrace

@@ -89,4 +89,10 @@ double SequenceRate(int32_t window, double accepted, double draft_seconds, doubl
   return (window * accepted + 1) / (window * draft_seconds + target_seconds);
 }
 
+double TreeRate(int32_t window, int32_t branches, double accepted, double draft_seconds,
+                double target_seconds) {
+  const Speculation tree = {DraftShape::kTree, window, branches, {accepted}};
+  return tree.TokensPerStep() / ((tree.CheckedTokens() - 1) * draft_seconds + target_seconds);
+}
+
 }  // namespace foretrace::serve

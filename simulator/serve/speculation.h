@@ -37,5 +37,9 @@ struct Speculation {
 // DFModel's rate for sequences of `window` draft tokens of which the share `accepted` is right:
 // (window accepted + 1) / (window draft + target); 1 / seconds. VIII-B's study, figure 21.
 double SequenceRate(int32_t window, double accepted, double draft_seconds, double target_seconds);
+// The same of a tree with `branches` children a node: its path is right as far as TokensPerStep
+// says, and the draft makes every one of its tokens.
+double TreeRate(int32_t window, int32_t branches, double accepted, double draft_seconds,
+                double target_seconds);
 
 }  // namespace foretrace::serve
