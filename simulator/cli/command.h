@@ -53,7 +53,8 @@ void AddShardStudyCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
-// A subcommand of calibrate.
+// Subcommands of calibrate.
+void AddServingCalibration(CLI::App& calibrate, CommandContext& context);
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);
 
 // Formats the examples that every command's help ends with.

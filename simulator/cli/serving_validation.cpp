@@ -170,8 +170,13 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
   FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction, notes));
   const std::string workload = WorkloadOf(options, run);
   if (run.engine.prefix_caching && !workload.empty()) {
-    FORETRACE_RETURN_IF_ERROR(
-        serve::AddSharedPrefixes(workload, run.engine.block_tokens, run.trace));
+    // A workload of another length or order says nothing of this run's prefixes.
+    const absl::Status shared =
+        serve::AddSharedPrefixes(workload, run.engine.block_tokens, run.trace);
+    if (!shared.ok()) {
+      notes.push_back(
+          fmt::format("no prefix is taken to be shared: {}", std::string(shared.message())));
+    }
   } else if (run.engine.prefix_caching) {
     notes.push_back("no workload file lies beside the run: no prefix is taken to be shared");
   }

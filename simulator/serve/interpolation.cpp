@@ -36,7 +36,7 @@ Interpolated Curve::At(double x) const {
   const double us = a.us + (b.us - a.us) * (x - a.x) / (b.x - a.x);
   // Below the first point times do not fall: a kernel has a shortest run.
   if (x < points_.front().x) return {points_.front().us, outside};
-  return {std::max(us, 0.0), outside};
+  return {us, outside};
 }
 
 Bracket BracketOf(std::span<const double> axis, double x) {

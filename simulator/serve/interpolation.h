@@ -15,7 +15,8 @@ struct Interpolated {
   bool extrapolated = false;  // beyond the measured range, along the last or first two points
 };
 
-// A time over one size, linear between measured points; never negative.
+// A time over one size, linear between measured points; below the first as there, beyond the last
+// along the last two.
 class Curve {
  public:
   // Points in any order; of repeats the mean.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 
+#include "simulator/serve/iteration_table.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/run_validation.h"
 #include "tests/support/real_data.h"
@@ -90,6 +91,28 @@ TEST(AttentionGrid, ChunksOfSeveralRequestsAddUp) {
 TEST(LayerProfile, ExpertsThatTokensVisit) {
   EXPECT_DOUBLE_EQ(VisitedExperts(1, 4, 1), 1);
   EXPECT_DOUBLE_EQ(VisitedExperts(2, 4, 1), 1.75);
+}
+
+// Prompts of 100, 200 and 400 tokens take 10, 20 and 40 ms: 300 take 30 by the power law; tokens of
+// 1 and 4 sequences 20 and 50 ms: of 2 30.
+TEST(IterationModel, PowersBetweenPrompts) {
+  const auto model = IterationModel::Fit(
+      {{"d", 1, 100, 10, 10, 20}, {"d", 1, 200, 10, 20, 20}, {"d", 4, 100, 10, 40, 50}});
+  ASSERT_TRUE(model.ok());
+  EXPECT_NEAR(model->PromptMs(300), 30, 1e-9);
+  EXPECT_NEAR(model->TokenMs(2), 30, 1e-9);
+}
+
+TEST(IterationModel, SplitwiseHeldOut) {
+  const std::string table = RealData("serving/splitwise_perf_model.csv");
+  FORETRACE_SKIP_WITHOUT(table);
+  const auto rows = ReadIterationTable(table);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->size(), 95);
+  const auto errors = HoldOutThirds(*rows);
+  ASSERT_TRUE(errors.ok());
+  EXPECT_LT(errors->prompt_median_percent, 5);
+  EXPECT_LT(errors->token_median_percent, 5);
 }
 
 class Folder : public ::testing::Test {
