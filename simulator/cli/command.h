@@ -47,6 +47,7 @@ void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
 void AddServeCommand(CLI::App& app, CommandContext& context);
+void AddServeStudyCommand(CLI::App& app, CommandContext& context);
 void AddShardCommand(CLI::App& app, CommandContext& context);
 void AddShardTasksCommand(CLI::App& app, CommandContext& context);
 void AddShardStudyCommand(CLI::App& app, CommandContext& context);

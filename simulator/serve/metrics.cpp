@@ -27,6 +27,18 @@ Distribution Describe(std::vector<double> values) {
           values.back()};
 }
 
+void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& d) {
+  out.Key(name);
+  out.StartObject();
+  out.Field("mean", d.mean);
+  out.Field("p50", d.p50);
+  out.Field("p90", d.p90);
+  out.Field("p95", d.p95);
+  out.Field("p99", d.p99);
+  out.Field("max", d.max);
+  out.EndObject();
+}
+
 RequestTimes TimesOf(const RequestOutcome& o, Since since) {
   const SimTime from = since == Since::kArrival ? o.arrival : o.queued;
   RequestTimes t;

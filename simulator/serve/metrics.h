@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/base/json_writer.h"
 #include "simulator/serve/simulate.h"
 
 namespace foretrace::serve {
@@ -15,6 +16,9 @@ struct Distribution {
 };
 // Linear between order statistics; zeros for none.
 Distribution Describe(std::vector<double> values);
+
+// {"NAME": {"mean": ..., "p50": ..., ...}}, within an object.
+void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& distribution);
 
 // Seconds of one request. TPOT is that of requests of more than one token, else zero.
 struct RequestTimes {

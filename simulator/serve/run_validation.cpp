@@ -77,15 +77,6 @@ std::string RunValidationText(const RunValidation& v) {
 std::string RunValidationJson(const RunValidation& v) {
   rapidjson::StringBuffer buffer;
   PrettyJsonWriter out(buffer);
-  const auto distribution = [&](const char* name, const Distribution& d) {
-    out.Key(name);
-    out.StartObject();
-    out.Field("mean", d.mean);
-    out.Field("p50", d.p50);
-    out.Field("p90", d.p90);
-    out.Field("p99", d.p99);
-    out.EndObject();
-  };
   out.StartObject();
   out.Field("run", v.run);
   out.Field("step_times", v.source);
@@ -100,16 +91,16 @@ std::string RunValidationJson(const RunValidation& v) {
   out.EndObject();
   out.Key("predicted");
   out.StartObject();
-  distribution("ttft_s", v.predicted.ttft);
-  distribution("tpot_s", v.predicted.tpot);
-  distribution("e2e_s", v.predicted.e2e);
+  WriteJson(out, "ttft_s", v.predicted.ttft);
+  WriteJson(out, "tpot_s", v.predicted.tpot);
+  WriteJson(out, "e2e_s", v.predicted.e2e);
   out.Field("output_tokens_per_s", v.predicted.output_tokens_per_s);
   out.EndObject();
   out.Key("measured");
   out.StartObject();
-  distribution("ttft_s", v.measured_ttft);
-  distribution("tpot_s", v.measured_tpot);
-  distribution("e2e_s", v.measured_e2e);
+  WriteJson(out, "ttft_s", v.measured_ttft);
+  WriteJson(out, "tpot_s", v.measured_tpot);
+  WriteJson(out, "e2e_s", v.measured_e2e);
   out.Field("output_tokens_per_s", v.measured_tokens_per_s);
   out.EndObject();
   out.Field("steps", v.steps);

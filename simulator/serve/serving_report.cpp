@@ -36,18 +36,6 @@ std::string PartsText(const StepTime& time) {
   return text;
 }
 
-void Write(PrettyJsonWriter& out, const char* name, const Distribution& d) {
-  out.Key(name);
-  out.StartObject();
-  out.Field("mean", d.mean);
-  out.Field("p50", d.p50);
-  out.Field("p90", d.p90);
-  out.Field("p95", d.p95);
-  out.Field("p99", d.p99);
-  out.Field("max", d.max);
-  out.EndObject();
-}
-
 void WriteLedger(PrettyJsonWriter& out, const ServingReport& r) {
   out.Key("memory");
   out.StartObject();
@@ -106,11 +94,11 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("input_tokens", s.input_tokens);
   out.Field("output_tokens", s.output_tokens);
   out.Field("seconds", s.seconds);
-  Write(out, "ttft_s", s.ttft);
-  Write(out, "itl_s", s.itl);
-  Write(out, "tpot_s", s.tpot);
-  Write(out, "e2e_s", s.e2e);
-  Write(out, "queue_s", s.queue);
+  WriteJson(out, "ttft_s", s.ttft);
+  WriteJson(out, "itl_s", s.itl);
+  WriteJson(out, "tpot_s", s.tpot);
+  WriteJson(out, "e2e_s", s.e2e);
+  WriteJson(out, "queue_s", s.queue);
   out.Field("requests_per_s", s.requests_per_s);
   out.Field("output_tokens_per_s", s.output_tokens_per_s);
   out.Field("total_tokens_per_s", s.total_tokens_per_s);
