@@ -134,8 +134,8 @@ std::string Json(const std::string& study, const std::vector<Row>& rows) {
   out.StartArray();
   for (const Row& row : rows) {
     out.StartObject();
-    for (const auto& [name, value] : row) {
-      std::visit([&](const auto& v) { out.Field(name, v); }, value);
+    for (const auto& cell : row) {
+      std::visit([&](const auto& value) { out.Field(cell.first, value); }, cell.second);
     }
     out.EndObject();
   }
