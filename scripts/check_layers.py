@@ -25,6 +25,8 @@ ALLOWED = {
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/trace_event_writer.h"],
     "search": ["base", "graph", "workload", "mapping"],
+    "serve": ["base", "graph", "workload", "exporters:timeline/trace_event_writer.h",
+              "cost:operator/kernel_work.h"],
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",
                  "calibrate:collective/collective_fit.h", "optimise", "network", "engine"],
     "console": ["base", "report:text_table.h"],

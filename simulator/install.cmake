@@ -25,7 +25,7 @@ endif()
 if(FORETRACE_MODULES)
   install(TARGETS ${FORETRACE_MODULES} LIBRARY DESTINATION lib/foretrace COMPONENT foretrace)
 endif()
-install(DIRECTORY topologies calibration stacks DESTINATION share/foretrace COMPONENT foretrace)
+install(DIRECTORY topologies calibration stacks engines DESTINATION share/foretrace COMPONENT foretrace)
 install(DIRECTORY traces/samples traces/workloads DESTINATION share/foretrace/traces COMPONENT foretrace)
 install(FILES LICENSE README.md DESTINATION share/doc/foretrace COMPONENT foretrace)
 

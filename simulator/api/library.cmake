@@ -2,7 +2,8 @@
 # library, of which the interface in foretrace.h alone is visible.
 set(FORETRACE_PYTHON_DIR lib/python3/dist-packages CACHE STRING "where the Python package goes, below the prefix")
 
-set(api_sources ${PROJECT_SOURCE_DIR}/simulator/api/foretrace.cpp ${PROJECT_SOURCE_DIR}/simulator/api/background.cpp)
+set(api_sources ${PROJECT_SOURCE_DIR}/simulator/api/foretrace.cpp ${PROJECT_SOURCE_DIR}/simulator/api/background.cpp
+  ${PROJECT_SOURCE_DIR}/simulator/api/foretrace_step.cpp)
 add_library(foretrace_api SHARED ${api_sources})
 set_target_properties(foretrace_api PROPERTIES OUTPUT_NAME foretrace EXPORT_NAME foretrace
   VERSION ${PROJECT_VERSION} SOVERSION 1)
@@ -14,7 +15,7 @@ target_compile_features(foretrace_api INTERFACE cxx_std_20)
 
 include(CMakePackageConfigHelpers)
 install(TARGETS foretrace_api EXPORT foretraceTargets LIBRARY DESTINATION lib COMPONENT library)
-install(FILES ${PROJECT_SOURCE_DIR}/simulator/api/foretrace.h DESTINATION include/foretrace COMPONENT library)
+install(FILES ${PROJECT_SOURCE_DIR}/simulator/api/foretrace.h ${PROJECT_SOURCE_DIR}/simulator/api/foretrace_step.h DESTINATION include/foretrace COMPONENT library)
 install(EXPORT foretraceTargets NAMESPACE foretrace:: DESTINATION lib/cmake/foretrace COMPONENT library)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/simulator/api/foretraceConfig.cmake.in
   ${CMAKE_BINARY_DIR}/foretraceConfig.cmake INSTALL_DESTINATION lib/cmake/foretrace)

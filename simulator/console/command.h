@@ -46,13 +46,16 @@ void AddDiffCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
+void AddServeCommand(CLI::App& app, CommandContext& context);
+void AddServeStudyCommand(CLI::App& app, CommandContext& context);
 void AddShardCommand(CLI::App& app, CommandContext& context);
 void AddShardTasksCommand(CLI::App& app, CommandContext& context);
 void AddShardStudyCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
-// A subcommand of calibrate.
+// Subcommands of calibrate.
+void AddServingCalibration(CLI::App& calibrate, CommandContext& context);
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);
 
 // Formats the examples that every command's help ends with.

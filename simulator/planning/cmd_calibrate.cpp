@@ -297,6 +297,7 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
       "calibrate", "fit cost models from benchmark tables, and report their errors");
   command->require_subcommand(1);
   for (const auto& fitter : AllFitters()) AddFamily(*command, context, fitter);
+  AddServingCalibration(*command, context);
   AddTraceOverheads(*command, context);
   command->footer(Examples({
       "foretrace calibrate collective lab.csv --hold-out every-third",

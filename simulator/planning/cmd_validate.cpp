@@ -11,6 +11,14 @@
 #include "simulator/planning/training_validation.h"
 #include "simulator/planning/validation.h"
 #include "simulator/replay/run.h"
+#include "simulator/cli/command.h"
+#include "simulator/cli/mapping_validation.h"
+#include "simulator/cli/options.h"
+#include "simulator/cli/output.h"
+#include "simulator/cli/run.h"
+#include "simulator/cli/serving_validation.h"
+#include "simulator/cli/training_validation.h"
+#include "simulator/cli/validation.h"
 
 namespace foretrace {
 namespace {
@@ -24,6 +32,7 @@ struct ValidateOptions {
   bool json = false;
   std::string rows_file;
   MappingValidationOptions mappings;
+  ServingValidationOptions serving;
 };
 
 absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options) {
@@ -45,6 +54,16 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
 }
 
 absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
+  if (!options.serving.run.empty()) {
+    ServingValidationOptions serving = options.serving;
+    serving.platform = options.inline_case.simulation.platform;
+    FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
+    if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
+    return context.console->Print(RunValidationText(run));
+  }
+  if (!options.serving.profiles.empty()) {
+    return InvalidInput("--profiles goes with --serving RUN");
+  }
   if (!options.mappings.rows.empty()) {
     MappingValidationOptions mappings = options.mappings;
     mappings.platform = options.inline_case.simulation.platform;
@@ -154,12 +173,22 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
                    "with --mappings: none, selective or full, where rows do not say")
       ->check(CLI::IsMember({"none", "selective", "full"}))
       ->capture_default_str();
+  command
+      ->add_option("--serving", options->serving.run,
+                   "a measured run of an inference engine instead of traces (docs/serving.md)")
+      ->type_name("RUN");
+  command
+      ->add_option("--profiles", options->serving.profiles,
+                   "with --serving: layer profiles of the run's model and device, or a folder of "
+                   "such folders (default: ../../profiles of the run)")
+      ->type_name("DIR");
   command->footer(Examples({
       "foretrace validate --trace run1/",
       "foretrace validate --trace kineto/ --trace et/ --ablation",
       "foretrace validate --trace run1/ --overheads-from-ranks 0-3",
       "foretrace validate tests/models/public_traces.yaml --json",
       "foretrace validate --mappings measured.csv --platform dgx-a100-80gb --hold-out-half",
+      "foretrace validate --serving runs/RTX4090_Llama-3.1-8B --profiles profiles",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunValidate(*options, context); };

@@ -54,6 +54,9 @@ SLOTS = {
     "validate_trace": "validate --trace FILE",
     "trace_overheads": "calibrate trace-overheads FILE",
     "template": "shard $SEEDS/task.yaml --template FILE",
+    "requests": "serve llama3.1-8b --platform dgx-h100 --requests FILE --json",
+    "engine": "serve llama3.1-8b --platform dgx-h100 --count 2 --engine FILE --json",
+    "iterations": "calibrate serving FILE --json",
 }
 
 # What is no regular file, or not there. $NAME is what the error must name.
@@ -92,6 +95,10 @@ NUMERIC = {
     "collective --topology dgx-a100 --measured $SEEDS/lab.csv": ["--min-bytes"],
     "calibrate collective $SEEDS/lab.csv": ["--seed"],
     f"convert {S} --workload w.yaml": ["--rank", "--iteration", "--samples"],
+    "serve llama3.1-8b --platform dgx-h100 --count 2":
+        ["--replicas", "--decode-engines", "--max-num-seqs", "--max-num-batched-tokens", "--max-model-len",
+         "--block-tokens", "--kv-blocks", "--memory-utilization", "--rate", "--input", "--output", "--seed",
+         "--concurrency", "--ttft", "--gpus", "--top", "--prefix-block"],
 }
 
 # Outputs: the option, and a command that is right but for it.
@@ -104,6 +111,7 @@ OUTPUTS = {
     "search_timeline": SEARCH + " --max-chunks 1 --timeline FILE",
     "plan_out": "shard $SEEDS/task.yaml --sharders naive --output FILE",
     "shard_svg": "shard $SEEDS/task.yaml --sharders naive --svg FILE",
+    "serving_timeline": "serve llama3.1-8b --platform dgx-h100 --count 2 --timeline FILE",
 }
 FOLDERS = {
     "convert_out": "convert $SEEDS/kineto/k.json -o FILE",

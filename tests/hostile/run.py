@@ -189,6 +189,11 @@ MUTATED = {
     "xz": "inspect FILE --json", "tar": "inspect FILE --json",
     "platform": "collective all_reduce --topology FILE --bytes 1M --network fitted --json",
     "accelerator": "inspect FILE --json",
+    "requests": "serve llama3.1-8b --platform dgx-h100 --skip-too-long --requests FILE --json",
+    "azure": "serve llama3.1-8b --platform dgx-h100 --skip-too-long --requests FILE --json",
+    "mooncake": "serve llama3.1-8b --platform dgx-h100 --skip-too-long --requests FILE --json",
+    "sharegpt": "serve llama3.1-8b --platform dgx-h100 --skip-too-long --requests FILE --json",
+    "engine": "serve llama3.1-8b --platform dgx-h100 --count 3 --engine FILE --json",
     "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none "
                 "--max-chunks 1 --max-micro-batch 2 --json",
     "graph": "search FILE --platform dgx-a100 --gpus 2 --global-batch 16 --kernels none "

@@ -72,6 +72,17 @@ class Answers(unittest.TestCase):
         self.assertEqual(ours.to_dict(), printed("collective", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M:4M"))
         self.assertEqual(len(ours.rows), 3)
 
+    def test_step_predictor(self):
+        steps = foretrace.StepPredictor("llama3.1-8b", "dgx-h100")
+        one = steps.predict(chunks=[(512, 0)], decodes=32, decode_cached=32000)
+        more = steps.predict(chunks=[(1024, 0)], decodes=32, decode_cached=32000)
+        self.assertLess(one["us"], more["us"])
+        self.assertAlmostEqual(one["calibrated"] + one["analytic"], 1)
+        with self.assertRaisesRegex(ValueError, "at least one token"):
+            steps.predict()
+        with self.assertRaisesRegex(foretrace.BadInput, "tp3"):
+            foretrace.StepPredictor("llama3.1-8b", "dgx-h100", "tp3x")
+
     def test_notebook(self):
         done = subprocess.run([sys.executable, ROOT / "tests/python/notebook.py"], capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": str(BUILD / "python"), "FORETRACE_SOURCE": str(ROOT)})

@@ -6,9 +6,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <memory>
+#include <optional>
 
 #include "simulator/api/foretrace.h"
+#include "simulator/api/foretrace_step.h"
 
 namespace py = pybind11;
 namespace api = foretrace::api;
@@ -85,6 +88,46 @@ py::dict Columns(const api::Document& document, const std::string& path) {
   return columns;
 }
 
+// foretrace_step.h as a class.
+class StepPredictor {
+ public:
+  StepPredictor(const std::string& model, const std::string& platform, const std::string& parallel,
+                const std::optional<std::string>& profile) {
+    std::array<char, 1024> error = {};
+    predictor_.reset(foretrace_step_open(model.c_str(), platform.c_str(), parallel.c_str(),
+                                         profile ? profile->c_str() : nullptr, error.data(),
+                                         error.size()));
+    if (predictor_ == nullptr) throw py::value_error(error.data());
+  }
+
+  py::dict Predict(const std::vector<std::pair<int32_t, int32_t>>& chunks, int32_t decodes,
+                   int64_t decode_cached) const {
+    std::vector<int32_t> tokens, cached;
+    for (const auto& [new_tokens, before] : chunks) {
+      tokens.push_back(new_tokens);
+      cached.push_back(before);
+    }
+    const foretrace_step_batch batch = {tokens.data(), cached.data(), tokens.size(), decodes,
+                                        decode_cached};
+    foretrace_step_time time;
+    if (foretrace_step_predict(predictor_.get(), &batch, &time) != 0) {
+      throw py::value_error("a step has at least one token, and no negative numbers");
+    }
+    py::dict result;
+    result["us"] = time.us;
+    result["calibrated"] = time.calibrated;
+    result["analytic"] = time.analytic;
+    result["extrapolated"] = time.extrapolated;
+    return result;
+  }
+
+ private:
+  struct Close {
+    void operator()(foretrace_step_predictor* p) const { foretrace_step_close(p); }
+  };
+  std::unique_ptr<foretrace_step_predictor, Close> predictor_;
+};
+
 }  // namespace
 
 PYBIND11_MODULE(_foretrace, m) {
@@ -103,6 +146,14 @@ PYBIND11_MODULE(_foretrace, m) {
       .def_property_readonly("json", &api::Document::json)
       .def("columns", &Columns, py::arg("path"));
   py::class_<api::Job>(m, "Job").def_property_readonly("inspection", &api::Job::inspection);
+  py::class_<StepPredictor>(m, "StepPredictor")
+      .def(py::init<const std::string&, const std::string&, const std::string&,
+                    const std::optional<std::string>&>(),
+           py::arg("model"), py::arg("platform"), py::arg("parallel") = "tp1",
+           py::arg("profile") = py::none())
+      .def("predict", &StepPredictor::Predict,
+           py::arg("chunks") = std::vector<std::pair<int32_t, int32_t>>(), py::arg("decodes") = 0,
+           py::arg("decode_cached") = 0);
   m.def("run", &Run, py::arg("arguments"), py::arg("progress") = py::none());
   m.def("run_on", &RunOn, py::arg("job"), py::arg("command"), py::arg("options"),
         py::arg("progress") = py::none());

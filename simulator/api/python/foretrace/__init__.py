@@ -22,7 +22,7 @@ import os
 from . import _foretrace
 
 __all__ = ["Answer", "BadInput", "Collective", "Defect", "Error", "Generated", "Infeasible", "Job", "Prediction",
-           "Result", "SearchResult", "Sharding", "Stopped", "Validation", "collective", "generate", "load",
+           "Result", "SearchResult", "Sharding", "StepPredictor", "Stopped", "Validation", "collective", "generate", "load",
            "predict", "run", "search", "sensitivity", "shard", "validate", "version"]
 
 
@@ -290,6 +290,27 @@ def collective(operation, topology, progress=None, **options):
     """Times (microseconds) and bus bandwidths (GB/s) of a collective over sizes: a Collective. Options: ranks,
     bytes ("1M:1G"), algorithm, protocol, network."""
     return run(["collective", operation, *_arguments({"topology": topology, **options})], progress, Collective)
+
+
+class StepPredictor:
+    """What one step of an inference engine takes (`foretrace serve`'s model, platform and parallel; profile: a
+    folder of layer profiles).
+
+        StepPredictor("llama3.1-8b", "dgx-h100").predict(chunks=[(512, 0)], decodes=32, decode_cached=32000)
+
+    chunks are (new tokens, cached tokens); the answer is a dict: us, and the shares calibrated, analytic and
+    extrapolated.
+    """
+
+    def __init__(self, model, platform, parallel="tp1", profile=None):
+        try:
+            self._predictor = _foretrace.StepPredictor(os.fspath(model), os.fspath(platform), parallel,
+                                                       None if profile is None else os.fspath(profile))
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def predict(self, chunks=(), decodes=0, decode_cached=0):
+        return self._predictor.predict(list(chunks), decodes, decode_cached)
 
 
 def version():

@@ -1,0 +1,88 @@
+#include "simulator/cli/serving_costs.h"
+
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/measured_device.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+namespace {
+
+class PlatformCosts : public serve::DeviceCosts {
+ public:
+  PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device)
+      : topology_(std::move(topology)),
+        device_(std::move(device)),
+        network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
+
+  Estimate Kernel(const KernelWork& work) const override { return device_->KernelTime(work); }
+
+  Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
+    if (op == CollectiveOp::kAllReduce) {
+      if (const auto measured = device_->AllReduceTime(ranks, bytes)) return *measured;
+    }
+    TransferSpec spec;
+    spec.op = op;
+    spec.members.resize(static_cast<size_t>(ranks));
+    std::iota(spec.members.begin(), spec.members.end(), 0);
+    spec.bytes = bytes;
+    return Remembered({static_cast<int>(op), ranks, bytes.count()}, spec);
+  }
+
+  Estimate Send(int32_t distance, Bytes bytes) const override {
+    TransferSpec spec;
+    spec.point_to_point = true;
+    spec.members = {0, distance};
+    spec.bytes = bytes;
+    return Remembered({-1, distance, bytes.count()}, spec);
+  }
+
+  std::string Source() const override {
+    return fmt::format("{}; transfers on {}", device_->Source(), topology_.spec().name);
+  }
+
+ private:
+  using Key = std::tuple<int, int32_t, int64_t>;
+
+  Estimate Remembered(const Key& key, const TransferSpec& spec) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = transfers_.find(key);
+    if (known != transfers_.end()) return known->second;
+    const auto estimate = network_.IsolatedDuration(spec);
+    // The members are devices of the platform, so that there is always a way.
+    return transfers_[key] = estimate.ok() ? *estimate : Estimate();
+  }
+
+  const Topology topology_;
+  const std::shared_ptr<const DeviceMeasurements> device_;
+  mutable std::mutex mutex_;
+  mutable FittedNetwork network_;
+  mutable std::map<Key, Estimate> transfers_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
+    const PlatformSpec& platform, const std::string& kernels, std::vector<std::string>& notes) {
+  if (kernels == "none") {
+    return InvalidInput("--kernels none: steps need kernel times; give a calibration or auto");
+  }
+  std::vector<std::string> files;
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> device,
+                             FindMeasurements(kernels, platform.node, notes, files));
+  if (device == nullptr) {
+    return InvalidInput("platform {}: its accelerator states neither rates nor memory bandwidth",
+                        platform.name);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device));
+}
+
+}  // namespace foretrace

@@ -1,0 +1,76 @@
+#pragma once
+// What `serve` is asked: a model on a platform, an engine, requests.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/serve/device_costs.h"
+#include "simulator/serve/layer_profile.h"
+#include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/metrics.h"
+#include "simulator/serve/request_files.h"
+#include "simulator/topology/platform.h"
+
+namespace foretrace {
+
+struct ServingOptions {
+  std::string model, platform;
+  std::string parallel = "tp1";
+  std::string kernels = "auto";
+  std::string profiles;  // a layer profile instead of graph and kernels
+  std::string engine = "vllm-0.19";
+  std::string requests;
+  bool skip_too_long = false;
+  serve::RequestGenerator generator;
+  int32_t concurrency = 0;
+  int32_t prefix_block = 512;
+  int32_t replicas = 1;
+  int32_t decode_engines = 0;
+  std::string routing = "least-loaded";
+  std::string without;  // features of the engine, ',' between them
+  std::string policy;
+  std::optional<int32_t> max_num_seqs, max_num_batched_tokens, max_model_len, block_tokens;
+  std::optional<int64_t> kv_blocks;
+  double memory_utilization = 0;  // 0: the engine's
+  std::string speculate;  // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
+  std::string draft;      // model
+  double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
+};
+
+// What all deployments of a model on a platform share.
+struct ServingBase {
+  TransformerConfig model;
+  PlatformSpec platform;
+  std::shared_ptr<const serve::DeviceCosts> costs;
+  std::shared_ptr<const serve::LayerProfile> profile;  // null without --profiles
+  std::optional<TransformerConfig> draft;
+  std::vector<std::string> notes;
+};
+// `devices`: that the platform should have, where it can. Errors: files that cannot be read.
+absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices);
+
+// Of options.requests or the generator; `notes` learns what was assumed.
+absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
+                                                 int32_t max_model_len,
+                                                 std::vector<std::string>& notes);
+
+// A deployment, and what reports say of it.
+struct ServingJob {
+  serve::ServingPlan plan;
+  serve::MemoryLedger ledger;
+  serve::Deployment deployment;
+  int32_t devices = 0;  // of all engines
+};
+// Devices that the options ask for. Errors: a plan that cannot be read.
+absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options);
+// Errors: degrees that do not divide the model, more devices than the platform has, a model that
+// does not fit (exit code 3, with what would).
+absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options);
+
+serve::ServiceLevel LevelOf(const ServingOptions& options);
+// The context that requests may have.
+int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model);
+
+}  // namespace foretrace

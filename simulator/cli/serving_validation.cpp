@@ -1,0 +1,193 @@
+#include "simulator/cli/serving_validation.h"
+
+#include <cctype>
+#include <filesystem>
+
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cli/serving_costs.h"
+#include "simulator/hardware/catalog.h"
+#include "simulator/importers/io/input_file.h"
+#include "simulator/serve/layer_profile.h"
+#include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/speculative_step_model.h"
+#include "simulator/topology/platform_loader.h"
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+using serve::MeasuredRun;
+
+// "meta-llama/Llama-3.1-8B" as "llama318b".
+std::string Plain(const std::string& name) {
+  std::string plain;
+  for (const char c : name.substr(name.rfind('/') + 1)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return plain;
+}
+
+// The workload file of the longest name that the model's begins with: releases and tunings of a
+// model share its sizes.
+absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
+  const std::string plain = Plain(model);
+  const ShippedFile* best = nullptr;
+  const std::vector<ShippedFile> files = ListShipped(kWorkloads);
+  for (const ShippedFile& file : files) {
+    if (!plain.starts_with(Plain(file.name))) continue;
+    if (best == nullptr || file.name.size() > best->name.size()) best = &file;
+  }
+  if (best == nullptr) {
+    return InvalidInput("model '{}': no file of traces/workloads is named like it", model);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(best->path));
+  if (!file.transformer) return InvalidInput("{}: is not a transformer", best->path);
+  return *file.transformer;
+}
+
+fs::path RunFolder(const ServingValidationOptions& options) {
+  const fs::path folder = fs::path(options.run).lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+// DIR itself, or its folder named HARDWARE_MODEL_tpN like the run's.
+absl::StatusOr<std::string> FindProfile(const ServingValidationOptions& options,
+                                        const MeasuredRun& run) {
+  const fs::path run_folder = RunFolder(options);
+  const fs::path root = options.profiles.empty()
+                            ? run_folder.parent_path().parent_path() / "profiles"
+                            : fs::path(options.profiles);
+  std::error_code error;
+  if (fs::exists(root / "dense.csv", error)) return root.string();
+  const std::string suffix = fmt::format("_tp{}", run.tensor_parallel);
+  const std::string name = run_folder.filename().string();
+  const std::string hardware = name.substr(0, name.find('_'));
+  const std::string model = run.model.substr(run.model.rfind('/') + 1);
+  for (const std::string& candidate : {name + suffix, name, hardware + "_" + model + suffix}) {
+    if (fs::exists(root / candidate / "dense.csv", error)) return (root / candidate).string();
+  }
+  return InvalidInput(
+      "{}: has neither dense.csv nor a folder {}: name the folder of layer profiles with "
+      "--profiles",
+      root.string(), name + suffix);
+}
+
+// The workload that the run names, where it lies beside.
+std::string WorkloadOf(const ServingValidationOptions& options, const MeasuredRun& run) {
+  if (run.dataset.empty()) return "";
+  const fs::path folder = RunFolder(options);
+  const std::string stem = fs::path(run.dataset).stem().string();
+  const fs::path file = folder.parent_path().parent_path() / "workloads" / (stem + ".csv");
+  std::error_code error;
+  return fs::exists(file, error) ? file.string() : "";
+}
+
+// The platform whose device is the run's.
+absl::StatusOr<PlatformSpec> PlatformOf(const ServingValidationOptions& options,
+                                        const MeasuredRun& run) {
+  if (!options.platform.empty()) return FindPlatform(options.platform, run.tensor_parallel);
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const std::string folder = RunFolder(options).filename().string();
+  const std::string label = run.device.empty() ? folder.substr(0, folder.find('_')) : run.device;
+  const Accelerator* device = catalog.Find(label);
+  if (device != nullptr) {
+    for (const ShippedFile& file : ListShipped(kPlatforms)) {
+      const auto platform = LoadPlatform(file.path);
+      if (!platform.ok() || platform->node.accelerator.name != device->name) continue;
+      if (platform->node.devices >= run.tensor_parallel) return platform;
+    }
+  }
+  return InvalidInput(
+      "{}: no file of topologies/ has {} of '{}' in a node: name one with --platform", run.folder,
+      run.tensor_parallel, label);
+}
+
+// What the run's meta.json leaves out: blocks of the cache, sums over devices.
+absl::Status Complete(const ServingValidationOptions& options, const TransformerConfig& model,
+                      MeasuredRun& run, std::shared_ptr<const serve::Reduction>& reduction,
+                      std::vector<std::string>& notes) {
+  if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, PlatformOf(options, run));
+  serve::ServingPlan plan;
+  plan.tensor = run.tensor_parallel;
+  if (run.engine.kv_blocks == 0) {
+    const Bytes memory = run.device_memory.count() > 0
+                             ? run.device_memory
+                             : platform.node.accelerator.memory_capacity();
+    run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
+    notes.push_back(
+        fmt::format("the run does not say how large its KV cache is: {} blocks by "
+                    "the memory of {}",
+                    run.engine.kv_blocks, platform.name));
+  }
+  if (run.tensor_parallel > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", notes));
+    reduction = serve::MakeReduction(costs, run.tensor_parallel);
+    notes.push_back(fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
+  }
+  return absl::OkStatus();
+}
+
+// Skews of all profiles lie in one archive beside them.
+absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& profile) {
+  const fs::path path = fs::path(folder).lexically_normal();
+  const std::string archive = (path.parent_path() / "skew.tar.xz").string();
+  std::error_code error;
+  if (fs::exists(path / "skew.csv", error) || !fs::exists(archive, error)) return absl::OkStatus();
+  const std::string member = path.filename().string() + "/skew.csv";
+  const auto file = InputFile::Open(archive, InputLimits(), member);
+  if (!file.ok()) return absl::OkStatus();  // of other profiles
+  FORETRACE_ASSIGN_OR_RETURN(ByteSource * source, (*file)->NextDocument());
+  if (source == nullptr) return absl::OkStatus();
+  std::string text;
+  while (true) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view more, source->Next());
+    if (more.empty()) break;
+    if (text.size() + more.size() > static_cast<size_t>(kMaxTableBytes)) {
+      return InvalidInput("{}:{}: is larger than {} bytes", archive, member, kMaxTableBytes);
+    }
+    text += more;
+  }
+  return AddSkew(archive + ":" + member, std::move(text), profile);
+}
+
+}  // namespace
+
+absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
+  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string folder, FindProfile(options, run));
+  FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile, serve::ReadLayerProfile(folder));
+  std::vector<std::string> notes;
+  FORETRACE_RETURN_IF_ERROR(AddArchivedSkew(folder, profile));
+  std::shared_ptr<const serve::Reduction> reduction;
+  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction, notes));
+  const std::string workload = WorkloadOf(options, run);
+  if (run.engine.prefix_caching && !workload.empty()) {
+    // A workload of another length or order says nothing of this run's prefixes.
+    const absl::Status shared =
+        serve::AddSharedPrefixes(workload, run.engine.block_tokens, run.trace);
+    if (!shared.ok()) {
+      notes.push_back(
+          fmt::format("no prefix is taken to be shared: {}", std::string(shared.message())));
+    }
+  } else if (run.engine.prefix_caching) {
+    notes.push_back("no workload file lies beside the run: no prefix is taken to be shared");
+  }
+  const serve::ProfiledModel sizes = {static_cast<int32_t>(model.layers), model.hidden,
+                                      static_cast<int32_t>(model.experts),
+                                      static_cast<int32_t>(model.top_k)};
+  const auto step = serve::MakeProfileStepModel(
+      std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);
+  FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
+  result.notes = std::move(notes);
+  return result;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,96 @@
+#pragma once
+// One engine: its loop over steps in simulated time.
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "simulator/serve/scheduler.h"
+
+namespace foretrace::serve {
+
+// What became of a request; instants.
+struct RequestOutcome {
+  SimTime arrival;    // at the router
+  SimTime queued;     // the engine took notice of it
+  SimTime scheduled;  // its first step was put together
+  SimTime first_token;
+  SimTime last_token;
+  int32_t tokens = 0;  // that came out
+  int32_t preemptions = 0;
+  int32_t engine = -1;  // that made its last token
+};
+
+// One step as it ran.
+struct StepRecord {
+  SimTime scheduled, start, end;
+  int32_t engine = 0;
+  int32_t prefill_tokens = 0, decodes = 0;
+  int32_t running = 0, waiting = 0;
+  int64_t used_blocks = 0;
+};
+
+// What an engine tells.
+class ServingObserver {
+ public:
+  virtual ~ServingObserver() = default;
+  virtual void OnStep(const StepRecord& record, const StepTime& time) = 0;
+  // `tokens` came out, `gap` after those before them.
+  virtual void OnTokens(SimTime gap, int32_t tokens) = 0;
+  // The last of the tokens that the engine makes for a request are out at `now`.
+  virtual void OnFinished(SequenceIndex request, int32_t engine, SimTime now) = 0;
+};
+
+class ServingEngine {
+ public:
+  // All must outlive it. `outcomes` has an entry a request.
+  ServingEngine(int32_t index, const EngineConfig& config, const RequestTrace& trace,
+                const Speculation& speculation, const StepModel& model,
+                std::vector<RequestOutcome>& outcomes, ServingObserver& observer);
+
+  // A request that arrives at `at`, no earlier than those handed over before; see
+  // Scheduler::Enqueue.
+  void Deliver(SequenceIndex request, SimTime at, int32_t sampled, int32_t target);
+  // When the loop does something next; SimTime::Max(): nothing is left.
+  SimTime wake() const { return wake_; }
+  // Does it.
+  void Advance();
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  int64_t load() const { return scheduler_.load() + inbox_load_; }
+  SimTime busy() const { return busy_; }
+  int32_t index() const { return index_; }
+
+ private:
+  struct Delivery {
+    SequenceIndex request;
+    SimTime at;
+    int32_t sampled, target;
+  };
+  // A step that was launched.
+  struct Launched {
+    SimTime end;
+    std::vector<StepItem> items;
+  };
+  void TakeDeliveries();
+  bool Launch();
+  void CollectOldest();
+
+  const int32_t index_;
+  const EngineConfig& config_;
+  const RequestTrace& trace_;
+  const StepModel& model_;
+  std::vector<RequestOutcome>& outcomes_;
+  ServingObserver& observer_;
+  Scheduler scheduler_;
+  Step step_;
+  std::deque<Delivery> inbox_;
+  int64_t inbox_load_ = 0;
+  std::deque<Launched> launched_;
+  SimTime wake_ = SimTime::Max();
+  SimTime device_free_;
+  SimTime busy_;
+  bool collects_ = false;  // at wake_ the oldest step's results are there
+};
+
+}  // namespace foretrace::serve

@@ -1,0 +1,64 @@
+#pragma once
+// How an inference engine schedules: what its release does by itself, and what its user sets.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/time.h"
+#include "simulator/base/units.h"
+
+namespace foretrace::serve {
+
+// engines/NAME.yaml.
+inline constexpr ShippedKind kEngines = {"serving engine", "engines", ".yaml"};
+
+enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
+std::string_view Name(AdmissionPolicy policy);
+
+struct EngineConfig {
+  std::string name;    // "vllm-0.19"
+  std::string source;  // where the defaults are from
+  int32_t max_num_seqs = 0;
+  int32_t max_num_batched_tokens = 0;
+  int32_t max_model_len = 0;  // tokens of a request, input and output; 0: as the model's
+  bool chunked_prefill = true;
+  bool prefix_caching = true;
+  // A request is admitted where its whole input fits, not only its first chunk.
+  bool reserve_full_input = true;
+  // The next step is scheduled and launched while the one before runs.
+  bool asynchronous = true;
+  AdmissionPolicy policy = AdmissionPolicy::kFcfs;
+  int32_t long_prefill_threshold = 0;  // longest chunk of one request; 0: no limit
+  int32_t block_tokens = 0;
+  int32_t reserved_blocks = 0;    // of the cache, that hold no tokens
+  double memory_utilization = 0;  // share of the device's memory that the engine takes
+  // Batches up to the last are replayed as captured graphs, padded to the next size. Ascending.
+  std::vector<int32_t> graph_sizes;
+  // Host time of a step: scheduling, preparing inputs, launching, reading results.
+  SimTime host_step;
+  SimTime host_per_sequence;
+  Bytes reserve;          // of a device's memory: driver, libraries, captured graphs
+  int64_t kv_blocks = 0;  // of the cache; set by who knows model and device
+
+  // Stages that steps pass one after another; each may be at another step.
+  int32_t stages = 1;
+
+  // Steps that may be launched and unfinished.
+  int32_t depth() const { return stages > 1 ? stages : asynchronous ? 2 : 1; }
+  // Whether a sequence takes part in a step before the token of its last one is there.
+  bool runs_ahead() const { return asynchronous && stages == 1; }
+  int64_t usable_blocks() const { return kv_blocks - reserved_blocks; }
+  // `tokens` as a step of so many is executed: padded to a captured graph's size.
+  int32_t Padded(int32_t tokens) const;
+  // Errors: sizes that are missing or not positive.
+  absl::Status Validate() const;
+};
+
+// A file's defaults. Errors name file, line and key; an unknown engine lists those there are.
+absl::StatusOr<EngineConfig> LoadEngine(const std::string& name);
+
+}  // namespace foretrace::serve

@@ -1,0 +1,37 @@
+#pragma once
+// What an engine's memory goes to, and what is left for keys and values.
+
+#include <string>
+#include <vector>
+
+#include "simulator/base/units.h"
+#include "simulator/serve/engine_config.h"
+#include "simulator/serve/serving_plan.h"
+
+namespace foretrace::serve {
+
+// Of one device.
+struct MemoryLedger {
+  Bytes device;       // capacity
+  Bytes available;    // that the engine takes of it
+  Bytes weights;      // of the stage that holds most
+  Bytes activations;  // of a step with as many tokens as may be, as the engine measures at start
+  Bytes reserve;      // driver, libraries, captured graphs
+  Bytes kv;           // what is left
+  Bytes kv_per_token;
+  int64_t blocks = 0;
+  int64_t tokens = 0;   // that they hold
+  int64_t context = 0;  // the longest request that is to be served
+
+  // As engines ask when they start: the longest request has room.
+  bool fits() const { return tokens >= context; }
+};
+
+MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
+                        const EngineConfig& engine, Bytes device);
+
+// One line: how many tokens fit, or what is missing and the least tensor parallelism that would do.
+std::string Verdict(const MemoryLedger& ledger, const TransformerConfig& model,
+                    const ServingPlan& plan, const EngineConfig& engine);
+
+}  // namespace foretrace::serve

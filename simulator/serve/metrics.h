@@ -1,0 +1,54 @@
+#pragma once
+// What users of a deployment saw.
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/base/json_writer.h"
+#include "simulator/serve/simulate.h"
+
+namespace foretrace::serve {
+
+struct Distribution {
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
+};
+// Linear between order statistics; zeros for none.
+Distribution Describe(std::vector<double> values);
+
+// {"NAME": {"mean": ..., "p50": ..., ...}}, within an object.
+void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& distribution);
+
+// Seconds of one request. TPOT is that of requests of more than one token, else zero.
+struct RequestTimes {
+  double ttft = 0, tpot = 0, e2e = 0, queue = 0;
+};
+// Since the user sent it, or since the engine took notice of it, as vLLM's own statistics
+// count.
+enum class Since : uint8_t { kArrival, kQueued };
+RequestTimes TimesOf(const RequestOutcome& outcome, Since since);
+
+// What a request must keep to count for goodput; seconds, unset: anything.
+struct ServiceLevel {
+  std::optional<double> ttft, tpot, e2e;
+  bool Met(const RequestTimes& times) const;
+  bool stated() const { return ttft || tpot || e2e; }
+};
+
+struct ServingSummary {
+  size_t requests = 0;
+  int64_t input_tokens = 0, output_tokens = 0;
+  double seconds = 0;  // from the first arrival to the last token
+  Distribution ttft, tpot, itl, e2e, queue;
+  double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double tokens_per_s_per_user = 0;  // 1 / mean TPOT
+  double goodput_requests_per_s = 0;
+  double met_share = 1;  // of requests that kept the service level
+};
+
+ServingSummary Summarize(const RequestTrace& trace, const ServingResult& result,
+                         const ServiceLevel& level, int32_t devices, Since since);
+
+}  // namespace foretrace::serve

@@ -1,0 +1,250 @@
+#include "simulator/serve/scheduler.h"
+
+#include <algorithm>
+
+#include "simulator/base/check.h"
+
+namespace foretrace::serve {
+namespace {
+
+// Keys of blocks: of a prefix by its id and the place within, of all else by the request's own
+// number.
+constexpr uint64_t kSharedMark = uint64_t{1} << 63;
+constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;
+
+}  // namespace
+
+Scheduler::Scheduler(const EngineConfig& config, const RequestTrace& trace,
+                     const Speculation& speculation)
+    : config_(config),
+      trace_(trace),
+      speculation_(speculation),
+      cache_(config.usable_blocks(), config.prefix_caching),
+      sequences_(trace.requests.size()) {}
+
+int32_t Scheduler::Known(SequenceIndex i) const {
+  return RequestOf(i).input_tokens + sequence(i).sampled;
+}
+
+int32_t Scheduler::BlocksFor(int64_t tokens) const {
+  return static_cast<int32_t>((tokens + config_.block_tokens - 1) / config_.block_tokens);
+}
+
+uint64_t Scheduler::KeyOf(SequenceIndex i, int32_t block) const {
+  const Request& request = RequestOf(i);
+  const int64_t begin = int64_t{block} * config_.block_tokens;
+  const int64_t span = trace_.prefix_block_tokens;
+  if (span > 0) {
+    const auto prefix = trace_.PrefixOf(request);
+    const auto index = static_cast<size_t>(begin / span);
+    const int64_t end = begin + config_.block_tokens;
+    if (index < prefix.size() && end <= request.input_tokens) {
+      const auto place = static_cast<uint64_t>(begin % span);
+      return (((prefix[index] + 1) * kSpread) ^ (place << 40)) | kSharedMark;
+    }
+  }
+  return ((static_cast<uint64_t>(i) + 1) << 28 | static_cast<uint64_t>(block)) & ~kSharedMark;
+}
+
+// The last token is always computed: its result is what the next one is sampled from.
+int32_t Scheduler::CachedBlocks(SequenceIndex i) const {
+  if (!cache_.keeps_prefixes()) return 0;
+  const int32_t most = (Known(i) - 1) / config_.block_tokens;
+  int32_t found = 0;
+  while (found < most && cache_.Find(KeyOf(i, found)) >= 0) ++found;
+  return found;
+}
+
+int32_t Scheduler::CachedTokens(SequenceIndex request) const {
+  return CachedBlocks(request) * config_.block_tokens;
+}
+
+void Scheduler::Wait(SequenceIndex i, bool first) {
+  const int64_t place = first ? --first_place_ : next_place_++;
+  if (config_.policy == AdmissionPolicy::kPriority) {
+    waiting_.emplace(RequestOf(i).priority, RequestOf(i).arrival.ps(), i);
+  } else {
+    waiting_.emplace(0, place, i);
+  }
+}
+
+void Scheduler::Enqueue(SequenceIndex request, int32_t sampled, int32_t target) {
+  Sequence& s = Of(request);
+  s.sampled = sampled;
+  s.target = target;
+  s.transferred = sampled > 0 ? RequestOf(request).input_tokens + sampled - 1 : 0;
+  load_ += RequestOf(request).input_tokens + target;
+  Wait(request, false);
+}
+
+void Scheduler::Schedule(Step& step) {
+  step.items.clear();
+  step.batch.Clear();
+  step.batch.tokens_per_decode = speculation_.CheckedTokens();
+  step.admitted.clear();
+  step.preempted.clear();
+  int32_t budget = config_.max_num_batched_tokens;
+  ScheduleRunning(step, budget);
+  if (step.preempted.empty()) ScheduleWaiting(step, budget);
+  for (const StepItem& item : step.items) {
+    if (item.decode) {
+      step.batch.AddDecode(item.cached);
+    } else {
+      step.batch.prefills.push_back({item.tokens, item.cached});
+    }
+  }
+}
+
+void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
+  for (size_t index = 0; index < running_.size() && budget > 0;) {
+    const SequenceIndex i = running_[index];
+    Sequence& s = Of(i);
+    // Its last token is on the way, or the one that its next step begins with.
+    if (s.sampled == s.target || (s.pending > 0 && !config_.runs_ahead())) {
+      ++index;
+      continue;
+    }
+    const bool decodes = s.sampled > 0 && s.computed == Known(i) - 1;
+    int32_t tokens = decodes ? speculation_.CheckedTokens() : Known(i) - s.computed;
+    if (config_.long_prefill_threshold > 0) {
+      tokens = std::min(tokens, config_.long_prefill_threshold);
+    }
+    tokens = std::min(tokens, budget);
+    bool preempted_itself = false;
+    while (!Grow(i, s.computed + tokens)) {
+      const size_t victim = Victim();
+      preempted_itself = running_[victim] == i;
+      if (victim < index) --index;  // it stands before, and its tokens of this step go back
+      budget += Preempt(victim, step);
+      if (preempted_itself) break;
+    }
+    if (preempted_itself) break;
+    Advance(i, tokens, step);
+    budget -= tokens;
+    ++index;
+  }
+}
+
+size_t Scheduler::Victim() const {
+  if (config_.policy == AdmissionPolicy::kFcfs) return running_.size() - 1;
+  const auto later = [this](SequenceIndex a, SequenceIndex b) {
+    const Request &x = RequestOf(a), &y = RequestOf(b);
+    return std::tuple(x.priority, x.arrival, a) < std::tuple(y.priority, y.arrival, b);
+  };
+  return static_cast<size_t>(std::max_element(running_.begin(), running_.end(), later) -
+                             running_.begin());
+}
+
+int32_t Scheduler::Preempt(size_t index, Step& step) {
+  const SequenceIndex i = running_[index];
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  Sequence& s = Of(i);
+  // With priorities a sequence may be preempted after it was given tokens of this very step.
+  const auto item = std::find_if(step.items.begin(), step.items.end(),
+                                 [i](const StepItem& it) { return it.sequence == i; });
+  int32_t given = 0;
+  if (item != step.items.end()) {
+    given = item->tokens;
+    s.sampled -= item->sampled;
+    s.pending -= item->sampled > 0 ? 1 : 0;
+    step.items.erase(item);
+  }
+  cache_.Release(s.blocks);
+  s.blocks.clear();
+  recomputed_ += s.computed;
+  s.computed = 0;
+  s.remembered = 0;
+  s.transferred = 0;
+  ++s.preemptions;
+  ++preemptions_;
+  step.preempted.push_back(i);
+  Wait(i, true);
+  return given;
+}
+
+bool Scheduler::Grow(SequenceIndex i, int32_t tokens) {
+  Sequence& s = Of(i);
+  const int32_t more = BlocksFor(tokens) - static_cast<int32_t>(s.blocks.size());
+  if (more > cache_.free_blocks()) return false;
+  for (int32_t b = 0; b < more; ++b) s.blocks.push_back(cache_.Take());
+  return true;
+}
+
+void Scheduler::ScheduleWaiting(Step& step, int32_t& budget) {
+  while (!waiting_.empty() && budget > 0 &&
+         static_cast<int32_t>(running_.size()) < config_.max_num_seqs) {
+    if (!Admit(std::get<2>(*waiting_.begin()), step, budget)) break;
+  }
+}
+
+bool Scheduler::Admit(SequenceIndex i, Step& step, int32_t& budget) {
+  Sequence& s = Of(i);
+  if (s.pending > 0) return false;  // preempted while a token of it was on the way
+  const int32_t hits = s.transferred > 0 ? 0 : CachedBlocks(i);
+  const int32_t have = s.transferred > 0 ? s.transferred : hits * config_.block_tokens;
+  int32_t tokens = Known(i) - have;
+  if (config_.long_prefill_threshold > 0) tokens = std::min(tokens, config_.long_prefill_threshold);
+  if (!config_.chunked_prefill && tokens > budget) return false;
+  tokens = std::min(tokens, budget);
+  const int32_t needs = config_.reserve_full_input ? Known(i) : have + tokens;
+  int64_t free = cache_.free_blocks();
+  for (int32_t b = 0; b < hits; ++b) free -= cache_.IsFree(cache_.Find(KeyOf(i, b))) ? 1 : 0;
+  if (BlocksFor(needs) - hits > free) return false;
+
+  for (int32_t b = 0; b < hits; ++b) {
+    const BlockIndex block = cache_.Find(KeyOf(i, b));
+    cache_.Share(block);
+    s.blocks.push_back(block);
+  }
+  s.remembered = hits;
+  s.computed = have;
+  prefix_hits_ += int64_t{hits} * config_.block_tokens;
+  prompt_tokens_ += Known(i);
+  FORETRACE_CHECK(Grow(i, have + tokens));
+  waiting_.erase(waiting_.begin());
+  running_.push_back(i);
+  step.admitted.push_back(i);
+  Advance(i, tokens, step);
+  budget -= tokens;
+  return true;
+}
+
+void Scheduler::Advance(SequenceIndex i, int32_t tokens, Step& step) {
+  Sequence& s = Of(i);
+  const bool decodes = s.sampled > 0 && s.computed == Known(i) - 1;
+  StepItem item = {i, tokens, s.computed, 0, decodes && tokens == step.batch.tokens_per_decode};
+  if (decodes) {
+    item.sampled = std::min(
+        {speculation_.Draw(static_cast<uint64_t>(i), s.sampled), tokens, s.target - s.sampled});
+    s.computed += item.sampled;
+  } else {
+    s.computed += tokens;
+    item.sampled = s.computed == Known(i) ? 1 : 0;
+  }
+  s.sampled += item.sampled;
+  s.pending += item.sampled > 0 ? 1 : 0;
+  const int32_t full = s.computed / config_.block_tokens;
+  for (; s.remembered < full && cache_.keeps_prefixes(); ++s.remembered) {
+    cache_.Remember(s.blocks[static_cast<size_t>(s.remembered)], KeyOf(i, s.remembered));
+  }
+  step.items.push_back(item);
+}
+
+void Scheduler::Finish(SequenceIndex request) {
+  const auto at = std::find(running_.begin(), running_.end(), request);
+  if (at != running_.end()) {
+    running_.erase(at);
+  } else {  // preempted while its last token was on the way
+    for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+      if (std::get<2>(*it) != request) continue;
+      waiting_.erase(it);
+      break;
+    }
+  }
+  Sequence& s = Of(request);
+  load_ -= RequestOf(request).input_tokens + s.target;
+  cache_.Release(s.blocks);
+  s.blocks = {};
+}
+
+}  // namespace foretrace::serve

@@ -1,0 +1,233 @@
+#include "simulator/serve/serving_report.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/exporters/timeline/trace_event_writer.h"
+
+namespace foretrace::serve {
+namespace {
+
+constexpr size_t kTimelineRequests = 1000;
+constexpr size_t kLoadSamples = 60;
+
+double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
+
+std::string Row(const char* name, const Distribution& d, double unit) {
+  return fmt::format("{:<16} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name,
+                     d.mean * unit, d.p50 * unit, d.p90 * unit, d.p95 * unit, d.p99 * unit);
+}
+
+double BusyShare(const ServingReport& r) {
+  SimTime busy;
+  for (const SimTime b : r.result->busy) busy += b;
+  const double all = r.summary.seconds * static_cast<double>(r.result->busy.size());
+  return all > 0 ? std::min(1.0, busy.seconds() / all) : 0;
+}
+
+std::string PartsText(const StepTime& time) {
+  std::string text;
+  for (size_t p = 0; p < time.parts.size(); ++p) {
+    if (time.parts[p] <= 0) continue;
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", Name(static_cast<StepPart>(p)),
+                        100 * time.parts[p] / time.us());
+  }
+  return text;
+}
+
+void WriteLedger(PrettyJsonWriter& out, const ServingReport& r) {
+  out.Key("memory");
+  out.StartObject();
+  out.Field("device_bytes", r.ledger.device.count());
+  out.Field("available_bytes", r.ledger.available.count());
+  out.Field("weights_bytes", r.ledger.weights.count());
+  out.Field("activations_bytes", r.ledger.activations.count());
+  out.Field("reserve_bytes", r.ledger.reserve.count());
+  out.Field("kv_bytes", r.ledger.kv.count());
+  out.Field("kv_bytes_per_token", r.ledger.kv_per_token.count());
+  out.Field("kv_blocks", r.result->blocks);
+  out.Field("verdict", r.memory_verdict);
+  out.EndObject();
+}
+
+// Queue and cache over time: the last step of each of so many intervals.
+void WriteLoad(PrettyJsonWriter& out, const ServingReport& r) {
+  out.Key("load");
+  out.StartArray();
+  const std::vector<StepRecord>& steps = r.result->steps;
+  const size_t stride = std::max<size_t>(1, (steps.size() + kLoadSamples - 1) / kLoadSamples);
+  for (size_t i = stride - 1; i < steps.size(); i += stride) {
+    out.StartObject();
+    out.Field("time_s", steps[i].scheduled.seconds());
+    out.Field("engine", steps[i].engine);
+    out.Field("running", steps[i].running);
+    out.Field("waiting", steps[i].waiting);
+    out.Field("kv_blocks", steps[i].used_blocks);
+    out.EndObject();
+  }
+  out.EndArray();
+}
+
+void WriteTimes(PrettyJsonWriter& out, const ServingReport& r) {
+  const StepTime& time = r.result->time;
+  const double all = std::max(time.us(), 1e-12);
+  out.Key("step_time");
+  out.StartObject();
+  out.Field("source", r.source);
+  out.Field("steps", r.result->step_count);
+  out.Field("busy_share", BusyShare(r));
+  for (size_t p = 0; p < time.parts.size(); ++p) {
+    out.Field(fmt::format("{}_share", Name(static_cast<StepPart>(p))), time.parts[p] / all);
+  }
+  out.Field("calibrated_share", time.share(EstimateSource::kCalibrated));
+  out.Field("analytic_share", time.share(EstimateSource::kAnalytic));
+  out.Field("extrapolated_share", time.extrapolated / all);
+  out.EndObject();
+}
+
+void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
+  const ServingSummary& s = r.summary;
+  out.Key("summary");
+  out.StartObject();
+  out.Field("requests", static_cast<uint64_t>(s.requests));
+  out.Field("input_tokens", s.input_tokens);
+  out.Field("output_tokens", s.output_tokens);
+  out.Field("seconds", s.seconds);
+  WriteJson(out, "ttft_s", s.ttft);
+  WriteJson(out, "itl_s", s.itl);
+  WriteJson(out, "tpot_s", s.tpot);
+  WriteJson(out, "e2e_s", s.e2e);
+  WriteJson(out, "queue_s", s.queue);
+  out.Field("requests_per_s", s.requests_per_s);
+  out.Field("output_tokens_per_s", s.output_tokens_per_s);
+  out.Field("total_tokens_per_s", s.total_tokens_per_s);
+  out.Field("tokens_per_s_per_gpu", s.tokens_per_s_per_gpu);
+  out.Field("tokens_per_s_per_user", s.tokens_per_s_per_user);
+  out.Field("goodput_requests_per_s", s.goodput_requests_per_s);
+  out.Field("service_level_met_share", s.met_share);
+  out.Field("preemptions", r.result->preemptions);
+  out.Field("recomputed_tokens", r.result->recomputed_tokens);
+  out.Field("prefix_hit_share", r.result->prompt_tokens > 0
+                                    ? static_cast<double>(r.result->prefix_hits) /
+                                          static_cast<double>(r.result->prompt_tokens)
+                                    : 0.0);
+  out.Field("peak_waiting", r.result->peak_waiting);
+  out.Field("peak_kv_blocks", r.result->peak_blocks);
+  out.Key("overloaded_from_s");
+  if (r.result->overloaded_from == SimTime::Max()) {
+    out.Null();
+  } else {
+    out.Double(r.result->overloaded_from.seconds());
+  }
+  out.Field("verdict", LoadVerdict(r));
+  out.EndObject();
+}
+
+}  // namespace
+
+std::string LoadVerdict(const ServingReport& r) {
+  if (r.result->overloaded_from == SimTime::Max()) return "keeps up with the requests";
+  return fmt::format("overloaded from {:.0f} s on: the queue grows to {} requests",
+                     r.result->overloaded_from.seconds(), r.result->peak_waiting);
+}
+
+std::string ServingText(const ServingReport& r) {
+  const ServingSummary& s = r.summary;
+  const ServingResult& result = *r.result;
+  std::string text = fmt::format("{} on {}, {}, {}: {}\n\n", r.model, r.platform, r.engine,
+                                 r.parallel, LoadVerdict(r));
+  text += fmt::format("{:<16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "mean", "P50", "P90",
+                      "P95", "P99");
+  text += Row("TTFT ms", s.ttft, 1e3) + Row("ITL ms", s.itl, 1e3) + Row("TPOT ms", s.tpot, 1e3) +
+          Row("end to end s", s.e2e, 1) + Row("queue ms", s.queue, 1e3);
+  text += fmt::format(
+      "\n{} requests in {:.2f} s: {:.2f} requests/s, {:.0f} output tokens/s, {:.0f} a GPU, {:.1f} "
+      "a "
+      "user\n",
+      s.requests, s.seconds, s.requests_per_s, s.output_tokens_per_s, s.tokens_per_s_per_gpu,
+      s.tokens_per_s_per_user);
+  if (r.level.stated()) {
+    text += fmt::format("goodput {:.2f} requests/s: {:.1f} % keep the service level\n",
+                        s.goodput_requests_per_s, 100 * s.met_share);
+  }
+  text += fmt::format("{} steps, devices busy {:.1f} %: {}\n", result.step_count,
+                      100 * BusyShare(r), PartsText(result.time));
+  text += fmt::format(
+      "queue up to {}, KV cache up to {:.1f} %, {} preemptions, {:.1f} % of prompt "
+      "tokens found in the cache\n",
+      result.peak_waiting,
+      result.blocks > 0
+          ? 100.0 * static_cast<double>(result.peak_blocks) / static_cast<double>(result.blocks)
+          : 0,
+      result.preemptions,
+      result.prompt_tokens > 0 ? 100.0 * static_cast<double>(result.prefix_hits) /
+                                     static_cast<double>(result.prompt_tokens)
+                               : 0);
+  text += fmt::format(
+      "memory of a device: {:.1f} GiB weights, {:.2f} activations, {:.2f} reserve, {:.1f} keys and "
+      "values of {:.1f}; {}\n",
+      GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
+      GiB(r.ledger.available), r.memory_verdict);
+  if (r.watts > 0 && s.output_tokens > 0) {
+    text += fmt::format("energy at the devices' rated power: {:.2f} J an output token\n",
+                        r.watts * r.devices * s.seconds / static_cast<double>(s.output_tokens));
+  }
+  text += fmt::format(
+      "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "
+      "extrapolated\n",
+      r.source, 100 * result.time.share(EstimateSource::kCalibrated),
+      100 * result.time.share(EstimateSource::kAnalytic),
+      result.time.us() > 0 ? 100 * result.time.extrapolated / result.time.us() : 0);
+  for (const std::string& note : r.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::string ServingJson(const ServingReport& r) {
+  rapidjson::StringBuffer buffer;
+  PrettyJsonWriter out(buffer);
+  out.StartObject();
+  out.Field("model", r.model);
+  out.Field("platform", r.platform);
+  out.Field("engine", r.engine);
+  out.Field("parallel", r.parallel);
+  out.Field("engines", r.engines);
+  out.Field("decode_engines", r.decode_engines);
+  out.Field("devices", r.devices);
+  WriteSummary(out, r);
+  WriteTimes(out, r);
+  WriteLedger(out, r);
+  WriteLoad(out, r);
+  out.Field("notes", r.notes);
+  out.EndObject();
+  return buffer.GetString();
+}
+
+absl::Status WriteServingTimeline(const ServingResult& result, const std::string& path) {
+  TraceEventWriter out(path);
+  const JsonText waiting("waiting"), prefill("prefill"), decode("decode");
+  const auto engines = static_cast<int32_t>(result.busy.size());
+  for (int32_t e = 0; e < engines; ++e) {
+    out.Process(e, fmt::format("engine {}", e), "", e);
+    out.Thread({e, 1}, "steps", 0);
+  }
+  for (const StepRecord& step : result.steps) {
+    const JsonText name(fmt::format("{} prefill, {} decode", step.prefill_tokens, step.decodes));
+    out.Slice({step.engine, 1}, name, "step", step.start, step.end,
+              fmt::format("{{\"running\": {}, \"waiting\": {}, \"kv_blocks\": {}}}", step.running,
+                          step.waiting, step.used_blocks));
+  }
+  out.Process(engines, "requests", "", engines);
+  const size_t shown = std::min(result.outcomes.size(), kTimelineRequests);
+  for (size_t i = 0; i < shown; ++i) {
+    const RequestOutcome& o = result.outcomes[i];
+    const auto thread = static_cast<int32_t>(i) + 1;
+    out.Thread({engines, thread}, fmt::format("request {}", i), thread);
+    out.Slice({engines, thread}, waiting, "request", o.arrival, o.scheduled, "");
+    out.Slice({engines, thread}, prefill, "request", o.scheduled, o.first_token, "");
+    out.Slice({engines, thread}, decode, "request", o.first_token, o.last_token, "");
+  }
+  return out.Close();
+}
+
+}  // namespace foretrace::serve

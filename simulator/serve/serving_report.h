@@ -1,0 +1,32 @@
+#pragma once
+// What `serve` answers, as text, JSON and timeline.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/metrics.h"
+
+namespace foretrace::serve {
+
+struct ServingReport {
+  std::string model, platform, engine, parallel, source;
+  int32_t engines = 1, decode_engines = 0, devices = 1;
+  MemoryLedger ledger;
+  std::string memory_verdict;
+  ServiceLevel level;
+  ServingSummary summary;
+  const ServingResult* result = nullptr;  // must outlive the report
+  double watts = 0, usd_per_device = 0;   // of a device, where its file says; else 0
+  std::vector<std::string> notes;
+};
+
+// "overloaded from 42 s on", or that the deployment keeps up.
+std::string LoadVerdict(const ServingReport& report);
+std::string ServingText(const ServingReport& report);
+std::string ServingJson(const ServingReport& report);
+// Steps of every engine, and of the first requests their waiting, prefill and decode.
+absl::Status WriteServingTimeline(const ServingResult& result, const std::string& path);
+
+}  // namespace foretrace::serve

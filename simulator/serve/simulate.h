@@ -1,0 +1,68 @@
+#pragma once
+// A deployment serves a trace of requests: engines behind a router, in one pool or in pools for
+// prefill and decode with the keys and values handed over.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/units.h"
+#include "simulator/serve/engine.h"
+#include "simulator/serve/gap_histogram.h"
+
+namespace foretrace::serve {
+
+enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefixAware, kCount };
+std::string_view Name(Routing routing);
+
+struct Pool {
+  EngineConfig config;
+  std::shared_ptr<const StepModel> model;
+  int32_t engines = 1;
+};
+
+// Keys and values on their way from a prefill to a decode engine: one transfer of an engine's at a
+// time.
+struct KvLink {
+  Bytes bytes_per_token;
+  Bandwidth bandwidth;
+  SimTime latency;
+};
+
+struct Deployment {
+  Pool pool;                       // of all work, or of prefill where there are decode engines
+  Pool decode = {{}, nullptr, 0};  // `engines` 0: there are none
+  KvLink link;                     // with decode engines
+  Routing routing = Routing::kLeastLoaded;
+  Speculation speculation;
+  // Users that each wait for an answer before they ask again; 0: requests come when they come.
+  int32_t concurrency = 0;
+  bool keep_steps = false;  // StepRecords in the result
+
+  bool disaggregated() const { return decode.engines > 0; }
+};
+
+struct ServingResult {
+  std::vector<RequestOutcome> outcomes;  // as the trace's requests
+  std::vector<StepRecord> steps;         // in order of their scheduling, with keep_steps
+  GapHistogram gaps;                     // between a request's tokens
+  int64_t step_count = 0;
+  StepTime time;              // of all steps
+  SimTime end;                // of the last token
+  std::vector<SimTime> busy;  // by engine: steps on its devices
+  int64_t preemptions = 0, recomputed_tokens = 0;
+  int64_t prefix_hits = 0, prompt_tokens = 0;
+  int64_t peak_blocks = 0;  // of the fullest engine
+  int64_t blocks = 0;       // of one engine of the first pool
+  int32_t peak_waiting = 0;
+  // When the queue began to grow without end, as far as the trace goes; Max(): it did not.
+  SimTime overloaded_from = SimTime::Max();
+};
+
+// Errors: engines that are not valid; requests that are longer than the context, or that can never
+// fit in the cache.
+absl::StatusOr<ServingResult> Simulate(const RequestTrace& trace, const Deployment& deployment);
+
+}  // namespace foretrace::serve

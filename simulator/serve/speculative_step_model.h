@@ -1,0 +1,28 @@
+#pragma once
+// Steps with a draft before them, and other steps put together from steps and transfers.
+
+#include <memory>
+
+#include "simulator/serve/device_costs.h"
+#include "simulator/serve/layer_profile.h"
+#include "simulator/serve/serving_plan.h"
+#include "simulator/serve/simulate.h"
+#include "simulator/serve/speculation.h"
+
+namespace foretrace::serve {
+
+// The draft model, on the target's devices, makes its tokens one depth after another, each a step
+// of its own over the decodes; then the target checks all of them in one step. Prompts pass both.
+std::shared_ptr<const StepModel> MakeSpeculativeStepModel(std::shared_ptr<const StepModel> target,
+                                                          std::shared_ptr<const StepModel> draft,
+                                                          const Speculation& speculation);
+
+// Sums over `ranks` devices; null for one.
+std::shared_ptr<const Reduction> MakeReduction(std::shared_ptr<const DeviceCosts> costs,
+                                               int32_t ranks);
+
+// From each device of an engine to the one in its place of the next: bandwidth and latency of a
+// transfer, from its times for one and for many tokens.
+KvLink LinkOf(const DeviceCosts& costs, const ServingPlan& plan, Bytes kv_per_token);
+
+}  // namespace foretrace::serve

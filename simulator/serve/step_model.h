@@ -1,0 +1,86 @@
+#pragma once
+// What one step of an engine takes on its devices.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/base/estimate.h"
+#include "simulator/base/time.h"
+
+namespace foretrace::serve {
+
+// A request's new tokens of a step, and what of it is in the cache before.
+struct PrefillChunk {
+  int32_t tokens = 0;
+  int32_t cached = 0;
+};
+
+// Tokens of one step. Decodes are sequences that get few tokens each: one, or with speculation the
+// window and one.
+struct StepBatch {
+  std::vector<PrefillChunk> prefills;
+  int32_t decodes = 0;
+  int32_t tokens_per_decode = 1;
+  int64_t decode_cached = 0;      // tokens in the cache, of all decodes
+  int32_t decode_cached_max = 0;  // of one
+
+  void Clear() { prefills.clear(), decodes = 0, decode_cached = 0, decode_cached_max = 0; }
+  void AddDecode(int32_t cached) {
+    ++decodes;
+    decode_cached += cached;
+    decode_cached_max = decode_cached_max > cached ? decode_cached_max : cached;
+  }
+  int32_t sequences() const { return decodes + static_cast<int32_t>(prefills.size()); }
+  int32_t prefill_tokens() const {
+    int32_t sum = 0;
+    for (const PrefillChunk& chunk : prefills) sum += chunk.tokens;
+    return sum;
+  }
+  int32_t tokens() const { return prefill_tokens() + decodes * tokens_per_decode; }
+  bool empty() const { return decodes == 0 && prefills.empty(); }
+};
+
+// What a step's time is made of.
+enum class StepPart : uint8_t { kDense, kAttention, kExperts, kHead, kCommunication, kCount };
+std::string_view Name(StepPart part);
+
+// In microseconds; by part, and by where the numbers come from.
+struct StepTime {
+  std::array<double, static_cast<size_t>(StepPart::kCount)> parts = {};
+  std::array<double, static_cast<size_t>(EstimateSource::kCount)> sources = {};
+  double extrapolated = 0;
+
+  void Add(StepPart part, double us, EstimateSource source, bool is_extrapolated = false) {
+    parts[static_cast<size_t>(part)] += us;
+    sources[static_cast<size_t>(source)] += us;
+    if (is_extrapolated) extrapolated += us;
+  }
+  void Add(const StepTime& other) {
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
+    for (size_t i = 0; i < sources.size(); ++i) sources[i] += other.sources[i];
+    extrapolated += other.extrapolated;
+  }
+  double us() const {
+    double sum = 0;
+    for (const double part : parts) sum += part;
+    return sum;
+  }
+  double share(EstimateSource source) const {
+    const double all = us();
+    return all > 0 ? sources[static_cast<size_t>(source)] / all : 0;
+  }
+};
+
+// Thread-safe and deterministic.
+class StepModel {
+ public:
+  virtual ~StepModel() = default;
+  // Of a batch that is not empty.
+  virtual StepTime Time(const StepBatch& batch) const = 0;
+  // Where its numbers come from, for reports.
+  virtual std::string Source() const = 0;
+};
+
+}  // namespace foretrace::serve

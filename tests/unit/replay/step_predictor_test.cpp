@@ -1,0 +1,51 @@
+#include "simulator/cli/step_predictor.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace foretrace {
+namespace {
+
+// Under 20 us a call, whatever the batch, once its sizes were seen.
+TEST(StepPredictor, AnswersInMicroseconds) {
+  ServingOptions options;
+  options.model = "llama3.1-8b";
+  options.platform = "dgx-h100";
+  const auto steps = MakeStepPredictor(options);
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  serve::StepBatch batch;
+  batch.prefills = {{512, 0}, {700, 300}};
+  for (int i = 0; i < 64; ++i) batch.AddDecode(1000 + i);
+  const double first = (*steps)->Time(batch).us();
+  EXPECT_GT(first, 5000);
+  EXPECT_LT(first, 100000);
+  constexpr int kCalls = 2000;
+  const auto begin = std::chrono::steady_clock::now();
+  double sum = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    batch.decode_cached += 1;
+    sum += (*steps)->Time(batch).us();
+  }
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(sum, first * kCalls * 0.9);
+  EXPECT_LT(took.count() / kCalls, 20);
+}
+
+TEST(StepPredictor, TwoDevicesAreFasterThanOne) {
+  ServingOptions options;
+  options.model = "llama3.1-70b";
+  options.platform = "dgx-h100";
+  const auto one = MakeStepPredictor(options);
+  options.parallel = "tp2";
+  const auto two = MakeStepPredictor(options);
+  ASSERT_TRUE(one.ok() && two.ok());
+  serve::StepBatch batch;
+  for (int i = 0; i < 16; ++i) batch.AddDecode(500);
+  const double alone = (*one)->Time(batch).us(), both = (*two)->Time(batch).us();
+  EXPECT_LT(both, 0.8 * alone);
+  EXPECT_GT(both, 0.5 * alone);
+}
+
+}  // namespace
+}  // namespace foretrace
