@@ -7,7 +7,7 @@ std::vector<AddCommand> AllCommands() {
       AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand,  AddPredictCommand,
       AddDiffCommand,       AddValidateCommand,   AddCollectiveCommand, AddShardCommand,
       AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
-      AddListCommand,       AddHelpCommand,
+      AddDataflowCommand,   AddExploreCommand,    AddListCommand,       AddHelpCommand,
   };
 }
 
