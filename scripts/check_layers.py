@@ -27,7 +27,7 @@ ALLOWED = {
     "search": ["base", "graph", "workload", "mapping"],
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",
                  "calibrate:collective/collective_fit.h", "optimise", "network", "engine"],
-    "dataflow": ["base", "hardware"],
+    "dataflow": ["base", "trace", "hardware", "mapping:trace_emitter.h", "mapping:schedule.h"],
     "cli": None,  # everything
     "api": ["base", "cli"],
 }

@@ -107,7 +107,7 @@ foretrace_room(engine DEPS base trace reconstruct hardware topology des)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(search DEPS base graph workload mapping)
 foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
-foretrace_room(dataflow DEPS base hardware LIBS yaml-cpp)
+foretrace_room(dataflow DEPS base trace hardware mapping LIBS yaml-cpp)
 # RE2 selects nodes in cli/ by name. Its own flags (-pthread) would not go with precompiled headers.
 foretrace_room(cli DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph workload mapping
                engine report search sharding dataflow LIBS re2)

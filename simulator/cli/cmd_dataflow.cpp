@@ -11,19 +11,21 @@
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/dataflow/files.h"
+#include "simulator/dataflow/lowering.h"
 #include "simulator/dataflow/mapping_report.h"
+#include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {
 namespace {
 
 struct DataflowOptions {
-  std::string workload, system, mapping, picture;
+  std::string workload, system, mapping, picture, traces;
   std::string formulas = "physical", all_reduce, overlap = "machine";
   double utilisation = 0.9;
   std::optional<int64_t> batch;
   int64_t tiles = 0;
-  bool cycles = false, forward = false, tensor_parallel = false, json = false;
+  bool cycles = false, forward = false, tensor_parallel = false, sizes_only = false, json = false;
 };
 
 absl::StatusOr<dataflow::Formulas> FormulasOf(const DataflowOptions& o) {
@@ -105,6 +107,16 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   return text + table.Format(style);
 }
 
+absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& workload,
+                         const dataflow::System& system, const dataflow::MappedWorkload& mapped,
+                         const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(auto traces, LowerToTraces(workload, system, mapped, {!o.sizes_only}));
+  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
+  for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
+  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, TraceStore::Assemble(std::move(ranks), {}));
+  return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop});
+}
+
 absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindShipped(kWorkloads, o.workload));
   FORETRACE_ASSIGN_OR_RETURN(dataflow::Workload workload, dataflow::LoadWorkload(workload_file));
@@ -127,6 +139,8 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
                              Optimise(workload, system, formulas, given.limits));
   if (!o.picture.empty())
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.picture, MappingSvg(workload, mapped)));
+  if (!o.traces.empty())
+    FORETRACE_RETURN_IF_ERROR(WriteTraces(o, workload, system, mapped, context));
   if (o.json) return context.console->PrintJson("dataflow", MappingJson(workload, system, mapped));
   return context.console->Print(DataflowText(workload, system, mapped, context.console->style()));
 }
@@ -183,6 +197,13 @@ void AddDataflowCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--picture", o->picture, "draw the partitioned graph (SVG)")
       ->group(kOutputGroup)
       ->type_name("FILE");
+  command
+      ->add_option("--write-traces", o->traces,
+                   "write the mapping as Chakra traces, one a chip, for predict to run")
+      ->group(kOutputGroup)
+      ->type_name("DIR");
+  command->add_flag("--sizes-only", o->sizes_only,
+                    "communication of those traces without durations, for a network model to give");
   command->add_flag("--json", o->json, "one JSON document on standard output");
   command->footer(Examples({
       "foretrace dataflow gpt3-175b --system sn10-8 --batch 2304 --forward",

@@ -156,10 +156,22 @@ class Optimiser {
             if (recompute &&
                 (!workload_.trains() || formulas_.iteration != IterationRule::kPhysical))
               continue;
-            FORETRACE_RETURN_IF_ERROR(Try(mapping));
+            FORETRACE_RETURN_IF_ERROR(Bound(mapping));
           }
         }
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // Those with the least bounds first, until no bound is below what was found.
+  absl::Status TryAll() {
+    std::stable_sort(open_.begin(), open_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [bound, mapping] : open_) {
+      if (best_ && bound >= best_->time.total_ns) break;
+      ++evaluated_;
+      FORETRACE_RETURN_IF_ERROR(Try(mapping));
     }
     return absl::OkStatus();
   }
@@ -172,20 +184,22 @@ class Optimiser {
           workload_.name, system_.name, system_.dimensions.size(), workload_.layers,
           workload_.batch);
     }
-    best_->candidates = candidates_;
-    best_->pruned = pruned_;
+    best_->candidates = static_cast<int64_t>(open_.size());
+    best_->pruned = best_->candidates - evaluated_;
     return std::move(*best_);
   }
 
  private:
+  absl::Status Bound(const Mapping& mapping) {
+    const auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
+    if (!costs.ok()) return Note(costs.status());
+    open_.emplace_back(costs->LowerBoundNs(), mapping);
+    return absl::OkStatus();
+  }
+
   absl::Status Try(const Mapping& mapping) {
     auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
     if (!costs.ok()) return Note(costs.status());
-    ++candidates_;
-    if (best_ && costs->LowerBoundNs() >= best_->time.total_ns) {
-      ++pruned_;
-      return absl::OkStatus();
-    }
     auto partitioning =
         limits_.partition_of
             ? EvaluatePartitions(workload_, costs->partitions(), *limits_.partition_of)
@@ -212,7 +226,8 @@ class Optimiser {
   const SearchLimits& limits_;
   std::unique_ptr<MappedWorkload> best_;  // an optional: GCC 12 warns of it where inlined
   absl::Status nearest_;
-  int64_t candidates_ = 0, pruned_ = 0;
+  std::vector<std::pair<double, Mapping>> open_;  // with their bounds
+  int64_t evaluated_ = 0;
 };
 
 }  // namespace
@@ -225,6 +240,7 @@ absl::StatusOr<MappedWorkload> Optimise(const Workload& workload, const System& 
   for (const std::vector<Role>& roles : RolesOf(workload, system)) {
     FORETRACE_RETURN_IF_ERROR(optimiser.TryRoles(roles));
   }
+  FORETRACE_RETURN_IF_ERROR(optimiser.TryAll());
   return optimiser.Take();
 }
 

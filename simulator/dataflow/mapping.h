@@ -50,8 +50,19 @@ struct IterationTime {
   double transfer_ns = 0;  // between stages: beyond what overlaps
   double bubble_ns = 0;
   double gradient_ns = 0;  // reduced over replicas, where not within partitions
+  double gradient_bytes = 0;
   double optimizer_ns = 0;
   double total_ns = 0;
+};
+
+// What a kernel exchanges with other chips, for one sample.
+struct Exchange {
+  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast };
+  int kernel = 0;
+  Kind kind = Kind::kAllReduce;
+  Role role = Role::kTensor;  // of the dimensions that it runs over
+  double bytes = 0;           // on each chip: what is reduced, gathered, sent
+  double ns = 0;
 };
 
 struct MappedWorkload {
@@ -64,6 +75,7 @@ struct MappedWorkload {
   double dram_bytes = 0;     // of the fullest chip
   double flop_per_chip = 0;  // of one micro-batch and layer
   double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
+  std::vector<Exchange> exchanges;
   int64_t candidates = 0, pruned = 0;
 
   double dram_traffic_bytes() const;

@@ -76,23 +76,55 @@ absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, cons
   return costs;
 }
 
-std::vector<double> MappingCosts::KernelNetworkNs() const {
+double MappingCosts::SpreadGradientNs(size_t kernel) const {
+  const bool spread = formulas_.iteration != IterationRule::kPhysical;
+  if (!workload_->kernels[kernel].weight_gradient || !spread) return 0;
+  const double bytes = sharded_->kernels[kernel].output_bytes;
+  // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
+  const TensorGroup replicas = {NetworksOf(*system_, Role::kData), formulas_.all_reduce,
+                                AllToAllOf(formulas_)};
+  const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
+  return once / (micro_batches_ * mapping_.micro_batch);
+}
+
+std::vector<Exchange> MappingCosts::OwnExchanges() const {
   const std::vector<NetworkDimension> all = system_->networks();
-  const std::vector<NetworkDimension> data = NetworksOf(*system_, Role::kData);
-  const TensorGroup replicas = {data, formulas_.all_reduce, AllToAllOf(formulas_)};
-  std::vector<double> ns;
+  std::vector<Exchange> out;
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
     const Kernel& k = workload_->kernels[i];
-    double sum = AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes);
-    sum += k.broadcast_bytes / all.front().link_gbps;
-    if (k.weight_gradient && formulas_.iteration != IterationRule::kPhysical) {
-      const double bytes = sharded_->kernels[i].output_bytes;
-      // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
-      const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
-      sum += once / (micro_batches_ * mapping_.micro_batch);
+    const auto id = static_cast<int>(i);
+    if (k.alltoall_bytes > 0) {
+      const double ns = AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes);
+      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, ns});
     }
-    ns.push_back(sum);
+    if (k.broadcast_bytes > 0) {
+      const double ns = k.broadcast_bytes / all.front().link_gbps;
+      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
+    }
   }
+  return out;
+}
+
+std::vector<Exchange> MappingCosts::AllExchanges() const {
+  std::vector<Exchange> out = OwnExchanges();
+  for (size_t i = 0; i < sharded_->kernels.size(); ++i) {
+    const ShardedKernel& k = sharded_->kernels[i];
+    if (k.reduce_ns == 0) continue;
+    out.push_back({static_cast<int>(i), Exchange::Kind::kAllReduce, Role::kTensor, k.output_bytes,
+                   k.reduce_ns});
+  }
+  for (const ShardedTensor& t : sharded_->tensors) {
+    if (t.convert_ns == 0) continue;
+    const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
+    out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+  }
+  return out;
+}
+
+std::vector<double> MappingCosts::KernelNetworkNs() const {
+  std::vector<double> ns(workload_->kernels.size(), 0);
+  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.ns;
+  for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
   return ns;
 }
 
@@ -118,7 +150,8 @@ double MappingCosts::ResidentBytes() const {
   const auto layers = static_cast<double>(layers_per_stage_);
   const double weights = ForwardWeightBytes() * layers;
   if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return weights;
-  const double under_way = std::min(micro_batches_, static_cast<double>(mapping_.pipeline));
+  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
+  const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
   const double stash =
       mapping_.recompute
@@ -135,16 +168,20 @@ PartitionLimits MappingCosts::limits() const {
   return limits;
 }
 
+double MappingCosts::GradientBytes() const {
+  double bytes = 0;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    if (workload_->kernels[i].weight_gradient) bytes += sharded_->kernels[i].output_bytes;
+  }
+  return bytes * static_cast<double>(layers_per_stage_);
+}
+
 double MappingCosts::GradientNs() const {
   if (formulas_.iteration != IterationRule::kPhysical) return 0;
   const Role role = workload_->per_chip ? Role::kAll : Role::kData;
   const TensorGroup replicas = {NetworksOf(*system_, role), formulas_.all_reduce,
                                 AllToAllOf(formulas_)};
-  double bytes = 0;
-  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
-    if (workload_->kernels[i].weight_gradient) bytes += sharded_->kernels[i].output_bytes;
-  }
-  return AllReduceNs(replicas, bytes * static_cast<double>(layers_per_stage_));
+  return AllReduceNs(replicas, GradientBytes());
 }
 
 IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
@@ -160,9 +197,12 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
     const double transfer = between.empty() ? 0 : bytes / between.front().link_gbps;
     const double slot = std::max(t.stage_ns, transfer);
-    t.transfer_ns = (slot - t.stage_ns) * micro_batches_;
+    // What no other micro-batch hides: filling and draining.
+    const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
+    t.transfer_ns = (slot - t.stage_ns) * micro_batches_ + exposed;
     t.bubble_ns = (stages - 1) * slot;
     t.gradient_ns = GradientNs();
+    t.gradient_bytes = GradientBytes();
     if (workload_->trains()) {
       t.optimizer_ns =
           ForwardWeightBytes() * layers / workload_->word_bytes * kStepBytes / system_->memory.gbps;
@@ -208,6 +248,7 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
     forward_ns += forward ? part.time_ns : 0;
     network_ns += part.network_ns;
   }
+  out.exchanges = AllExchanges();
   out.network_bytes = network_ns * system_->dimensions.front().network.link_gbps;
   out.time = TimeOf(partitioning.time_ns, forward_ns);
   out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;

@@ -29,9 +29,14 @@ class MappingCosts {
                const Mapping& mapping);
   // Of a pass of `pass_ns`, of which the forward kernels take `forward_ns`.
   IterationTime TimeOf(double pass_ns, double forward_ns) const;
+  // Besides those that shardings need.
+  std::vector<Exchange> OwnExchanges() const;
+  std::vector<Exchange> AllExchanges() const;
+  double SpreadGradientNs(size_t kernel) const;  // published: within the kernel's partition
   std::vector<double> KernelNetworkNs() const;
   double ResidentBytes() const;  // that does not depend on partitions
   double StashBytes() const;     // of a micro-batch and layer, from forward to backward
+  double GradientBytes() const;  // of a stage's layers on a chip
   double GradientNs() const;
   double ForwardWeightBytes() const;  // of a layer on a chip
 

@@ -88,6 +88,8 @@ class LatticeSearch {
   // empty: there is none.
   std::vector<KernelSet> Solve(const std::vector<KernelSet>& downsets, int most) {
     const size_t n = downsets.size();
+    sums_.clear();
+    for (const KernelSet set : downsets) sums_.push_back(costs_.SumOf(set));
     const auto layers = static_cast<size_t>(most);
     // paths[l][j]: at most l partitions; without a limit one layer is enough, since a downset's
     // best path is final before any larger one is looked at.
@@ -114,10 +116,13 @@ class LatticeSearch {
       if ((downsets[i] & ~downsets[j]) != 0) continue;
       const double limit = after[j].time - before[i].time;
       if (!(limit > 0)) continue;
-      const auto cost = costs_.Of(downsets[j] & ~downsets[i]);
-      if (!cost || cost->time_ns >= limit) continue;
+      const KernelSet part = downsets[j] & ~downsets[i];
+      // One kernel alone may have more weights than fit.
+      if (!std::has_single_bit(part) && !costs_.MayTakeLess(sums_[i], sums_[j], limit)) continue;
+      const double time = costs_.TimeBelow(part, limit);
+      if (time == kNever) continue;
       if (!FitsDram(downsets[i], downsets[j])) continue;
-      after[j] = {before[i].time + cost->time_ns, static_cast<int>(i)};
+      after[j] = {before[i].time + time, static_cast<int>(i)};
     }
   }
 
@@ -146,6 +151,7 @@ class LatticeSearch {
 
   const PartitionCosts& costs_;
   const PartitionLimits& limits_;
+  std::vector<PartitionCosts::Additive> sums_;  // by downset
   KernelSet done_;
 };
 

@@ -50,7 +50,17 @@ class PartitionCosts {
   // nullopt: the set does not fit into SRAM, or has more kernels than the chip has tiles. One
   // kernel with weights alone always fits: it streams them.
   std::optional<Partition> Of(KernelSet set) const;
+  // Its time where that is below `limit`, else infinity; as Of, and cheaper.
+  double TimeBelow(KernelSet set, double limit) const;
   double SramBytes(KernelSet set) const;
+  // Parts of a partition's cost that add up over its kernels, so that the difference of two nested
+  // sets bounds the cost of what is between them.
+  struct Additive {
+    double compute_ns = 0, memory_ns = 0, network_ns = 0, weight_bytes = 0;
+  };
+  Additive SumOf(KernelSet set) const;
+  // Whether a partition of several kernels between two nested sets may take less than `limit`.
+  bool MayTakeLess(const Additive& less, const Additive& more, double limit) const;
   // Tensors in DRAM while the partition `after` minus `before` runs, of all that is done by then.
   double LiveBytes(KernelSet before, KernelSet after) const;
   // No partitioning of the kernels takes less.
@@ -62,6 +72,8 @@ class PartitionCosts {
 
  private:
   double ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const;
+  double Combined(double compute_ns, double memory_ns, double network_ns) const;
+  bool Streams(KernelSet set) const;  // one kernel that may have more weights than fit
 
   const Workload& workload_;
   const ShardedWorkload& sharded_;
@@ -69,7 +81,7 @@ class PartitionCosts {
   PartitionRules rules_;
   std::vector<double> network_ns_;  // by kernel
   std::vector<double> tile_bytes_;  // by tensor
-  std::vector<int> level_;
+  std::vector<double> depth_;       // by tensor: tiles under way between its ends
   std::vector<KernelSet> predecessors_;
   std::vector<std::vector<TileAllocation>> allocations_;  // by kernel: Pareto front
   bool overlaps_ = false;

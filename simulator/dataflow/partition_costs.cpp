@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "simulator/dataflow/partition.h"
 
@@ -32,8 +33,8 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
       sharded_(sharded),
       system_(system),
       rules_(rules),
-      network_ns_(std::move(network_ns)),
-      level_(Levels(workload)) {
+      network_ns_(std::move(network_ns)) {
+  const std::vector<int> level = Levels(workload);
   const size_t n = sharded.kernels.size();
   predecessors_.assign(n, 0);
   network_ns_.resize(n, 0);
@@ -42,6 +43,7 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
     predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
     network_ns_[static_cast<size_t>(t.from)] += t.convert_ns;
     const auto from = static_cast<size_t>(t.from);
+    depth_.push_back(level[static_cast<size_t>(t.to)] - level[from] + 1);
     tile_bytes_.push_back(TileBytes(workload.kernels[from], sharded.kernels[from], rules.tiles));
   }
   overlaps_ = rules.overlap == Overlap::kMaximum || (rules.overlap == Overlap::kByMachine &&
@@ -84,8 +86,7 @@ double PartitionCosts::SramBytes(KernelSet set) const {
     const bool from = Has(set, t.from), to = Has(set, t.to);
     // As many tiles as are under way between the two; outside tensors are double-buffered.
     if (from && to) {
-      bytes += tile_bytes_[i] *
-               (level_[static_cast<size_t>(t.to)] - level_[static_cast<size_t>(t.from)] + 1);
+      bytes += tile_bytes_[i] * depth_[i];
     } else if (from || to) {
       bytes += 2 * tile_bytes_[i];
     }
@@ -93,16 +94,56 @@ double PartitionCosts::SramBytes(KernelSet set) const {
   return bytes;
 }
 
+double PartitionCosts::Combined(double compute_ns, double memory_ns, double network_ns) const {
+  return overlaps_ ? std::max({compute_ns, memory_ns, network_ns})
+                   : compute_ns + memory_ns + network_ns;
+}
+
+bool PartitionCosts::Streams(KernelSet set) const {
+  return std::has_single_bit(set) &&
+         (system_.chip.execution == Execution::kKernelByKernel ||
+          workload_.kernels[static_cast<size_t>(std::countr_zero(set))].has_weights());
+}
+
+double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double crossing = 0, once = 0, network = 0, sram = 0, flop = 0;
+  ForEach(set, [&](size_t i) {
+    const ShardedKernel& k = sharded_.kernels[i];
+    flop += k.flop;
+    network += network_ns_[i];
+    crossing += workload_.kernels[i].memory_bytes;
+    once += k.weight_bytes;
+  });
+  sram = once;
+  for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
+    const ShardedTensor& t = sharded_.tensors[i];
+    const bool from = Has(set, t.from), to = Has(set, t.to);
+    if (!from && !to) continue;
+    if (from != to) crossing += t.bytes;
+    sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
+  }
+  if (sram > system_.chip.sram_bytes && !Streams(set)) return kNever;
+  const double memory =
+      (rules_.micro_batch * crossing + (rules_.load_weights ? once : 0)) / system_.memory.gbps;
+  network *= rules_.micro_batch;
+  double compute = 0;
+  if (rules_.compute_utilisation > 0) {
+    compute = rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
+  } else if (Combined(0, memory, network) < limit) {
+    compute = ComputeNs(set, nullptr);
+    if (compute < 0) return kNever;
+  }
+  const double time = Combined(compute, memory, network);
+  return time < limit ? time : kNever;
+}
+
 std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
-  const bool one = std::has_single_bit(set);
-  const bool streams =
-      one && (system_.chip.execution == Execution::kKernelByKernel ||
-              workload_.kernels[static_cast<size_t>(std::countr_zero(set))].has_weights());
   Partition p;
   p.kernels = set;
   p.sram_bytes = SramBytes(set);
   if (p.sram_bytes > system_.chip.sram_bytes) {
-    if (!streams) return std::nullopt;
+    if (!Streams(set)) return std::nullopt;
     p.sram_bytes = system_.chip.sram_bytes;
   }
   p.compute_ns = ComputeNs(set, &p.allocation);
@@ -118,9 +159,35 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
   });
   p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
   p.memory_ns = p.dram_traffic_bytes / system_.memory.gbps;
-  p.time_ns = overlaps_ ? std::max({p.compute_ns, p.memory_ns, p.network_ns})
-                        : p.compute_ns + p.memory_ns + p.network_ns;
+  p.time_ns = Combined(p.compute_ns, p.memory_ns, p.network_ns);
   return p;
+}
+
+PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
+  Additive sum;
+  double flop = 0, memory = 0;
+  ForEach(set, [&](size_t i) {
+    flop += sharded_.kernels[i].flop;
+    memory += workload_.kernels[i].memory_bytes * rules_.micro_batch;
+    if (rules_.load_weights) memory += sharded_.kernels[i].weight_bytes;
+    sum.network_ns += network_ns_[i] * rules_.micro_batch;
+    sum.weight_bytes += sharded_.kernels[i].weight_bytes;
+  });
+  const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
+  sum.compute_ns = rules_.micro_batch * flop / (share * system_.chip.gflops());
+  sum.memory_ns = memory / system_.memory.gbps;
+  return sum;
+}
+
+bool PartitionCosts::MayTakeLess(const Additive& less, const Additive& more, double limit) const {
+  // Differences are rounded; what is near the limit is looked at.
+  constexpr double kSlack = 1 - 1e-9;
+  if ((more.weight_bytes - less.weight_bytes) * kSlack > system_.chip.sram_bytes) return false;
+  const double compute = more.compute_ns - less.compute_ns,
+               memory = more.memory_ns - less.memory_ns,
+               network = more.network_ns - less.network_ns;
+  const double least = Combined(compute, memory, network);
+  return least * kSlack < limit;
 }
 
 double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
@@ -134,18 +201,10 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
 }
 
 double PartitionCosts::LowerBoundNs() const {
-  double flop = 0, network = 0, memory = 0;
-  for (size_t i = 0; i < size(); ++i) {
-    flop += sharded_.kernels[i].flop;
-    network += network_ns_[i];
-    memory += workload_.kernels[i].memory_bytes * rules_.micro_batch;
-    if (rules_.load_weights) memory += sharded_.kernels[i].weight_bytes;
-  }
-  const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
-  const double compute = rules_.micro_batch * flop / (share * system_.chip.gflops());
-  network *= rules_.micro_batch;
-  memory /= system_.memory.gbps;
-  return overlaps_ ? std::max({compute, memory, network}) : compute + memory + network;
+  KernelSet all = 0;
+  for (size_t i = 0; i < size(); ++i) all |= KernelSet{1} << i;
+  const Additive sum = SumOf(all);
+  return Combined(sum.compute_ns, sum.memory_ns, sum.network_ns);
 }
 
 }  // namespace foretrace::dataflow

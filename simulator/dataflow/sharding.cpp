@@ -242,9 +242,9 @@ ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
     const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
     const Kernel &from = workload.kernels[a], &to = workload.kernels[b];
     const double bytes = out.kernels[a].output_bytes;
-    out.tensors.push_back({t.from, t.to, bytes,
-                           ConvertNs(OutputLayout(from, shardings[a]),
-                                     InputLayout(from, to, shardings[b], t), bytes, group)});
+    const std::string want = InputLayout(from, to, shardings[b], t);
+    const double ns = ConvertNs(OutputLayout(from, shardings[a]), want, bytes, group);
+    out.tensors.push_back({t.from, t.to, bytes, ns, want.empty()});
   }
   return out;
 }

@@ -39,6 +39,7 @@ struct ShardedTensor {
   int from = 0, to = 0;
   double bytes = 0;       // on one chip, in its producer's layout
   double convert_ns = 0;  // into its consumer's
+  bool gathers = false;   // every chip then has all of it
 };
 struct ShardedWorkload {
   std::vector<ShardedKernel> kernels;

@@ -20,11 +20,13 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 8> kKeys = {"family",    "hidden",     "layers",   "heads",
-                                                     "head_size", "vocabulary", "sequence", "ffn"};
+  constexpr std::array<std::string_view, 9> kKeys = {
+      "dtype", "family", "hidden", "layers", "heads", "head_size", "vocabulary", "sequence", "ffn"};
   in.ExpectKeys(kKeys);
   if (in.Has("family") && in.String("family") != "gpt")
     in.Fail("family", "the layer's graph is of family gpt alone");
+  constexpr std::array<std::string_view, 4> kTypes = {"fp16", "float16", "bf16", "bfloat16"};
+  if (in.Has("dtype")) in.Choice("dtype", kTypes);  // two bytes each
   TransformerSizes s;
   s.hidden = Size(in, "hidden");
   s.layers = Size(in, "layers");
