@@ -93,7 +93,7 @@ class LatticeSearch {
     const auto layers = static_cast<size_t>(most);
     // paths[l][j]: at most l partitions; without a limit one layer is enough, since a downset's
     // best path is final before any larger one is looked at.
-    const bool limited = layers + 1 < n;
+    const bool limited = most < std::popcount(downsets.back());
     std::vector<std::vector<Path>> paths(limited ? layers + 1 : 1, std::vector<Path>(n));
     paths[0][0].time = 0;
     if (!limited) {
