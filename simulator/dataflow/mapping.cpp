@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "simulator/base/error.h"
@@ -60,6 +61,7 @@ absl::StatusOr<MappedWorkload> Evaluate(const Workload& workload, const System& 
   FORETRACE_RETURN_IF_ERROR(Validate(workload));
   FORETRACE_ASSIGN_OR_RETURN(MappingCosts costs,
                              MappingCosts::Create(workload, system, formulas, mapping));
+  FORETRACE_RETURN_IF_ERROR(costs.CheckResident());
   FORETRACE_ASSIGN_OR_RETURN(
       Partitioning partitioning,
       EvaluatePartitions(workload, costs.partitions(), mapping.partition_of));
@@ -178,6 +180,9 @@ class Optimiser {
 
   absl::StatusOr<MappedWorkload> Take() {
     if (!best_) {
+      // What fits into memory as a whole and nowhere in its partitions is nearer than what does
+      // not.
+      if (!last_.ok()) return last_;
       if (!nearest_.ok()) return nearest_;
       return Infeasible(
           "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}",
@@ -191,15 +196,21 @@ class Optimiser {
 
  private:
   absl::Status Bound(const Mapping& mapping) {
-    const auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
-    if (!costs.ok()) return Note(costs.status());
-    open_.emplace_back(costs->LowerBoundNs(), mapping);
+    FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                               MappingCosts::Create(workload_, system_, formulas_, mapping));
+    const absl::Status fits = costs.CheckResident();
+    if (fits.ok()) {
+      open_.emplace_back(costs.LowerBoundNs(), mapping);
+    } else if (costs.ResidentBytes() < least_resident_) {
+      least_resident_ = costs.ResidentBytes();
+      nearest_ = fits;
+    }
     return absl::OkStatus();
   }
 
   absl::Status Try(const Mapping& mapping) {
     auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
-    if (!costs.ok()) return Note(costs.status());
+    if (!costs.ok()) return costs.status();
     auto partitioning =
         limits_.partition_of
             ? EvaluatePartitions(workload_, costs->partitions(), *limits_.partition_of)
@@ -216,7 +227,7 @@ class Optimiser {
   // What does not fit is no error as long as something else does.
   absl::Status Note(const absl::Status& status) {
     if (status.code() != absl::StatusCode::kFailedPrecondition) return status;
-    if (nearest_.ok()) nearest_ = status;
+    if (last_.ok()) last_ = status;
     return absl::OkStatus();
   }
 
@@ -225,7 +236,8 @@ class Optimiser {
   const Formulas& formulas_;
   const SearchLimits& limits_;
   std::unique_ptr<MappedWorkload> best_;  // an optional: GCC 12 warns of it where inlined
-  absl::Status nearest_;
+  absl::Status nearest_, last_;
+  double least_resident_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, Mapping>> open_;  // with their bounds
   int64_t evaluated_ = 0;
 };

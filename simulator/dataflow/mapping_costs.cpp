@@ -64,16 +64,16 @@ absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, cons
     return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
                         workload.batch, mapping.data, mapping.micro_batch);
   }
-  MappingCosts costs(workload, system, formulas, mapping);
-  const double resident = costs.ResidentBytes();
-  if (resident > system.memory.capacity_bytes) {
-    return Infeasible(
-        "tp{} pp{} dp{}: weights, gradients and optimizer state take {:.6g} GB on each chip, which "
-        "has {:.6g}",
-        mapping.tensor, mapping.pipeline, mapping.data, resident * 1e-9,
-        system.memory.capacity_bytes * 1e-9);
-  }
-  return costs;
+  return MappingCosts(workload, system, formulas, mapping);
+}
+
+absl::Status MappingCosts::CheckResident() const {
+  const double resident = ResidentBytes(), capacity = system_->memory.capacity_bytes;
+  if (resident <= capacity) return absl::OkStatus();
+  return Infeasible(
+      "tp{} pp{} dp{}: weights, optimizer state and kept activations take {:.6g} GB on each chip, "
+      "which has {:.6g}",
+      mapping_.tensor, mapping_.pipeline, mapping_.data, resident * 1e-9, capacity * 1e-9);
 }
 
 double MappingCosts::SpreadGradientNs(size_t kernel) const {

@@ -14,13 +14,16 @@ TensorGroup TensorGroupOf(const System& system, const Formulas& formulas);
 
 class MappingCosts {
  public:
-  // Errors: weights, state and gradients alone are more than a chip's memory; degrees that do not
-  // divide the batch.
+  // Errors: degrees that do not divide the batch.
   static absl::StatusOr<MappingCosts> Create(const Workload& workload, const System& system,
                                              const Formulas& formulas, const Mapping& mapping);
 
   const PartitionCosts& partitions() const { return *parts_; }
   PartitionLimits limits() const;
+  // Weights, optimizer state and what the backward pass reads: bytes on each chip that do not
+  // depend on partitions. Infeasible where they are more than its memory.
+  double ResidentBytes() const;
+  absl::Status CheckResident() const;
   double LowerBoundNs() const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
 
@@ -34,7 +37,6 @@ class MappingCosts {
   std::vector<Exchange> AllExchanges() const;
   double SpreadGradientNs(size_t kernel) const;  // published: within the kernel's partition
   std::vector<double> KernelNetworkNs() const;
-  double ResidentBytes() const;  // that does not depend on partitions
   double StashBytes() const;     // of a micro-batch and layer, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
   double GradientNs() const;

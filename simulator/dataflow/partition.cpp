@@ -114,7 +114,8 @@ class LatticeSearch {
     if (before[i].time == kNever) return;
     for (size_t j = std::max(from, i + 1); j < downsets.size(); ++j) {
       if ((downsets[i] & ~downsets[j]) != 0) continue;
-      const double limit = after[j].time - before[i].time;
+      // Of equal times the one found first, which has fewer partitions, but for rounding.
+      const double limit = after[j].time * (1 - 1e-12) - before[i].time;
       if (!(limit > 0)) continue;
       const KernelSet part = downsets[j] & ~downsets[i];
       // One kernel alone may have more weights than fit.

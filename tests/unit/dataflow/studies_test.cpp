@@ -221,5 +221,74 @@ TEST(Optimum, NeverSlowerThanPublished) {
   }
 }
 
+std::map<std::string, double> SecondsByTopology(const Explored& e) {
+  std::map<std::string, double> seconds;
+  for (size_t i = 0; i < e.points.size(); ++i) {
+    seconds[e.space.topologies[e.points[i].topology].name + " " +
+            e.space.chips[e.points[i].chip].chip.name + " " +
+            e.space.memories[e.points[i].memory].name + " " +
+            e.space.links[e.points[i].link].name] = e.results[i].iteration_ns * 1e-9;
+  }
+  return seconds;
+}
+
+// Calculon's points of GPT3-1T on 4,096 A100 and the domains of fast links of rail-only networks,
+// to 1e-5. Rows that are not primary are of other inputs; so is one whose price is a quarter.
+TEST(Compared, CalculonAndRailOnly) {
+  const std::string file = RealData("dfmodel/compare.csv");
+  FORETRACE_SKIP_WITHOUT(file);
+  const auto text = ReadTextFile(file, kMaxTableBytes);
+  ASSERT_TRUE(text.ok());
+  const auto calculon = SecondsByTopology(Explore("dfmodel-calculon"));
+  const auto rail = SecondsByTopology(Explore("dfmodel-rail-only"));
+  int compared = 0;
+  for (auto row : ParseCsv(*text)) {
+    const bool rails = row["study"] == "rail_only";
+    if (row["primary"] != "1" || (!rails && std::stod(row["System_Cost"]) < 5e7)) continue;
+    const double ours = rails ? rail.at("domain_" + row["HBD"] + " h100 hbm fast")
+                              : calculon.at("tp" + row["TP"] + "_pp" + row["PP"] + "_dp" +
+                                            row["DP"] + " a100 hbm nvlink");
+    EXPECT_NEAR(ours / std::stod(row["final_s"]), 1, 1e-5)
+        << row["study"] << " " << row["point"] << " " << row["HBD"];
+    ++compared;
+  }
+  EXPECT_GE(compared, 15);
+}
+
+// Figure 19. The published runs ended at a limit of 600 s; the exact optimum is never slower.
+// Kernel by kernel there is little to choose: within 1.5 %, but for one row (published 5.6 %
+// slower, small SRAM and fast DRAM). Dataflow bounds kernel by kernel from below, gains with SRAM;
+// the latter with DRAM.
+TEST(Compared, SramOverDram) {
+  const Explored e = Explore("dfmodel-sram-dram");
+  const auto ours = SecondsByTopology(e);
+  const auto of = [&](std::string chip, const std::string& memory) {
+    return ours.at("4x2 " + chip + " " + memory + " link");
+  };
+  for (const std::string sram : {"s", "m", "l"}) {
+    for (const std::string dram : {"s", "m", "l"}) {
+      EXPECT_LT(of("df_" + sram, dram), of("kbk_" + sram, dram));
+    }
+    EXPECT_LT(2.5 * of("kbk_" + sram, "l"), of("kbk_" + sram, "s"));
+  }
+  for (const std::string dram : {"s", "m", "l"}) {
+    EXPECT_LT(of("df_m", dram), of("df_s", dram));
+    EXPECT_LE(of("df_l", dram), of("df_m", dram));
+  }
+  const std::string file = RealData("dfmodel/sram_dram.csv");
+  FORETRACE_SKIP_WITHOUT(file);
+  const auto text = ReadTextFile(file, kMaxTableBytes);
+  ASSERT_TRUE(text.ok());
+  for (auto row : ParseCsv(*text)) {
+    const bool fused = row["mapping"] == "DF";
+    const double theirs = std::stod(row["final_s"]);
+    const double here = of((fused ? "df_" : "kbk_") + row["sram_label"], row["dram_label"]);
+    EXPECT_LE(here, theirs);
+    if (!fused && !(row["sram_label"] == "s" && row["dram_label"] == "l")) {
+      EXPECT_NEAR(here / theirs, 1, 0.015);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foretrace::dataflow
