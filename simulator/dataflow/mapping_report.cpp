@@ -158,7 +158,7 @@ std::string MappingSvg(const Workload& workload, const MappedWorkload& m) {
     });
     most = std::max(most, at);
     body += fmt::format(
-        "<text x=\"{:.0f}\" y=\"18\" font-weight=\"bold\">{}: {:.4g} us, {}</text><text "
+        "<text x=\"{:.0f}\" y=\"18\" font-weight=\"600\">{}: {:.4g} us, {}</text><text "
         "x=\"{:.0f}\" y=\"34\">"
         "compute {:.4g}, memory {:.4g}, network {:.4g}</text>",
         left, p + 1, part.time_ns * 1e-3, BoundOf(part), left, part.compute_ns * 1e-3,
