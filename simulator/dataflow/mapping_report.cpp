@@ -1,5 +1,7 @@
 #include "simulator/dataflow/mapping_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "simulator/base/json_writer.h"
