@@ -67,16 +67,6 @@ double AllGatherNs(const NetworkDimension& network, double bytes) {
   return moved / network.link_gbps;
 }
 
-double HierarchicalAllReduceNs(AllReduceFormula formula, double bytes, int64_t chips,
-                               int64_t domain, double fast_gbps, double slow_gbps) {
-  const int64_t inside = std::min(chips, domain);
-  const double fast = AllReduceNs(formula, {NetworkKind::kRing, inside, fast_gbps, false}, bytes);
-  // Between domains each chip reduces its share of the n / domain parts: (n/domain - 1) / n of all.
-  const double slow = AllReduceNs(formula, {NetworkKind::kRing, chips / inside, slow_gbps, false},
-                                  bytes / static_cast<double>(inside));
-  return fast + slow;
-}
-
 double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
                   double bytes) {
   double chips = 1;

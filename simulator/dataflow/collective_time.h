@@ -39,10 +39,6 @@ struct NetworkDimension {
 
 double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes);
 double AllGatherNs(const NetworkDimension& network, double bytes);
-// Of an all-reduce within domains of `domain` chips by fast links and between them by slow ones
-// (rail-only networks): each part is a ring's.
-double HierarchicalAllReduceNs(AllReduceFormula formula, double bytes, int64_t chips,
-                               int64_t domain, double fast_gbps, double slow_gbps);
 
 // Each of all chips of the network sends `bytes`, an even share to every other one; the time is
 // that of the narrowest cut. Published counts a ring's cut links in one direction and those of
