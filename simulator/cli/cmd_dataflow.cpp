@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cli/command.h"
+#include "simulator/cli/dataflow_kernels.h"
 #include "simulator/cli/options.h"
 #include "simulator/cli/output.h"
 #include "simulator/dataflow/files.h"
@@ -20,7 +21,7 @@ namespace foretrace {
 namespace {
 
 struct DataflowOptions {
-  std::string workload, system, mapping, picture, traces;
+  std::string workload, system, mapping, picture, traces, kernels, device;
   std::string formulas = "physical", all_reduce, overlap = "machine";
   double utilisation = 0.9;
   std::optional<int64_t> batch;
@@ -117,6 +118,20 @@ absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& wor
   return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop});
 }
 
+absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> KernelTimesOf(
+    const DataflowOptions& o, const dataflow::System& system,
+    const AcceleratorCatalog& accelerators) {
+  if (system.chip.execution == dataflow::Execution::kDataflow) {
+    return InvalidInput("--kernels: measured kernels run one at a time; system {} fuses them",
+                        system.name);
+  }
+  const std::string& name = o.device.empty() ? system.chip.name : o.device;
+  const Accelerator* device = accelerators.Find(name);
+  if (device == nullptr) return accelerators.Unknown(name);
+  std::vector<std::string> notes;
+  return FindKernelTimes(o.kernels, *device, notes);
+}
+
 absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindShipped(kWorkloads, o.workload));
   FORETRACE_ASSIGN_OR_RETURN(dataflow::Workload workload, dataflow::LoadWorkload(workload_file));
@@ -125,7 +140,12 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
                              FindShipped(dataflow::kSystems, o.system));
   FORETRACE_ASSIGN_OR_RETURN(dataflow::System system,
                              dataflow::LoadSystem(system_file, accelerators));
-  FORETRACE_ASSIGN_OR_RETURN(const dataflow::Formulas formulas, FormulasOf(o));
+  FORETRACE_ASSIGN_OR_RETURN(dataflow::Formulas formulas, FormulasOf(o));
+  std::unique_ptr<dataflow::KernelTimes> kernels;
+  if (!o.kernels.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(kernels, KernelTimesOf(o, system, accelerators));
+    formulas.kernel_times = kernels.get();
+  }
   if (o.batch) workload.batch = static_cast<double>(*o.batch);
   if (o.forward) DropBackward(workload);
   dataflow::GivenMapping given;
@@ -164,6 +184,17 @@ void RegisterModel(CLI::App& command, DataflowOptions& o) {
   command.add_option("--utilisation", o.utilisation, "share of the peak that kernels reach")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
+  command
+      .add_option("--kernels", o.kernels,
+                  "measured kernels instead of a share of the peak: a calibration folder, or the "
+                  "name of one in "
+                  "calibration/; for chips that run kernel by kernel")
+      ->type_name("DIR|NAME");
+  command
+      .add_option("--device", o.device,
+                  "the accelerator that --kernels is of (default: the chip's name)")
+      ->type_name("NAME")
+      ->needs("--kernels");
   command.add_flag(
       "--cycles", o.cycles,
       "cycles of the chip's tiles, shared among kernels, instead of a share of the peak");

@@ -155,6 +155,7 @@ class Optimiser {
           mapping.tiles = tiles;
           for (const bool recompute : {false, true}) {
             mapping.recompute = recompute;
+            if (limits_.recompute && *limits_.recompute != recompute) continue;
             if (recompute &&
                 (!workload_.trains() || formulas_.iteration != IterationRule::kPhysical))
               continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/dataflow/kernel_times.h"
 #include "simulator/dataflow/partition.h"
 
 namespace foretrace::dataflow {
@@ -31,6 +32,8 @@ struct Formulas {
   AllReduceFormula all_reduce = AllReduceFormula::kPhysical;
   Overlap overlap = Overlap::kByMachine;
   double compute_utilisation = 0.9;  // 0: by cycles of allocated tiles
+  // Instead of both, and of the time of memory; for machines that run kernel by kernel. Not owned.
+  const KernelTimes* kernel_times = nullptr;
 };
 
 struct Mapping {
@@ -89,6 +92,7 @@ struct SearchLimits {
   bool tensor_parallel_shardings = false;
   int64_t tiles = 0;       // 0: any
   double micro_batch = 0;  // 0: any
+  std::optional<bool> recompute;
   std::optional<std::vector<int>> partition_of;
 };
 

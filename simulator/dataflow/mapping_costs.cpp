@@ -51,6 +51,10 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   rules.load_weights = formulas.iteration == IterationRule::kPhysical;
   rules.tiles = mapping.tiles;
   rules.micro_batch = mapping.micro_batch;
+  for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {
+    rules.kernel_ns.push_back(formulas.kernel_times->Ns(
+        workload.kernels[i], sharded_->kernels[i].size, mapping.micro_batch));
+  }
   parts_ =
       std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs());
 }

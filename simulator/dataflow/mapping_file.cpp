@@ -74,13 +74,14 @@ Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
 absl::StatusOr<GivenMapping> LoadMapping(const Workload& workload, const std::string& file) {
   return LoadYaml<GivenMapping>(
       ReadYamlFile(file), file, [&](const YamlReader& in) -> absl::StatusOr<GivenMapping> {
-        constexpr std::array<std::string_view, 8> kKeys = {
-            "description", "source",    "roles",      "micro_batch",
+        constexpr std::array<std::string_view, 9> kKeys = {
+            "description", "source",    "roles",      "micro_batch",     "recompute",
             "tiles",       "shardings", "partitions", "kernel_by_kernel"};
         constexpr std::array<std::string_view, 4> kRoles = {"tensor", "pipeline", "data", "all"};
         in.ExpectKeys(kKeys);
         GivenMapping given;
         given.limits.micro_batch = in.Integer("micro_batch", 0, 1 << 30, 0);
+        if (in.Has("recompute")) given.limits.recompute = in.Bool("recompute", false);
         given.limits.tiles = in.Integer("tiles", 0, 1 << 30, 0);
         for (const std::string& role : Strings(in, "roles")) {
           const auto found = std::find(kRoles.begin(), kRoles.end(), role);

@@ -26,6 +26,8 @@ enum class Overlap : uint8_t {
 struct PartitionRules {
   Overlap overlap = Overlap::kByMachine;
   double compute_utilisation = 0.9;  // of the peak; 0: cycles of allocated tiles
+  // Measured, by kernel, with what it reads and writes, for a micro-batch; empty: none are.
+  std::vector<double> kernel_ns;
   // Weights come from DRAM for every micro-batch.
   bool load_weights = true;
   int64_t tiles = 1;       // pieces that the tiled axis is cut into
@@ -71,6 +73,7 @@ class PartitionCosts {
   const PartitionRules& rules() const { return rules_; }
 
  private:
+  double MeasuredNs(KernelSet set) const;
   double ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const;
   double Combined(double compute_ns, double memory_ns, double network_ns) const;
   bool Streams(KernelSet set) const;  // one kernel that may have more weights than fit

@@ -48,7 +48,7 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   }
   overlaps_ = rules.overlap == Overlap::kMaximum || (rules.overlap == Overlap::kByMachine &&
                                                      system.chip.execution == Execution::kDataflow);
-  if (rules.compute_utilisation > 0) return;
+  if (rules.compute_utilisation > 0 || !rules.kernel_ns.empty()) return;
   for (size_t i = 0; i < n; ++i) {
     std::array<int64_t, kDimensions> size = sharded.kernels[i].size;
     const Kernel& k = workload.kernels[i];
@@ -61,7 +61,14 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   }
 }
 
+double PartitionCosts::MeasuredNs(KernelSet set) const {
+  double ns = 0;
+  ForEach(set, [&](size_t i) { ns += rules_.kernel_ns[i]; });
+  return ns;
+}
+
 double PartitionCosts::ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const {
+  if (!rules_.kernel_ns.empty()) return MeasuredNs(set);
   if (rules_.compute_utilisation > 0) {
     double flop = 0;
     ForEach(set, [&](size_t i) { flop += sharded_.kernels[i].flop; });
@@ -124,11 +131,14 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
   }
   if (sram > system_.chip.sram_bytes && !Streams(set)) return kNever;
-  const double memory =
+  double memory =
       (rules_.micro_batch * crossing + (rules_.load_weights ? once : 0)) / system_.memory.gbps;
+  if (!rules_.kernel_ns.empty()) memory = 0;
   network *= rules_.micro_batch;
   double compute = 0;
-  if (rules_.compute_utilisation > 0) {
+  if (!rules_.kernel_ns.empty()) {
+    compute = MeasuredNs(set);
+  } else if (rules_.compute_utilisation > 0) {
     compute = rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
   } else if (Combined(0, memory, network) < limit) {
     compute = ComputeNs(set, nullptr);
@@ -158,7 +168,8 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
     if (rules_.load_weights) once += sharded_.kernels[i].weight_bytes;
   });
   p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
-  p.memory_ns = p.dram_traffic_bytes / system_.memory.gbps;
+  // Measured kernels have it in their own time.
+  p.memory_ns = rules_.kernel_ns.empty() ? p.dram_traffic_bytes / system_.memory.gbps : 0;
   p.time_ns = Combined(p.compute_ns, p.memory_ns, p.network_ns);
   return p;
 }
@@ -176,6 +187,10 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
   const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
   sum.compute_ns = rules_.micro_batch * flop / (share * system_.chip.gflops());
   sum.memory_ns = memory / system_.memory.gbps;
+  if (!rules_.kernel_ns.empty()) {
+    sum.compute_ns = MeasuredNs(set);
+    sum.memory_ns = 0;
+  }
   return sum;
 }
 

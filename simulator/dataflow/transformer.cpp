@@ -27,6 +27,11 @@ class LayerBuilder {
   int Elementwise(std::string name, Sizes size, Labels label, std::initializer_list<int> in) {
     return Gemm(std::move(name), size, std::move(label), KernelKind::kElementwise, in);
   }
+  // What it does, where that is more than reading and writing each element.
+  int Does(dataflow::Elementwise what, int id) {
+    kernel(id).elementwise = what;
+    return id;
+  }
   // The last tensor of `to` that comes from `from`.
   void Rename(int from, int to, std::string producer, std::string consumer) {
     for (Tensor& t : workload_.tensors) {
@@ -66,7 +71,8 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
   const Labels to_heads = {"heads", "head", "hidden", "seq"};
   Forward f;
   const int add = g.Elementwise("Add_Prev_Layer", z.wide(), Shapes::Wide(), {});
-  f.norm1 = g.Elementwise("LayerNorm_1", z.wide(), Shapes::Norm(), {add});
+  f.norm1 =
+      g.Does(Elementwise::kNorm, g.Elementwise("LayerNorm_1", z.wide(), Shapes::Norm(), {add}));
   f.q = g.Gemm("Q", project, to_heads, kW, {f.norm1});
   f.k = g.Gemm("K", project, to_heads, kW, {f.norm1});
   f.v = g.Gemm("V", project, to_heads, kW, {f.norm1});
@@ -74,20 +80,26 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
                             {"heads", "seq", "head", "keys"}, kG, {f.q, f.k});
   g.Rename(f.k, scores, "seq", "keys");
   // Softmax runs along the keys.
-  const int softmax = g.Elementwise("SOFTMAX", z.scores(), {"heads", "seq", "", ""}, {scores});
-  f.dropout1 = g.Elementwise("DropOut_1", z.scores(), Shapes::Scores(), {softmax});
+  const int softmax =
+      g.Does(Elementwise::kSoftmax,
+             g.Elementwise("SOFTMAX", z.scores(), {"heads", "seq", "", ""}, {scores}));
+  f.dropout1 = g.Does(Elementwise::kDropout,
+                      g.Elementwise("DropOut_1", z.scores(), Shapes::Scores(), {softmax}));
   f.context = g.Gemm("MHA_GEMM_2", {z.heads, z.d, z.s, z.s}, {"heads", "head", "keys", "seq"}, kG,
                      {f.v, f.dropout1});
   g.Rename(f.v, f.context, "seq", "keys");
   const int proj =
       g.Gemm("PROJ_GEMM", {1, z.h, z.h, z.s}, {"", "hidden", "heads", "seq"}, kW, {f.context});
-  const int drop2 = g.Elementwise("DropOut_2", z.wide(), Shapes::Wide(), {proj});
+  const int drop2 =
+      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_2", z.wide(), Shapes::Wide(), {proj}));
   const int add1 = g.Elementwise("Add_1", z.wide(), Shapes::Wide(), {drop2, add});
-  f.norm2 = g.Elementwise("LayerNorm_2", z.wide(), Shapes::Norm(), {add1});
+  f.norm2 =
+      g.Does(Elementwise::kNorm, g.Elementwise("LayerNorm_2", z.wide(), Shapes::Norm(), {add1}));
   const int ffn0 = g.Gemm("FFN0", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {f.norm2});
   f.gelu = g.Elementwise("GeLU", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn0});
   const int ffn1 = g.Gemm("FFN1", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {f.gelu});
-  const int drop3 = g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn1});
+  const int drop3 =
+      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn1}));
   g.Elementwise("Add_2", z.wide(), Shapes::Wide(), {drop3, add1});
   return f;
 }
@@ -106,13 +118,16 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
   g.Pass(Pass::kBackward);
   const Labels from_heads = {"", "hidden", "heads", "seq"};
   const int loss = g.Elementwise("Loss_bwd", z.wide(), Shapes::Wide(), {});
-  const int drop3 = g.Elementwise("DropOut_3_bwd", z.wide(), Shapes::Wide(), {loss});
+  const int drop3 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_3_bwd", z.wide(), Shapes::Wide(), {loss}));
   const int ffn1 =
       g.Gemm("FFN1_bwd", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {drop3});
   const int gelu = g.Elementwise("GeLU_bwd", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn1});
   const int ffn0 = g.Gemm("FFN0_bwd", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {gelu});
-  const int norm2 = g.Elementwise("LayerNorm_2_bwd", z.wide(), Shapes::Norm(), {ffn0});
-  const int drop2 = g.Elementwise("DropOut_2_bwd", z.wide(), Shapes::Wide(), {norm2});
+  const int norm2 = g.Does(Elementwise::kNorm,
+                           g.Elementwise("LayerNorm_2_bwd", z.wide(), Shapes::Norm(), {ffn0}));
+  const int drop2 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_2_bwd", z.wide(), Shapes::Wide(), {norm2}));
   const int proj =
       g.Gemm("PROJ_GEMM_bwd", {1, z.h, z.h, z.s}, {"", "heads", "hidden", "seq"}, kW, {drop2});
   const int dp = g.Gemm("MHA_GEMM_2_bwd1", {z.heads, z.s, z.d, z.s},
@@ -122,8 +137,11 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
                         {"heads", "head", "seq", "keys"}, kG, {proj, f.dropout1});
   const int v = g.Gemm("V_bwd", {1, z.h, z.h, z.s}, from_heads, kW, {dv});
   g.Rename(dv, v, "keys", "seq");
-  const int drop1 = g.Elementwise("DropOut_1_bwd", z.scores(), Shapes::Scores(), {dp});
-  const int softmax = g.Elementwise("SOFTMAX_bwd", z.scores(), {"heads", "seq", "", ""}, {drop1});
+  const int drop1 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_1_bwd", z.scores(), Shapes::Scores(), {dp}));
+  const int softmax =
+      g.Does(Elementwise::kSoftmax,
+             g.Elementwise("SOFTMAX_bwd", z.scores(), {"heads", "seq", "", ""}, {drop1}));
   const int dq = g.Gemm("MHA_GEMM_1_bwd1", {z.heads, z.d, z.s, z.s},
                         {"heads", "head", "keys", "seq"}, kG, {softmax, f.k});
   g.Rename(f.k, dq, "seq", "keys");

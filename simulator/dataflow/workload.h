@@ -29,6 +29,9 @@ std::string_view Name(KernelKind kind);
 
 enum class Pass : uint8_t { kForward, kBackward };
 
+// What an elementwise kernel does, for measured times of it.
+enum class Elementwise : uint8_t { kPointwise, kNorm, kSoftmax, kDropout };
+
 // The axes that a kernel iterates over.
 enum class Dimension : uint8_t { kOuter, kM, kK, kN, kCount };
 inline constexpr size_t kDimensions = static_cast<size_t>(Dimension::kCount);
@@ -38,6 +41,7 @@ struct Kernel {
   std::string name;
   KernelKind kind = KernelKind::kElementwise;
   Pass pass = Pass::kForward;
+  Elementwise elementwise = Elementwise::kPointwise;
   std::array<int64_t, kDimensions> size = {1, 1, 1, 1};
   // What an axis is, across kernels ("hidden"); empty: it cannot be sharded.
   std::array<std::string, kDimensions> label;
