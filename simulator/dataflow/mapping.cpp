@@ -249,6 +249,11 @@ absl::StatusOr<MappedWorkload> Optimise(const Workload& workload, const System& 
                                         const Formulas& formulas, const SearchLimits& limits) {
   FORETRACE_RETURN_IF_ERROR(CheckSystem(system));
   FORETRACE_RETURN_IF_ERROR(Validate(workload));
+  const bool recomputes = limits.recompute.value_or(false);
+  if (recomputes && (!workload.trains() || formulas.iteration != IterationRule::kPhysical)) {
+    return InvalidInput("recompute: workload {} by the {} rule has nothing to recompute",
+                        workload.name, Name(formulas.iteration));
+  }
   Optimiser optimiser(workload, system, formulas, limits);
   for (const std::vector<Role>& roles : RolesOf(workload, system)) {
     FORETRACE_RETURN_IF_ERROR(optimiser.TryRoles(roles));
