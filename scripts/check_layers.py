@@ -35,6 +35,7 @@ ALLOWED = {
     "planning": None,  # everything below it
     "cli": ["base", "console"],
     "api": ["base", "console", "replay", "cli"],
+    "dataflow": ["base", "trace", "hardware", "mapping:trace_emitter.h", "mapping:schedule.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 

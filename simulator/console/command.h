@@ -51,6 +51,8 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context);
 void AddShardCommand(CLI::App& app, CommandContext& context);
 void AddShardTasksCommand(CLI::App& app, CommandContext& context);
 void AddShardStudyCommand(CLI::App& app, CommandContext& context);
+void AddDataflowCommand(CLI::App& app, CommandContext& context);
+void AddExploreCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);

@@ -57,6 +57,11 @@ SLOTS = {
     "requests": "serve llama3.1-8b --platform dgx-h100 --requests FILE --json",
     "engine": "serve llama3.1-8b --platform dgx-h100 --count 2 --engine FILE --json",
     "iterations": "calibrate serving FILE --json",
+    "space": "explore FILE -o out",
+    "exploration_journal": "explore dfmodel-fft -o out --journal FILE",
+    "dataflow_system": "dataflow gpt3-175b --system FILE --json",
+    "dataflow_workload": "dataflow FILE --system sn10-8",
+    "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --mapping FILE",
 }
 
 # What is no regular file, or not there. $NAME is what the error must name.
@@ -99,6 +104,8 @@ NUMERIC = {
         ["--replicas", "--decode-engines", "--max-num-seqs", "--max-num-batched-tokens", "--max-model-len",
          "--block-tokens", "--kv-blocks", "--memory-utilization", "--rate", "--input", "--output", "--seed",
          "--concurrency", "--ttft", "--gpus", "--top", "--prefix-block"],
+    "dataflow gpt3-175b --system sn10-8": ["--batch", "--tiles", "--utilisation"],
+    "explore dfmodel-fft -o out": ["--jobs"],
 }
 
 # Outputs: the option, and a command that is right but for it.
@@ -112,6 +119,7 @@ OUTPUTS = {
     "plan_out": "shard $SEEDS/task.yaml --sharders naive --output FILE",
     "shard_svg": "shard $SEEDS/task.yaml --sharders naive --svg FILE",
     "serving_timeline": "serve llama3.1-8b --platform dgx-h100 --count 2 --timeline FILE",
+    "dataflow_picture": "dataflow gpt3-175b --system sn10-8 --forward --picture FILE",
 }
 FOLDERS = {
     "convert_out": "convert $SEEDS/kineto/k.json -o FILE",
@@ -120,13 +128,15 @@ FOLDERS = {
     "tasks_out": "shard-tasks $SEEDS/locality.txt -o FILE --platform paper-4xa100",
     "traces_out": "shard $SEEDS/task.yaml --sharders naive --write-traces FILE",
     "calibrate_out": "calibrate collective $SEEDS/lab.csv -o FILE",
+    "explore_out": "explore dfmodel-fft -o FILE",
+    "dataflow_traces": "dataflow gpt3-175b --system sn10-8 --forward --batch 1 --write-traces FILE",
 }
 
 
 def file_cases(damage):
     for slot, command in SLOTS.items():
         for kind in damage:
-            if slot == "journal" and kind == "empty":
+            if slot.endswith("journal") and kind == "empty":
                 continue  # a new one
             if slot == "accelerator":  # named by a platform beside it
                 yield Case(f"{slot}/{kind}", command, names_file="bad.yaml",
@@ -145,7 +155,7 @@ def file_cases(damage):
             if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
                         "template") and place == "folder":
                 setup, name = "mkdir place.d", "place.d"
-            if slot == "journal" and place in ("missing", "dangling", "empty"):
+            if slot.endswith("journal") and place in ("missing", "dangling", "empty"):
                 continue  # a new one
             yield Case(f"{slot}/{place}", command.replace("FILE", name), setup=setup,
                        names_file=name[:40], check="test ! -e out")
@@ -289,6 +299,30 @@ def slips():
                (0,), (), "cp $SEEDS/journal.log j")
     yield Case("journal/half_line", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j", (0,),
                (), "head -c -7 $SEEDS/journal.log > j")
+    # Spaces and systems: each edit is one line's error, and leaves nothing behind.
+    study = "$SRC/traces/workloads/studies/dfmodel-fft.yaml"
+    for name, edit, exits, says in (
+            ("units", "s/sram_bytes: 118489090/sram_bytes: 118489090, sram_MB: 118/", (2,), ("two units",)),
+            ("no_memory", "s/^memories:/memories: []\\nx:/", (2,), ()),
+            ("no_capacity", "s/, capacity_bytes: [0-9]*//", (2,), ("capacity_GB",)),
+            ("nan", "s/bandwidth_GBps: 50/bandwidth_GBps: .nan/", (2,), ("bandwidth_GBps",)),
+            ("negative", "s/size: 128/size: -1/", (2,), ("size",)),
+            ("huge", "s/size: 128/size: 2000000000/", (2,), ("size",)),
+            ("other_chip", "s/^  - {name: fft-1t/  - {chips: [abacus], name: fft-1t/", (2,), ("abacus",)),
+            ("kind", "s/kind: ring/kind: rung/", (2,), ("rung", "ring")),
+            ("nothing_fits", "/wse-2/d; s/capacity_bytes: [0-9]*/capacity_bytes: 1/", (3,), ("GB",)),
+            ("no_tiles", "s/tiles: [0-9]*, //", (2,), ("tiles",))):
+        yield Case(f"space/{name}", "explore s.yaml -o out", exits, says + ("s.yaml",),
+                   f"sed '{edit}' {study} > s.yaml; ! cmp -s s.yaml {study}", "test ! -e out")
+    journal = "explore dfmodel-fft -o made --journal j"
+    for name, edit in (("digit", "2s/0x1/0x2/"), ("cut", "2s/.....$//"), ("header", "1s/journal/yournal/"),
+                       ("index", "2s/^[0-9]*/999999/")):
+        yield Case(f"exploration/{name}", "explore dfmodel-fft -o out --journal j", (2,), ("j",),
+                   f"$FORETRACE {journal} > /dev/null; sed -i '{edit}' j", "test ! -e out")
+    yield Case("exploration/other_space", "explore dfmodel-hpl -o out --journal j", (2,), ("j",),
+               f"$FORETRACE {journal} > /dev/null", "test ! -e out")
+    yield Case("exploration/half_line", "explore dfmodel-fft -o out --journal j", (0,), (),
+               f"$FORETRACE {journal} > /dev/null; truncate -s -7 j", "cmp made/points.csv out/points.csv")
     # Devices: whose calibration it is, what a recording was made on, names of what there is
     yield Case("trace/no_durations", "predict k.json", (3,), ("duration",),
                "sed -E 's/\"dur\": ?[0-9.]+,? ?//g' $SEEDS/kineto/k.json > k.json")

@@ -1,0 +1,19 @@
+#pragma once
+// Kernels of dataflow graphs as the calibration of a device has them.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/dataflow/kernel_times.h"
+#include "simulator/hardware/accelerator.h"
+
+namespace foretrace {
+
+// `kernels`: a folder of calibration files or the name of one in calibration/. `notes` learns what
+// was found. Errors: it cannot be read or is of another device.
+absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> FindKernelTimes(
+    const std::string& kernels, const Accelerator& device, std::vector<std::string>& notes);
+
+}  // namespace foretrace

@@ -1,0 +1,106 @@
+#include "simulator/dataflow/collective_time.h"
+
+#include <algorithm>
+#include <array>
+
+#include "simulator/base/error.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+constexpr std::array<std::string_view, 3> kKinds = {"ring", "fully-connected", "switch"};
+constexpr std::array<std::string_view, 5> kFormulas = {"physical", "paper", "early", "dse",
+                                                       "latest"};
+
+}  // namespace
+
+std::string_view Name(NetworkKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
+std::string_view Name(AllReduceFormula formula) {
+  return kFormulas.at(static_cast<size_t>(formula));
+}
+
+absl::StatusOr<NetworkKind> ParseNetworkKind(std::string_view text) {
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    if (text == kKinds[i]) return static_cast<NetworkKind>(i);
+  }
+  return InvalidInput("'{}' is no network; allowed: {}", text, fmt::join(kKinds, ", "));
+}
+
+absl::StatusOr<AllReduceFormula> ParseAllReduce(std::string_view text) {
+  for (size_t i = 0; i < kFormulas.size(); ++i) {
+    if (text == kFormulas[i]) return static_cast<AllReduceFormula>(i);
+  }
+  return InvalidInput("'{}' is no all-reduce formula; allowed: {}", text,
+                      fmt::join(kFormulas, ", "));
+}
+
+double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes) {
+  const auto n = static_cast<double>(network.size);
+  if (network.size <= 1 || bytes <= 0) return 0;
+  const bool direct = network.kind == NetworkKind::kFullyConnected;
+  const double ring = bytes * (n - 1) / n, share = bytes / n;
+  double moved = 0;
+  switch (formula) {
+    case AllReduceFormula::kPhysical:
+    case AllReduceFormula::kDse:
+      moved = direct ? 2 * share : 2 * ring;
+      break;
+    case AllReduceFormula::kPaper:
+      moved = 2 * ring;
+      break;
+    case AllReduceFormula::kEarly:
+      moved = direct ? 2 * share : ring;
+      break;
+    case AllReduceFormula::kLatest:
+    case AllReduceFormula::kCount:
+      moved = direct ? share : ring;
+      break;
+  }
+  return moved / network.link_gbps;
+}
+
+double AllGatherNs(const NetworkDimension& network, double bytes) {
+  const auto n = static_cast<double>(network.size);
+  if (network.size <= 1) return 0;
+  const double moved =
+      network.kind == NetworkKind::kFullyConnected ? bytes / n : bytes * (n - 1) / n;
+  return moved / network.link_gbps;
+}
+
+double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
+                  double bytes) {
+  double chips = 1;
+  for (const NetworkDimension& d : dimensions) chips *= static_cast<double>(d.size);
+  if (chips <= 1 || bytes <= 0) return 0;
+  const bool published = formula == AllToAllFormula::kDse;
+  double ns = 0, before = 1;
+  for (const NetworkDimension& d : dimensions) {
+    const auto size = static_cast<double>(d.size);
+    if (d.size > 1) {
+      // Copies of this network beside each other: one of groups is there once for them all.
+      const double copies = d.per_group ? chips / (size * before) : chips / size;
+      // Links that the middle cuts, times the directions that count.
+      double links = 0;
+      switch (d.kind) {
+        case NetworkKind::kRing:
+          links = (published ? 1 : 2) * (d.size == 2 ? 1.0 : 2.0);
+          break;
+        case NetworkKind::kFullyConnected:
+          links = 2 * (size / 2) * (size / 2);
+          break;
+        case NetworkKind::kSwitch:
+        case NetworkKind::kCount:
+          links = published ? 2 * size : size;
+          break;
+      }
+      ns = std::max(ns, bytes * chips / 2 / (copies * links) / d.link_gbps);
+      // A chip sends no faster than its links to a switch carry.
+      const double injected = bytes * (size - 1) / size * (d.per_group ? before : 1);
+      if (!published && d.kind == NetworkKind::kSwitch) ns = std::max(ns, injected / d.link_gbps);
+    }
+    before *= size;
+  }
+  return ns;
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,172 @@
+#include "simulator/dataflow/exploration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+bool Allows(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const Workload& WorkloadOf(const Space& space, const Point& p) {
+  return space.workloads[p.workload].workload;
+}
+
+}  // namespace
+
+std::vector<Point> PointsOf(const Space& space) {
+  std::vector<Point> out;
+  Point p;
+  const auto each = [](uint32_t& at, size_t count, const auto& body) {
+    for (at = 0; at < count; ++at) body();
+  };
+  each(p.workload, space.workloads.size(), [&] {
+    each(p.variant, space.variants.size(), [&] {
+      each(p.chip, space.chips.size(), [&] {
+        const Space::ChipChoice& chip = space.chips[p.chip];
+        if (!Allows(chip.variants, space.variants[p.variant].name)) return;
+        if (!Allows(space.workloads[p.workload].chips, chip.chip.name)) return;
+        each(p.topology, space.topologies.size(), [&] {
+          each(p.memory, space.memories.size(),
+               [&] { each(p.link, space.links.size(), [&] { out.push_back(p); }); });
+        });
+      });
+    });
+  });
+  return out;
+}
+
+System SystemOf(const Space& space, const Point& point) {
+  System s;
+  const Space::Topology& topology = space.topologies[point.topology];
+  s.name = topology.name;
+  s.topology = topology.name;
+  s.chip = space.chips[point.chip].chip;
+  s.memory = space.memories[point.memory];
+  s.dimensions = topology.dimensions;
+  for (SystemDimension& d : s.dimensions) {
+    if (d.link.gbps == 0) d.link = space.links[point.link];
+    d.network.link_gbps = d.link.gbps;
+  }
+  s.switch_usd_per_gbps = space.switch_usd_per_gbps;
+  s.switch_watt_per_gbps = space.switch_watt_per_gbps;
+  return s;
+}
+
+absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point) {
+  Formulas formulas = space.formulas;
+  formulas.overlap = space.variants[point.variant].overlap;
+  const auto mapped =
+      Optimise(WorkloadOf(space, point), SystemOf(space, point), formulas, space.limits);
+  PointResult r;
+  if (!mapped.ok()) {
+    if (mapped.status().code() != absl::StatusCode::kFailedPrecondition) return mapped.status();
+    r.why_not = std::string(mapped.status().message());
+    return r;
+  }
+  r.feasible = true;
+  r.iteration_ns = mapped->time.total_ns;
+  r.pass_ns = mapped->time.pass_ns;
+  r.utilisation = mapped->utilisation;
+  for (const Partition& p : mapped->partitioning.partitions) {
+    const double parts = p.compute_ns + p.memory_ns + p.network_ns;
+    if (p.time_ns < parts) {
+      double& bound = p.time_ns == p.compute_ns  ? r.compute_ns
+                      : p.time_ns == p.memory_ns ? r.memory_ns
+                                                 : r.network_ns;
+      bound += p.time_ns;
+    } else {
+      r.compute_ns += p.compute_ns;
+      r.memory_ns += p.memory_ns;
+      r.network_ns += p.network_ns;
+    }
+  }
+  r.tensor = mapped->mapping.tensor;
+  r.pipeline = mapped->mapping.pipeline;
+  r.data = mapped->mapping.data;
+  r.partitions = static_cast<int64_t>(mapped->partitioning.partitions.size());
+  r.micro_batch = mapped->mapping.micro_batch;
+  r.dram_bytes = mapped->dram_bytes;
+  return r;
+}
+
+std::string Encode(const PointResult& r) {
+  if (!r.feasible) return "infeasible " + r.why_not;
+  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {} {} {} {} {:a} {:a}", r.iteration_ns,
+                     r.pass_ns, r.utilisation, r.compute_ns, r.memory_ns, r.network_ns, r.tensor,
+                     r.pipeline, r.data, r.partitions, r.micro_batch, r.dram_bytes);
+}
+
+bool Decode(std::string_view line, PointResult& out) {
+  const std::string text(line);
+  PointResult r;
+  if (text.starts_with("infeasible ")) {
+    r.why_not = text.substr(11);
+    out = r;
+    return true;
+  }
+  long long tensor = 0, pipeline = 0, data = 0, partitions = 0;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%la %la %la %la %la %la %lld %lld %lld %lld %la %la%n",
+                  &r.iteration_ns, &r.pass_ns, &r.utilisation, &r.compute_ns, &r.memory_ns,
+                  &r.network_ns, &tensor, &pipeline, &data, &partitions, &r.micro_batch,
+                  &r.dram_bytes, &used) != 12 ||
+      static_cast<size_t>(used) != text.size() || !(r.iteration_ns > 0) ||
+      !std::isfinite(r.iteration_ns)) {
+    return false;
+  }
+  r.feasible = true;
+  r.tensor = tensor;
+  r.pipeline = pipeline;
+  r.data = data;
+  r.partitions = partitions;
+  out = r;
+  return true;
+}
+
+std::vector<size_t> ParetoFront(const Space& space, std::span<const Point> points,
+                                std::span<const PointResult> results) {
+  struct Merit {
+    size_t at;
+    double ns, price, power;
+  };
+  const auto no_worse = [](const Merit& a, const Merit& b) {
+    return a.ns <= b.ns && a.price <= b.price && a.power <= b.power;
+  };
+  // Of each workload and variant, fastest first: only what is in the front already can beat the
+  // next.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Merit>> groups;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!results[i].feasible) continue;
+    const System s = SystemOf(space, points[i]);
+    groups[{points[i].workload, points[i].variant}].push_back(
+        {i, results[i].iteration_ns, PriceUsd(s).total(), PowerWatt(s).total()});
+  }
+  std::vector<size_t> out;
+  for (auto& [key, merits] : groups) {
+    std::sort(merits.begin(), merits.end(), [](const Merit& a, const Merit& b) {
+      return std::tie(a.ns, a.price, a.power, a.at) < std::tie(b.ns, b.price, b.power, b.at);
+    });
+    std::vector<Merit> front;
+    for (const Merit& m : merits) {
+      const bool beaten = std::any_of(front.begin(), front.end(), [&](const Merit& f) {
+        return no_worse(f, m) && !no_worse(m, f);
+      });
+      if (!beaten) front.push_back(m);
+    }
+    for (const Merit& m : front) out.push_back(m.at);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace foretrace::dataflow

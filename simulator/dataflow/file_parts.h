@@ -1,0 +1,37 @@
+#pragma once
+// Parts of the YAML files of files.h. Problems go to the reader's sink.
+
+#include <string>
+#include <vector>
+
+#include "simulator/base/yaml_reader.h"
+#include "simulator/dataflow/files.h"
+
+namespace foretrace::dataflow {
+
+// Numbers of published inputs were held in single precision; rounding them the same way gives the
+// published prices to the last digit.
+struct NumberReader {
+  bool single = false;
+  double operator()(const YamlReader& in, std::string_view key, double low, double high) const;
+  double operator()(const YamlReader& in, std::string_view key, double low, double high,
+                    double fallback) const;
+};
+
+Workload ReadWorkload(const YamlReader& in);
+inline constexpr std::array<std::string_view, 9> kWorkloadKeys = {
+    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips"};
+
+Chip ReadChip(const YamlReader& in, const NumberReader& number,
+              const AcceleratorCatalog& accelerators);
+OffChipMemory ReadMemory(const YamlReader& in, const NumberReader& number);
+LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number);
+// `links`: what a dimension's `link` may name; a dimension that names none gets `link` itself,
+// where there is one, else no bandwidth.
+std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
+                                            const std::vector<LinkTechnology>& links);
+Formulas ReadFormulas(const YamlReader& in, const NumberReader& number);
+
+std::vector<std::string> Strings(const YamlReader& in, std::string_view key);
+
+}  // namespace foretrace::dataflow

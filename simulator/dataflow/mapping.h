@@ -1,0 +1,113 @@
+#pragma once
+// A whole mapping of a workload onto a system, what it takes, and the best one.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/dataflow/kernel_times.h"
+#include "simulator/dataflow/partition.h"
+
+namespace foretrace::dataflow {
+
+// How passes of the graph add up to an iteration. The published ones are for comparison.
+enum class IterationRule : uint8_t {
+  // Pipeline of micro-batches with a bubble of stages - 1 of them; weights read for each; gradients
+  // reduced and the optimizer run once; optimizer state, gradients and what the backward pass reads
+  // are in DRAM.
+  kPhysical,
+  // The paper's explorations: weights are never read, the bubble shrinks with layers a stage, the
+  // reduction of gradients is spread over micro-batches.
+  kDse,
+  // Weights are read once for every micro-batch, after it.
+  kEarly,
+  kCount
+};
+std::string_view Name(IterationRule rule);
+absl::StatusOr<IterationRule> ParseIterationRule(std::string_view text);
+
+struct Formulas {
+  IterationRule iteration = IterationRule::kPhysical;
+  AllReduceFormula all_reduce = AllReduceFormula::kPhysical;
+  Overlap overlap = Overlap::kByMachine;
+  double compute_utilisation = 0.9;  // 0: by cycles of allocated tiles
+  // Instead of both, and of the time of memory; for machines that run kernel by kernel. Not owned.
+  const KernelTimes* kernel_times = nullptr;
+};
+
+struct Mapping {
+  std::vector<Role> roles;  // of the system's dimensions
+  int64_t tensor = 1, pipeline = 1, data = 1;
+  double micro_batch = 1;
+  int64_t tiles = 1;
+  bool recompute = false;  // the forward pass again instead of keeping what backward reads
+  Shardings shardings;
+  std::vector<int> partition_of;  // by kernel
+};
+
+// What an iteration's time is made of.
+struct IterationTime {
+  double pass_ns = 0;      // one micro-batch through a layer, forward and backward
+  double stage_ns = 0;     // through the layers of a stage
+  double transfer_ns = 0;  // between stages: beyond what overlaps
+  double bubble_ns = 0;
+  double gradient_ns = 0;  // reduced over replicas, where not within partitions
+  double gradient_bytes = 0;
+  double optimizer_ns = 0;
+  double total_ns = 0;
+};
+
+// What a kernel exchanges with other chips, for one sample.
+struct Exchange {
+  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast };
+  int kernel = 0;
+  Kind kind = Kind::kAllReduce;
+  Role role = Role::kTensor;  // of the dimensions that it runs over
+  double bytes = 0;           // on each chip: what is reduced, gathered, sent
+  double ns = 0;
+};
+
+struct MappedWorkload {
+  Mapping mapping;
+  Partitioning partitioning;
+  IterationTime time;
+  int64_t layers_per_stage = 1;
+  double micro_batches = 1;  // of a pipeline
+  double utilisation = 0;    // of the system's peak
+  double dram_bytes = 0;     // of the fullest chip
+  double flop_per_chip = 0;  // of one micro-batch and layer
+  double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
+  std::vector<Exchange> exchanges;
+  int64_t candidates = 0, pruned = 0;
+
+  double dram_traffic_bytes() const;
+  bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }
+};
+
+// Which mappings the optimiser may choose from.
+struct SearchLimits {
+  std::optional<Shardings> shardings;  // given, instead of solved
+  // Of Megatron: along heads and the inner size of the FFN.
+  bool tensor_parallel_shardings = false;
+  int64_t tiles = 0;       // 0: any
+  double micro_batch = 0;  // 0: any
+  std::optional<bool> recompute;
+  std::optional<std::vector<int>> partition_of;
+};
+
+// Errors: does not fit, by how much; sizes that do not divide.
+absl::StatusOr<MappedWorkload> Evaluate(const Workload& workload, const System& system,
+                                        const Formulas& formulas, const Mapping& mapping);
+
+// The least iteration time over roles of the dimensions (TP, PP, DP), micro-batches, tiles,
+// shardings of least communication (with and without weights on every chip) and all partitionings.
+// Candidates whose lower bound is no better are passed over. Errors: the system lacks what the
+// model needs; nothing fits, with what is nearest to it.
+absl::StatusOr<MappedWorkload> Optimise(const Workload& workload, const System& system,
+                                        const Formulas& formulas, const SearchLimits& limits);
+
+// Errors: no chip, memory or network facts that the model needs; names them.
+absl::Status CheckSystem(const System& system);
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,272 @@
+#include "simulator/dataflow/mapping_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/base/check.h"
+#include "simulator/base/error.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+// Adam in 32 bits beside 16-bit weights (Korthikanti et al. 2022): 16-bit weight and gradient, and
+// 12 bytes of state, of which a step reads all and writes all but the gradient.
+constexpr double kStateBytes = 2 + 2 + 12;
+constexpr double kStepBytes = 2 + 12 + 12 + 2;
+
+AllToAllFormula AllToAllOf(const Formulas& formulas) {
+  return formulas.iteration == IterationRule::kPhysical ? AllToAllFormula::kPhysical
+                                                        : AllToAllFormula::kDse;
+}
+
+std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
+  std::vector<NetworkDimension> out;
+  for (const SystemDimension& d : system.dimensions) {
+    if (d.role == role && d.network.size > 1) out.push_back(d.network);
+  }
+  return out;
+}
+
+}  // namespace
+
+TensorGroup TensorGroupOf(const System& system, const Formulas& formulas) {
+  return {NetworksOf(system, Role::kTensor), formulas.all_reduce, AllToAllOf(formulas)};
+}
+
+MappingCosts::MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
+                           const Mapping& mapping)
+    : workload_(&workload),
+      formulas_(formulas),
+      mapping_(mapping),
+      system_(std::make_unique<System>(system)) {
+  FORETRACE_CHECK(mapping.roles.size() == system.dimensions.size());
+  for (size_t i = 0; i < mapping.roles.size(); ++i) system_->dimensions[i].role = mapping.roles[i];
+  layers_per_stage_ = (workload.layers + mapping.pipeline - 1) / mapping.pipeline;
+  micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
+  sharded_ = std::make_unique<ShardedWorkload>(
+      Shard(workload, mapping.shardings, TensorGroupOf(*system_, formulas)));
+  PartitionRules rules;
+  rules.overlap = formulas.overlap;
+  rules.compute_utilisation = formulas.compute_utilisation;
+  rules.load_weights = formulas.iteration == IterationRule::kPhysical;
+  rules.tiles = mapping.tiles;
+  rules.micro_batch = mapping.micro_batch;
+  for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {
+    rules.kernel_ns.push_back(formulas.kernel_times->Ns(
+        workload.kernels[i], sharded_->kernels[i].size, mapping.micro_batch));
+  }
+  parts_ =
+      std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs());
+}
+
+absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, const System& system,
+                                                  const Formulas& formulas,
+                                                  const Mapping& mapping) {
+  const double samples = workload.batch / static_cast<double>(mapping.data);
+  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) != 0 ||
+      std::fmod(samples, mapping.micro_batch) != 0) {
+    return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
+                        workload.batch, mapping.data, mapping.micro_batch);
+  }
+  return MappingCosts(workload, system, formulas, mapping);
+}
+
+absl::Status MappingCosts::CheckResident() const {
+  const double resident = ResidentBytes(), capacity = system_->memory.capacity_bytes;
+  if (resident <= capacity) return absl::OkStatus();
+  return Infeasible(
+      "tp{} pp{} dp{}: weights, optimizer state and kept activations take {:.6g} GB on each chip, "
+      "which has {:.6g}",
+      mapping_.tensor, mapping_.pipeline, mapping_.data, resident * 1e-9, capacity * 1e-9);
+}
+
+double MappingCosts::SpreadGradientNs(size_t kernel) const {
+  const bool spread = formulas_.iteration != IterationRule::kPhysical;
+  if (!workload_->kernels[kernel].weight_gradient || !spread) return 0;
+  const double bytes = sharded_->kernels[kernel].output_bytes;
+  // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
+  const TensorGroup replicas = {NetworksOf(*system_, Role::kData), formulas_.all_reduce,
+                                AllToAllOf(formulas_)};
+  const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
+  return once / (micro_batches_ * mapping_.micro_batch);
+}
+
+std::vector<Exchange> MappingCosts::OwnExchanges() const {
+  const std::vector<NetworkDimension> all = system_->networks();
+  std::vector<Exchange> out;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    const Kernel& k = workload_->kernels[i];
+    const auto id = static_cast<int>(i);
+    if (k.alltoall_bytes > 0) {
+      const double ns = AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes);
+      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, ns});
+    }
+    if (k.broadcast_bytes > 0) {
+      const double ns = k.broadcast_bytes / all.front().link_gbps;
+      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
+    }
+  }
+  return out;
+}
+
+std::vector<Exchange> MappingCosts::AllExchanges() const {
+  std::vector<Exchange> out = OwnExchanges();
+  for (size_t i = 0; i < sharded_->kernels.size(); ++i) {
+    const ShardedKernel& k = sharded_->kernels[i];
+    if (k.reduce_ns == 0) continue;
+    out.push_back({static_cast<int>(i), Exchange::Kind::kAllReduce, Role::kTensor, k.output_bytes,
+                   k.reduce_ns});
+  }
+  for (const ShardedTensor& t : sharded_->tensors) {
+    if (t.convert_ns == 0) continue;
+    const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
+    out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+  }
+  return out;
+}
+
+std::vector<double> MappingCosts::KernelNetworkNs() const {
+  std::vector<double> ns(workload_->kernels.size(), 0);
+  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.ns;
+  for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
+  return ns;
+}
+
+double MappingCosts::ForwardWeightBytes() const {
+  double bytes = 0;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    if (workload_->kernels[i].pass == Pass::kForward) bytes += sharded_->kernels[i].weight_bytes;
+  }
+  return bytes;
+}
+
+double MappingCosts::StashBytes() const {
+  double bytes = 0;
+  for (const ShardedTensor& t : sharded_->tensors) {
+    const bool kept = workload_->kernels[static_cast<size_t>(t.from)].pass == Pass::kForward &&
+                      workload_->kernels[static_cast<size_t>(t.to)].pass == Pass::kBackward;
+    bytes += kept ? t.bytes : 0;
+  }
+  return bytes * mapping_.micro_batch;
+}
+
+double MappingCosts::ResidentBytes() const {
+  const auto layers = static_cast<double>(layers_per_stage_);
+  const double weights = ForwardWeightBytes() * layers;
+  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return weights;
+  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
+  const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
+  // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
+  const double stash =
+      mapping_.recompute
+          ? under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch + StashBytes()
+          : under_way * layers * StashBytes();
+  return weights / workload_->word_bytes * kStateBytes + stash;
+}
+
+PartitionLimits MappingCosts::limits() const {
+  PartitionLimits limits;
+  limits.partitions = system_->chip.max_partitions;
+  limits.kernel_by_kernel = system_->chip.execution == Execution::kKernelByKernel;
+  limits.dram_bytes = system_->memory.capacity_bytes - ResidentBytes();
+  return limits;
+}
+
+double MappingCosts::GradientBytes() const {
+  double bytes = 0;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    if (workload_->kernels[i].weight_gradient) bytes += sharded_->kernels[i].output_bytes;
+  }
+  return bytes * static_cast<double>(layers_per_stage_);
+}
+
+double MappingCosts::GradientNs() const {
+  if (formulas_.iteration != IterationRule::kPhysical) return 0;
+  const Role role = workload_->per_chip ? Role::kAll : Role::kData;
+  const TensorGroup replicas = {NetworksOf(*system_, role), formulas_.all_reduce,
+                                AllToAllOf(formulas_)};
+  return AllReduceNs(replicas, GradientBytes());
+}
+
+IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
+  IterationTime t;
+  const auto layers = static_cast<double>(layers_per_stage_);
+  const auto stages = static_cast<double>(mapping_.pipeline);
+  const std::vector<NetworkDimension> between = NetworksOf(*system_, Role::kPipeline);
+  t.pass_ns = pass_ns;
+  if (formulas_.iteration == IterationRule::kPhysical) {
+    t.pass_ns += mapping_.recompute ? forward_ns : 0;
+    t.stage_ns = t.pass_ns * layers;
+    // Forward and backward go in opposite directions of a link, beside the stage's own work.
+    const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
+    const double transfer = between.empty() ? 0 : bytes / between.front().link_gbps;
+    const double slot = std::max(t.stage_ns, transfer);
+    // What no other micro-batch hides: filling and draining.
+    const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
+    t.transfer_ns = (slot - t.stage_ns) * micro_batches_ + exposed;
+    t.bubble_ns = (stages - 1) * slot;
+    t.gradient_ns = GradientNs();
+    t.gradient_bytes = GradientBytes();
+    if (workload_->trains()) {
+      t.optimizer_ns =
+          ForwardWeightBytes() * layers / workload_->word_bytes * kStepBytes / system_->memory.gbps;
+    }
+    t.total_ns =
+        micro_batches_ * t.stage_ns + t.transfer_ns + t.bubble_ns + t.gradient_ns + t.optimizer_ns;
+    return t;
+  }
+  if (formulas_.iteration == IterationRule::kEarly) {
+    t.pass_ns += ForwardWeightBytes() / system_->memory.gbps;
+  }
+  t.stage_ns = t.pass_ns * layers;
+  const bool early = formulas_.iteration == IterationRule::kEarly;
+  const double work = t.stage_ns * micro_batches_;
+  t.bubble_ns = work * (stages - 1) / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
+  // Published: every layer's input over the link between stages, once an iteration.
+  if (!between.empty() && workload_->trains()) {
+    t.transfer_ns = 2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers) /
+                    between.front().link_gbps;
+  }
+  t.total_ns = work + t.bubble_ns + t.transfer_ns;
+  return t;
+}
+
+double MappingCosts::LowerBoundNs() const { return TimeOf(parts_->LowerBoundNs(), 0).total_ns; }
+
+absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) const {
+  MappedWorkload out;
+  out.mapping = mapping_;
+  out.layers_per_stage = layers_per_stage_;
+  out.micro_batches = micro_batches_;
+  double forward_ns = 0, network_ns = 0;
+  out.mapping.partition_of.assign(workload_->kernels.size(), 0);
+  for (size_t p = 0; p < partitioning.partitions.size(); ++p) {
+    const Partition& part = partitioning.partitions[p];
+    bool forward = false;
+    for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+      if (((part.kernels >> i) & 1) == 0) continue;
+      out.mapping.partition_of[i] = static_cast<int>(p);
+      forward = forward || workload_->kernels[i].pass == Pass::kForward;
+      out.flop_per_chip += sharded_->kernels[i].flop * mapping_.micro_batch;
+    }
+    forward_ns += forward ? part.time_ns : 0;
+    network_ns += part.network_ns;
+  }
+  out.exchanges = AllExchanges();
+  out.network_bytes = network_ns * system_->dimensions.front().network.link_gbps;
+  out.time = TimeOf(partitioning.time_ns, forward_ns);
+  out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
+  if (out.dram_bytes > system_->memory.capacity_bytes) {
+    return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
+                      out.dram_bytes * 1e-9, system_->memory.capacity_bytes * 1e-9);
+  }
+  const auto chips = static_cast<double>(system_->chips());
+  const double copies = workload_->per_chip ? chips : 1;
+  const double flop =
+      workload_->flop() * copies * static_cast<double>(workload_->layers) * workload_->batch;
+  out.utilisation = flop / (out.time.total_ns * system_->chip.gflops() * chips);
+  out.partitioning = std::move(partitioning);
+  return out;
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,56 @@
+#pragma once
+// What a mapping costs before its kernels are partitioned, and the iteration's time after.
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "simulator/dataflow/mapping.h"
+
+namespace foretrace::dataflow {
+
+// Of the dimensions whose role is tensor parallelism.
+TensorGroup TensorGroupOf(const System& system, const Formulas& formulas);
+
+class MappingCosts {
+ public:
+  // Errors: degrees that do not divide the batch.
+  static absl::StatusOr<MappingCosts> Create(const Workload& workload, const System& system,
+                                             const Formulas& formulas, const Mapping& mapping);
+
+  const PartitionCosts& partitions() const { return *parts_; }
+  PartitionLimits limits() const;
+  // Weights, optimizer state and what the backward pass reads: bytes on each chip that do not
+  // depend on partitions. Infeasible where they are more than its memory.
+  double ResidentBytes() const;
+  absl::Status CheckResident() const;
+  double LowerBoundNs() const;
+  absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
+
+ private:
+  MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
+               const Mapping& mapping);
+  // Of a pass of `pass_ns`, of which the forward kernels take `forward_ns`.
+  IterationTime TimeOf(double pass_ns, double forward_ns) const;
+  // Besides those that shardings need.
+  std::vector<Exchange> OwnExchanges() const;
+  std::vector<Exchange> AllExchanges() const;
+  double SpreadGradientNs(size_t kernel) const;  // published: within the kernel's partition
+  std::vector<double> KernelNetworkNs() const;
+  double StashBytes() const;     // of a micro-batch and layer, from forward to backward
+  double GradientBytes() const;  // of a stage's layers on a chip
+  double GradientNs() const;
+  double ForwardWeightBytes() const;  // of a layer on a chip
+
+  const Workload* workload_;
+  Formulas formulas_;
+  Mapping mapping_;
+  int64_t layers_per_stage_ = 1;
+  double micro_batches_ = 1;
+  // Behind pointers: costs refer to what they were made of, and this may move.
+  std::unique_ptr<System> system_;
+  std::unique_ptr<ShardedWorkload> sharded_;
+  std::unique_ptr<PartitionCosts> parts_;
+};
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,187 @@
+#include "simulator/dataflow/mapping_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/base/json_writer.h"
+#include "simulator/base/xml.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+template <typename Visit>
+void ForEach(const Workload& workload, const Partition& partition, const Visit& visit) {
+  for (size_t i = 0; i < workload.kernels.size(); ++i) {
+    if (((partition.kernels >> i) & 1) != 0) visit(i);
+  }
+}
+
+void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& json) {
+  json.Key("mapping");
+  json.StartObject();
+  json.Field("tensor", m.mapping.tensor);
+  json.Field("pipeline", m.mapping.pipeline);
+  json.Field("data", m.mapping.data);
+  std::vector<std::string> roles;
+  for (const Role r : m.mapping.roles) roles.emplace_back(Name(r));
+  json.Field("roles", roles);
+  json.Field("micro_batch", m.mapping.micro_batch);
+  json.Field("micro_batches", m.micro_batches);
+  json.Field("tiles", m.mapping.tiles);
+  json.Field("recompute", m.mapping.recompute);
+  json.Key("shardings");
+  json.StartObject();
+  for (size_t i = 0; i < workload.kernels.size(); ++i) {
+    const Dimension d = m.mapping.shardings[i];
+    json.Field(workload.kernels[i].name, Name(d));
+  }
+  json.EndObject();
+  json.EndObject();
+}
+
+void AddPartition(const Workload& workload, const Partition& p, JsonWriter& json) {
+  json.StartObject();
+  json.Field("ops", KernelNames(workload, p));
+  json.Field("compute_ns", p.compute_ns);
+  json.Field("memory_ns", p.memory_ns);
+  json.Field("network_ns", p.network_ns);
+  json.Field("time_ns", p.time_ns);
+  json.Field("bound", BoundOf(p));
+  json.Field("sram_bytes", p.sram_bytes);
+  json.Field("dram_traffic_bytes", p.dram_traffic_bytes);
+  if (!p.allocation.empty()) {
+    json.Key("chip_tiles");
+    json.StartArray();
+    for (const TileAllocation& a : p.allocation) json.Int64(a.tiles());
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+void AddTime(const IterationTime& t, JsonWriter& json) {
+  json.Key("time");
+  json.StartObject();
+  json.Field("pass_ns", t.pass_ns);
+  json.Field("stage_ns", t.stage_ns);
+  json.Field("transfer_ns", t.transfer_ns);
+  json.Field("bubble_ns", t.bubble_ns);
+  json.Field("gradient_ns", t.gradient_ns);
+  json.Field("optimizer_ns", t.optimizer_ns);
+  json.EndObject();
+}
+
+// Hierarchical roofline (figure 18): one speed, an intensity against memory and one against
+// network.
+void AddRoofline(const System& system, const MappedWorkload& m, JsonWriter& json) {
+  const double dram = m.dram_traffic_bytes();
+  json.Key("roofline");
+  json.StartObject();
+  json.Field("achieved_gflops", m.utilisation * system.chip.gflops());
+  json.Field("peak_gflops", system.chip.gflops());
+  if (dram > 0) json.Field("flop_per_dram_byte", m.flop_per_chip / dram);
+  if (m.network_bytes > 0) json.Field("flop_per_network_byte", m.flop_per_chip / m.network_bytes);
+  json.Field("dram_gbps", system.memory.gbps);
+  json.Field("link_gbps", system.dimensions.front().network.link_gbps);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string_view BoundOf(const Partition& p) {
+  if (p.compute_ns >= p.memory_ns && p.compute_ns >= p.network_ns) return "compute";
+  return p.memory_ns >= p.network_ns ? "memory" : "network";
+}
+
+std::vector<std::string> KernelNames(const Workload& workload, const Partition& partition) {
+  std::vector<std::string> names;
+  ForEach(workload, partition, [&](size_t i) { names.push_back(workload.kernels[i].name); });
+  return names;
+}
+
+std::string MappingJson(const Workload& workload, const System& system, const MappedWorkload& m) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("workload", workload.name);
+  json.Field("system", system.name);
+  json.Field("chips", system.chips());
+  json.Field("iteration_ns", m.time.total_ns);
+  json.Field("utilisation", m.utilisation);
+  json.Field("dram_bytes", m.dram_bytes);
+  json.Field("exact", m.proven());
+  json.Field("bound_ns", m.partitioning.bound_ns);
+  json.Field("candidates", m.candidates);
+  json.Field("pruned", m.pruned);
+  AddMapping(workload, m, json);
+  AddTime(m.time, json);
+  json.Key("stages");
+  json.StartArray();
+  for (int64_t s = 0, first = 0; s < m.mapping.pipeline; ++s) {
+    const int64_t layers = std::min(m.layers_per_stage, workload.layers - first);
+    json.StartObject();
+    json.Field("first_layer", first);
+    json.Field("layers", std::max<int64_t>(layers, 0));
+    json.Field("micro_batch_ns",
+               m.time.pass_ns * static_cast<double>(std::max<int64_t>(layers, 0)));
+    json.EndObject();
+    first += layers;
+  }
+  json.EndArray();
+  json.Key("partitions");
+  json.StartArray();
+  for (const Partition& p : m.partitioning.partitions) AddPartition(workload, p, json);
+  json.EndArray();
+  AddRoofline(system, m, json);
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+std::string MappingSvg(const Workload& workload, const MappedWorkload& m) {
+  constexpr double kColumn = 210, kRow = 30, kTop = 44, kBox = 180;
+  std::vector<double> x(workload.kernels.size()), y(workload.kernels.size());
+  std::string body, boxes;
+  double most = 0;
+  for (size_t p = 0; p < m.partitioning.partitions.size(); ++p) {
+    const Partition& part = m.partitioning.partitions[p];
+    const double left = 10 + kColumn * static_cast<double>(p);
+    double at = kTop;
+    ForEach(workload, part, [&](size_t i) {
+      x[i] = left, y[i] = at;
+      boxes += fmt::format(
+          "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"22\" rx=\"3\" fill=\"{}\" "
+          "stroke=\"#555\"/>"
+          "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}, {}</text>",
+          left, at, kBox,
+          workload.kernels[i].kind == KernelKind::kElementwise ? "#eef6ee" : "#e3ecfa",
+          left + kBox / 2, at + 15, XmlText(workload.kernels[i].name),
+          Name(m.mapping.shardings[i]));
+      at += kRow;
+    });
+    most = std::max(most, at);
+    body += fmt::format(
+        "<text x=\"{:.0f}\" y=\"18\" font-weight=\"600\">{}: {:.4g} us, {}</text><text "
+        "x=\"{:.0f}\" y=\"34\">"
+        "compute {:.4g}, memory {:.4g}, network {:.4g}</text>",
+        left, p + 1, part.time_ns * 1e-3, BoundOf(part), left, part.compute_ns * 1e-3,
+        part.memory_ns * 1e-3, part.network_ns * 1e-3);
+  }
+  std::string lines;
+  for (const Tensor& t : workload.tensors) {
+    const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
+    const bool crosses = x[a] != x[b];
+    lines +=
+        fmt::format("<line x1=\"{:.0f}\" y1=\"{:.0f}\" x2=\"{:.0f}\" y2=\"{:.0f}\" stroke=\"{}\"/>",
+                    x[a] + (crosses ? kBox : kBox / 2), y[a] + (crosses ? 11 : 22),
+                    x[b] + (crosses ? 0 : kBox / 2), y[b] + (crosses ? 11 : 0),
+                    crosses ? "#d1495b" : "#888888");
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"11\">"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{}{}{}</svg>\n",
+      20 + kColumn * static_cast<double>(m.partitioning.partitions.size()), most + 10, lines, body,
+      boxes);
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,121 @@
+#pragma once
+// Intra-chip mapping: which kernels a chip runs at once (fused, streaming tiles from one to the
+// next through SRAM), and what such a partition takes (DFModel section V).
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/dataflow/core_allocation.h"
+#include "simulator/dataflow/sharding.h"
+#include "simulator/dataflow/system.h"
+#include "simulator/dataflow/workload.h"
+
+namespace foretrace::dataflow {
+
+using KernelSet = uint64_t;  // a bit a kernel
+
+enum class Overlap : uint8_t {
+  kByMachine,  // dataflow machines overlap, others do one after another
+  kMaximum,    // a partition takes the longest of compute, memory and network
+  kSum
+};
+
+// What the time of a partition is made of.
+struct PartitionRules {
+  Overlap overlap = Overlap::kByMachine;
+  double compute_utilisation = 0.9;  // of the peak; 0: cycles of allocated tiles
+  // Measured, by kernel, with what it reads and writes, for a micro-batch; empty: none are.
+  std::vector<double> kernel_ns;
+  // Weights come from DRAM for every micro-batch.
+  bool load_weights = true;
+  int64_t tiles = 1;       // pieces that the tiled axis is cut into
+  double micro_batch = 1;  // samples that stream through a partition, one after another
+};
+
+struct Partition {
+  KernelSet kernels = 0;
+  double compute_ns = 0, memory_ns = 0, network_ns = 0;
+  double time_ns = 0;
+  double sram_bytes = 0, dram_traffic_bytes = 0;
+  std::vector<TileAllocation> allocation;  // in order of kernels; empty where by utilisation
+};
+
+// Costs of sets of kernels; a partition's cost depends on its set alone.
+class PartitionCosts {
+ public:
+  // What a kernel adds to the network's time besides its sharding, ns for a sample.
+  PartitionCosts(const Workload& workload, const ShardedWorkload& sharded, const System& system,
+                 const PartitionRules& rules, std::vector<double> network_ns);
+
+  // nullopt: the set does not fit into SRAM, or has more kernels than the chip has tiles. One
+  // kernel with weights alone always fits: it streams them.
+  std::optional<Partition> Of(KernelSet set) const;
+  // Its time where that is below `limit`, else infinity; as Of, and cheaper.
+  double TimeBelow(KernelSet set, double limit) const;
+  double SramBytes(KernelSet set) const;
+  // Parts of a partition's cost that add up over its kernels, so that the difference of two nested
+  // sets bounds the cost of what is between them.
+  struct Additive {
+    double compute_ns = 0, memory_ns = 0, network_ns = 0, weight_bytes = 0;
+  };
+  Additive SumOf(KernelSet set) const;
+  // Whether a partition of several kernels between two nested sets may take less than `limit`.
+  bool MayTakeLess(const Additive& less, const Additive& more, double limit) const;
+  // Tensors in DRAM while the partition `after` minus `before` runs, of all that is done by then.
+  double LiveBytes(KernelSet before, KernelSet after) const;
+  // No partitioning of the kernels takes less.
+  double LowerBoundNs() const;
+  bool overlaps() const { return overlaps_; }
+  const std::vector<KernelSet>& predecessors() const { return predecessors_; }
+  size_t size() const { return sharded_.kernels.size(); }
+  const PartitionRules& rules() const { return rules_; }
+
+ private:
+  double MeasuredNs(KernelSet set) const;
+  double ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const;
+  double Combined(double compute_ns, double memory_ns, double network_ns) const;
+  bool Streams(KernelSet set) const;  // one kernel that may have more weights than fit
+
+  const Workload& workload_;
+  const ShardedWorkload& sharded_;
+  const System& system_;
+  PartitionRules rules_;
+  std::vector<double> network_ns_;  // by kernel
+  std::vector<double> tile_bytes_;  // by tensor
+  std::vector<double> depth_;       // by tensor: tiles under way between its ends
+  std::vector<KernelSet> predecessors_;
+  std::vector<std::vector<TileAllocation>> allocations_;  // by kernel: Pareto front
+  bool overlaps_ = false;
+};
+
+struct PartitionLimits {
+  int partitions = 0;  // 0: as many as kernels; of a workload that trains, half for each pass
+  bool apart = true;   // forward and backward kernels do not share a partition
+  bool kernel_by_kernel = false;
+  double dram_bytes = 0;  // for tensors between partitions; 0: not limited
+};
+
+struct Partitioning {
+  std::vector<Partition> partitions;  // in order
+  double time_ns = 0;
+  double dram_bytes = 0;  // tensors between partitions, where they are most
+  // Least that any partitioning takes; equal to time_ns where the search was exact.
+  double bound_ns = 0;
+};
+
+// The fastest: a shortest path over the lattice of downsets. Exact up to kMaxDownsets of them; with
+// more, kernels that nothing reads run with the last of what they read, and bound_ns says how far
+// the result may be from the best. Errors: nothing fits, with what is missing.
+inline constexpr size_t kMaxDownsets = 40'000;
+absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const PartitionCosts& costs,
+                                             const PartitionLimits& limits);
+
+// The time of a given assignment of kernels to partitions. Errors: a tensor leads to an earlier
+// partition; a partition does not fit, by how much.
+absl::StatusOr<Partitioning> EvaluatePartitions(const Workload& workload,
+                                                const PartitionCosts& costs,
+                                                const std::vector<int>& partition_of);
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "simulator/dataflow/partition.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
+bool Has(KernelSet set, int kernel) { return ((set >> kernel) & 1) != 0; }
+
+template <typename Visit>
+void ForEach(KernelSet set, const Visit& visit) {
+  for (; set != 0; set &= set - 1) visit(static_cast<size_t>(std::countr_zero(set)));
+}
+
+// Of a tile of the tensor: the tiled axis is cut into pieces, rounded up.
+double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
+  if (kernel.tiled == Dimension::kCount || kernel.tiled == Dimension::kK)
+    return sharded.output_bytes;
+  const auto size = sharded.size[static_cast<size_t>(kernel.tiled)];
+  return sharded.output_bytes / static_cast<double>(size) *
+         static_cast<double>(CeilOf(size, tiles));
+}
+
+}  // namespace
+
+PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& sharded,
+                               const System& system, const PartitionRules& rules,
+                               std::vector<double> network_ns)
+    : workload_(workload),
+      sharded_(sharded),
+      system_(system),
+      rules_(rules),
+      network_ns_(std::move(network_ns)) {
+  const std::vector<int> level = Levels(workload);
+  const size_t n = sharded.kernels.size();
+  predecessors_.assign(n, 0);
+  network_ns_.resize(n, 0);
+  for (size_t i = 0; i < n; ++i) network_ns_[i] += sharded.kernels[i].reduce_ns;
+  for (const ShardedTensor& t : sharded.tensors) {
+    predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
+    network_ns_[static_cast<size_t>(t.from)] += t.convert_ns;
+    const auto from = static_cast<size_t>(t.from);
+    depth_.push_back(level[static_cast<size_t>(t.to)] - level[from] + 1);
+    tile_bytes_.push_back(TileBytes(workload.kernels[from], sharded.kernels[from], rules.tiles));
+  }
+  overlaps_ = rules.overlap == Overlap::kMaximum || (rules.overlap == Overlap::kByMachine &&
+                                                     system.chip.execution == Execution::kDataflow);
+  if (rules.compute_utilisation > 0 || !rules.kernel_ns.empty()) return;
+  for (size_t i = 0; i < n; ++i) {
+    std::array<int64_t, kDimensions> size = sharded.kernels[i].size;
+    const Kernel& k = workload.kernels[i];
+    if (k.tiled != Dimension::kCount) {
+      int64_t& tiled = size[static_cast<size_t>(k.tiled)];
+      tiled = CeilOf(tiled, rules.tiles);
+    }
+    allocations_.push_back(AllocationsOf(system.chip, k.kind != KernelKind::kElementwise,
+                                         size[0] * size[1], size[2], size[3]));
+  }
+}
+
+double PartitionCosts::MeasuredNs(KernelSet set) const {
+  double ns = 0;
+  ForEach(set, [&](size_t i) { ns += rules_.kernel_ns[i]; });
+  return ns;
+}
+
+double PartitionCosts::ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const {
+  if (!rules_.kernel_ns.empty()) return MeasuredNs(set);
+  if (rules_.compute_utilisation > 0) {
+    double flop = 0;
+    ForEach(set, [&](size_t i) { flop += sharded_.kernels[i].flop; });
+    return rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
+  }
+  std::vector<const std::vector<TileAllocation>*> fronts;
+  ForEach(set, [&](size_t i) { fronts.push_back(&allocations_[i]); });
+  auto tiles = Allocate(system_.chip, fronts);
+  if (!tiles) return -1;
+  int64_t cycles = 0;
+  for (const TileAllocation& a : *tiles) cycles = std::max(cycles, a.cycles);
+  if (allocation != nullptr) *allocation = *std::move(tiles);
+  return rules_.micro_batch * static_cast<double>(cycles) * static_cast<double>(rules_.tiles) /
+         system_.chip.clock_ghz;
+}
+
+double PartitionCosts::SramBytes(KernelSet set) const {
+  double bytes = 0;
+  ForEach(set, [&](size_t i) { bytes += sharded_.kernels[i].weight_bytes; });
+  for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
+    const ShardedTensor& t = sharded_.tensors[i];
+    const bool from = Has(set, t.from), to = Has(set, t.to);
+    // As many tiles as are under way between the two; outside tensors are double-buffered.
+    if (from && to) {
+      bytes += tile_bytes_[i] * depth_[i];
+    } else if (from || to) {
+      bytes += 2 * tile_bytes_[i];
+    }
+  }
+  return bytes;
+}
+
+double PartitionCosts::Combined(double compute_ns, double memory_ns, double network_ns) const {
+  return overlaps_ ? std::max({compute_ns, memory_ns, network_ns})
+                   : compute_ns + memory_ns + network_ns;
+}
+
+bool PartitionCosts::Streams(KernelSet set) const {
+  return std::has_single_bit(set) &&
+         (system_.chip.execution == Execution::kKernelByKernel ||
+          workload_.kernels[static_cast<size_t>(std::countr_zero(set))].has_weights());
+}
+
+double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double crossing = 0, once = 0, network = 0, sram = 0, flop = 0;
+  ForEach(set, [&](size_t i) {
+    const ShardedKernel& k = sharded_.kernels[i];
+    flop += k.flop;
+    network += network_ns_[i];
+    crossing += workload_.kernels[i].memory_bytes;
+    once += k.weight_bytes;
+  });
+  sram = once;
+  for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
+    const ShardedTensor& t = sharded_.tensors[i];
+    const bool from = Has(set, t.from), to = Has(set, t.to);
+    if (!from && !to) continue;
+    if (from != to) crossing += t.bytes;
+    sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
+  }
+  if (sram > system_.chip.sram_bytes && !Streams(set)) return kNever;
+  double memory =
+      (rules_.micro_batch * crossing + (rules_.load_weights ? once : 0)) / system_.memory.gbps;
+  if (!rules_.kernel_ns.empty()) memory = 0;
+  network *= rules_.micro_batch;
+  double compute = 0;
+  if (!rules_.kernel_ns.empty()) {
+    compute = MeasuredNs(set);
+  } else if (rules_.compute_utilisation > 0) {
+    compute = rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
+  } else if (Combined(0, memory, network) < limit) {
+    compute = ComputeNs(set, nullptr);
+    if (compute < 0) return kNever;
+  }
+  const double time = Combined(compute, memory, network);
+  return time < limit ? time : kNever;
+}
+
+std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
+  Partition p;
+  p.kernels = set;
+  p.sram_bytes = SramBytes(set);
+  if (p.sram_bytes > system_.chip.sram_bytes) {
+    if (!Streams(set)) return std::nullopt;
+    p.sram_bytes = system_.chip.sram_bytes;
+  }
+  p.compute_ns = ComputeNs(set, &p.allocation);
+  if (p.compute_ns < 0) return std::nullopt;
+  double crossing = 0, once = 0;
+  for (const ShardedTensor& t : sharded_.tensors) {
+    if (Has(set, t.from) != Has(set, t.to)) crossing += t.bytes;
+  }
+  ForEach(set, [&](size_t i) {
+    crossing += workload_.kernels[i].memory_bytes;
+    p.network_ns += rules_.micro_batch * network_ns_[i];
+    if (rules_.load_weights) once += sharded_.kernels[i].weight_bytes;
+  });
+  p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
+  // Measured kernels have it in their own time.
+  p.memory_ns = rules_.kernel_ns.empty() ? p.dram_traffic_bytes / system_.memory.gbps : 0;
+  p.time_ns = Combined(p.compute_ns, p.memory_ns, p.network_ns);
+  return p;
+}
+
+PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
+  Additive sum;
+  double flop = 0, memory = 0;
+  ForEach(set, [&](size_t i) {
+    flop += sharded_.kernels[i].flop;
+    memory += workload_.kernels[i].memory_bytes * rules_.micro_batch;
+    if (rules_.load_weights) memory += sharded_.kernels[i].weight_bytes;
+    sum.network_ns += network_ns_[i] * rules_.micro_batch;
+    sum.weight_bytes += sharded_.kernels[i].weight_bytes;
+  });
+  const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
+  sum.compute_ns = rules_.micro_batch * flop / (share * system_.chip.gflops());
+  sum.memory_ns = memory / system_.memory.gbps;
+  if (!rules_.kernel_ns.empty()) {
+    sum.compute_ns = MeasuredNs(set);
+    sum.memory_ns = 0;
+  }
+  return sum;
+}
+
+bool PartitionCosts::MayTakeLess(const Additive& less, const Additive& more, double limit) const {
+  // Differences are rounded; what is near the limit is looked at.
+  constexpr double kSlack = 1 - 1e-9;
+  if ((more.weight_bytes - less.weight_bytes) * kSlack > system_.chip.sram_bytes) return false;
+  const double compute = more.compute_ns - less.compute_ns,
+               memory = more.memory_ns - less.memory_ns,
+               network = more.network_ns - less.network_ns;
+  const double least = Combined(compute, memory, network);
+  return least * kSlack < limit;
+}
+
+double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
+  double bytes = 0;
+  const KernelSet now = after & ~before;
+  for (const ShardedTensor& t : sharded_.tensors) {
+    const bool inside = Has(now, t.from) && Has(now, t.to);
+    if (!inside && Has(after, t.from) && !Has(before, t.to)) bytes += t.bytes;
+  }
+  return bytes * rules_.micro_batch;
+}
+
+double PartitionCosts::LowerBoundNs() const {
+  KernelSet all = 0;
+  for (size_t i = 0; i < size(); ++i) all |= KernelSet{1} << i;
+  const Additive sum = SumOf(all);
+  return Combined(sum.compute_ns, sum.memory_ns, sum.network_ns);
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,73 @@
+#pragma once
+// Inter-chip mapping: along which axis each kernel is divided over the chips of a tensor-parallel
+// group, what its partial results then cost to reduce, and tensors to bring into the layout that
+// their consumer reads (DFModel section IV). Exact.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/dataflow/collective_time.h"
+#include "simulator/dataflow/workload.h"
+
+namespace foretrace::dataflow {
+
+// One axis a kernel; kCount: every chip computes all of it.
+using Shardings = std::vector<Dimension>;
+
+// The group of chips that share the kernels.
+struct TensorGroup {
+  std::vector<NetworkDimension> networks;  // inner first
+  AllReduceFormula all_reduce = AllReduceFormula::kPhysical;
+  AllToAllFormula all_to_all = AllToAllFormula::kPhysical;
+
+  int64_t size() const;
+};
+// Over the dimensions one after another, each with its share of the bytes.
+double AllReduceNs(const TensorGroup& group, double bytes);
+
+// One chip's share of a kernel.
+struct ShardedKernel {
+  std::array<int64_t, kDimensions> size = {1, 1, 1, 1};  // rounded up
+  double flop = 0;
+  double output_bytes = 0;
+  double weight_bytes = 0;
+  double reduce_ns = 0;  // of its partial results
+};
+struct ShardedTensor {
+  int from = 0, to = 0;
+  double bytes = 0;       // on one chip, in its producer's layout
+  double convert_ns = 0;  // into its consumer's
+  bool gathers = false;   // every chip then has all of it
+};
+struct ShardedWorkload {
+  std::vector<ShardedKernel> kernels;
+  std::vector<ShardedTensor> tensors;
+};
+
+ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
+                      const TensorGroup& group);
+
+// Axes that the kernel may be divided along: those with labels, of at least the group's size.
+std::vector<Dimension> AllowedShardings(const Kernel& kernel, int64_t group, bool divide_weights);
+
+// Those with the least time of communication, and of them with the least bytes on a chip; found by
+// eliminating kernels one after another, which is exact. With `divide_weights` no chip holds all of
+// a weight.
+Shardings SolveShardings(const Workload& workload, const TensorGroup& group, bool divide_weights);
+
+// Every kernel along the first of its axes whose label is one of `labels`: Megatron's tensor
+// parallelism for {"heads", "ffn"}.
+Shardings ShardAlong(const Workload& workload, std::span<const std::string_view> labels);
+
+// The objective of SolveShardings.
+struct CommunicationCost {
+  int64_t ps = 0;  // an integer, so that ties are ties
+  double bytes = 0;
+  auto operator<=>(const CommunicationCost&) const = default;
+};
+CommunicationCost CostOf(const Workload& workload, const Shardings& shardings,
+                         const TensorGroup& group);
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,190 @@
+#include <initializer_list>
+
+#include "simulator/dataflow/workloads.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+using Sizes = std::array<int64_t, kDimensions>;
+using Labels = std::array<std::string, kDimensions>;
+
+class LayerBuilder {
+ public:
+  explicit LayerBuilder(Workload& workload) : workload_(workload) {}
+
+  void Pass(dataflow::Pass pass) { pass_ = pass; }
+  int Gemm(std::string name, Sizes size, Labels label, KernelKind kind,
+           std::initializer_list<int> in) {
+    Kernel k;
+    k.name = std::move(name);
+    k.kind = kind;
+    k.pass = pass_;
+    k.size = size;
+    k.label = std::move(label);
+    return Add(std::move(k), in);
+  }
+  // rows x sequence, for each of `outer`.
+  int Elementwise(std::string name, Sizes size, Labels label, std::initializer_list<int> in) {
+    return Gemm(std::move(name), size, std::move(label), KernelKind::kElementwise, in);
+  }
+  // What it does, where that is more than reading and writing each element.
+  int Does(dataflow::Elementwise what, int id) {
+    kernel(id).elementwise = what;
+    return id;
+  }
+  // The last tensor of `to` that comes from `from`.
+  void Rename(int from, int to, std::string producer, std::string consumer) {
+    for (Tensor& t : workload_.tensors) {
+      if (t.from == from && t.to == to) t.renamed = {producer, consumer};
+    }
+  }
+  Kernel& kernel(int i) { return workload_.kernels[static_cast<size_t>(i)]; }
+
+ private:
+  int Add(Kernel k, std::initializer_list<int> in) {
+    const int id = static_cast<int>(workload_.kernels.size());
+    workload_.kernels.push_back(std::move(k));
+    for (const int from : in) workload_.tensors.push_back({from, id, {}});
+    return id;
+  }
+  Workload& workload_;
+  dataflow::Pass pass_ = dataflow::Pass::kForward;
+};
+
+struct Forward {
+  int norm1, q, k, v, dropout1, context, norm2, gelu;
+};
+
+// Labels by axis: outer, m, k, n. A product over "heads" contracts the heads' channels.
+struct Shapes {
+  int64_t h, s, heads, d, f;
+  Sizes wide() const { return {1, h, 1, s}; }
+  Sizes scores() const { return {heads, s, 1, s}; }
+  static Labels Wide() { return {"", "hidden", "", "seq"}; }
+  static Labels Norm() { return {"", "", "", "seq"}; }
+  static Labels Scores() { return {"heads", "seq", "", "keys"}; }
+};
+
+Forward AddForward(LayerBuilder& g, const Shapes& z) {
+  constexpr KernelKind kW = KernelKind::kWeightedGemm, kG = KernelKind::kGemm;
+  const Sizes project = {z.heads, z.d, z.h, z.s};
+  const Labels to_heads = {"heads", "head", "hidden", "seq"};
+  Forward f;
+  const int add = g.Elementwise("Add_Prev_Layer", z.wide(), Shapes::Wide(), {});
+  f.norm1 =
+      g.Does(Elementwise::kNorm, g.Elementwise("LayerNorm_1", z.wide(), Shapes::Norm(), {add}));
+  f.q = g.Gemm("Q", project, to_heads, kW, {f.norm1});
+  f.k = g.Gemm("K", project, to_heads, kW, {f.norm1});
+  f.v = g.Gemm("V", project, to_heads, kW, {f.norm1});
+  const int scores = g.Gemm("MHA_GEMM_1", {z.heads, z.s, z.d, z.s},
+                            {"heads", "seq", "head", "keys"}, kG, {f.q, f.k});
+  g.Rename(f.k, scores, "seq", "keys");
+  // Softmax runs along the keys.
+  const int softmax =
+      g.Does(Elementwise::kSoftmax,
+             g.Elementwise("SOFTMAX", z.scores(), {"heads", "seq", "", ""}, {scores}));
+  f.dropout1 = g.Does(Elementwise::kDropout,
+                      g.Elementwise("DropOut_1", z.scores(), Shapes::Scores(), {softmax}));
+  f.context = g.Gemm("MHA_GEMM_2", {z.heads, z.d, z.s, z.s}, {"heads", "head", "keys", "seq"}, kG,
+                     {f.v, f.dropout1});
+  g.Rename(f.v, f.context, "seq", "keys");
+  const int proj =
+      g.Gemm("PROJ_GEMM", {1, z.h, z.h, z.s}, {"", "hidden", "heads", "seq"}, kW, {f.context});
+  const int drop2 =
+      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_2", z.wide(), Shapes::Wide(), {proj}));
+  const int add1 = g.Elementwise("Add_1", z.wide(), Shapes::Wide(), {drop2, add});
+  f.norm2 =
+      g.Does(Elementwise::kNorm, g.Elementwise("LayerNorm_2", z.wide(), Shapes::Norm(), {add1}));
+  const int ffn0 = g.Gemm("FFN0", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {f.norm2});
+  f.gelu = g.Elementwise("GeLU", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn0});
+  const int ffn1 = g.Gemm("FFN1", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {f.gelu});
+  const int drop3 =
+      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn1}));
+  g.Elementwise("Add_2", z.wide(), Shapes::Wide(), {drop3, add1});
+  return f;
+}
+
+// Gradients of weights, m x n over the sequence: reduced over replicas.
+void AddUpdate(LayerBuilder& g, std::string name, Sizes size, Labels label, int gradient,
+               int activation) {
+  const int id =
+      g.Gemm(std::move(name), size, std::move(label), KernelKind::kGemm, {gradient, activation});
+  g.kernel(id).tiled = Dimension::kK;
+  g.kernel(id).weight_gradient = true;
+}
+
+void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
+  constexpr KernelKind kW = KernelKind::kWeightedGemm, kG = KernelKind::kGemm;
+  g.Pass(Pass::kBackward);
+  const Labels from_heads = {"", "hidden", "heads", "seq"};
+  const int loss = g.Elementwise("Loss_bwd", z.wide(), Shapes::Wide(), {});
+  const int drop3 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_3_bwd", z.wide(), Shapes::Wide(), {loss}));
+  const int ffn1 =
+      g.Gemm("FFN1_bwd", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {drop3});
+  const int gelu = g.Elementwise("GeLU_bwd", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn1});
+  const int ffn0 = g.Gemm("FFN0_bwd", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {gelu});
+  const int norm2 = g.Does(Elementwise::kNorm,
+                           g.Elementwise("LayerNorm_2_bwd", z.wide(), Shapes::Norm(), {ffn0}));
+  const int drop2 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_2_bwd", z.wide(), Shapes::Wide(), {norm2}));
+  const int proj =
+      g.Gemm("PROJ_GEMM_bwd", {1, z.h, z.h, z.s}, {"", "heads", "hidden", "seq"}, kW, {drop2});
+  const int dp = g.Gemm("MHA_GEMM_2_bwd1", {z.heads, z.s, z.d, z.s},
+                        {"heads", "seq", "head", "keys"}, kG, {proj, f.v});
+  g.Rename(f.v, dp, "seq", "keys");
+  const int dv = g.Gemm("MHA_GEMM_2_bwd2", {z.heads, z.d, z.s, z.s},
+                        {"heads", "head", "seq", "keys"}, kG, {proj, f.dropout1});
+  const int v = g.Gemm("V_bwd", {1, z.h, z.h, z.s}, from_heads, kW, {dv});
+  g.Rename(dv, v, "keys", "seq");
+  const int drop1 = g.Does(Elementwise::kDropout,
+                           g.Elementwise("DropOut_1_bwd", z.scores(), Shapes::Scores(), {dp}));
+  const int softmax =
+      g.Does(Elementwise::kSoftmax,
+             g.Elementwise("SOFTMAX_bwd", z.scores(), {"heads", "seq", "", ""}, {drop1}));
+  const int dq = g.Gemm("MHA_GEMM_1_bwd1", {z.heads, z.d, z.s, z.s},
+                        {"heads", "head", "keys", "seq"}, kG, {softmax, f.k});
+  g.Rename(f.k, dq, "seq", "keys");
+  const int dk = g.Gemm("MHA_GEMM_1_bwd2", {z.heads, z.d, z.s, z.s},
+                        {"heads", "head", "seq", "keys"}, kG, {softmax, f.q});
+  // Published as outer x m, like the forward projections; the sum over heads is V_bwd's all-reduce.
+  const int q = g.Gemm("Q_bwd", {1, z.h, z.h, z.s}, from_heads, kW, {dq});
+  const int k = g.Gemm("K_bwd", {1, z.h, z.h, z.s}, from_heads, kW, {dk});
+  g.Rename(dk, k, "keys", "seq");
+  g.kernel(q).reduced_elsewhere = g.kernel(k).reduced_elsewhere = true;
+  AddUpdate(g, "FFN1_bwd_weight_update", {1, z.f, z.s, z.h}, {"", "ffn", "seq", "hidden"}, drop3,
+            f.gelu);
+  AddUpdate(g, "FFN0_bwd_weight_update", {1, z.h, z.s, z.f}, {"", "hidden", "seq", "ffn"}, gelu,
+            f.norm2);
+  AddUpdate(g, "PROJ_GEMM_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"},
+            drop2, f.context);
+  AddUpdate(g, "V_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"}, dv,
+            f.norm1);
+  AddUpdate(g, "K_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"}, dk,
+            f.norm1);
+  AddUpdate(g, "Q_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"}, dq,
+            f.norm1);
+  const int last = q + 6;
+  g.Rename(dv, last - 1, "keys", "seq");
+  g.Rename(dk, last, "keys", "seq");
+}
+
+}  // namespace
+
+Workload MakeTransformer(const TransformerSizes& sizes) {
+  Workload w;
+  w.name = "transformer";
+  w.layers = sizes.layers;
+  w.batch = sizes.batch;
+  w.tiled_size = sizes.sequence;
+  LayerBuilder builder(w);
+  const Shapes shapes = {sizes.hidden, sizes.sequence, sizes.heads, sizes.head_size,
+                         4 * sizes.hidden};
+  const Forward forward = AddForward(builder, shapes);
+  if (sizes.train) AddBackward(builder, shapes, forward);
+  w.layer_input_bytes =
+      static_cast<double>(sizes.hidden) * static_cast<double>(sizes.sequence) * w.word_bytes;
+  return w;
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,96 @@
+#pragma once
+// What is mapped: kernels and the tensors between them, as DFModel takes them (paper section
+// III-B): every kernel computes outer x m x n results from k terms each; a tensor has one producer
+// and one consumer, so that one with many consumers is many tensors.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace foretrace::dataflow {
+
+// Times of this room are real numbers of nanoseconds and bandwidths bytes per nanosecond (GB/s), as
+// in the published figures, which tests compare to their last digit.
+
+enum class KernelKind : uint8_t {
+  kWeightedGemm,  // one operand is a weight of m x k elements for each of `outer`
+  kGemm,          // both operands are tensors
+  kElementwise,
+  kCount
+};
+std::string_view Name(KernelKind kind);
+
+enum class Pass : uint8_t { kForward, kBackward };
+
+// What an elementwise kernel does, for measured times of it.
+enum class Elementwise : uint8_t { kPointwise, kNorm, kSoftmax, kDropout };
+
+// The axes that a kernel iterates over.
+enum class Dimension : uint8_t { kOuter, kM, kK, kN, kCount };
+inline constexpr size_t kDimensions = static_cast<size_t>(Dimension::kCount);
+std::string_view Name(Dimension dimension);
+
+struct Kernel {
+  std::string name;
+  KernelKind kind = KernelKind::kElementwise;
+  Pass pass = Pass::kForward;
+  Elementwise elementwise = Elementwise::kPointwise;
+  std::array<int64_t, kDimensions> size = {1, 1, 1, 1};
+  // What an axis is, across kernels ("hidden"); empty: it cannot be sharded.
+  std::array<std::string, kDimensions> label;
+  // The axis that is streamed through the chip in tiles; kCount: none.
+  Dimension tiled = Dimension::kN;
+  // Its result is summed over replicas, once for all micro-batches of a pipeline.
+  bool weight_gradient = false;
+  // Its partial sums are added to another kernel's, which reduces them.
+  bool reduced_elsewhere = false;
+  double memory_bytes = 0;     // read or written off chip besides tensors, by each chip
+  double alltoall_bytes = 0;   // that each chip sends to all others
+  double broadcast_bytes = 0;  // that each chip passes on along its row of a grid
+
+  int64_t of(Dimension d) const { return size[static_cast<size_t>(d)]; }
+  const std::string& label_of(Dimension d) const { return label[static_cast<size_t>(d)]; }
+  bool has_weights() const { return kind == KernelKind::kWeightedGemm; }
+  double flop() const;  // a multiply-add is two; an elementwise kernel does one a result
+  double weight_elements() const;
+  double output_elements() const;
+};
+
+// A tensor from one kernel to another. Where the consumer knows an axis by another label than the
+// producer (keys, which are the sequence of queries' producer), `renamed` says which.
+struct Tensor {
+  int from = 0;
+  int to = 0;
+  std::pair<std::string, std::string> renamed;  // producer's, consumer's; empty: alike
+};
+
+struct Workload {
+  std::string name;
+  std::vector<Kernel> kernels;
+  std::vector<Tensor> tensors;
+  double word_bytes = 2;
+  int64_t layers = 1;            // repetitions of the graph, one after another
+  double batch = 1;              // samples; one pass of the graph takes a micro-batch of one
+  double layer_input_bytes = 0;  // passed from one pipeline stage to the next, per sample
+  int64_t tiled_size = 1;        // of the axis that is tiled
+  bool per_chip = false;         // sizes are one chip's share already: nothing is left to shard
+
+  double flop() const;  // of one pass over the graph
+  bool trains() const;  // has a backward pass
+};
+
+// Errors name the kernel: none at all, sizes below one, a tensor of kernels that are not there, a
+// cycle (its kernels), more than 64 kernels.
+absl::Status Validate(const Workload& workload);
+
+// Length of the longest path to each kernel.
+std::vector<int> Levels(const Workload& workload);
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,193 @@
+#include <map>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/dataflow/file_parts.h"
+#include "simulator/dataflow/workloads.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+constexpr double kMostSize = 1e12;
+
+int64_t Size(const YamlReader& in, std::string_view key, double low = 1) {
+  const double v = in.Number(key, low, kMostSize);
+  if (v != static_cast<double>(static_cast<int64_t>(v))) in.Fail(key, "a whole number is needed");
+  return static_cast<int64_t>(v);
+}
+int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
+  return in.Has(key) ? Size(in, key) : fallback;
+}
+
+Workload ReadTransformer(const YamlReader& in, bool train) {
+  constexpr std::array<std::string_view, 9> kKeys = {
+      "dtype", "family", "hidden", "layers", "heads", "head_size", "vocabulary", "sequence", "ffn"};
+  in.ExpectKeys(kKeys);
+  if (in.Has("family") && in.String("family") != "gpt")
+    in.Fail("family", "the layer's graph is of family gpt alone");
+  constexpr std::array<std::string_view, 4> kTypes = {"fp16", "float16", "bf16", "bfloat16"};
+  if (in.Has("dtype")) in.Choice("dtype", kTypes);  // two bytes each
+  TransformerSizes s;
+  s.hidden = Size(in, "hidden");
+  s.layers = Size(in, "layers");
+  s.heads = Size(in, "heads");
+  s.sequence = Size(in, "sequence");
+  s.train = train;
+  if (!in.ok()) return {};
+  if (s.hidden % s.heads != 0 && !in.Has("head_size"))
+    in.Fail("heads", "they do not divide hidden; give head_size");
+  s.head_size = SizeOr(in, "head_size", s.hidden / s.heads);
+  if (s.heads * s.head_size != s.hidden) in.Fail("head_size", "heads x head_size is not hidden");
+  if (SizeOr(in, "ffn", 4 * s.hidden) != 4 * s.hidden)
+    in.Fail("ffn", "the layer's graph has 4 x hidden");
+  return in.ok() ? MakeTransformer(s) : Workload{};
+}
+
+Workload ReadDlrm(const YamlReader& in) {
+  constexpr std::array<std::string_view, 7> kKeys = {
+      "bottom_layers", "top_layers", "width", "rows", "tables", "pooled", "embedding"};
+  in.ExpectKeys(kKeys);
+  DlrmSizes s;
+  s.bottom_layers = Size(in, "bottom_layers");
+  s.top_layers = Size(in, "top_layers");
+  s.width = Size(in, "width");
+  s.rows = Size(in, "rows");
+  s.tables = Size(in, "tables");
+  s.pooled = Size(in, "pooled");
+  s.embedding = Size(in, "embedding");
+  if (in.ok() && s.bottom_layers + s.top_layers > 21)
+    in.Fail("top_layers", "up to 21 layers together");
+  return in.ok() ? MakeDlrm(s) : Workload{};
+}
+
+Workload ReadHpl(const YamlReader& in) {
+  constexpr std::array<std::string_view, 5> kKeys = {"n", "block", "iterations", "grid_rows",
+                                                     "grid_columns"};
+  in.ExpectKeys(kKeys);
+  HplSizes s;
+  s.n = Size(in, "n");
+  s.block = Size(in, "block");
+  s.iterations = Size(in, "iterations");
+  s.grid_rows = Size(in, "grid_rows");
+  s.grid_columns = Size(in, "grid_columns");
+  if (in.ok() && s.iterations > 64) in.Fail("iterations", "up to 64");
+  if (in.ok() && s.block * (s.iterations - 1) >= s.n) in.Fail("iterations", "more than n / block");
+  return in.ok() ? MakeHpl(s) : Workload{};
+}
+
+Workload ReadFft(const YamlReader& in) {
+  constexpr std::array<std::string_view, 4> kKeys = {"m", "n", "radix", "chips"};
+  in.ExpectKeys(kKeys);
+  FftSizes s;
+  s.m = Size(in, "m");
+  s.n = Size(in, "n");
+  s.radix = Size(in, "radix");
+  s.chips = Size(in, "chips");
+  return in.ok() ? MakeFft(s) : Workload{};
+}
+
+Kernel ReadKernel(const YamlReader& in) {
+  constexpr std::array<std::string_view, 10> kKeys = {
+      "name", "kind", "pass", "outer", "m", "k", "n", "labels", "tiled", "weight_gradient"};
+  constexpr std::array<std::string_view, 3> kKinds = {"weighted_gemm", "gemm", "elementwise"};
+  constexpr std::array<std::string_view, 2> kPasses = {"forward", "backward"};
+  constexpr std::array<std::string_view, 5> kAxes = {"outer", "m", "k", "n", "none"};
+  in.ExpectKeys(kKeys);
+  Kernel k;
+  k.name = in.String("name");
+  k.kind = static_cast<KernelKind>(in.Choice("kind", kKinds));
+  if (in.Has("pass")) k.pass = static_cast<Pass>(in.Choice("pass", kPasses));
+  for (size_t d = 0; d < kDimensions; ++d) k.size[d] = SizeOr(in, kAxes[d], 1);
+  if (in.Has("tiled")) k.tiled = static_cast<Dimension>(in.Choice("tiled", kAxes));
+  k.weight_gradient = in.Bool("weight_gradient", false);
+  if (in.Has("labels")) {
+    const YamlReader labels = in.Child("labels");
+    labels.ExpectKeys(std::span(kAxes).first(kDimensions));
+    for (size_t d = 0; d < kDimensions; ++d) k.label[d] = labels.String(kAxes[d], "");
+  }
+  if (k.kind == KernelKind::kElementwise && k.of(Dimension::kK) != 1)
+    in.Fail("k", "elementwise kernels have none");
+  return k;
+}
+
+Workload ReadGraph(const YamlReader& in) {
+  constexpr std::array<std::string_view, 6> kKeys = {"kernels", "tensors",    "word_bytes",
+                                                     "layers",  "tiled_size", "layer_input_bytes"};
+  in.ExpectKeys(kKeys);
+  Workload w;
+  w.word_bytes = in.Number("word_bytes", 0.5, 16, 2);
+  w.layers = SizeOr(in, "layers", 1);
+  w.tiled_size = SizeOr(in, "tiled_size", 1);
+  w.layer_input_bytes = in.Number("layer_input_bytes", 0, 1e18, 0);
+  std::map<std::string, int> ids;
+  for (const YamlReader& item : in.Child("kernels").Items()) {
+    w.kernels.push_back(ReadKernel(item));
+    if (!ids.emplace(w.kernels.back().name, static_cast<int>(ids.size())).second)
+      item.Fail("name", "it is another kernel's");
+    if (!in.ok()) return w;
+  }
+  if (!in.Has("tensors")) return w;
+  constexpr std::array<std::string_view, 3> kTensorKeys = {"from", "to", "renamed"};
+  for (const YamlReader& item : in.Child("tensors").Items()) {
+    item.ExpectKeys(kTensorKeys);
+    Tensor t;
+    for (const auto& [key, end] : {std::pair{"from", &t.from}, std::pair{"to", &t.to}}) {
+      const auto found = ids.find(item.String(key));
+      if (item.ok() && found == ids.end()) item.Fail(key, "there is no such kernel");
+      if (!item.ok()) return w;
+      *end = found->second;
+    }
+    if (item.Has("renamed")) {
+      const std::vector<std::string> names = Strings(item, "renamed");
+      if (names.size() != 2) item.Fail("renamed", "the producer's and the consumer's label");
+      if (item.ok()) t.renamed = {names[0], names[1]};
+    }
+    w.tensors.push_back(t);
+  }
+  return w;
+}
+
+}  // namespace
+
+std::vector<std::string> Strings(const YamlReader& in, std::string_view key) {
+  std::vector<std::string> out;
+  if (!in.Has(key)) return out;
+  for (const YamlReader& item : in.Child(key).Items()) out.push_back(item.AsString());
+  return out;
+}
+
+Workload ReadWorkload(const YamlReader& in) {
+  in.ExpectKeys(kWorkloadKeys);
+  const bool train = in.Bool("train", true);
+  Workload w;
+  int kinds = 0;
+  const auto take = [&](std::string_view key, const auto& read) {
+    if (!in.Has(key) || !in.ok()) return;
+    ++kinds;
+    w = read(in.Child(key));
+  };
+  take("transformer", [&](const YamlReader& r) { return ReadTransformer(r, train); });
+  take("dlrm", ReadDlrm);
+  take("hpl", ReadHpl);
+  take("fft", ReadFft);
+  take("graph", ReadGraph);
+  if (in.ok() && kinds != 1) in.Fail("", "one of transformer, dlrm, hpl, fft, graph is needed");
+  w.name = in.String("name", w.name);
+  w.batch = in.Number("batch", 1, 1e15, 1);
+  if (w.batch != static_cast<double>(static_cast<int64_t>(w.batch)))
+    in.Fail("batch", "a whole number is needed");
+  return w;
+}
+
+absl::StatusOr<Workload> LoadWorkload(const std::string& file) {
+  return LoadYaml<Workload>(ReadYamlFile(file), file,
+                            [&](const YamlReader& in) -> absl::StatusOr<Workload> {
+                              Workload w = ReadWorkload(in);
+                              if (!in.ok()) return in.status();
+                              if (absl::Status valid = Validate(w); !valid.ok())
+                                return InvalidInput("{}: {}", file, std::string(valid.message()));
+                              return w;
+                            });
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,42 @@
+#pragma once
+// The published workloads as graphs (docs/dataflow.md; sizes: traces/workloads/studies/).
+
+#include <cstdint>
+
+#include "simulator/dataflow/workload.h"
+
+namespace foretrace::dataflow {
+
+// A GPT layer of 18 forward kernels, and 23 backward where it trains (DFModel section VI; residual
+// additions, norms, dropouts and the loss are kernels of their own).
+struct TransformerSizes {
+  int64_t hidden = 0, heads = 0, head_size = 0, sequence = 0, layers = 1;
+  double batch = 1;
+  bool train = true;
+};
+Workload MakeTransformer(const TransformerSizes& sizes);
+
+// One micro-batch of one chip: MLPs replicated, tables spread over all chips, so that pooled rows
+// are exchanged behind the last bottom MLP and their gradients before it (paper section VI-C2).
+struct DlrmSizes {
+  int64_t bottom_layers = 0, top_layers = 0, width = 0, rows = 0;  // rows: of a micro-batch
+  int64_t tables = 0, pooled = 1, embedding = 0;
+  double micro_batches = 1;
+};
+Workload MakeDlrm(const DlrmSizes& sizes);
+
+// LU of n x n in blocks of b on a grid of chips: `iterations` of the n / b trailing updates.
+struct HplSizes {
+  int64_t n = 0, block = 0, iterations = 0, grid_rows = 1, grid_columns = 1;
+};
+Workload MakeHpl(const HplSizes& sizes);
+
+// A transform of `points` = m x n in two steps of GEMMs with k radix terms; the transposition
+// between them is an all-to-all.
+struct FftSizes {
+  int64_t m = 0, n = 0, radix = 0;
+  int64_t chips = 1;
+};
+Workload MakeFft(const FftSizes& sizes);
+
+}  // namespace foretrace::dataflow

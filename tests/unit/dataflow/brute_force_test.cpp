@@ -1,0 +1,197 @@
+// The exact solvers against trying everything, on random graphs of up to 10 kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "simulator/dataflow/partition.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+Workload RandomWorkload(std::mt19937& random) {
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  Workload w;
+  w.name = "random";
+  w.tiled_size = 64;
+  const int n = pick(2, 10);
+  constexpr std::array<const char*, 4> kLabels = {"a", "b", "c", ""};
+  for (int i = 0; i < n; ++i) {
+    Kernel k;
+    k.name = "k" + std::to_string(i);
+    k.kind = static_cast<KernelKind>(pick(0, 2));
+    k.size = {1, 32 * pick(1, 8), k.kind == KernelKind::kElementwise ? 1 : 32 * pick(1, 8), 64};
+    for (size_t d = 1; d < kDimensions; ++d) k.label[d] = kLabels[static_cast<size_t>(pick(0, 3))];
+    if (k.kind == KernelKind::kElementwise) k.label[2] = "";
+    w.kernels.push_back(k);
+    for (int from = std::max(0, i - 4); from < i; ++from) {
+      if (pick(0, 2) == 0) w.tensors.push_back({from, i, {}});
+    }
+  }
+  return w;
+}
+
+System RandomSystem(std::mt19937& random) {
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  System s;
+  s.name = "random";
+  s.chip = {"chip", pick(12, 200), 8, 4, 1, 4000.0 * pick(8, 100), Execution::kDataflow, 0, 0, 0};
+  s.memory = {"dram", 1.0 * pick(5, 80), 1e9, 0, 0};
+  s.dimensions = {
+      {{static_cast<NetworkKind>(pick(0, 2)), pick(0, 1) == 0 ? 4 : 8, 1.0 * pick(2, 30), false},
+       {},
+       Role::kTensor}};
+  return s;
+}
+
+// All assignments of kernels to at most `most` partitions in which no tensor leads back.
+double BruteForce(const Workload& w, const PartitionCosts& costs, int most, double dram) {
+  const size_t n = w.kernels.size();
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<KernelSet> needs = costs.predecessors();
+  const KernelSet all = (KernelSet{1} << n) - 1;
+  // By the set that is done: every set of what is left that needs nothing else.
+  const std::function<void(KernelSet, int, double)> extend = [&](KernelSet done, int used,
+                                                                 double time) {
+    if (time >= best) return;
+    if (done == all) {
+      best = time;
+      return;
+    }
+    if (used == most) return;
+    const KernelSet left = all & ~done;
+    for (KernelSet part = left; part != 0; part = (part - 1) & left) {
+      bool allowed = true;
+      for (size_t i = 0; i < n && allowed; ++i) {
+        if (((part >> i) & 1) != 0) allowed = (needs[i] & ~(done | part)) == 0;
+      }
+      if (!allowed) continue;
+      const auto cost = costs.Of(part);
+      if (!cost || costs.LiveBytes(done, done | part) > dram) continue;
+      extend(done | part, used + 1, time + cost->time_ns);
+    }
+  };
+  extend(0, 0, 0);
+  return best;
+}
+
+TEST(BruteForce, PartitionsOf200RandomGraphs) {
+  std::mt19937 random(17);
+  int feasible = 0, limited = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Workload w = RandomWorkload(random);
+    const System system = RandomSystem(random);
+    ASSERT_TRUE(Validate(w).ok());
+    const TensorGroup group = {
+        {system.dimensions[0].network}, AllReduceFormula::kPhysical, AllToAllFormula::kPhysical};
+    const ShardedWorkload sharded = Shard(w, SolveShardings(w, group, false), group);
+    PartitionRules rules;
+    rules.overlap = round % 3 == 0 ? Overlap::kSum : Overlap::kMaximum;
+    rules.compute_utilisation = round % 2 == 0 ? 0.9 : 0;
+    rules.load_weights = round % 5 == 0;
+    rules.tiles = 1 << (round % 5);
+    const PartitionCosts costs(w, sharded, system, rules, {});
+    PartitionLimits limits;
+    limits.partitions = round % 4 == 3 ? 3 : 0;
+    limits.dram_bytes = round % 7 == 0 ? 60'000 : 0;
+    const int most = limits.partitions > 0 ? limits.partitions : static_cast<int>(w.kernels.size());
+    const double expected = BruteForce(
+        w, costs, most,
+        limits.dram_bytes > 0 ? limits.dram_bytes : std::numeric_limits<double>::infinity());
+    const auto found = SolvePartitions(w, costs, limits);
+    ASSERT_EQ(found.ok(), std::isfinite(expected)) << "round " << round << " " << found.status();
+    if (!found.ok()) continue;
+    ++feasible;
+    limited += limits.partitions > 0 || limits.dram_bytes > 0 ? 1 : 0;
+    EXPECT_NEAR(found->time_ns, expected, 1e-9 * expected) << "round " << round;
+    EXPECT_EQ(found->bound_ns, found->time_ns);
+    EXPECT_GE(found->time_ns, costs.LowerBoundNs() * (1 - 1e-12)) << "round " << round;
+  }
+  EXPECT_GT(feasible, 120);
+  EXPECT_GT(limited, 10);
+}
+
+TEST(BruteForce, ShardingsOf200RandomGraphs) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 200; ++round) {
+    Workload w = RandomWorkload(random);
+    while (w.kernels.size() > 7) {  // 4^7 shardings
+      w.kernels.pop_back();
+      std::erase_if(w.tensors,
+                    [&](const Tensor& t) { return t.to == static_cast<int>(w.kernels.size()); });
+    }
+    const System system = RandomSystem(random);
+    const TensorGroup group = {
+        {system.dimensions[0].network}, AllReduceFormula::kPhysical, AllToAllFormula::kPhysical};
+    const bool divide = round % 2 == 0;
+    std::vector<std::vector<Dimension>> choices;
+    for (const Kernel& k : w.kernels) choices.push_back(AllowedShardings(k, group.size(), divide));
+    CommunicationCost best{std::numeric_limits<int64_t>::max(), 0};
+    Shardings now(w.kernels.size());
+    const std::function<void(size_t)> choose = [&](size_t i) {
+      if (i == now.size()) {
+        best = std::min(best, CostOf(w, now, group));
+        return;
+      }
+      for (const Dimension d : choices[i]) {
+        now[i] = d;
+        choose(i + 1);
+      }
+    };
+    choose(0);
+    const CommunicationCost found = CostOf(w, SolveShardings(w, group, divide), group);
+    EXPECT_EQ(found.ps, best.ps) << "round " << round;
+    EXPECT_NEAR(found.bytes, best.bytes, 1e-9 * best.bytes) << "round " << round;
+  }
+}
+
+// Bottleneck allocation against all allocations of three kernels.
+TEST(BruteForce, TilesOfKernels) {
+  std::mt19937 random(9);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (int round = 0; round < 200; ++round) {
+    const Chip chip = {"chip", pick(3, 24), 8, 4, 1, 1, Execution::kDataflow, 0, 0, 0};
+    std::vector<std::vector<TileAllocation>> fronts, every;
+    for (int kernel = 0; kernel < 3; ++kernel) {
+      const bool gemm = pick(0, 1) == 0;
+      const int64_t m = pick(1, 120), k = pick(1, 50), n = pick(1, 60);
+      fronts.push_back(AllocationsOf(chip, gemm, m, k, n));
+      std::vector<TileAllocation> all;
+      for (int64_t lanes = 1; lanes <= chip.tiles; ++lanes) {
+        for (int64_t stages = 1; stages <= (gemm ? chip.tiles / lanes : 1); ++stages) {
+          const int64_t rows = (m + lanes * 8 - 1) / (lanes * 8);
+          all.push_back(
+              {lanes, stages, rows * (gemm ? (n + stages * 4 - 1) / (stages * 4) * k : n)});
+        }
+      }
+      every.push_back(all);
+    }
+    int64_t best = std::numeric_limits<int64_t>::max();
+    for (const TileAllocation& a : every[0]) {
+      for (const TileAllocation& b : every[1]) {
+        for (const TileAllocation& c : every[2]) {
+          if (a.tiles() + b.tiles() + c.tiles() > chip.tiles) continue;
+          best = std::min(best, std::max({a.cycles, b.cycles, c.cycles}));
+        }
+      }
+    }
+    const std::vector<const std::vector<TileAllocation>*> kernels = {&fronts[0], &fronts[1],
+                                                                     &fronts[2]};
+    const auto found = Allocate(chip, kernels);
+    ASSERT_TRUE(found.has_value());
+    int64_t most = 0, tiles = 0;
+    for (const TileAllocation& a : *found) most = std::max(most, a.cycles), tiles += a.tiles();
+    EXPECT_EQ(most, best) << "round " << round;
+    EXPECT_LE(tiles, chip.tiles);
+  }
+}
+
+}  // namespace
+}  // namespace foretrace::dataflow
