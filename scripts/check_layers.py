@@ -27,7 +27,7 @@ ALLOWED = {
     "search": ["base", "graph", "workload", "mapping"],
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",
                  "calibrate:collective/collective_fit.h", "optimise", "network", "engine"],
-    "architect": ["base", "graph", "workload", "optimise", "search", "cost:operator/operator.h"],
+    "architect": ["base", "graph", "workload", "optimise", "search", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
     "cli": None,  # everything
     "api": ["base", "cli"],
 }

@@ -1,5 +1,6 @@
 #include "simulator/architect/core_graph.h"
 
+#include <algorithm>
 #include <array>
 
 #include "simulator/base/enum_names.h"
@@ -19,6 +20,38 @@ absl::Status CycleError(const CoreGraph& graph, const std::vector<int32_t>& wait
   return InvalidInput("layer graph: a cycle runs through or before {}; remove one of its edges",
                       names);
 }
+
+// Chains that cover chosen operators: by augmenting paths, each operator gets a next one.
+class Matching {
+ public:
+  Matching(std::vector<std::vector<bool>> reaches, const std::vector<bool>& chosen)
+      : reaches_(std::move(reaches)), chosen_(chosen), before_(chosen.size(), -1) {
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      if (!chosen_[i]) continue;
+      ++chains_;
+      std::vector<bool> seen(chosen_.size());
+      if (Augment(i, seen)) --chains_;
+    }
+  }
+  int32_t Unmatched() const { return chains_; }
+
+ private:
+  bool Augment(size_t i, std::vector<bool>& seen) {
+    for (size_t j = 0; j < chosen_.size(); ++j) {
+      if (!chosen_[j] || !reaches_[i][j] || seen[j]) continue;
+      seen[j] = true;
+      if (before_[j] < 0 || Augment(static_cast<size_t>(before_[j]), seen)) {
+        before_[j] = static_cast<int32_t>(i);
+        return true;
+      }
+    }
+    return false;
+  }
+  std::vector<std::vector<bool>> reaches_;
+  const std::vector<bool>& chosen_;
+  std::vector<int32_t> before_;
+  int32_t chains_ = 0;
+};
 
 bool Uses(const CoreOp& op, CoreClass core) {
   return op.core == core || op.core == CoreClass::kFused;
@@ -62,6 +95,40 @@ absl::StatusOr<std::vector<int32_t>> CheckedOrder(const CoreGraph& graph) {
   }
   if (order.size() < graph.ops.size()) return CycleError(graph, waiting);
   return order;
+}
+
+std::vector<std::vector<bool>> Reachable(const std::vector<std::pair<int32_t, int32_t>>& edges,
+                                         const std::vector<int32_t>& order) {
+  const size_t n = order.size();
+  std::vector<std::vector<bool>> reaches(n, std::vector<bool>(n));
+  for (size_t k = n; k-- > 0;) {
+    const auto i = static_cast<size_t>(order[k]);
+    for (const auto& [from, to] : edges) {
+      if (from != order[k]) continue;
+      const auto j = static_cast<size_t>(to);
+      reaches[i][j] = true;
+      for (size_t x = 0; x < n; ++x) {
+        if (reaches[j][x]) reaches[i][x] = true;
+      }
+    }
+  }
+  return reaches;
+}
+
+int32_t Concurrency(const std::vector<std::pair<int32_t, int32_t>>& edges,
+                    const std::vector<int32_t>& order, const std::vector<bool>& chosen) {
+  const Matching matching(Reachable(edges, order), chosen);
+  return matching.Unmatched();
+}
+
+CoreCounts Concurrency(const CoreGraph& graph, const std::vector<int32_t>& order) {
+  std::vector<bool> tensor, vector;
+  for (const CoreOp& op : graph.ops) {
+    tensor.push_back(Uses(op, CoreClass::kTensor));
+    vector.push_back(Uses(op, CoreClass::kVector));
+  }
+  return {std::max(Concurrency(graph.edges, order, tensor), 1),
+          std::max(Concurrency(graph.edges, order, vector), 1)};
 }
 
 std::string ViolationIn(const CoreGraph& graph, const CoreCounts& cores,

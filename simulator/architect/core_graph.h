@@ -58,6 +58,17 @@ inline SimTime Shortest(const CoreOp& op) { return op.all < op.one ? op.all : op
 // to nowhere, an operator without a class, negative times.
 absl::StatusOr<std::vector<int32_t>> CheckedOrder(const CoreGraph& graph);
 
+// Which operators each has a path to. `order` is topological.
+std::vector<std::vector<bool>> Reachable(const std::vector<std::pair<int32_t, int32_t>>& edges,
+                                         const std::vector<int32_t>& order);
+
+// How many of the operators `chosen` can run at once: the largest set without a path between two of
+// them (Dilworth: their number less a maximum matching of the paths). `order` is topological.
+int32_t Concurrency(const std::vector<std::pair<int32_t, int32_t>>& edges,
+                    const std::vector<int32_t>& order, const std::vector<bool>& chosen);
+// Of the operators on tensor and on vector cores.
+CoreCounts Concurrency(const CoreGraph& graph, const std::vector<int32_t>& order);
+
 // Dependencies, exclusive operators and cores: what `schedule` violates, in words; empty: nothing.
 std::string ViolationIn(const CoreGraph& graph, const CoreCounts& cores,
                         const CoreSchedule& schedule);

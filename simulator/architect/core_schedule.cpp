@@ -12,18 +12,7 @@ namespace {
 // For each operator, how many others come before or after it on paths.
 std::vector<size_t> Comparable(const CoreGraph& graph, const std::vector<int32_t>& order) {
   const size_t n = graph.ops.size();
-  std::vector<std::vector<bool>> reaches(n, std::vector<bool>(n));
-  for (size_t k = n; k-- > 0;) {
-    const auto i = static_cast<size_t>(order[k]);
-    for (const auto& [from, to] : graph.edges) {
-      if (from != order[k]) continue;
-      const auto j = static_cast<size_t>(to);
-      reaches[i][j] = true;
-      for (size_t x = 0; x < n; ++x) {
-        if (reaches[j][x]) reaches[i][x] = true;
-      }
-    }
-  }
+  const std::vector<std::vector<bool>> reaches = Reachable(graph.edges, order);
   std::vector<size_t> count(n);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) count[i] += reaches[i][j] || reaches[j][i] ? 1 : 0;

@@ -11,15 +11,15 @@ struct ScheduleLimits {
 };
 
 // Best-first branch and bound over states (operators done, operators running and for how much
-// longer): exact, without time-indexed variables. It begins from list schedules, and its bounds are
-// the critical path and the load of each kind of core; operators that are comparable with all
-// others cut the graph into parts that are scheduled one by one. Where the limit ends it, the
-// schedule is the best list schedule and `bound` says how far from the optimum it can be. Errors:
-// those of CheckedOrder; no cores; more than 64 operators between two cuts.
+// longer): exact, without time-indexed variables. It begins from list schedules, and its bounds
+// weigh the critical path and the load of each kind of core (core_bounds.h); operators that are
+// comparable with all others cut the graph into parts that are scheduled one by one. Where the
+// limit ends it, the schedule is the best list schedule and `bound` says how far from the optimum
+// it can be. Errors: those of CheckedOrder; no cores; more than 64 operators between two cuts.
 absl::StatusOr<CoreSchedule> ScheduleCores(const CoreGraph& graph, const CoreCounts& cores,
                                            const ScheduleLimits& limits = {});
 
-// The longest path of shortest durations, and the load of tensor and of vector cores.
+// No schedule is shorter (core_bounds.h).
 SimTime MakespanBound(const CoreGraph& graph, const std::vector<int32_t>& order,
                       const CoreCounts& cores);
 

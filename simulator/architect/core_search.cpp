@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/architect/core_bounds.h"
 #include "simulator/base/check.h"
 
 namespace foretrace {
@@ -35,11 +36,9 @@ uint64_t Bit(int op) { return uint64_t{1} << op; }
 class Search {
  public:
   Search(const CoreGraph& graph, const std::vector<int32_t>& order, const CoreCounts& cores)
-      : graph_(graph), n_(static_cast<int>(graph.ops.size())) {
+      : graph_(graph), n_(static_cast<int>(graph.ops.size())), bounds_(graph, order, cores) {
     int needed[2] = {0, 0};
     before_.resize(graph.ops.size());
-    tail_.resize(graph.ops.size());
-    after_.resize(graph.ops.size());
     for (int i = 0; i < n_; ++i) {
       const CoreOp& op = Op(i);
       if (op.core != CoreClass::kVector) ++needed[0];
@@ -50,14 +49,6 @@ class Search {
     tensor_ = std::min(cores.tensor, std::max(needed[0], 1));
     vector_ = std::min(cores.vector, std::max(needed[1], 1));
     for (const auto& [from, to] : graph.edges) before_[Index(to)] |= Bit(from);
-    for (size_t k = order.size(); k-- > 0;) {
-      const int i = order[k];
-      tail_[Index(i)] = after_[Index(i)] + Shortest(Op(i));
-      for (int j = 0; j < n_; ++j) {
-        if (before_[Index(i)] & Bit(j))
-          after_[Index(j)] = std::max(after_[Index(j)], tail_[Index(i)]);
-      }
-    }
   }
 
   CoreSchedule Run(CoreSchedule best, const ScheduleLimits& limits) {
@@ -128,25 +119,7 @@ class Search {
     return key;
   }
 
-  SimTime Bound(const State& s) const {
-    SimTime path;
-    int64_t load[2] = {0, 0};
-    const auto add = [&](CoreClass core, int64_t one, int64_t all) {
-      if (core != CoreClass::kVector) load[0] += std::min(one, all * tensor_);
-      if (core != CoreClass::kTensor) load[1] += std::min(one, all * vector_);
-    };
-    for (const Running& r : s.running) {
-      path = std::max(path, r.left + after_[Index(r.op)]);
-      add(Op(r.op).core, r.left.ps(), r.left.ps());
-    }
-    for (int i = 0; i < n_; ++i) {
-      if (s.started & Bit(i)) continue;
-      path = std::max(path, tail_[Index(i)]);
-      add(Op(i).core, Op(i).one.ps(), Op(i).all.ps());
-    }
-    return s.elapsed + std::max({path, SimTime::FromPs((load[0] + tensor_ - 1) / tensor_),
-                                 SimTime::FromPs((load[1] + vector_ - 1) / vector_)});
-  }
+  SimTime Bound(const State& s) const { return s.elapsed + bounds_.Left(s.started, s.running); }
 
   bool stale(const Entry& e) const {
     const State& s = states_[Index(e.state)];
@@ -261,10 +234,10 @@ class Search {
 
   const CoreGraph& graph_;
   const int n_;
+  const CoreBounds bounds_;
   int tensor_ = 1, vector_ = 1;
   uint64_t fused_ = 0;
   std::vector<uint64_t> before_;
-  std::vector<SimTime> tail_, after_;  // longest path from an operator on, with and without it
   std::vector<State> states_;
   std::priority_queue<Entry> open_;
   absl::flat_hash_map<std::string, SimTime> best_;

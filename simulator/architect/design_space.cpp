@@ -51,7 +51,7 @@ void ReadMachine(const YamlReader& machine, MachineBase& base) {
       "clock_MHz", "hbm_GBps", "link_GBps", "fill_words_per_cycle", "vector_operands", "source"};
   static constexpr std::string_view kOperands[] = {"on_chip", "hbm"};
   machine.ExpectKeys(kKeys);
-  base.clock_Hz = machine.Number("clock_MHz", 1e-3, 1e6) * 1e6;
+  base.clock_Hz = machine.Number("clock_MHz", 1, 1e6) * 1e6;
   base.hbm = Bandwidth::GBps(machine.Number("hbm_GBps", 1e-3, 1e9));
   base.link = Bandwidth::GBps(machine.Number("link_GBps", 1e-3, 1e9));
   base.fill_words_per_cycle = machine.Number("fill_words_per_cycle", 1, 1e9);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "simulator/architect/core_bounds.h"
 #include "simulator/architect/core_schedule.h"
 
 namespace foretrace {
@@ -107,19 +108,7 @@ std::vector<int32_t> ByTails(const CoreGraph& graph, const std::vector<SimTime>&
 
 SimTime MakespanBound(const CoreGraph& graph, const std::vector<int32_t>& order,
                       const CoreCounts& cores) {
-  SimTime path;
-  for (const SimTime tail : Tails(graph, order)) path = std::max(path, tail);
-  // An operator takes its cores' time either on one of n, or on all of them.
-  const auto load = [&](CoreClass core, int64_t n) {
-    int64_t core_ps = 0;
-    for (const CoreOp& op : graph.ops) {
-      if (op.core != core && op.core != CoreClass::kFused) continue;
-      core_ps += std::min(op.one.ps(), op.all.ps() > INT64_MAX / n ? INT64_MAX : op.all.ps() * n);
-    }
-    return SimTime::FromPs((core_ps + n - 1) / n);
-  };
-  return std::max(
-      {path, load(CoreClass::kTensor, cores.tensor), load(CoreClass::kVector, cores.vector)});
+  return CoreBounds(graph, order, cores).Whole();
 }
 
 CoreSchedule ListSchedule(const CoreGraph& graph, const std::vector<int32_t>& order,
