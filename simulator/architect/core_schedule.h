@@ -19,6 +19,14 @@ struct ScheduleLimits {
 absl::StatusOr<CoreSchedule> ScheduleCores(const CoreGraph& graph, const CoreCounts& cores,
                                            const ScheduleLimits& limits = {});
 
+// The same by the paper's integer program (equations 1 to 16) on the MILP solver, from the list
+// schedule on. Operators on one core are ordered (15, 16) when a solution overlaps them;
+// transitivity (4) follows from the times. The solver does not say whether its limit ended it, so
+// `bound` is that of MakespanBound. For comparison: ScheduleCores proves more in less time. Errors:
+// also, the solver is not there; it found nothing.
+absl::StatusOr<CoreSchedule> ScheduleByMilp(const CoreGraph& graph, const CoreCounts& cores,
+                                            const ScheduleLimits& limits = {});
+
 // No schedule is shorter (core_bounds.h).
 SimTime MakespanBound(const CoreGraph& graph, const std::vector<int32_t>& order,
                       const CoreCounts& cores);

@@ -54,6 +54,22 @@ TEST(CoreScheduleTest, ReferenceCasesAreProvenOptimal) {
   for (const Case& c : kBranchCases) check(Branches(), c);
 }
 
+// The integer program of the paper, where CBC is installed. The other cases take it seconds.
+TEST(CoreScheduleTest, MilpAgrees) {
+  const auto check = [](const CoreGraph& graph, const Case& c) {
+    const auto schedule = ScheduleByMilp(graph, c.cores, {20'000});
+    if (schedule.status().message().find("is not installed") != absl::string_view::npos) {
+      GTEST_SKIP() << schedule.status();
+    }
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    EXPECT_EQ(ViolationIn(graph, c.cores, *schedule), "");
+    EXPECT_EQ(schedule->makespan, Ns(c.optimum)) << c.cores.tensor << " " << c.cores.vector;
+  };
+  check(Attention(), kAttentionCases[0]);
+  check(Attention(), kAttentionCases[4]);
+  check(Branches(), kBranchCases[0]);
+}
+
 // All schedules in which operators start in some order, each as early as that allows.
 class BruteForce {
  public:
