@@ -153,7 +153,7 @@ double DesignEvaluator::Mfu(const SlicedModel& s, double throughput) const {
   return throughput * flop / (peak * setup_.devices);
 }
 
-absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model) {
+absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model, double floor) {
   std::vector<std::pair<double, const SlicedModel*>> order;
   {
     const Stopwatch watch(statistics_.estimate_s);
@@ -162,8 +162,13 @@ absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model)
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   ModelPlan best;
+  bool passed_over = false;
   for (const auto& [bound, slice] : order) {
     if (!FitsAtAll(*slice)) continue;
+    if (bound <= floor) {
+      passed_over = true;
+      break;
+    }
     for (const bool recompute : {false, true}) {
       if (bound <= best.throughput) break;
       FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem, ProblemOf(*slice, recompute));
@@ -178,7 +183,7 @@ absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model)
       best = {throughput, slice->micro_batch, used, *std::move(placed), Mfu(*slice, throughput)};
     }
   }
-  if (best.placement.stages.empty()) {
+  if (best.placement.stages.empty() && !passed_over) {
     return Infeasible(
         "{}: no placement on {} devices fits in {:.2f} GiB each, at any width or micro-batch "
         "given; more HBM, more devices, larger widths or smaller micro-batches would help",

@@ -62,9 +62,9 @@ class DesignEvaluator {
   void SetDesign(const AcceleratorDesign& design);
   // No plan has a higher throughput: all devices always busy with layers at their bounds.
   double Bound(const ArchitectModel& model);
-  // The best plan; plans whose bound is below what was found are left out. Errors: none fits
-  // (infeasible).
-  absl::StatusOr<ModelPlan> Evaluate(const ArchitectModel& model);
+  // The best plan; plans whose bound is below what was found, or not above `floor`, are left out:
+  // no stages where that leaves none. Errors: none fits (infeasible).
+  absl::StatusOr<ModelPlan> Evaluate(const ArchitectModel& model, double floor = 0);
   // The plan of a given pipeline depth, width and data parallelism, without memory check, at the
   // best micro-batch. Errors: the model has no such width or depth.
   absl::StatusOr<ModelPlan> EvaluateFixed(const ArchitectModel& model, int32_t stages,

@@ -36,11 +36,16 @@ absl::StatusOr<EvaluatedDesign> EvaluateDesign(DesignEvaluator& evaluator,
     share.push_back(Relative(setup, m, evaluator.Bound(models[m].model)) * models[m].weight /
                     total);
   }
+  // What all shares together must exceed.
+  const double target = setup.objective == Objective::kPerArea ? floor * design.area.mm2() : floor;
   for (size_t m = 0; m < models.size(); ++m) {
-    const double most = std::accumulate(share.begin(), share.end(), 0.0);
-    if (PerObjective(setup, design, most) <= floor) return EvaluatedDesign{design, {}, 0};
-    FORETRACE_ASSIGN_OR_RETURN(ModelPlan plan, evaluator.Evaluate(models[m].model));
-    share[m] = Relative(setup, m, plan.throughput) * models[m].weight / total;
+    const double others = std::accumulate(share.begin(), share.end(), 0.0) - share[m];
+    const double unit = Relative(setup, m, 1) * models[m].weight / total;
+    // Less a rounding error: a bound is left out only where it surely does not reach.
+    const double needed = (target - others) / unit * (1 - 1e-12);
+    FORETRACE_ASSIGN_OR_RETURN(ModelPlan plan, evaluator.Evaluate(models[m].model, needed));
+    if (plan.placement.stages.empty()) return EvaluatedDesign{design, {}, 0};
+    share[m] = unit * plan.throughput;
     result.plans.push_back(std::move(plan));
   }
   result.score = PerObjective(setup, design, std::accumulate(share.begin(), share.end(), 0.0));
