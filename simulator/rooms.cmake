@@ -8,7 +8,7 @@ set(FORETRACE_ROOMS "")
 # With FORETRACE_UNITY these are compiled alone: names of their own repeat those of neighbours. A new
 # "redefinition" there: rename what collides, or add the file.
 set(compiled_alone
-  calibrate/kernel/kernel_fitter.cpp cli/cmd_shard_study.cpp cli/shard_output.cpp cli/traced_calls.cpp
+  calibrate/kernel/kernel_fitter.cpp cli/architect_report.cpp cli/cmd_architect.cpp cli/cmd_shard_study.cpp cli/shard_output.cpp cli/traced_calls.cpp
   cli/traced_model.cpp engine/deadlock.cpp importers/kineto/communication.cpp mapping/pass_costs.cpp
   reconstruct/device_index.cpp search/pipedream.cpp search/piper.cpp sharding/sharders/packing.cpp
   workload/transformer.cpp workload/transformer_graph.cpp)

@@ -34,12 +34,12 @@ std::vector<std::vector<int32_t>> Parts(const CoreGraph& graph, const std::vecto
   return parts;
 }
 
-struct Part {
+struct Subgraph {
   CoreGraph graph;
   std::vector<int32_t> order;
 };
-Part Cut(const CoreGraph& graph, const std::vector<int32_t>& ids) {
-  Part part;
+Subgraph Cut(const CoreGraph& graph, const std::vector<int32_t>& ids) {
+  Subgraph part;
   std::vector<int32_t> local(graph.ops.size(), -1);
   for (size_t k = 0; k < ids.size(); ++k) {
     local[static_cast<size_t>(ids[k])] = static_cast<int32_t>(k);
@@ -71,7 +71,7 @@ absl::StatusOr<CoreSchedule> ScheduleCores(const CoreGraph& graph, const CoreCou
           "{}",
           ids.size(), kMaxSearchedOps);
     }
-    const Part part = Cut(graph, ids);
+    const Subgraph part = Cut(graph, ids);
     const CoreSchedule found = SearchSchedule(part.graph, part.order, cores, limits);
     for (size_t k = 0; k < ids.size(); ++k) {
       ScheduledOp at = found.ops[k];
