@@ -36,6 +36,7 @@ ALLOWED = {
     "cli": ["base", "console"],
     "api": ["base", "console", "replay", "cli"],
     "dataflow": ["base", "trace", "hardware", "mapping:trace_emitter.h", "mapping:schedule.h"],
+    "architect": ["base", "graph", "workload", "optimise", "search", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 

@@ -53,6 +53,7 @@ void AddShardTasksCommand(CLI::App& app, CommandContext& context);
 void AddShardStudyCommand(CLI::App& app, CommandContext& context);
 void AddDataflowCommand(CLI::App& app, CommandContext& context);
 void AddExploreCommand(CLI::App& app, CommandContext& context);
+void AddArchitectCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);

@@ -1,0 +1,138 @@
+#include "simulator/architect/design_space.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/base/yaml_reader.h"
+
+namespace foretrace {
+namespace {
+
+constexpr int32_t kMaxCores = 1 << 20;
+constexpr int32_t kMaxSize = 1 << 16;
+constexpr size_t kMaxDesigns = 10'000'000;
+constexpr double kBucketArea = 10'000;  // um^2 (appendix C.1)
+
+std::vector<int32_t> Sizes(const YamlReader& cores, std::string_view key, int32_t most) {
+  std::vector<int32_t> sizes = cores.Integers(key, 1, most);
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  if (sizes.empty()) cores.Fail(key, "lists no size");
+  if (std::adjacent_find(sizes.begin(), sizes.end()) != sizes.end()) {
+    cores.Fail(key, "lists a size twice");
+  }
+  return sizes;
+}
+
+absl::Status ReadArea(const YamlReader& area, DesignSpace& space) {
+  static constexpr std::string_view kKeys[] = {"cap", "cap_mm2", "smallest_share"};
+  area.ExpectKeys(kKeys);
+  space.smallest_share = area.Number("smallest_share", 0, 1);
+  if (area.Has("cap") == area.Has("cap_mm2")) {
+    area.Fail("cap", "give either cap (a design) or cap_mm2");
+    return area.status();
+  }
+  if (area.Has("cap_mm2")) {
+    space.cap = Area::SquareMillimetres(area.Number("cap_mm2", 1e-6, 1e6));
+    return area.status();
+  }
+  const std::vector<int32_t> d = area.Integers("cap", 1, kMaxCores);
+  if (d.size() != 5) {
+    area.Fail("cap", "a design is [tensor cores, vector cores, width, depth, buffer MB]");
+  }
+  if (!area.ok()) return area.status();
+  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf({d[0], d[1], d[2], d[3], d[4]}));
+  return absl::OkStatus();
+}
+
+void ReadMachine(const YamlReader& machine, MachineBase& base) {
+  static constexpr std::string_view kKeys[] = {
+      "clock_MHz", "hbm_GBps", "link_GBps", "fill_words_per_cycle", "vector_operands", "source"};
+  static constexpr std::string_view kOperands[] = {"on_chip", "hbm"};
+  machine.ExpectKeys(kKeys);
+  base.clock_Hz = machine.Number("clock_MHz", 1, 1e6) * 1e6;
+  base.hbm = Bandwidth::GBps(machine.Number("hbm_GBps", 1e-3, 1e9));
+  base.link = Bandwidth::GBps(machine.Number("link_GBps", 1e-3, 1e9));
+  base.fill_words_per_cycle = machine.Number("fill_words_per_cycle", 1, 1e9);
+  base.vectors_from_hbm = machine.Choice("vector_operands", kOperands) == 1;
+  machine.String("source");
+}
+
+absl::StatusOr<DesignSpace> ReadSpace(const YamlReader& root) {
+  static constexpr std::string_view kKeys[] = {"name", "cores", "area", "machine"};
+  static constexpr std::string_view kCores[] = {"tensor", "vector", "width", "depth", "buffer_MB"};
+  root.ExpectKeys(kKeys);
+  DesignSpace space;
+  space.name = root.String("name");
+  const YamlReader cores = root.Child("cores");
+  cores.ExpectKeys(kCores);
+  if (!root.ok()) return root.status();
+  space.tensor_cores = Sizes(cores, "tensor", kMaxCores);
+  space.vector_cores = Sizes(cores, "vector", kMaxCores);
+  space.widths = Sizes(cores, "width", kMaxSize);
+  space.depths = Sizes(cores, "depth", kMaxSize);
+  space.buffers_MB = Sizes(cores, "buffer_MB", kMaxSize);
+  const YamlReader area = root.Child("area");
+  const YamlReader machine = root.Child("machine");
+  if (!root.ok()) return root.status();
+  FORETRACE_RETURN_IF_ERROR(ReadArea(area, space));
+  ReadMachine(machine, space.machine);
+  if (!root.ok()) return root.status();
+  return space;
+}
+
+bool IsFeasible(const DesignSpace& space, const AcceleratorDesign& d, Area area) {
+  if (area > space.cap) return false;
+  return d.tensor_cores == 1 || d.vector_cores == 1 ||
+         area.um2() >= space.smallest_share * space.cap.um2();
+}
+
+}  // namespace
+
+absl::StatusOr<DesignSpace> LoadDesignSpace(const std::string& file) {
+  return LoadYaml<DesignSpace>(ReadYamlFile(file), file, ReadSpace);
+}
+absl::StatusOr<DesignSpace> ParseDesignSpace(const std::string& text, const std::string& source) {
+  return LoadYaml<DesignSpace>(ParseYamlText(text, source), source, ReadSpace);
+}
+
+absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& s) {
+  size_t all = 1;
+  for (const auto* sizes :
+       {&s.tensor_cores, &s.vector_cores, &s.widths, &s.depths, &s.buffers_MB}) {
+    all *= std::max<size_t>(sizes->size(), 1);
+    if (all > kMaxDesigns) {
+      return InvalidInput("space {}: more than {} designs; list fewer sizes", s.name, kMaxDesigns);
+    }
+  }
+  std::vector<SizedDesign> designs;
+  for (size_t i = 0; i < all; ++i) {
+    size_t rest = i;
+    const auto pick = [&rest](const std::vector<int32_t>& sizes) {
+      const int32_t size = sizes[rest % sizes.size()];
+      rest /= sizes.size();
+      return size;
+    };
+    AcceleratorDesign d;
+    d.buffer_MB = pick(s.buffers_MB);
+    d.depth = pick(s.depths);
+    d.width = pick(s.widths);
+    d.vector_cores = pick(s.vector_cores);
+    d.tensor_cores = pick(s.tensor_cores);
+    FORETRACE_ASSIGN_OR_RETURN(const Area area, AreaOf(d));
+    if (!IsFeasible(s, d, area)) continue;
+    designs.push_back({d, area, static_cast<int32_t>(area.um2() / kBucketArea)});
+  }
+  if (designs.empty()) {
+    return Infeasible(
+        "space {}: no design has an area between {:.1f} and {:.1f} mm2; list smaller or larger "
+        "cores and buffers, or change the cap",
+        s.name, s.smallest_share * s.cap.mm2(), s.cap.mm2());
+  }
+  std::stable_sort(designs.begin(), designs.end(),
+                   [](const SizedDesign& a, const SizedDesign& b) { return a.bucket > b.bucket; });
+  return designs;
+}
+
+}  // namespace foretrace

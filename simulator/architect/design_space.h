@@ -1,0 +1,54 @@
+#pragma once
+// Which accelerators a search may choose, and what they have in common. A file:
+//
+//   name: phaze
+//   cores: {tensor: [1, 2], vector: [1, 2], width: [128], depth: [128], buffer_MB: [32, 128]}
+//   area: {cap: [8, 2, 128, 128, 128], smallest_share: 0.3}     or cap_mm2: 278.8
+//   machine: {clock_MHz: 1050, hbm_GBps: 1200, link_GBps: 4.294967296,
+//             fill_words_per_cycle: 64, vector_operands: on_chip, source: '...'}
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/architect/accelerator_design.h"
+#include "simulator/base/units.h"
+
+namespace foretrace {
+
+// What every accelerator of a space has.
+struct MachineBase {
+  double clock_Hz = 0;
+  Bandwidth hbm;
+  Bandwidth link;  // of one accelerator, each direction
+  // Words of 2 bytes a cycle from the global buffer into all L2 buffers, and as many back.
+  double fill_words_per_cycle = 0;
+  // Whether vector operators stream their operands from HBM, or find them on the chip.
+  bool vectors_from_hbm = false;
+};
+
+struct DesignSpace {
+  std::string name;
+  std::vector<int32_t> tensor_cores, vector_cores, widths, depths, buffers_MB;
+  Area cap;
+  // Designs below this share of the cap are left out, unless they have one core of either kind.
+  double smallest_share = 0.3;
+  MachineBase machine;
+};
+
+absl::StatusOr<DesignSpace> LoadDesignSpace(const std::string& file);
+absl::StatusOr<DesignSpace> ParseDesignSpace(const std::string& text, const std::string& source);
+
+struct SizedDesign {
+  AcceleratorDesign design;
+  Area area;
+  int32_t bucket = 0;  // areas of one bucket are as good as equal
+};
+
+// Designs of feasible area, by bucket descending; within a bucket in the order of the space, which
+// lists every dimension from its largest value, tensor cores outermost. Errors: a size without a
+// known area; infeasible: none is within the cap.
+absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& space);
+
+}  // namespace foretrace

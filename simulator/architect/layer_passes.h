@@ -1,0 +1,54 @@
+#pragma once
+// Passes that make operators of cores from a model's graph.
+
+#include <vector>
+
+#include "simulator/architect/layer_work.h"
+#include "simulator/graph/operator_graph.h"
+
+namespace foretrace {
+
+// Products of several weights as one product each.
+OperatorGraph OneWeightEach(const OperatorGraph& graph);
+
+// Axes that the devices of a layer divide among them; empty: one device.
+struct ShardedAxes {
+  std::vector<AxisId> axes;
+  bool Contain(AxisId axis) const;
+};
+
+// A tensor operator and the point-wise vector operator that alone reads it become one.
+LayerWork Fused(LayerWork work);
+
+// One layer: the operators `ops` of a bound graph, in its order.
+class LayerPasses {
+ public:
+  LayerPasses(const OperatorGraph& graph, const Binding& sizes, const ShardedAxes& sharded,
+              std::vector<OpId> ops)
+      : g_(graph), sizes_(sizes), sharded_(sharded), ops_(std::move(ops)) {}
+
+  LayerWork Forward() const;
+  LayerWork Backward() const;
+  Bytes Parameters() const;
+  Bytes Activations() const;
+  Bytes Input() const;
+
+ private:
+  class Differentiator;
+
+  bool Inside(OpId op) const;
+  // Tensor parallelism sums this operator's result (true) or its input's gradient (false).
+  bool SumsResult(const GraphOp& op) const;
+  bool SumsGradient(const GraphOp& op) const;
+  LayerOp VectorOp(OpId id, Direction pass) const;
+  LayerOp SumOf(std::string_view name, TensorId tensor, int64_t terms) const;
+  LayerOp AllReduce(std::string_view name, TensorId tensor) const;
+  Gemm GemmOf(OpId id) const;
+
+  const OperatorGraph& g_;
+  const Binding& sizes_;
+  const ShardedAxes& sharded_;
+  std::vector<OpId> ops_;
+};
+
+}  // namespace foretrace

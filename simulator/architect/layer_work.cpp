@@ -1,0 +1,114 @@
+#include "simulator/architect/layer_work.h"
+
+#include <algorithm>
+
+#include "simulator/architect/layer_passes.h"
+#include "simulator/base/error.h"
+#include "simulator/graph/differentiate.h"
+#include "simulator/workload/transformer_graph.h"
+
+namespace foretrace {
+namespace {
+
+absl::Status CheckWidth(const TransformerConfig& c, int32_t width, int32_t micro_batch) {
+  if (c.family == TransformerFamily::kT5) {
+    return InvalidInput(
+        "{}: models of an encoder and a decoder have no single chain of layers; "
+        "give a model of one stack",
+        c.name);
+  }
+  if (width < 1 || micro_batch < 1) {
+    return InvalidInput("{}: width {} and micro-batch {} must be positive", c.name, width,
+                        micro_batch);
+  }
+  for (const auto& [what, size] : {std::pair<const char*, int64_t>{"attention heads", c.heads},
+                                   {"feed-forward width", c.ffn}}) {
+    if (size % width != 0) {
+      return InvalidInput("{}: tensor-parallel width {} does not divide {} {}; choose a divisor",
+                          c.name, width, what, size);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Operators of one layer: before the repeated block, in it, or after.
+enum class Part { kEmbedding, kBlock, kHead };
+
+LayerSlice SliceOf(const TransformerGraph& model, const Binding& sizes, const ShardedAxes& sharded,
+                   Part part) {
+  const OperatorGraph& graph = model.graph;
+  OpId first = 0;
+  while (!graph.op(first).in_block) ++first;
+  std::vector<OpId> ops;
+  for (OpId id = 0; static_cast<size_t>(id) < graph.ops().size(); ++id) {
+    const Part of = graph.op(id).in_block ? Part::kBlock
+                    : id < first          ? Part::kEmbedding
+                                          : Part::kHead;
+    if (of == part) ops.push_back(id);
+  }
+  LayerSlice slice;
+  const LayerPasses passes(graph, sizes, sharded, ops);
+  slice.forward = Fused(passes.Forward());
+  slice.backward = Fused(passes.Backward());
+  slice.parameters = passes.Parameters();
+  slice.activations = passes.Activations();
+  slice.input = passes.Input();
+  return slice;
+}
+
+}  // namespace
+
+absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t width,
+                                       int32_t micro_batch) {
+  if (const absl::Status s = CheckWidth(config, width, micro_batch); !s.ok()) return s;
+  TransformerConfig c = config;
+  c.fused_attention = false;
+  // Padded, as Megatron-LM does, so that the width divides it.
+  c.vocabulary = (c.vocabulary + width - 1) / width * width;
+  TransformerGraph model = MakeTransformerGraph(c);
+  TransformerShares shares;
+  shares.tensor = width;
+  shares.micro_batch = micro_batch;
+  const Binding sizes = BindTransformer(model, c, shares);
+  model.graph = OneWeightEach(model.graph);
+  ShardedAxes sharded;
+  if (width > 1) {
+    const TransformerAxes& a = model.axes;
+    sharded.axes = {a.heads, a.kv_heads, a.ffn, a.up, a.vocabulary};
+    if (c.shared_ffn > 0) sharded.axes.insert(sharded.axes.end(), {a.shared, a.shared_up});
+  }
+  SlicedModel sliced;
+  sliced.width = width;
+  sliced.micro_batch = micro_batch;
+  sliced.blocks = c.layers;
+  sliced.embedding = SliceOf(model, sizes, sharded, Part::kEmbedding);
+  sliced.block = SliceOf(model, sizes, sharded, Part::kBlock);
+  sliced.head = SliceOf(model, sizes, sharded, Part::kHead);
+  TransformerShares whole = shares;
+  whole.tensor = 1;
+  sliced.product_flop = ProductFlop(model.graph, BindTransformer(model, c, whole), c.layers);
+  return sliced;
+}
+
+LayerWork Recomputed(const LayerSlice& slice) {
+  LayerWork work = slice.forward;
+  const auto offset = static_cast<int32_t>(work.ops.size());
+  work.ops.insert(work.ops.end(), slice.backward.ops.begin(), slice.backward.ops.end());
+  for (const auto& [from, to] : slice.backward.edges) {
+    work.edges.emplace_back(from + offset, to + offset);
+  }
+  std::vector<bool> leaves(slice.forward.ops.size(), true);
+  for (const auto& [from, to] : slice.forward.edges) leaves[static_cast<size_t>(from)] = false;
+  std::vector<bool> roots(slice.backward.ops.size(), true);
+  for (const auto& [from, to] : slice.backward.edges) roots[static_cast<size_t>(to)] = false;
+  for (int32_t i = 0; i < offset; ++i) {
+    for (size_t j = 0; j < roots.size(); ++j) {
+      if (leaves[static_cast<size_t>(i)] && roots[j]) {
+        work.edges.emplace_back(i, offset + static_cast<int32_t>(j));
+      }
+    }
+  }
+  return work;
+}
+
+}  // namespace foretrace

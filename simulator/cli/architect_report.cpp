@@ -1,0 +1,237 @@
+#include "simulator/cli/architect_report.h"
+
+#include <fmt/format.h>
+
+#include "simulator/base/json_writer.h"
+
+namespace foretrace {
+namespace {
+
+std::string Placement(const ModelPlan& p) {
+  return fmt::format("{{{},{},{}}}", p.placement.stages.size(), p.placement.data_parallel,
+                     p.placement.width);
+}
+
+std::string ProofLine(const ScheduleStatistics& s) {
+  std::string line = fmt::format("{} of {} layer schedules proven optimal", s.proven, s.layers);
+  if (s.proven < s.layers) {
+    line += fmt::format("; the others are at most {:.1f} % above their bounds", 100 * s.worst_gap);
+  }
+  return line + "\n";
+}
+
+void PlanFields(JsonWriter& json, const ModelPlan& plan) {
+  json.StartObject();
+  json.Field("throughput_samples_per_s", plan.throughput);
+  json.Field("pipeline_stages", static_cast<int64_t>(plan.placement.stages.size()));
+  json.Field("data_parallel", plan.placement.data_parallel);
+  json.Field("tensor_parallel", plan.placement.width);
+  json.Field("micro_batch", plan.micro_batch);
+  json.Field("recompute", plan.recompute);
+  json.Field("mfu", plan.mfu);
+  json.EndObject();
+}
+
+void DesignFields(JsonWriter& json, const SizedDesign& d) {
+  json.StartObject();
+  json.Field("tensor_cores", d.design.tensor_cores);
+  json.Field("vector_cores", d.design.vector_cores);
+  json.Field("width", d.design.width);
+  json.Field("depth", d.design.depth);
+  json.Field("buffer_MB", d.design.buffer_MB);
+  json.Field("area_mm2", d.area.mm2());
+  json.EndObject();
+}
+
+void SearchFields(JsonWriter& json, const ArchitectResult& r) {
+  json.Field("designs", r.designs);
+  json.Field("evaluated", static_cast<int64_t>(r.evaluated.size()));
+  json.Field("bounded", r.bounded);
+  json.Field("layer_schedules", r.statistics.layers);
+  json.Field("layer_schedules_proven", r.statistics.proven);
+  json.Field("worst_gap", r.statistics.worst_gap);
+}
+
+// Points of (x, y) with y from 0, as an SVG of fixed size.
+struct Point {
+  double x = 0, y = 0;
+};
+std::string Plot(const std::vector<Point>& points, std::string_view x, std::string_view y,
+                 bool line) {
+  double low = points.front().x, high = low, top = 0;
+  for (const Point& p : points) {
+    low = std::min(low, p.x);
+    high = std::max(high, p.x);
+    top = std::max(top, p.y);
+  }
+  const double span = high > low ? high - low : 1;
+  top = top > 0 ? top : 1;
+  std::string svg =
+      "<svg viewBox='0 0 640 300' width='640' height='300' role='img'>"
+      "<path d='M60 10V260H630' fill='none' stroke='#888'/>";
+  std::string path;
+  for (const Point& p : points) {
+    const double px = 60 + 560 * (p.x - low) / span, py = 260 - 240 * p.y / top;
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", px, py);
+    if (!line) svg += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='2' fill='#247'/>", px, py);
+  }
+  if (line) svg += fmt::format("<path d='{}' fill='none' stroke='#247'/>", path);
+  svg += fmt::format("<text x='60' y='285'>{} from {:.6g} to {:.6g}</text>", x, low, high);
+  svg += fmt::format("<text x='66' y='16'>{} up to {:.6g}</text></svg>\n", y, top);
+  return svg;
+}
+
+std::string Plots(const ArchitectResult& search) {
+  std::vector<Point> convergence, areas;
+  double best = 0;
+  for (const EvaluatedDesign& e : search.evaluated) {
+    best = std::max(best, e.score);
+    convergence.push_back({static_cast<double>(convergence.size() + 1), best});
+    if (e.score > 0) areas.push_back({e.design.area.mm2(), e.score});
+  }
+  return Plot(convergence, "designs evaluated", "best score", true) +
+         Plot(areas, "area in mm2", "score", false);
+}
+
+}  // namespace
+
+std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
+  using Align = TextTable::Align;
+  TextTable table({{"model", Align::kLeft, true},
+                   {"best design", Align::kLeft},
+                   {"area %"},
+                   {"samples/s"},
+                   {"{p,d,t}", Align::kLeft},
+                   {"mbs"},
+                   {"recompute", Align::kLeft},
+                   {"MFU %"},
+                   {"common samples/s"},
+                   {"MFU %"}});
+  for (const ModelFindings& m : r.models) {
+    const ModelPlan& p = m.best().plans[0];
+    table.AddRow({m.name, Describe(m.best().design.design),
+                  fmt::format("{:.1f}", 100 * m.best().design.area.um2() / r.space.cap.um2()),
+                  fmt::format("{:.1f}", p.throughput), Placement(p),
+                  fmt::format("{}", p.micro_batch), p.recompute ? "yes" : "no",
+                  fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
+                  fmt::format("{:.1f}", 100 * m.common.mfu)});
+  }
+  style.width = std::max<size_t>(style.width, 130);
+  std::string out = fmt::format(
+      "Space {}: {} designs of feasible area, {} devices, {:.0f} GiB of "
+      "HBM each\n\n",
+      r.space.name, r.common.designs, r.training.devices,
+      static_cast<double>(r.training.hbm.count()) / (1 << 30));
+  out += table.Format(style);
+  out += fmt::format("\nCommon design: {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
+                     Describe(r.best().design.design), r.best().design.area.mm2(),
+                     100 * r.best().design.area.um2() / r.space.cap.um2());
+  for (const ModelFindings& m : r.models) {
+    out += fmt::format("{}: {} designs evaluated, {} left out by bounds; ", m.name,
+                       m.search.evaluated.size(), m.search.bounded);
+    if (!r.exact) out += fmt::format("{} buckets of area; ", m.search.buckets);
+    if (r.exact && r.hysteresis > 0) {
+      out += fmt::format("hysteresis {} loses {:.1f} %; ", r.hysteresis, 100 * m.hysteresis_loss);
+    }
+    out += ProofLine(m.search.statistics);
+  }
+  return out;
+}
+
+std::string ArchitectJson(const ArchitectReport& r) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("space", r.space.name);
+  json.Field("search", r.exact ? "exact" : "hysteresis");
+  json.Field("hysteresis", r.hysteresis);
+  json.Field("devices", r.training.devices);
+  json.Key("common");
+  json.StartObject();
+  json.Key("design");
+  DesignFields(json, r.best().design);
+  SearchFields(json, r.common);
+  json.EndObject();
+  json.Key("models");
+  json.StartArray();
+  for (const ModelFindings& m : r.models) {
+    json.StartObject();
+    json.Field("name", m.name);
+    json.Field("weight", m.weight);
+    json.Key("design");
+    DesignFields(json, m.best().design);
+    json.Key("plan");
+    PlanFields(json, m.best().plans[0]);
+    json.Key("plan_on_common");
+    PlanFields(json, m.common);
+    if (r.exact && r.hysteresis > 0) json.Field("hysteresis_loss", m.hysteresis_loss);
+    SearchFields(json, m.search);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+std::string DesignsCsv(const ArchitectReport& r) {
+  std::string out =
+      "model,order,tensor_cores,vector_cores,width,depth,buffer_MB,area_mm2,samples_per_s,"
+      "pipeline_stages,data_parallel,tensor_parallel,micro_batch,recompute,mfu\n";
+  for (const ModelFindings& m : r.models) {
+    size_t order = 0;
+    for (const EvaluatedDesign& e : m.search.evaluated) {
+      ++order;
+      if (e.plans.empty()) continue;
+      const AcceleratorDesign& d = e.design.design;
+      const ModelPlan& p = e.plans[0];
+      out += fmt::format("\"{}\",{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n", m.name,
+                         order, d.tensor_cores, d.vector_cores, d.width, d.depth, d.buffer_MB,
+                         e.design.area.mm2(), p.throughput, p.placement.stages.size(),
+                         p.placement.data_parallel, p.placement.width, p.micro_batch,
+                         p.recompute ? 1 : 0, p.mfu);
+    }
+  }
+  return out;
+}
+
+std::string ArchitectPage(const ArchitectReport& r) {
+  const auto escaped = [](const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+      out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+    }
+    return out;
+  };
+  std::string page =
+      "<!DOCTYPE html><meta charset='utf-8'><title>Accelerators</title>"
+      "<style>body{font:14px sans-serif}svg text{font:12px sans-serif}</style><pre>" +
+      escaped(FormatArchitect(r, TextStyle{})) + "</pre>\n";
+  for (const ModelFindings& m : r.models) {
+    page += "<h2>" + escaped(m.name) + "</h2>\n" + Plots(m.search);
+  }
+  if (r.models.size() > 1) page += "<h2>All models</h2>\n" + Plots(r.common);
+  return page;
+}
+
+std::string AcceleratorYaml(const std::string& name, const SizedDesign& d, const DesignSpace& space,
+                            Bytes hbm) {
+  const double teraflops = 2e-12 * static_cast<double>(d.design.macs()) * space.machine.clock_Hz;
+  const std::string source =
+      fmt::format("foretrace architect, space {}: design {}", space.name, Describe(d.design));
+  return fmt::format(
+      "# {2}\nname: {0}\ndescription: '{1}'\nvendor: none\nchip: {0}\n"
+      "compute:\n  matrix_units:\n    kind: systolic\n    count: {3}\n    width: {4}\n    depth: "
+      "{5}\n"
+      "    clock_MHz: {6}\n    rates_TFLOPS: {{bf16: {7}, fp16: {7}}}\n    source: '{2}'\n"
+      "memory:\n  buffer:\n    kind: scratchpad\n    capacity_MB: {8}\n    source: '{2}'\n"
+      "  hbm:\n    kind: device\n    capacity_GB: {9}\n    bandwidth_GBps: {10}\n    source: "
+      "'{2}'\n"
+      "interconnect: {{kind: link, links: 1, link_GBps: {11}, source: '{2}'}}\n"
+      "physical: {{die_mm2: {12}, source: '{2}'}}\n",
+      name, Describe(d.design), source, d.design.tensor_cores, d.design.width, d.design.depth,
+      space.machine.clock_Hz * 1e-6, teraflops, d.design.buffer_MB,
+      static_cast<double>(hbm.count()) * 1e-9, space.machine.hbm.gbps(), space.machine.link.gbps(),
+      d.area.mm2());
+}
+
+}  // namespace foretrace

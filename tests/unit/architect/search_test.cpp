@@ -1,0 +1,164 @@
+#include "simulator/architect/search.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+namespace {
+
+TrainingSetup SmallSetup() {
+  TrainingSetup t;
+  t.devices = 32;
+  t.global_batch = 128;
+  t.hbm = Bytes(int64_t{32} << 30);
+  t.widths = {1, 2};
+  t.micro_batches = {1, 4};
+  t.limits.max_nodes = 500;
+  return t;
+}
+
+DesignSpace Published() {
+  return *LoadDesignSpace(std::string(FORETRACE_SOURCE_DIR) + "/topologies/spaces/phaze.yaml");
+}
+
+TransformerConfig Load(const std::string& name) {
+  const auto file =
+      LoadModel(std::string(FORETRACE_SOURCE_DIR) + "/traces/workloads/" + name + ".yaml");
+  EXPECT_TRUE(file.ok()) << file.status();
+  TransformerConfig config = *file->transformer;
+  config.name = name;
+  return config;
+}
+
+TransformerConfig Small() {
+  TransformerConfig c;
+  c.name = "small";
+  c.hidden = 512;
+  c.layers = 3;
+  c.heads = 8;
+  c.vocabulary = 1000;
+  c.sequence = 256;
+  return WithDefaults(c);
+}
+
+// Thirty-odd designs of both sides: few large and many small cores.
+std::vector<SizedDesign> FewDesigns() {
+  DesignSpace s = Published();
+  s.tensor_cores = {16, 4, 1};
+  s.vector_cores = {64, 2};
+  s.widths = {128, 64};
+  s.depths = {128};
+  s.buffers_MB = {32, 8};
+  s.smallest_share = 0;
+  return *FeasibleDesigns(s);
+}
+
+SearchSetup SearchOf(int jobs) {
+  SearchSetup s;
+  s.machine = Published().machine;
+  s.training = SmallSetup();
+  s.jobs = jobs;
+  return s;
+}
+
+TEST(ArchitectSearchTest, ExactEqualsEvaluatingEverything) {
+  const auto model = PrepareModel(Small(), SmallSetup());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<SizedDesign> designs = FewDesigns();
+  double best = 0;
+  DesignEvaluator evaluator(Published().machine, SmallSetup());
+  for (const SizedDesign& d : designs) {
+    evaluator.SetDesign(d.design);
+    const auto plan = evaluator.Evaluate(*model);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_LE(plan->throughput, evaluator.Bound(*model) * (1 + 1e-9)) << Describe(d.design);
+    best = std::max(best, plan->throughput);
+  }
+  for (const int jobs : {1, 3}) {
+    const auto found = SearchExactly({{*model, 1}}, designs, SearchOf(jobs));
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->evaluated[found->best].score, best);
+    const auto early = SearchByHysteresis({{*model, 1}}, designs, SearchOf(jobs), 2);
+    ASSERT_TRUE(early.ok());
+    EXPECT_LE(early->evaluated[early->best].score, best);
+    EXPECT_LE(early->evaluated.size(), designs.size());
+  }
+}
+
+TEST(ArchitectSearchTest, ThreadsDoNotChangeAnything) {
+  const auto model = PrepareModel(Small(), SmallSetup());
+  const std::vector<SizedDesign> designs = FewDesigns();
+  const auto one = SearchExactly({{*model, 1}}, designs, SearchOf(1));
+  const auto four = SearchExactly({{*model, 1}}, designs, SearchOf(4));
+  ASSERT_TRUE(one.ok() && four.ok());
+  ASSERT_EQ(one->evaluated.size(), four->evaluated.size());
+  for (size_t i = 0; i < one->evaluated.size(); ++i) {
+    EXPECT_EQ(one->evaluated[i].score, four->evaluated[i].score);
+    EXPECT_EQ(one->evaluated[i].design.design, four->evaluated[i].design.design);
+  }
+}
+
+TEST(ArchitectSearchTest, HysteresisStopsWhereScoresFall) {
+  const auto model = PrepareModel(Small(), SmallSetup());
+  const std::vector<SizedDesign> designs = FewDesigns();
+  const auto all = SearchByHysteresis({{*model, 1}}, designs, SearchOf(1), 1000);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->evaluated.size(), designs.size());
+  // One bucket has fallen by itself.
+  const auto first = SearchByHysteresis({{*model, 1}}, designs, SearchOf(1), 1);
+  EXPECT_EQ(first->buckets, 1);
+}
+
+TEST(ArchitectSearchTest, NothingFits) {
+  TrainingSetup tiny = SmallSetup();
+  tiny.hbm = Bytes(1 << 20);
+  const auto model = PrepareModel(Small(), tiny);
+  SearchSetup s = SearchOf(1);
+  s.training = tiny;
+  EXPECT_EQ(SearchExactly({{*model, 1}}, FewDesigns(), s).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+// The models' trends of tables 2, 4 and 5, on 1,024 devices and batches of 4,096: the solver's
+// placement on TPU v4 is at least the expert's, and the common design of the paper at least TPU v4.
+// Shares of the peak are not compared: the published estimates are not public.
+struct Trend {
+  const char* model;
+  int32_t stages, data_parallel, width;  // the expert's
+};
+
+TEST(ArchitectTrendsTest, SolverOverExpertAndCommonOverTpu) {
+  TrainingSetup t = SmallSetup();
+  t.devices = 1024;
+  t.global_batch = 4096;
+  t.hbm = Bytes(int64_t{80} << 30);
+  t.widths = {1, 2, 4, 8};
+  t.micro_batches = {1, 2};
+  for (const Trend& row :
+       {Trend{"opt-350m", 12, 85, 1}, Trend{"bert-large", 8, 128, 1}, Trend{"gpt2-1.5b", 32, 32, 1},
+        Trend{"llama2-7b", 8, 128, 1}, Trend{"megatron-2.5b", 8, 32, 4},
+        Trend{"megatron-8.3b", 8, 16, 8}, Trend{"gpt3-175b", 32, 8, 4}}) {
+    const TransformerConfig config = Load(row.model);
+    const auto whole = PrepareModel(config, t);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    DesignEvaluator evaluator(Published().machine, t);
+    evaluator.SetDesign({8, 2, 128, 128, 128});
+    const auto solver = evaluator.Evaluate(*whole);
+    const auto expert = evaluator.EvaluateFixed(*whole, row.stages, row.width, row.data_parallel);
+    ASSERT_TRUE(solver.ok() && expert.ok()) << solver.status() << expert.status();
+    evaluator.SetDesign({2, 512, 256, 256, 32});
+    const auto common = evaluator.Evaluate(*whole);
+    ASSERT_TRUE(common.ok()) << common.status();
+    EXPECT_GE(solver->throughput, expert->throughput) << row.model;
+    EXPECT_GE(common->throughput, solver->throughput) << row.model;
+    RecordProperty(row.model, fmt::format("MFU {:.1f} {:.1f} {:.1f}", 100 * expert->mfu,
+                                          100 * solver->mfu, 100 * common->mfu));
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
