@@ -105,11 +105,12 @@ foretrace_room(mapping DEPS base trace workload hardware topology graph)
 # Of network and cost the engine knows the interfaces alone, which are headers.
 foretrace_room(engine DEPS base trace reconstruct hardware topology des)
 foretrace_room(report DEPS base trace exporters engine)
+foretrace_room(backends DEPS base LIBS yaml-cpp)
 foretrace_room(search DEPS base graph workload mapping)
 foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
 # RE2 selects nodes in cli/ by name. Its own flags (-pthread) would not go with precompiled headers.
 foretrace_room(cli DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph workload mapping
-               engine report search sharding LIBS re2)
+               engine report search sharding backends LIBS re2)
 
 if(TARGET foretrace_cli)
   # Public data that are beside a checkout where $FORETRACE_REALDATA does not say.

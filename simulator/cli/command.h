@@ -49,6 +49,7 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context);
 void AddShardCommand(CLI::App& app, CommandContext& context);
 void AddShardTasksCommand(CLI::App& app, CommandContext& context);
 void AddShardStudyCommand(CLI::App& app, CommandContext& context);
+void AddPlaceCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);

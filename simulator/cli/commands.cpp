@@ -6,8 +6,8 @@ std::vector<AddCommand> AllCommands() {
   return {
       AddInspectCommand,    AddConvertCommand,    AddCalibrateCommand,  AddPredictCommand,
       AddDiffCommand,       AddValidateCommand,   AddCollectiveCommand, AddShardCommand,
-      AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,     AddGenerateCommand,
-      AddListCommand,       AddHelpCommand,
+      AddShardTasksCommand, AddShardStudyCommand, AddPlaceCommand,      AddSearchCommand,
+      AddGenerateCommand,   AddListCommand,       AddHelpCommand,
   };
 }
 
