@@ -153,6 +153,25 @@ std::optional<SimTime> OperatorCosts::Find(const OperatorDag& dag, const std::ve
   return std::nullopt;
 }
 
+std::vector<std::string> OperatorCosts::UnknownTypes(const std::vector<Backend>& backends) const {
+  std::set<std::string> known = {"", "*"};
+  for (const Backend& backend : backends) {
+    for (const auto& [type, fusion_class] : backend.rule.classes) known.insert(type);
+    for (const Pattern& pattern : backend.patterns) {
+      for (const PatternNode& node : pattern.nodes) known.insert(node.type);
+    }
+  }
+  std::set<std::string> unknown;
+  for (const auto& [key, by_backend] : times_) {
+    const std::string op = key.substr(0, key.find('|'));
+    for (const absl::string_view part : absl::StrSplit(op, absl::ByAnyChar("+(),*"))) {
+      const std::string type(part.data(), part.size());
+      if (!known.contains(type)) unknown.insert(type);
+    }
+  }
+  return {unknown.begin(), unknown.end()};
+}
+
 OperatorCosts::Winners OperatorCosts::CountWinners() const {
   Winners winners;
   std::map<std::string, int64_t> count;

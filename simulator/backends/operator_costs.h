@@ -29,6 +29,8 @@ class OperatorCosts {
                               const Backend& backend) const;
 
   int64_t rows() const { return rows_; }
+  // Types of operators in the tables that none of `backends` names, each once, in order.
+  std::vector<std::string> UnknownTypes(const std::vector<Backend>& backends) const;
 
   // Of operators that several backends were measured on: by backend, on how many it is fastest.
   struct Winners {

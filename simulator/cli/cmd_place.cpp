@@ -73,6 +73,7 @@ absl::Status RunPlace(const PlaceOptions& options, const CommandContext& context
   for (const std::string& table : options.costs) FORETRACE_RETURN_IF_ERROR(costs.Read(table));
   GeneratedMatches generated = GenerateMatches(dag, answer.backends);
   answer.choices = MeasuredChoices(dag, answer.backends, generated.matches, costs);
+  answer.unknown_types = costs.UnknownTypes(answer.backends);
   answer.matches = generated.matches.size();
   answer.refused = std::move(generated.refused);
   FORETRACE_ASSIGN_OR_RETURN(answer.placement, PlaceOps(dag, answer.choices, answer.launch));

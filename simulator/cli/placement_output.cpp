@@ -103,6 +103,13 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
                   fmt::format("{:.1f}", 100 * shares[i].time.us() / placement.cost.us())});
   }
   text += table.Format(style);
+  if (!answer.unknown_types.empty()) {
+    text += "\nOf the tables, operators that no backend here names were not used: ";
+    for (size_t i = 0; i < answer.unknown_types.size(); ++i) {
+      text += (i > 0 ? ", " : "") + answer.unknown_types[i];
+    }
+    text += "\n";
+  }
   if (!answer.ablation.empty()) {
     TextTable steps({{"backends up to", Align::kLeft}, {"us"}, {"operators not covered"}});
     for (const AblationStep& step : answer.ablation) {
@@ -136,6 +143,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Field("launch_us", answer.launch.us());
   json.Field("placements", answer.placement.placements);
   json.Field("exact", true);
+  json.Field("unknown_operators", answer.unknown_types);
   json.Key("kernels");
   json.StartArray();
   for (const int32_t choice : answer.placement.choices) write_kernel(Chosen(answer, choice));

@@ -25,6 +25,7 @@ struct PlacementAnswer {
   size_t matches = 0;
   std::vector<KernelChoice> choices;  // those of the matches with a measured time
   std::vector<RefusedMatch> refused;
+  std::vector<std::string> unknown_types;  // in the tables, but of no backend
   SimTime launch;
   OpPlacement placement;
   std::vector<AblationStep> ablation;

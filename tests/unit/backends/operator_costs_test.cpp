@@ -54,6 +54,18 @@ TEST(OperatorCosts, RowsWithoutATimeAreRefusedByLine) {
   EXPECT_THAT(std::string(costs.Parse(kHeader, "t.csv").message()), HasSubstr("no measured"));
 }
 
+TEST(OperatorCosts, TypesThatNoBackendNamesAreTold) {
+  OperatorCosts costs;
+  ASSERT_TRUE(costs
+                  .Parse(std::string(kHeader) +
+                             "\"add(*,frobnicate(*))\",data=1,2,x\nrelu+add,data=1,4,x\n",
+                         "t.csv")
+                  .ok());
+  Backend backend;
+  backend.rule.classes = {{"add", FusionClass::kBroadcast}};
+  EXPECT_THAT(costs.UnknownTypes({backend}), testing::ElementsAre("frobnicate", "relu"));
+}
+
 TEST(BackendFile, WhatCouldNeverMatchIsRefused) {
   const std::string head = "name: x\nsource: s\nkind: library\ndevice: cuda\n";
   for (const auto& [rest, why] :
