@@ -123,8 +123,10 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   command->footer(Examples({
       "scripts/import_collage.py operator_cost_rtx2070.json -o costs/",
-      "foretrace place resnet50_3d --backends tvm,cudnn,tensorrt --costs costs/rtx2070.csv",
-      "foretrace place resnet50_3d --backends tvm,cudnn --costs costs/rtx2070.csv --ablation",
+      "foretrace place resnet50_3d --backends tvm,cudnn,tensorrt --costs "
+      "costs/operator_cost_rtx2070.csv",
+      "foretrace place resnet50_3d --backends tvm,cudnn --costs costs/operator_cost_rtx2070.csv "
+      "--ablation",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunPlace(*options, context); };
