@@ -27,6 +27,8 @@ if(FORETRACE_MODULES)
 endif()
 install(DIRECTORY topologies calibration stacks engines DESTINATION share/foretrace COMPONENT foretrace)
 install(DIRECTORY traces/samples traces/workloads DESTINATION share/foretrace/traces COMPONENT foretrace)
+install(DIRECTORY topologies calibration stacks DESTINATION share/foretrace COMPONENT foretrace)
+install(DIRECTORY traces/networks traces/samples traces/workloads DESTINATION share/foretrace/traces COMPONENT foretrace)
 install(FILES LICENSE README.md DESTINATION share/doc/foretrace COMPONENT foretrace)
 
 set(CPACK_GENERATOR DEB)

@@ -54,6 +54,7 @@ void AddShardStudyCommand(CLI::App& app, CommandContext& context);
 void AddDataflowCommand(CLI::App& app, CommandContext& context);
 void AddExploreCommand(CLI::App& app, CommandContext& context);
 void AddArchitectCommand(CLI::App& app, CommandContext& context);
+void AddPlaceCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);

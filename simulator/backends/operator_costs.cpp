@@ -1,0 +1,203 @@
+#include "simulator/backends/operator_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "simulator/base/csv.h"
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{256} << 20;
+constexpr double kMaxUs = 1e9;  // no operator takes a thousand seconds
+constexpr std::array<std::string_view, 4> kColumns = {"op", "shape", "time_us", "backend"};
+
+std::string Key(std::string_view op, std::string_view shape) {
+  return std::string(op) + "|" + std::string(shape);
+}
+
+// Of ascending times; the mean of the two in the middle.
+SimTime Median(const std::vector<SimTime>& times) {
+  const size_t half = times.size() / 2;
+  return times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]).ScaledBy(0.5);
+}
+
+// Writes what a set of operators is called.
+class Description {
+ public:
+  Description(const OperatorDag& dag, const std::vector<int32_t>& ops) : dag_(dag), ops_(ops) {
+    tree_ = Tree(ops.back());
+    // The first input of the pattern is its leftmost.
+    int32_t leftmost = ops.back();
+    while (true) {
+      const std::vector<int32_t>& inputs = dag.op(leftmost).inputs;
+      if (inputs.empty() || !std::ranges::binary_search(ops, inputs.front())) break;
+      leftmost = inputs.front();
+    }
+    shape_ = dag.op(leftmost).shape;
+  }
+
+  std::vector<std::string> keys() const {
+    std::string shape = "data=" + shape_;
+    for (const std::string& attribute : attributes_) shape += ";" + attribute;
+    return {Key(tree_, shape), Key(chain_, shape)};
+  }
+
+ private:
+  std::string Tree(int32_t op) {
+    if (op == kNoProducer || !std::ranges::binary_search(ops_, op)) return "*";
+    const DagOp& here = dag_.op(op);
+    // Shared operands are written out each time, as in the tables, which doubles per level.
+    if (++written_ > kMaxWritten) return "*";
+    std::string inputs;
+    for (const int32_t input : here.inputs) {
+      if (!inputs.empty()) inputs += ',';
+      inputs += Tree(input);
+    }
+    if (visited_.insert(op).second) {
+      chain_ += (chain_.empty() ? "" : "+") + here.type;
+      for (const auto& [key, value] : here.attributes) {
+        attributes_.insert(here.type + "." + key + "=" + value);
+      }
+    }
+    return here.type + "(" + inputs + ")";
+  }
+
+  const OperatorDag& dag_;
+  const std::vector<int32_t>& ops_;
+  static constexpr int kMaxWritten = 4096;
+  int written_ = 0;
+  std::set<int32_t> visited_;
+  std::set<std::string> attributes_;
+  std::string tree_, chain_, shape_;
+};
+
+}  // namespace
+
+std::vector<std::string> CostKeys(const OperatorDag& dag, const std::vector<int32_t>& ops) {
+  return Description(dag, ops).keys();
+}
+
+absl::Status OperatorCosts::Read(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxBytes));
+  return Parse(text, file);
+}
+
+absl::Status OperatorCosts::Parse(const std::string& text, const std::string& file) {
+  std::array<size_t, kColumns.size()> column{};
+  bool header = true;
+  int64_t number = 0;
+  for (const absl::string_view part : absl::StrSplit(text, '\n')) {
+    const std::string_view line(part.data(), part.size());
+    ++number;
+    if (line.empty() || line == "\r" || line.front() == '#') continue;
+    const std::vector<std::string> fields = SplitCsvLine(line);
+    if (header) {
+      for (size_t i = 0; i < kColumns.size(); ++i) {
+        const auto found = std::ranges::find(fields, kColumns[i]);
+        if (found == fields.end()) {
+          return InvalidInput(
+              "{}: line {}: no column '{}'; scripts/import_collage.py writes tables of measured "
+              "operators with it",
+              file, number, kColumns[i]);
+        }
+        column[i] = static_cast<size_t>(found - fields.begin());
+      }
+      header = false;
+      continue;
+    }
+    if (fields.size() <= std::ranges::max(column)) {
+      return InvalidInput("{}: line {}: {} fields, fewer than the header has", file, number,
+                          fields.size());
+    }
+    double us = 0;
+    if (!absl::SimpleAtod(fields[column[2]], &us) || !(us > 0) || us > kMaxUs) {
+      return InvalidInput(
+          "{}: line {}: time_us is '{}'; a time above 0 is needed, leave out what was not measured",
+          file, number, fields[column[2]]);
+    }
+    if (fields[column[0]].empty() || fields[column[3]].empty()) {
+      return InvalidInput("{}: line {}: op or backend is empty", file, number);
+    }
+    const SimTime time = SimTime::FromUs(us);
+    std::vector<SimTime>& repeats =
+        times_[Key(fields[column[0]], fields[column[1]])][fields[column[3]]];
+    repeats.insert(std::ranges::upper_bound(repeats, time), time);
+    ++rows_;
+  }
+  if (rows_ == 0) return InvalidInput("{}: no measured operator in it", file);
+  return absl::OkStatus();
+}
+
+std::optional<SimTime> OperatorCosts::Find(const OperatorDag& dag, const std::vector<int32_t>& ops,
+                                           const Backend& backend) const {
+  for (const std::string& key : CostKeys(dag, ops)) {
+    const auto entry = times_.find(key);
+    if (entry == times_.end()) continue;
+    if (const auto time = entry->second.find(backend.name); time != entry->second.end()) {
+      return Median(time->second);
+    }
+    for (const std::string& alias : backend.aliases) {
+      if (const auto time = entry->second.find(alias); time != entry->second.end()) {
+        return Median(time->second);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> OperatorCosts::UnknownTypes(const std::vector<Backend>& backends) const {
+  std::set<std::string> known = {"", "*"};
+  for (const Backend& backend : backends) {
+    for (const auto& [type, fusion_class] : backend.rule.classes) known.insert(type);
+    for (const Pattern& pattern : backend.patterns) {
+      for (const PatternNode& node : pattern.nodes) known.insert(node.type);
+    }
+  }
+  std::set<std::string> unknown;
+  for (const auto& [key, by_backend] : times_) {
+    const std::string op = key.substr(0, key.find('|'));
+    for (const absl::string_view part : absl::StrSplit(op, absl::ByAnyChar("+(),*"))) {
+      const std::string type(part.data(), part.size());
+      if (!known.contains(type)) unknown.insert(type);
+    }
+  }
+  return {unknown.begin(), unknown.end()};
+}
+
+OperatorCosts::Winners OperatorCosts::CountWinners() const {
+  Winners winners;
+  std::map<std::string, int64_t> count;
+  for (const auto& [key, by_backend] : times_) {
+    if (by_backend.size() < 2) continue;
+    ++winners.contested;
+    const auto fastest = std::ranges::min_element(by_backend, [](const auto& a, const auto& b) {
+      return std::pair(Median(a.second), a.first) < std::pair(Median(b.second), b.first);
+    });
+    ++count[fastest->first];
+  }
+  winners.by_backend.assign(count.begin(), count.end());
+  return winners;
+}
+
+std::vector<KernelChoice> MeasuredChoices(const OperatorDag& dag,
+                                          const std::vector<Backend>& backends,
+                                          const std::vector<BackendMatch>& matches,
+                                          const OperatorCosts& costs) {
+  std::vector<KernelChoice> choices;
+  for (const BackendMatch& match : matches) {
+    const std::optional<SimTime> time =
+        costs.Find(dag, match.ops, backends[static_cast<size_t>(match.backend)]);
+    if (time.has_value()) choices.push_back({match.ops, match.backend, *time});
+  }
+  return choices;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,40 @@
+#pragma once
+// A placement of a network on backends, as text, JSON and a picture.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/backends/backend.h"
+#include "simulator/backends/op_placement.h"
+#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/pattern_generator.h"
+#include "simulator/report/text_table.h"
+
+namespace foretrace {
+
+struct AblationStep {
+  std::string added;  // to the backends of the steps before
+  size_t uncovered = 0;
+  std::optional<SimTime> cost;
+};
+
+struct PlacementAnswer {
+  const OperatorDag* dag = nullptr;
+  std::vector<Backend> backends;
+  size_t matches = 0;
+  std::vector<KernelChoice> choices;  // those of the matches with a measured time
+  std::vector<RefusedMatch> refused;
+  std::vector<std::string> unknown_types;  // in the tables, but of no backend
+  SimTime launch;
+  OpPlacement placement;
+  std::vector<AblationStep> ablation;
+  std::optional<int32_t> explained;
+};
+
+std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style);
+std::string PlacementJson(const PlacementAnswer& answer);
+// Kernels as boxes around their operators, in order of execution, each in its backend's colour.
+std::string PlacementSvg(const PlacementAnswer& answer);
+
+}  // namespace foretrace

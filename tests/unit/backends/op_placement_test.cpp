@@ -1,0 +1,204 @@
+#include "simulator/backends/op_placement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "simulator/backends/pattern_generator.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+DagOp Op(std::string name, std::string type, std::vector<int32_t> inputs) {
+  return {std::move(name), std::move(type), std::move(inputs), "1x64x56x56", {}};
+}
+
+SimTime Ms(double ms) { return SimTime::FromUs(ms * 1000); }
+
+// conv1 -> add -> relu, with conv2 as the other operand of add. Backends: 0 cuDNN, 1 TensorRT, 2
+// TVM; measured times of the public log (ms).
+OperatorDag ExampleDag() {
+  return OperatorDag("example", {Op("conv1", "conv2d", {kNoProducer, kNoProducer}),
+                                 Op("conv2", "conv2d", {kNoProducer, kNoProducer}),
+                                 Op("add", "add", {0, 1}), Op("relu", "relu", {2})});
+}
+
+std::vector<KernelChoice> Unfused() {
+  return {{{0}, 0, Ms(.048477)}, {{0}, 1, Ms(.050868)}, {{0}, 2, Ms(.041695)},
+          {{1}, 0, Ms(.018801)}, {{1}, 1, Ms(.021642)}, {{1}, 2, Ms(.014967)},
+          {{2}, 1, Ms(.011453)}, {{2}, 2, Ms(.005427)}, {{3}, 1, Ms(.012818)},
+          {{3}, 2, Ms(.004477)}};
+}
+
+TEST(OpPlacement, WorkedExampleHasTheFusedOptimumOf42Placements) {
+  std::vector<KernelChoice> choices = Unfused();
+  choices.push_back({{0, 2, 3}, 1, Ms(.042063)});
+  choices.push_back({{0, 2, 3}, 2, Ms(.060251)});
+  const auto placed = PlaceOps(ExampleDag(), choices, kPublishedLaunch);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  // 3 x 3 x 2 x 2 without fusion, 2 x 3 with.
+  EXPECT_EQ(placed->placements, 42);
+  // .042063 (TensorRT's fusion) + .014967 (TVM's conv2) + two launches of .01
+  EXPECT_EQ(placed->cost, Ms(.07703));
+  EXPECT_EQ(placed->choices, (std::vector<int32_t>{5, 10}));
+}
+
+TEST(OpPlacement, WorkedExampleUnfused) {
+  const auto placed = PlaceOps(ExampleDag(), Unfused(), kPublishedLaunch);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->placements, 36);
+  // .041695 + .014967 + .005427 + .004477 + 4 x .01
+  EXPECT_EQ(placed->cost, Ms(.106566));
+}
+
+TEST(OpPlacement, UncoveredOperatorsAreNamedWithTheirShare) {
+  const std::vector<KernelChoice> choices = {{{0}, 0, Ms(1)}, {{1}, 0, Ms(1)}, {{3}, 0, Ms(1)}};
+  const auto placed = PlaceOps(ExampleDag(), choices, kPublishedLaunch);
+  EXPECT_THAT(std::string(placed.status().message()),
+              HasSubstr("1 of 4 operators (25.0 %) have no kernel of the backends with a known "
+                        "time: add (add)"));
+}
+
+TEST(OpPlacement, KernelsThatCannotBePutTogetherAreRefused) {
+  // conv1+add and add+relu overlap; relu alone and conv1 alone have no kernel.
+  const std::vector<KernelChoice> choices = {
+      {{0, 2}, 0, Ms(1)}, {{2, 3}, 0, Ms(1)}, {{1}, 0, Ms(1)}};
+  const auto placed = PlaceOps(ExampleDag(), choices, kPublishedLaunch);
+  EXPECT_EQ(placed.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+OperatorDag RandomDag(std::mt19937_64& random, int32_t size) {
+  std::vector<DagOp> ops;
+  for (int32_t i = 0; i < size; ++i) {
+    std::vector<int32_t> inputs;
+    for (uint64_t k = 0; k < 1 + random() % 2; ++k) {
+      // Mostly the neighbour before, so that there are chains to fuse.
+      inputs.push_back(i == 0 ? kNoProducer
+                              : std::max(0, i - 1 - static_cast<int32_t>(random() % 3)));
+    }
+    ops.push_back(Op("op" + std::to_string(i), random() % 3 == 0 ? "conv2d" : "relu", inputs));
+  }
+  return OperatorDag("random", std::move(ops));
+}
+
+// Every fusable group of a rule that lets everything follow everything, on each backend whose coin
+// falls so, at a random time; single operators always.
+std::vector<KernelChoice> RandomChoices(std::mt19937_64& random, const OperatorDag& dag,
+                                        int32_t backends) {
+  Backend any;
+  any.rule.classes = {{"conv2d", FusionClass::kFusable}, {"relu", FusionClass::kElementwise}};
+  any.rule.fuses = {
+      {FusionClass::kFusable, {FusionClass::kElementwise, FusionClass::kFusable}},
+      {FusionClass::kElementwise, {FusionClass::kElementwise, FusionClass::kFusable}}};
+  any.rule.max_ops = 4;
+  std::vector<KernelChoice> choices;
+  for (const BackendMatch& match : GenerateMatches(dag, {any}).matches) {
+    for (int32_t b = 0; b < backends; ++b) {
+      if (match.ops.size() > 1 && random() % 2 == 0) continue;
+      choices.push_back(
+          {match.ops, b, SimTime::FromNs(static_cast<int64_t>(1000 + random() % 50'000))});
+    }
+  }
+  return choices;
+}
+
+// All exact covers, by recursion on the first operator without a kernel.
+struct BruteForce {
+  const std::vector<KernelChoice>& choices;
+  int32_t size;
+  std::optional<SimTime> best;
+  double placements = 0;
+
+  void Run(std::vector<bool>& covered, SimTime cost) {
+    const auto free = std::ranges::find(covered, false);
+    if (free == covered.end()) {
+      ++placements;
+      if (!best.has_value() || cost < *best) best = cost;
+      return;
+    }
+    const auto op = static_cast<int32_t>(free - covered.begin());
+    for (const KernelChoice& choice : choices) {
+      const bool fits = std::ranges::find(choice.ops, op) != choice.ops.end() &&
+                        std::ranges::none_of(
+                            choice.ops, [&](int32_t o) { return covered[static_cast<size_t>(o)]; });
+      if (!fits) continue;
+      for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = true;
+      Run(covered, cost + choice.time + kPublishedLaunch);
+      for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = false;
+    }
+  }
+};
+
+TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
+  std::mt19937_64 random(19);
+  int fused = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 12));
+    // Two backends: 2^12 placements of single operators alone at most.
+    const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
+    BruteForce brute{choices, dag.size(), {}};
+    std::vector<bool> covered(static_cast<size_t>(dag.size()));
+    brute.Run(covered, SimTime());
+    const auto placed = PlaceOps(dag, choices, kPublishedLaunch);
+    ASSERT_TRUE(placed.ok()) << placed.status();
+    ASSERT_EQ(placed->cost, *brute.best) << trial;
+    ASSERT_EQ(placed->placements, brute.placements) << trial;
+    // The choices are a cover of this cost, in an order in which they can run.
+    SimTime sum;
+    std::set<int32_t> done;
+    for (const int32_t choice : placed->choices) {
+      const KernelChoice& kernel = choices[static_cast<size_t>(choice)];
+      sum += kernel.time + kPublishedLaunch;
+      fused += kernel.ops.size() > 1;
+      for (const int32_t op : kernel.ops) EXPECT_TRUE(done.insert(op).second);
+      for (const int32_t op : kernel.ops) {
+        for (const int32_t input : dag.op(op).inputs) {
+          EXPECT_TRUE(input == kNoProducer || done.contains(input)) << trial;
+        }
+      }
+    }
+    EXPECT_EQ(sum, placed->cost);
+    EXPECT_EQ(done.size(), static_cast<size_t>(dag.size()));
+  }
+  EXPECT_GT(fused, 300);  // the graphs have something to fuse
+}
+
+TEST(OpPlacement, MoreBackendsNeverCostMore) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 50; ++trial) {
+    const OperatorDag dag = RandomDag(random, 40);
+    const std::vector<KernelChoice> all = RandomChoices(random, dag, 4);
+    SimTime before = SimTime::Max();
+    for (int32_t backends = 1; backends <= 4; ++backends) {
+      std::vector<KernelChoice> some;
+      std::ranges::copy_if(all, std::back_inserter(some),
+                           [&](const KernelChoice& c) { return c.backend < backends; });
+      const auto placed = PlaceOps(dag, some, kPublishedLaunch);
+      ASSERT_TRUE(placed.ok()) << placed.status();
+      EXPECT_LE(placed->cost, before);
+      before = placed->cost;
+    }
+  }
+}
+
+TEST(OpPlacement, TwoHundredOperatorsWithFourBackendsInATenthOfASecond) {
+  std::mt19937_64 random(200);
+  const OperatorDag dag = RandomDag(random, 200);
+  const std::vector<KernelChoice> choices = RandomChoices(random, dag, 4);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto placed = PlaceOps(dag, choices, kPublishedLaunch);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  RecordProperty("seconds", std::to_string(took.count()));
+  EXPECT_LT(took.count(), 0.1) << choices.size() << " kernels";
+}
+
+}  // namespace
+}  // namespace foretrace

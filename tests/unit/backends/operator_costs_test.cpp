@@ -1,0 +1,90 @@
+#include "simulator/backends/operator_costs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kHeader = "op,shape,time_us,backend\n";
+
+OperatorDag ShortcutDag() {
+  return OperatorDag("shortcut", {{"main", "conv2d", {-1, -1}, "1x3x8x8", {{"groups", "1"}}},
+                                  {"down", "conv2d", {-1, -1}, "1x5x8x8", {{"groups", "1"}}},
+                                  {"add", "add", {0, 1}, "1x4x8x8", {}}});
+}
+
+TEST(OperatorCosts, KeysHaveTheShapeOfTheLeftmostInput) {
+  EXPECT_EQ(CostKeys(ShortcutDag(), {0, 2}).front(),
+            "add(conv2d(*,*),*)|data=1x3x8x8;conv2d.groups=1");
+  EXPECT_EQ(CostKeys(ShortcutDag(), {1, 2}).front(),
+            "add(*,conv2d(*,*))|data=1x4x8x8;conv2d.groups=1");
+  EXPECT_EQ(CostKeys(ShortcutDag(), {1, 2}).back(), "conv2d+add|data=1x4x8x8;conv2d.groups=1");
+}
+
+TEST(OperatorCosts, AliasesAndMedianOfRepeats) {
+  OperatorCosts costs;
+  ASSERT_TRUE(costs
+                  .Parse(std::string(kHeader) +
+                             "\"add(*,*)\",data=1x4x8x8,2,old\n\"add(*,*)\",data=1x4x8x8,4,old\n"
+                             "\"add(*,*)\",data=1x4x8x8,5,other\n",
+                         "t.csv")
+                  .ok());
+  Backend backend;
+  backend.name = "new";
+  EXPECT_EQ(costs.Find(ShortcutDag(), {2}, backend), std::nullopt);
+  backend.aliases = {"old"};
+  EXPECT_EQ(costs.Find(ShortcutDag(), {2}, backend), SimTime::FromUs(3));
+  EXPECT_EQ(costs.CountWinners().contested, 1);
+  EXPECT_EQ(costs.CountWinners().by_backend.front().first, "old");
+}
+
+TEST(OperatorCosts, RowsWithoutATimeAreRefusedByLine) {
+  for (const char* time : {"", "-1", "0", "nan", "inf", "x", "1e300"}) {
+    OperatorCosts costs;
+    const absl::Status status =
+        costs.Parse(std::string(kHeader) + "relu(*),data=1," + time + ",tvm\n", "t.csv");
+    EXPECT_THAT(std::string(status.message()), HasSubstr("t.csv: line 2: time_us")) << time;
+  }
+  OperatorCosts costs;
+  EXPECT_THAT(std::string(costs.Parse("op,shape,time_us\n", "t.csv").message()),
+              HasSubstr("no column 'backend'"));
+  EXPECT_THAT(std::string(costs.Parse(kHeader, "t.csv").message()), HasSubstr("no measured"));
+}
+
+TEST(OperatorCosts, TypesThatNoBackendNamesAreTold) {
+  OperatorCosts costs;
+  ASSERT_TRUE(costs
+                  .Parse(std::string(kHeader) +
+                             "\"add(*,frobnicate(*))\",data=1,2,x\nrelu+add,data=1,4,x\n",
+                         "t.csv")
+                  .ok());
+  Backend backend;
+  backend.rule.classes = {{"add", FusionClass::kBroadcast}};
+  EXPECT_THAT(costs.UnknownTypes({backend}), testing::ElementsAre("frobnicate", "relu"));
+}
+
+TEST(BackendFile, WhatCouldNeverMatchIsRefused) {
+  const std::string head = "name: x\nsource: s\nkind: library\ndevice: cuda\n";
+  for (const auto& [rest, why] :
+       {std::pair("", "neither patterns nor a rule"),
+        {"patterns: [{match: 'relu('}]\n", "an operator, * or ? is expected"},
+        {"patterns: [{match: relu(*), where: {conv2d: {groups: [1]}}}]\n", "no operator 'conv2d'"},
+        {"patterns: [{match: relu(*), where: {relu: {rank: []}}}]\n", "nothing could match"},
+        {"rule: {classes: {opaque: [a], tuple: [a]}}\n", "in another class"},
+        {"rule: {classes: {opaque: [a]}, fuses: {opaque: [b]}}\n", "no class of operators"}}) {
+    EXPECT_THAT(std::string(ParseBackend(head + rest, "x.yaml").status().message()),
+                HasSubstr(why));
+  }
+}
+
+TEST(OperatorDagFile, InputsMustBeEarlierOperators) {
+  const auto dag = ParseOperatorDag(
+      "name: n\nops:\n  - {name: a, op: relu, inputs: [b], shape: [1]}\n", "n.yaml");
+  EXPECT_THAT(std::string(dag.status().message()), HasSubstr("'b' is no operator before"));
+}
+
+}  // namespace
+}  // namespace foretrace

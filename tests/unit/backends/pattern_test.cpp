@@ -1,0 +1,119 @@
+#include "simulator/backends/pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "simulator/backends/pattern_generator.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+using Ids = std::vector<int32_t>;
+
+// x -> conv -> add(*, conv) -> relu -> out; the operand of add that is no convolution comes first.
+OperatorDag ResidualDag(bool conv_read_twice) {
+  std::vector<DagOp> ops = {
+      {"conv", "conv2d", {-1, -1}, "1x3x8x8", {{"data_layout", "NCHW"}}},
+      {"add", "add", {-1, 0}, "1x4x8x8", {}},
+      {"relu", "relu", {1}, "1x4x8x8", {}},
+  };
+  if (conv_read_twice) ops.push_back({"tanh", "tanh", {0}, "1x4x8x8", {}});
+  return OperatorDag("residual", std::move(ops));
+}
+
+Pattern Parsed(std::string_view text) {
+  auto pattern = ParsePattern(text);
+  EXPECT_TRUE(pattern.ok()) << pattern.status();
+  return *pattern;
+}
+
+TEST(Pattern, OperandsOfAddMatchInEitherOrder) {
+  const Pattern pattern = Parsed("relu(add(conv2d(*, *), *))");
+  EXPECT_EQ(MatchAt(pattern, ResidualDag(false), 2).ops, (Ids{0, 1, 2}));
+  EXPECT_FALSE(MatchAt(pattern, ResidualDag(false), 1).ops.has_value());
+}
+
+TEST(Pattern, AnyOperatorIsInsideAndAWildcardIsNot) {
+  EXPECT_EQ(MatchAt(Parsed("relu(?)"), ResidualDag(false), 2).ops, (Ids{1, 2}));
+  EXPECT_EQ(MatchAt(Parsed("relu(*)"), ResidualDag(false), 2).ops, (Ids{2}));
+}
+
+TEST(Pattern, SecondOutputIsRefusedWithItsReason) {
+  const MatchResult match = MatchAt(Parsed("add(conv2d(*, *), *)"), ResidualDag(true), 1);
+  EXPECT_FALSE(match.ops.has_value());
+  EXPECT_EQ(match.why, Mismatch::kSecondOutput);
+}
+
+TEST(Pattern, ConstraintsOnAttributesAndRank) {
+  Pattern pattern = Parsed("conv2d(*, *)");
+  pattern.constraints = {{"conv2d", "data_layout", {"NCHW"}}, {"conv2d", "rank", {"4"}}};
+  EXPECT_EQ(MatchAt(pattern, ResidualDag(false), 0).ops, (Ids{0}));
+  pattern.constraints[0].values = {"NHWC"};
+  EXPECT_EQ(MatchAt(pattern, ResidualDag(false), 0).why, Mismatch::kConstraint);
+}
+
+TEST(Pattern, WhatIsNoPatternIsRefused) {
+  for (const auto& [text, why] : {std::pair("", "an operator, * or ? is expected"),
+                                  {"*", "wildcard"},
+                                  {"relu(conv2d(*)", ") is missing"},
+                                  {"relu(*) x", "text after its end"},
+                                  {"relu(*), add(*, *)", "several outputs"}}) {
+    EXPECT_THAT(std::string(ParsePattern(text).status().message()), HasSubstr(why)) << text;
+  }
+  EXPECT_FALSE(ParsePattern(std::string(100'000, '(')).ok());
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "a(";
+  EXPECT_THAT(std::string(ParsePattern(deep).status().message()), HasSubstr("nested"));
+}
+
+Backend Tvm() {
+  Backend backend;
+  backend.name = "tvm";
+  backend.rule.classes = {{"conv2d", FusionClass::kFusable},
+                          {"add", FusionClass::kBroadcast},
+                          {"relu", FusionClass::kElementwise},
+                          {"tanh", FusionClass::kElementwise}};
+  backend.rule.fuses = {
+      {FusionClass::kFusable, {FusionClass::kElementwise, FusionClass::kBroadcast}}};
+  return backend;
+}
+
+// conv -> {relu, tanh} -> add: the diamond of figure 2.4 is one group or none.
+TEST(PatternGenerator, GroupsAreThePrefixesOfThePostDominatorChain) {
+  const OperatorDag dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                    {"relu", "relu", {0}, "1x4x8x8", {}},
+                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                    {"add", "add", {1, 2}, "1x4x8x8", {}},
+                                    {"last", "relu", {3}, "1x4x8x8", {}}});
+  EXPECT_EQ(PostDominators(dag), (Ids{3, 3, 3, 4, -1}));
+  std::vector<Ids> groups;
+  for (const BackendMatch& match : GenerateMatches(dag, {Tvm()}).matches)
+    groups.push_back(match.ops);
+  EXPECT_THAT(groups, testing::UnorderedElementsAre(Ids{0}, Ids{1}, Ids{2}, Ids{3}, Ids{4},
+                                                    Ids{0, 1, 2, 3}, Ids{0, 1, 2, 3, 4}));
+}
+
+TEST(PatternGenerator, OperatorsThatFailAReadOrARuleEndTheGroup) {
+  Backend tvm = Tvm();
+  tvm.rule.classes.erase("tanh");
+  const OperatorDag dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                    {"relu", "relu", {0}, "1x4x8x8", {}},
+                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                    {"add", "add", {1, 2}, "1x4x8x8", {}}});
+  for (const BackendMatch& match : GenerateMatches(dag, {tvm}).matches) {
+    EXPECT_EQ(match.ops.size(), 1U);
+  }
+}
+
+TEST(PatternGenerator, RefusalsSayWhy) {
+  Backend cudnn;
+  cudnn.patterns = {Parsed("add(conv2d(*, *), *)")};
+  const GeneratedMatches found = GenerateMatches(ResidualDag(true), {cudnn});
+  EXPECT_TRUE(found.matches.empty());
+  ASSERT_EQ(found.refused.size(), 1U);
+  EXPECT_THAT(found.refused.front().why, HasSubstr("several outputs"));
+}
+
+}  // namespace
+}  // namespace foretrace
