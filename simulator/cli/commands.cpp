@@ -14,8 +14,9 @@ std::vector<AddCommand> AllCommands() {
 #endif
       AddCollectiveCommand,
 #ifdef FORETRACE_PLANNING
-      AddShardCommand,      AddShardTasksCommand, AddShardStudyCommand,
-      AddSearchCommand,     AddGenerateCommand,   AddListCommand,
+      AddShardCommand,      AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,
+      AddGenerateCommand,   AddServeCommand,      AddServeStudyCommand, AddDataflowCommand,
+      AddExploreCommand,    AddArchitectCommand,  AddPlaceCommand,      AddListCommand,
 #endif
       AddHelpCommand,
   };

@@ -8,17 +8,10 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/planning/mapping_validation.h"
+#include "simulator/planning/serving_validation.h"
 #include "simulator/planning/training_validation.h"
 #include "simulator/planning/validation.h"
 #include "simulator/replay/run.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/mapping_validation.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
-#include "simulator/cli/run.h"
-#include "simulator/cli/serving_validation.h"
-#include "simulator/cli/training_validation.h"
-#include "simulator/cli/validation.h"
 
 namespace foretrace {
 namespace {

@@ -12,8 +12,8 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
-#include "simulator/planning/training_job.h"
 #include "simulator/mapping/release_spread.h"
+#include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -273,8 +273,8 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
     all.push_back(&row);
     if (row.family.empty() || !row.refused.empty()) continue;
     const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
-    assumed.insert(
-        fmt::format("{}: taken as stacks/{}.yaml has it{}", row.stack, row.family, since));
+    assumed.insert(fmt::format("{}: taken as calibration/stacks/{}.yaml has it{}", row.stack,
+                               row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
   const std::string spread = Describe(ReleaseSpreads(all));

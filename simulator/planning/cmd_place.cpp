@@ -9,9 +9,9 @@
 #include "simulator/backends/pattern_generator.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/placement_output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/planning/placement_output.h"
 
 namespace foretrace {
 namespace {

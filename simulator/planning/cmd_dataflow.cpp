@@ -7,14 +7,14 @@
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/dataflow_kernels.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
 #include "simulator/dataflow/files.h"
 #include "simulator/dataflow/lowering.h"
 #include "simulator/dataflow/mapping_report.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
+#include "simulator/planning/dataflow_kernels.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/processes.h"
+#include "simulator/console/command.h"
+#include "simulator/console/processes.h"
 #include "simulator/dataflow/exploration.h"
 
 namespace foretrace {

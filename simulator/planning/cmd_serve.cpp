@@ -2,10 +2,10 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
-#include "simulator/cli/serving_job.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/planning/serving_job.h"
 #include "simulator/serve/deployment_search.h"
 #include "simulator/serve/serving_report.h"
 
@@ -91,7 +91,9 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
 }
 
 void AddEngineOptions(CLI::App& command, ServingOptions& o) {
-  command.add_option("--engine", o.engine, "engine and release, a file in engines/ or a path")
+  command
+      .add_option("--engine", o.engine,
+                  "engine and release, a file in calibration/engines/ or a path")
       ->capture_default_str();
   command.add_option("--max-num-seqs", o.max_num_seqs, "sequences of a step")
       ->check(CLI::Range(1, 1 << 20));

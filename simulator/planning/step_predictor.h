@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "simulator/cli/serving_job.h"
+#include "simulator/planning/serving_job.h"
 
 namespace foretrace {
 

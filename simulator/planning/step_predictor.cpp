@@ -1,4 +1,4 @@
-#include "simulator/cli/step_predictor.h"
+#include "simulator/planning/step_predictor.h"
 
 #include "simulator/base/status_macros.h"
 

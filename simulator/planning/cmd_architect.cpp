@@ -7,10 +7,10 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/architect_report.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/planning/architect_report.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {

@@ -7,10 +7,10 @@
 #include "simulator/base/input.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/exploration_run.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/planning/exploration_run.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-#include "simulator/cli/serving_validation.h"
+#include "simulator/planning/serving_validation.h"
 
 #include <cctype>
 #include <filesystem>
@@ -7,9 +7,9 @@
 #include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/serving_costs.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/importers/io/input_file.h"
+#include "simulator/planning/serving_costs.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/speculative_step_model.h"

@@ -1,4 +1,4 @@
-#include "simulator/cli/exploration_run.h"
+#include "simulator/planning/exploration_run.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,11 +1,11 @@
-#include "simulator/cli/dataflow_kernels.h"
+#include "simulator/planning/dataflow_kernels.h"
 
 #include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/measured_device.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/planning/measured_device.h"
 
 namespace foretrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulator/cli/serving_job.h"
+#include "simulator/planning/serving_job.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/serving_costs.h"
+#include "simulator/planning/serving_costs.h"
 #include "simulator/serve/graph_step_model.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/speculative_step_model.h"

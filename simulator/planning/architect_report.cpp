@@ -1,4 +1,4 @@
-#include "simulator/cli/architect_report.h"
+#include "simulator/planning/architect_report.h"
 
 #include <fmt/format.h>
 

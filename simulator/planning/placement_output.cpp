@@ -1,4 +1,4 @@
-#include "simulator/cli/placement_output.h"
+#include "simulator/planning/placement_output.h"
 
 #include <fmt/format.h>
 

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/command.h"
-#include "simulator/cli/options.h"
-#include "simulator/cli/output.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
 #include "simulator/serve/iteration_table.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-#include "simulator/cli/serving_costs.h"
+#include "simulator/planning/serving_costs.h"
 
 #include <map>
 #include <mutex>
@@ -7,8 +7,8 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cli/measured_device.h"
 #include "simulator/network/fitted_network.h"
+#include "simulator/planning/measured_device.h"
 #include "simulator/topology/topology.h"
 
 namespace foretrace {
