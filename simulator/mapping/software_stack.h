@@ -1,5 +1,5 @@
 #pragma once
-// What training software does without being told, by release: calibration/stacks/*.yaml.
+// What training software does without being told, by release: topologies/stacks/*.yaml.
 
 #include <map>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace foretrace {
 
-inline constexpr ShippedKind kSoftwareStacks = {"software stack", "calibration/stacks", ".yaml"};
+inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/stacks", ".yaml"};
 
 // From a release or date on, until the next.
 struct StackRelease {

@@ -104,7 +104,7 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   row.stack = date.empty() ? framework : framework + " " + date;
   const SoftwareStack* stack = FindStack(stacks, framework);
   if (stack == nullptr) {
-    return fmt::format("framework '{}': no file in calibration/stacks/ names it", framework);
+    return fmt::format("framework '{}': no file in topologies/stacks/ names it", framework);
   }
   const StackRelease& release = stack->At(date);
   row.family = stack->name;

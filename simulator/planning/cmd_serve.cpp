@@ -93,7 +93,7 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
 void AddEngineOptions(CLI::App& command, ServingOptions& o) {
   command
       .add_option("--engine", o.engine,
-                  "engine and release, a file in calibration/engines/ or a path")
+                  "engine and release, a file in topologies/engines/ or a path")
       ->capture_default_str();
   command.add_option("--max-num-seqs", o.max_num_seqs, "sequences of a step")
       ->check(CLI::Range(1, 1 << 20));

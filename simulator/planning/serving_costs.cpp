@@ -26,7 +26,7 @@ class PlatformCosts : public serve::DeviceCosts {
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     if (op == CollectiveOp::kAllReduce) {
-      if (const auto measured = device_->AllReduceTime(ranks, bytes)) return *measured;
+      if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
     }
     TransferSpec spec;
     spec.op = op;

@@ -273,7 +273,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
     all.push_back(&row);
     if (row.family.empty() || !row.refused.empty()) continue;
     const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
-    assumed.insert(fmt::format("{}: taken as calibration/stacks/{}.yaml has it{}", row.stack,
+    assumed.insert(fmt::format("{}: taken as topologies/stacks/{}.yaml has it{}", row.stack,
                                row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());

@@ -13,8 +13,8 @@
 
 namespace foretrace::serve {
 
-// calibration/engines/NAME.yaml.
-inline constexpr ShippedKind kEngines = {"serving engine", "calibration/engines", ".yaml"};
+// topologies/engines/NAME.yaml.
+inline constexpr ShippedKind kEngines = {"serving engine", "topologies/engines", ".yaml"};
 
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);

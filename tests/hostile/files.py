@@ -134,7 +134,7 @@ def make_seeds(folder, foretrace):
     seeds["locality"] = write("locality.txt", locality())
     for name in ("requests.csv", "azure.csv", "mooncake.jsonl", "sharegpt.json"):
         seeds[name.split(".")[0]] = write(name, (ROOT / "tests/data/serving" / name).read_bytes())
-    seeds["engine"] = write("vllm.yaml", (ROOT / "calibration/engines/vllm-0.19.yaml").read_bytes())
+    seeds["engine"] = write("vllm.yaml", (ROOT / "topologies/engines/vllm-0.19.yaml").read_bytes())
     return {slot: path for slot, path in seeds.items() if path.exists()}
 
 

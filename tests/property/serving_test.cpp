@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "simulator/serve/simulate.h"
 #include "tests/unit/serve/serving_fixture.h"
 
 namespace foretrace::serve {
