@@ -180,7 +180,9 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--decode-engines", s.decode_engines,
                    "engines that decode; those of --replicas then prefill alone")
       ->check(CLI::Range(0, 4096));
-  command->add_option("--routing", s.routing, "round-robin, least-loaded or prefix-aware")
+  command
+      ->add_option("--routing", s.routing,
+                   "round-robin, least-loaded, prefix-aware or shortest-queue")
       ->capture_default_str();
   command
       ->add_option("--kernels", s.kernels,

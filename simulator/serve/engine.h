@@ -58,6 +58,12 @@ class ServingEngine {
 
   const Scheduler& scheduler() const { return scheduler_; }
   int64_t load() const { return scheduler_.load() + inbox_load_; }
+  // Requests that run, and four times those that wait.
+  int64_t queue_score() const {
+    constexpr int64_t kWaiting = 4;
+    return static_cast<int64_t>(scheduler_.running()) +
+           kWaiting * static_cast<int64_t>(scheduler_.waiting() + inbox_.size());
+  }
   SimTime busy() const { return busy_; }
   int32_t index() const { return index_; }
 

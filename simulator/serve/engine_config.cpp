@@ -11,7 +11,7 @@ namespace foretrace::serve {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
-constexpr std::array<std::string_view, 17> kKeys = {"name",
+constexpr std::array<std::string_view, 18> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 17> kKeys = {"name",
                                                     "reserved_blocks",
                                                     "memory_utilization",
                                                     "graph_sizes",
+                                                    "graph_saves_per_kernel_us",
                                                     "reserve_MiB",
                                                     "host_step_us",
                                                     "host_per_sequence_us"};
@@ -47,6 +48,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.reserved_blocks = root.Integer("reserved_blocks", 0, 1 << 16, 0);
   c.memory_utilization = root.Number("memory_utilization", 0.01, 1);
   if (root.Has("graph_sizes")) c.graph_sizes = root.Integers("graph_sizes", 1, kMaxSize);
+  c.graph_saves_per_kernel = SimTime::FromUs(root.Number("graph_saves_per_kernel_us", 0, 1e3, 0));
   c.reserve = Bytes(int64_t{root.Integer("reserve_MiB", 0, 1 << 20)} << 20);
   c.host_step = SimTime::FromUs(root.Number("host_step_us", 0, 1e6));
   c.host_per_sequence = SimTime::FromUs(root.Number("host_per_sequence_us", 0, 1e6));

@@ -38,6 +38,8 @@ struct EngineConfig {
   double memory_utilization = 0;  // share of the device's memory that the engine takes
   // Batches up to the last are replayed as captured graphs, padded to the next size. Ascending.
   std::vector<int32_t> graph_sizes;
+  // By how much sooner the next kernel follows in a graph's replay than launched alone.
+  SimTime graph_saves_per_kernel;
   // Host time of a step: scheduling, preparing inputs, launching, reading results.
   SimTime host_step;
   SimTime host_per_sequence;
@@ -54,6 +56,10 @@ struct EngineConfig {
   int64_t usable_blocks() const { return kv_blocks - reserved_blocks; }
   // `tokens` as a step of so many is executed: padded to a captured graph's size.
   int32_t Padded(int32_t tokens) const;
+  // Whether such a step is a graph's replay.
+  bool Captured(int32_t tokens) const {
+    return !graph_sizes.empty() && tokens <= graph_sizes.back();
+  }
   // Errors: sizes that are missing or not positive.
   absl::Status Validate() const;
 };

@@ -14,7 +14,9 @@
 
 namespace foretrace::serve {
 
-enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefixAware, kCount };
+// Least loaded: by the tokens of its requests. Shortest queue: by requests, those that wait four
+// times (vLLM's balance between its data-parallel engines, vllm/v1/engine/core_client.py).
+enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefixAware, kShortestQueue, kCount };
 std::string_view Name(Routing routing);
 
 struct Pool {
