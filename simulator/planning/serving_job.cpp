@@ -117,8 +117,10 @@ std::optional<double> Limit(double ms) {
 }
 
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
-                                             const TransformerConfig& model) {
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, serve::LoadEngine(options.engine));
+                                             const TransformerConfig& model,
+                                             const Accelerator& device) {
+  FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
+  serve::EngineConfig engine = release.On(device.name, device.memory_capacity());
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
@@ -127,6 +129,12 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
   if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
   if (options.policy == "fcfs") engine.policy = serve::AdmissionPolicy::kFcfs;
+  if (options.preemption == "swap") engine.preemption = serve::Preemption::kSwap;
+  if (options.preemption == "recompute") engine.preemption = serve::Preemption::kRecompute;
+  for (const std::string& text : options.kv_tiers) {
+    FORETRACE_ASSIGN_OR_RETURN(serve::KvTierSpec tier, serve::ParseKvTier(text));
+    engine.kv_tiers.push_back(std::move(tier));
+  }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
   return engine;
 }
@@ -205,7 +213,8 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
                       options.replicas + options.decode_engines, Text(job.plan), job.devices,
                       base.platform.name, base.platform.devices());
   }
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, EngineOf(options, base.model));
+  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
+                             EngineOf(options, base.model, base.platform.node.accelerator));
   engine.stages = job.plan.pipeline;
   const Bytes memory = base.platform.node.accelerator.memory_capacity();
   if (memory.count() == 0 && !options.kv_blocks) {
@@ -219,6 +228,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   }
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
+  engine.block_bytes = job.ledger.kv_per_token * engine.block_tokens;
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
   FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));

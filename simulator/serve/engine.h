@@ -96,6 +96,7 @@ class ServingEngine {
   SimTime wake_ = SimTime::Max();
   SimTime device_free_;
   SimTime busy_;
+  bool sleeps_ = true;     // until something arrives
   bool collects_ = false;  // at wake_ the oldest step's results are there
 };
 

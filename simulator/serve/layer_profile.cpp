@@ -92,8 +92,10 @@ class ProfileStepModel : public StepModel {
   StepTime Time(const StepBatch& batch) const override {
     StepTime time;
     const double layers = model_.layers;
-    const int32_t tokens = engine_.Padded(batch.tokens());
-    const double saved = engine_.Captured(batch.tokens()) ? engine_.graph_saves_per_kernel.us() : 0;
+    const int32_t tokens = engine_.Padded(batch.tokens(), !batch.prefills.empty());
+    const double saved = engine_.Captured(batch.tokens(), !batch.prefills.empty())
+                             ? engine_.graph_saves_per_kernel.us()
+                             : 0;
     for (const auto& [name, curve] : profile_->dense) {
       const double here =
           IsHeadNorm(name) ? static_cast<double>(tokens) / profile_->head_norm_ranks : tokens;

@@ -173,6 +173,7 @@ class Simulation : public ServingObserver {
       result_.preemptions += s.preemptions();
       result_.recomputed_tokens += s.recomputed_tokens();
       result_.prefix_hits += s.prefix_hits();
+      result_.tier_hits += s.tier_hits();
       result_.prompt_tokens += s.prompt_tokens();
     }
     if (deployment_.concurrency == 0) result_.overloaded_from = overload_.From();

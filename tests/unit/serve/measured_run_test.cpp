@@ -218,7 +218,7 @@ TEST_F(Folder, SettingsThatAreNotStated) {
   EXPECT_EQ(run->engine.max_model_len, 77);
   EXPECT_EQ(run->engine.policy, AdmissionPolicy::kPriority);
   EXPECT_TRUE(run->engine.prefix_caching);
-  EXPECT_TRUE(run->engine.Captured(512));
+  EXPECT_TRUE(run->engine.Captured(512, true));
   ASSERT_EQ(run->trace.requests.size(), 1);
   EXPECT_EQ(run->rows[0], 1);
   EXPECT_DOUBLE_EQ(run->measured[0].ttft, 1);
@@ -230,7 +230,7 @@ TEST_F(Folder, SettingsThatAreNotStated) {
   run = ReadMeasuredRun(path_);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->engine.name, "vllm-0.19");
-  EXPECT_FALSE(run->engine.Captured(1));
+  EXPECT_FALSE(run->engine.Captured(1, false));
   EXPECT_EQ(run->engine.kv_blocks, 0);
   EXPECT_EQ(run->engine.max_model_len, 0);
   EXPECT_NE(run->notes[0].find("0.25.0 is not described"), std::string::npos);
