@@ -27,6 +27,7 @@ struct PlaceOptions {
   std::string engine_call = "auto";
   EvolutionSettings evolution;
   std::string explain, svg;
+  int32_t top = 1;
   bool ablation = false;
   bool allow_missing_ranks = false;
   bool json = false;
@@ -110,7 +111,9 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorDag& dag,
   answer.unknown_types = costs.UnknownTypes(answer.backends);
   answer.matches = generated.matches.size();
   answer.refused = std::move(generated.refused);
-  FORETRACE_ASSIGN_OR_RETURN(answer.placement, PlaceOps(dag, answer.choices, answer.launch));
+  FORETRACE_ASSIGN_OR_RETURN(answer.ranked, RankPlacements(dag, answer.choices, answer.launch,
+                                                           static_cast<size_t>(o.top)));
+  answer.placement = answer.ranked.front();
   if (!o.graph_level.empty()) {
     FORETRACE_RETURN_IF_ERROR(AddGraphLevel(o, costs, context.stop, answer));
   }
@@ -219,6 +222,9 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
   AddGraphLevelOptions(*command, *options);
   command->add_option("--explain", options->explain, "candidates of one operator, and their times")
       ->type_name("OP");
+  command->add_option("--top", options->top, "placements to rank, cheapest first")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->add_flag("--ablation", options->ablation,
                     "also with the first backend alone, with the first two, and so on");
   command->add_option("--svg", options->svg, "draw the placement, a colour for each backend")

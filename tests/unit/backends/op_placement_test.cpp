@@ -170,6 +170,47 @@ TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
   EXPECT_GT(fused, 300);  // the graphs have something to fuse
 }
 
+// The costs of all placements, in order.
+void AllCosts(const std::vector<KernelChoice>& choices, std::vector<bool>& covered, SimTime cost,
+              std::vector<SimTime>& all) {
+  const auto free = std::ranges::find(covered, false);
+  if (free == covered.end()) {
+    all.push_back(cost);
+    return;
+  }
+  const auto op = static_cast<int32_t>(free - covered.begin());
+  for (const KernelChoice& choice : choices) {
+    const bool fits = std::ranges::find(choice.ops, op) != choice.ops.end() &&
+                      std::ranges::none_of(
+                          choice.ops, [&](int32_t o) { return covered[static_cast<size_t>(o)]; });
+    if (!fits) continue;
+    for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = true;
+    AllCosts(choices, covered, cost + choice.time + kPublishedLaunch, all);
+    for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = false;
+  }
+}
+
+TEST(OpPlacement, RankedPlacementsAreTheCheapestOfAll) {
+  std::mt19937_64 random(23);
+  for (int trial = 0; trial < 60; ++trial) {
+    const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 8));
+    const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
+    std::vector<SimTime> all;
+    std::vector<bool> covered(static_cast<size_t>(dag.size()));
+    AllCosts(choices, covered, SimTime(), all);
+    std::ranges::sort(all);
+    const auto ranked = RankPlacements(dag, choices, kPublishedLaunch, 20);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    ASSERT_EQ(ranked->size(), std::min<size_t>(20, all.size()));
+    std::set<std::vector<int32_t>> distinct;
+    for (size_t i = 0; i < ranked->size(); ++i) {
+      EXPECT_EQ((*ranked)[i].cost, all[i]) << trial;
+      distinct.insert((*ranked)[i].choices);
+    }
+    EXPECT_EQ(distinct.size(), ranked->size());
+  }
+}
+
 TEST(OpPlacement, MoreBackendsNeverCostMore) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 50; ++trial) {
