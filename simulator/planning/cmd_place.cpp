@@ -133,7 +133,7 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   for (const auto& [given, what] : {std::pair(!o.graph_level.empty(), "--graph-level"),
                                     {!o.explain.empty(), "--explain"},
                                     {!o.svg.empty(), "--svg"},
-                                    {o.ablation, "--ablation"}}) {
+                                    {o.top > 1, "--top"}}) {
     if (given) return InvalidInput("{}: only networks and models have it, not recordings", what);
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto store, o.traces.Load(context));
@@ -144,7 +144,10 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   setup.device = o.device;
   setup.kernels = o.kernels;
   setup.allow_missing_ranks = o.allow_missing_ranks;
-  FORETRACE_ASSIGN_OR_RETURN(const TracedPlacement placed, PlaceTraces(*store, setup));
+  FORETRACE_ASSIGN_OR_RETURN(TracedPlacement placed, PlaceTraces(*store, setup));
+  if (o.ablation) {
+    FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
+  }
   if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));
   return context.console->Print(TracedPlacementText(placed, context.console->style()));
 }

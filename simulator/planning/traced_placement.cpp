@@ -35,16 +35,15 @@ class Placer {
   }
 
   absl::StatusOr<TracedPlacement> Run() {
+    for (const RankTrace& rank : store_.ranks()) {
+      if (!rank.info().has_times) return NothingRecorded(rank.info().source);
+    }
     SimulationOptions options;
     options.allow_missing_ranks = setup_.allow_missing_ranks;
     FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup simulation,
                                SimulationSetup::Make(options, store_));
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store_, simulation.compile()));
-    if (job.symbolic) {
-      return InvalidInput(
-          "{}: a symbolic trace has no recorded kernels to replace; place the model",
-          placed_.trace);
-    }
+    if (job.symbolic) return NothingRecorded(placed_.trace);
     FORETRACE_ASSIGN_OR_RETURN(const Prediction before, Replay(store_, job, simulation.network()));
     gone_.ranks.resize(job.program.ranks.size());
     for (uint32_t r = 0; r < store_.ranks().size(); ++r) {
@@ -70,6 +69,14 @@ class Placer {
   }
 
  private:
+  static absl::Status NothingRecorded(const std::string& trace) {
+    return InvalidInput(
+        "{}: no times of kernels were recorded, so there is nothing to replace; give the Kineto "
+        "trace "
+        "of the run, or place the network or model by itself",
+        trace);
+  }
+
   absl::StatusOr<const Pricing*> PricingOf(const RankTrace& rank) {
     const std::string& name = setup_.device.empty() ? rank.info().device_name : setup_.device;
     const auto [entry, is_new] = pricing_.try_emplace(name);
@@ -250,9 +257,8 @@ class Placer {
           }
         }
       }
-      return;
     }
-    step = prediction.schedule.makespan;
+    if (step == SimTime()) step = prediction.schedule.makespan;
   }
 
   const TraceStore& store_;
@@ -269,6 +275,19 @@ class Placer {
 absl::StatusOr<TracedPlacement> PlaceTraces(const TraceStore& store,
                                             const TracedPlacementSetup& setup) {
   return Placer(store, setup).Run();
+}
+
+absl::StatusOr<std::vector<TracedStep>> AblateTraces(const TraceStore& store,
+                                                     const TracedPlacementSetup& setup) {
+  std::vector<TracedStep> steps;
+  TracedPlacementSetup some = setup;
+  some.backends.clear();
+  for (const Backend& backend : setup.backends) {
+    some.backends.push_back(backend);
+    FORETRACE_ASSIGN_OR_RETURN(const TracedPlacement placed, PlaceTraces(store, some));
+    steps.push_back({backend.name, placed.step_after, placed.period_after});
+  }
+  return steps;
 }
 
 }  // namespace foretrace
