@@ -220,7 +220,13 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
       "place",
       "which backend (library or compiler) runs which operators fastest: of a network, a "
       "model or a recording");
-  options->traces.Register(*command, true);
+  command
+      ->add_option(
+          "what", options->traces.paths,
+          "a network or model (name or file), or a recording (trace files, folders or tars)")
+      ->required()
+      ->type_name("NETWORK|MODEL|TRACES");
+  command->add_flag("--strict", options->traces.strict, "refuse recordings that need repairs");
   AddCostOptions(*command, *options);
   AddGraphLevelOptions(*command, *options);
   command->add_option("--explain", options->explain, "candidates of one operator, and their times")
