@@ -150,9 +150,15 @@ class Placer {
       choices.push_back(
           {match.ops, match.backend + 1, time->time, time->source, time->extrapolated});
     }
-    FORETRACE_ASSIGN_OR_RETURN(const OpPlacement best,
-                               PlaceOps(regions.dag, choices, pricing.launch));
-    for (const int32_t choice : best.choices) {
+    const absl::StatusOr<OpPlacement> best = PlaceOps(regions.dag, choices, pricing.launch);
+    if (absl::IsFailedPrecondition(best.status())) {
+      placed_.notes.push_back(fmt::format("rank {}, {} operators: left as recorded, {}",
+                                          store_.ranks()[r].info().rank, regions.dag.size(),
+                                          std::string(best.status().message())));
+      return absl::OkStatus();
+    }
+    if (!best.ok()) return best.status();
+    for (const int32_t choice : best->choices) {
       const KernelChoice& kernel = choices[static_cast<size_t>(choice)];
       if (kernel.backend != kRecorded) Replace(r, regions, kernel, program.ranks[r]);
     }
