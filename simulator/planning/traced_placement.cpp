@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/backends/op_placement.h"
@@ -54,6 +55,10 @@ class Placer {
           "{}: no kernel belongs to a call with a known operator and shapes; record shapes "
           "(record_shapes=True), or give the execution trace too",
           placed_.trace);
+    }
+    for (const std::string& name : for_inference_) {
+      placed_.notes.push_back(
+          fmt::format("{} runs inference alone, and the recording trains: not considered", name));
     }
     FreeLaunches(job.program);
     for (std::vector<uint32_t>& items : gone_.ranks) std::ranges::sort(items);
@@ -144,6 +149,11 @@ class Placer {
       placed_.operator_time += regions.recorded[at];
     }
     for (const BackendMatch& match : GenerateMatches(regions.dag, setup_.backends).matches) {
+      const Backend& backend = setup_.backends[static_cast<size_t>(match.backend)];
+      if (regions.trains && backend.inference_only) {
+        for_inference_.insert(backend.name);
+        continue;
+      }
       if (!CanReplace(regions, match.ops)) continue;
       const std::optional<Estimate> time = TimeOf(regions, match, pricing);
       if (!time.has_value()) continue;
@@ -273,6 +283,7 @@ class Placer {
   std::map<std::string, Pricing> pricing_;         // by device
   absl::flat_hash_map<uint32_t, uint32_t> items_;  // of the rank, by node
   ItemSet gone_;
+  std::set<std::string> for_inference_;  // backends that were not considered
   std::map<std::pair<int32_t, std::string>, ReplacedRegion> regions_;
 };
 
