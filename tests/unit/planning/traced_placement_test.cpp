@@ -133,6 +133,34 @@ TEST(TracedRegions, OperatorsWithTheirKernelsAndProducers) {
   EXPECT_TRUE(regions.by_storage);
 }
 
+// Momentum of two parameters, of 6 and 10 elements: mul_ and add_ once for each on the buffers,
+// then add_ once more on the parameters.
+TEST(TracedRegions, AnUpdateIsOneOperatorOfManyKernels) {
+  Recording r;
+  r.Step(0, 100);
+  r.Op("aten::mm", 2, 8, 10, 20, {{1, {2, 4}}, {2, {4, 8}}}, {3, {2, 8}});
+  r.Node(NodeKind::kCpuOp, 0, "Optimizer.step#SGD.step", LaneIndex(0), 9, 60);
+  double at = 10;
+  for (const char* name : {"aten::mul_", "aten::add_", "aten::add_"}) {
+    for (const int64_t size : {6, 10}) {
+      r.Op(name, at, at + 5, at + 12, at + 15, {{size, {size}}}, {size, {size}});
+      at += 6;
+    }
+  }
+  r.Synchronize(70, 80);
+  const TraceStore store = r.Store();
+  const TracedRegions regions = RegionsOf(store, store.ranks()[0], 1);
+  ASSERT_EQ(regions.dag.size(), 2);
+  EXPECT_EQ(regions.dag.op(1).type, "sgd_update");
+  EXPECT_EQ(regions.kernels[1].size(), 6U);
+  EXPECT_EQ(regions.recorded[1], Us(18));
+  const auto& update = std::get<OptimizerOp>(regions.dag.op(1).calls[0].shape);
+  EXPECT_EQ(update.params, 16);
+  EXPECT_EQ(update.tensors, 2);
+  EXPECT_EQ(update.kind, OptimizerKind::kSgdMomentum);
+  EXPECT_EQ(update.impl, OptimizerImpl::kLoop);
+}
+
 // 30 us of two kernels become 12 of one, with one launch less.
 TEST(TracedPlacement, AFusedKernelShortensTheStep) {
   const auto placed = PlaceTraces(TwoKernels(), SetupOf(12));
