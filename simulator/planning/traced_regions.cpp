@@ -94,8 +94,12 @@ class Reader {
       }
     }
     for (const auto& [step, kernels] : optimizer_kernels_) AddOptimizer(NodeIndex(step), kernels);
-    return {OperatorDag(rank_.info().source, std::move(ops_)), std::move(of_op_),
-            std::move(recorded_), trains_, by_storage_};
+    return {OperatorDag(rank_.info().source, std::move(ops_)),
+            std::move(of_op_),
+            std::move(recorded_),
+            std::move(forward_),
+            trains_,
+            by_storage_};
   }
 
  private:
@@ -168,6 +172,7 @@ class Reader {
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.inputs.assign(op.type == "adam_update" ? 4 : 2, kNoProducer);
     op.calls = {{update, DType::kFloat32, Direction::kForward}};
+    forward_.push_back(false);
     SimTime sum;
     for (const NodeIndex kernel : kernels) sum += rank_.duration(kernel);
     recorded_.push_back(sum);
@@ -193,6 +198,7 @@ class Reader {
     op.type = TypeOf(call, base);
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.calls = {call};
+    forward_.push_back(calls_.pass(n) == traced::Pass::kForward);
     trains_ = trains_ || calls_.pass(n) == traced::Pass::kBackward;
     std::vector<Tensor> inputs;
     for (const Tensor& t : rank_.tensors(n)) {
@@ -276,6 +282,7 @@ class Reader {
   int64_t last_result_ = 0;  // of the operator before: elements, type of its arguments
   DType last_type_ = DType::kUnknown;
   bool last_accumulates_ = false;
+  std::vector<bool> forward_;
   bool trains_ = false;
   bool by_storage_ = false;
   std::vector<DagOp> ops_;
