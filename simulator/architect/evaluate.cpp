@@ -77,8 +77,10 @@ double DesignEvaluator::BoundOf(const SlicedModel& s) {
     return (estimator_.Bound(layer.forward, s.width) + estimator_.Bound(layer.backward, s.width))
         .seconds();
   };
-  const double work =
-      bound(s.embedding) + bound(s.head) + static_cast<double>(s.blocks) * bound(s.block);
+  std::vector<double> of_kind;
+  for (const LayerSlice& kind : s.kinds) of_kind.push_back(bound(kind));
+  double work = 0;
+  for (const int32_t kind : s.chain) work += of_kind[static_cast<size_t>(kind)];
   return static_cast<double>(setup_.devices) * s.micro_batch / (s.width * work);
 }
 
@@ -125,7 +127,7 @@ absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const SlicedModel& s, bo
   problem.memory_bytes = static_cast<double>(setup_.hbm.count());
   problem.optimizer_factor = setup_.optimizer_factor;
   problem.recompute = recompute;
-  problem.layers = static_cast<int32_t>(s.blocks) + 2;
+  problem.layers = static_cast<int32_t>(s.chain.size());
   std::vector<PhazeLayer>& layers = problem.by_width[s.width];
   const auto add = [&](const LayerSlice& slice) -> absl::Status {
     FORETRACE_ASSIGN_OR_RETURN(const LayerTimes times, Schedule(slice, s.width));
@@ -136,9 +138,9 @@ absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const SlicedModel& s, bo
                       static_cast<double>(slice.activations.count()), s.width > 1});
     return absl::OkStatus();
   };
-  FORETRACE_RETURN_IF_ERROR(add(s.embedding));
-  for (int64_t i = 0; i < s.blocks; ++i) FORETRACE_RETURN_IF_ERROR(add(s.block));
-  FORETRACE_RETURN_IF_ERROR(add(s.head));
+  for (const int32_t kind : s.chain) {
+    FORETRACE_RETURN_IF_ERROR(add(s.kinds[static_cast<size_t>(kind)]));
+  }
   return problem;
 }
 
@@ -155,10 +157,10 @@ absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const ArchitectModel& mo
 
 // Whether a stage of one layer fits: no placement has smaller ones.
 bool DesignEvaluator::FitsAtAll(const SlicedModel& s) const {
-  for (const LayerSlice* layer : {&s.embedding, &s.block, &s.head}) {
+  for (const LayerSlice& layer : s.kinds) {
     const double bytes =
-        (2 + setup_.optimizer_factor) * static_cast<double>(layer->parameters.count()) +
-        static_cast<double>(layer->activations.count());
+        (2 + setup_.optimizer_factor) * static_cast<double>(layer.parameters.count()) +
+        static_cast<double>(layer.activations.count());
     if (bytes > static_cast<double>(setup_.hbm.count())) return false;
   }
   return true;

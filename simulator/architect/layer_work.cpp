@@ -80,10 +80,12 @@ absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t 
   SlicedModel sliced;
   sliced.width = width;
   sliced.micro_batch = micro_batch;
-  sliced.blocks = c.layers;
-  sliced.embedding = SliceOf(model, sizes, sharded, Part::kEmbedding);
-  sliced.block = SliceOf(model, sizes, sharded, Part::kBlock);
-  sliced.head = SliceOf(model, sizes, sharded, Part::kHead);
+  for (const Part part : {Part::kEmbedding, Part::kBlock, Part::kHead}) {
+    sliced.kinds.push_back(SliceOf(model, sizes, sharded, part));
+  }
+  sliced.chain.assign(static_cast<size_t>(c.layers) + 2, 1);
+  sliced.chain.front() = 0;
+  sliced.chain.back() = 2;
   TransformerShares whole = shares;
   whole.tensor = 1;
   sliced.product_flop = ProductFlop(model.graph, BindTransformer(model, c, whole), c.layers);

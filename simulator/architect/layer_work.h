@@ -43,13 +43,13 @@ struct LayerSlice {
   Bytes input;        // what enters from the layer before
 };
 
-// A model at one width and micro-batch.
+// A model at one width and micro-batch: a chain of layers, of which there are few kinds.
 struct SlicedModel {
   int32_t width = 1;
   int32_t micro_batch = 1;
-  int64_t blocks = 0;
-  LayerSlice embedding, block, head;
-  Flop product_flop;  // of matrix products of one micro-batch, forward, whole model
+  std::vector<LayerSlice> kinds;
+  std::vector<int32_t> chain;  // the kind of each layer
+  Flop product_flop;           // of matrix products of one micro-batch, forward, whole model
 };
 
 // Differentiates, divides over `width` devices as Megatron-LM does (heads, feed-forward widths,

@@ -58,8 +58,9 @@ absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
                                                         SimTime launch, size_t count);
 
 // As PlaceOps, where kernels of the engine may also run in calls that have all operators between
-// two places of the depth-first order (such a set never waits for itself). Exact among those; on
-// chains all calls are such.
+// two places of an order (such a set never waits for itself). Exact among those of the depth-first
+// order, and of one that runs what the engine can for as long as it can, if that is not too wide;
+// on chains all calls are such. The cheaper of the two.
 absl::StatusOr<OpPlacement> PlaceWithCalls(const OperatorDag& dag,
                                            std::span<const KernelChoice> choices, SimTime launch,
                                            const EngineCall& engine);

@@ -11,12 +11,14 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
-constexpr double kMaxUs = 1e9;  // no operator takes a thousand seconds
+constexpr double kMaxUs = 1e9;                    // no operator takes a thousand seconds
+constexpr std::string_view kUnnamed = "unnamed";  // a log that does not say its device
 constexpr std::array<std::string_view, 4> kColumns = {"op", "shape", "time_us", "backend"};
 
 std::string Key(std::string_view op, std::string_view shape) {
@@ -101,6 +103,7 @@ absl::Status OperatorCosts::Read(const std::string& file) {
 absl::Status OperatorCosts::Parse(const std::string& text, const std::string& file) {
   std::array<size_t, kColumns.size()> column{};
   bool header = true;
+  size_t platform = 0;  // beyond the fields where there is no such column
   int64_t number = 0;
   for (const absl::string_view part : absl::StrSplit(text, '\n')) {
     const std::string_view line(part.data(), part.size());
@@ -118,6 +121,7 @@ absl::Status OperatorCosts::Parse(const std::string& text, const std::string& fi
         }
         column[i] = static_cast<size_t>(found - fields.begin());
       }
+      platform = static_cast<size_t>(std::ranges::find(fields, "platform") - fields.begin());
       header = false;
       continue;
     }
@@ -133,6 +137,14 @@ absl::Status OperatorCosts::Parse(const std::string& text, const std::string& fi
     }
     if (fields[column[0]].empty() || fields[column[3]].empty()) {
       return InvalidInput("{}: line {}: op or backend is empty", file, number);
+    }
+    if (platform < fields.size() && fields[platform] != kUnnamed) {
+      if (platform_.empty()) platform_ = fields[platform];
+      if (platform_ != fields[platform]) {
+        return InvalidInput(
+            "{}: line {}: measured on {}, other rows on {}; give the tables of one device", file,
+            number, Excerpt(fields[platform], 40), Excerpt(platform_, 40));
+      }
     }
     const SimTime time = SimTime::FromUs(us);
     std::vector<SimTime>& repeats =

@@ -21,7 +21,8 @@ namespace foretrace {
 class OperatorCosts {
  public:
   // Adds the rows of a file; of repeated ones the median counts. Errors name file and line: a
-  // missing column, a time that is missing, negative, zero or no number.
+  // missing column, a time that is missing, negative, zero or no number; rows of two devices, where
+  // a column `platform` names them.
   absl::Status Read(const std::string& file);
   absl::Status Parse(const std::string& text, const std::string& file);
 
@@ -48,6 +49,7 @@ class OperatorCosts {
   // By what was measured, by backend; repeats ascending.
   absl::flat_hash_map<std::string, absl::flat_hash_map<std::string, std::vector<SimTime>>> times_;
   int64_t rows_ = 0;
+  std::string platform_;  // of all rows that name one
 };
 
 // What tables call these operators, most exact first: the tree with its wildcards,

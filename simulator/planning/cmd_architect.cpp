@@ -15,10 +15,10 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
+#include "simulator/planning/architect_models.h"
 #include "simulator/planning/architect_report.h"
 #include "simulator/planning/journaled_runner.h"
 #include "simulator/planning/phaze_lowering.h"
-#include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 namespace {
@@ -34,6 +34,7 @@ struct ArchitectOptions {
   std::vector<std::string> widths = {"1", "2", "4", "8"};
   std::vector<std::string> micro_batches = {"1", "2", "4", "8"};
   std::vector<std::string> weights;
+  int32_t samples = 0;
   std::string search = "exact";
   int32_t hysteresis = 5;
   bool compare = false;
@@ -80,9 +81,10 @@ absl::StatusOr<TrainingSetup> SetupOf(const ArchitectOptions& o) {
   return setup;
 }
 
-// `inputs` learns the bytes of the models' files.
+// `inputs` learns what the models were read from.
 absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
                                                       const TrainingSetup& setup,
+                                                      const CommandContext& context,
                                                       std::string& inputs) {
   if (!o.weights.empty() && o.weights.size() != o.models.size()) {
     return InvalidInput("--weights: {} for {} models; give one each", o.weights.size(),
@@ -90,20 +92,9 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
   }
   std::vector<SearchedModel> models;
   for (size_t i = 0; i < o.models.size(); ++i) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, o.models[i]));
-    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
-    inputs += text;
-    FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(file));
-    if (!loaded.transformer) {
-      return InvalidInput(
-          "{}: architect needs the operators of a transformer; give a model file "
-          "with the key 'transformer'",
-          file);
-    }
-    TransformerConfig config = *loaded.transformer;
-    config.name = loaded.workload.name;
     SearchedModel model;
-    FORETRACE_ASSIGN_OR_RETURN(model.model, PrepareModel(config, setup));
+    FORETRACE_ASSIGN_OR_RETURN(model.model,
+                               LoadArchitectModel(o.models[i], o.samples, setup, context, inputs));
     if (!o.weights.empty()) {
       FORETRACE_ASSIGN_OR_RETURN(model.weight, Positive(o.weights[i], "--weights"));
     }
@@ -258,7 +249,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SizedDesign> designs, FeasibleDesigns(report.space));
   FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,
-                             LoadModels(o, report.training, inputs));
+                             LoadModels(o, report.training, context, inputs));
   const int jobs =
       o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const ThreadRunner threads(jobs, context.stop);
@@ -337,7 +328,11 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<ArchitectOptions>();
   CLI::App* command = app.add_subcommand(
       "architect", "the accelerator that trains models fastest, with the placement of each");
-  command->add_option("models", o->models, "model files, or names of those that ship")->required();
+  command
+      ->add_option(
+          "models", o->models,
+          "model files, names of those that ship, or recordings (at the micro-batch they have)")
+      ->required();
   command->add_option("--space", o->space, "accelerators to choose from: a file, or phaze")
       ->capture_default_str();
   command->add_option("--devices", o->devices, "accelerators to train on")
@@ -355,6 +350,8 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--micro-batches", o->micro_batches, "micro-batches to try")
       ->delimiter(',')
       ->capture_default_str();
+  command->add_option("--samples", o->samples, "of the iteration of a recording")
+      ->check(CLI::Range(1, 1 << 30));
   command->add_option("--weights", o->weights, "of the models in the common design")
       ->delimiter(',');
   command

@@ -229,8 +229,9 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
 std::string PlacementJson(const PlacementAnswer& answer) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto write_kernel = [&](const KernelChoice& kernel) {
+  const auto write_kernel = [&](const KernelChoice& kernel, int32_t call = -1) {
     json.StartObject();
+    if (call >= 0) json.Field("call", call);
     json.Field("backend", BackendName(answer, kernel.backend));
     json.Field("time_us", kernel.time.us());
     json.Field("source", std::string(Name(kernel.source)));
@@ -245,7 +246,8 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Field("cost_us", answer.best().cost.us());
   json.Field("launch_us", answer.launch.us());
   json.Field("placements", answer.placement.placements);
-  json.Field("exact", true);
+  // With calls of an engine, where nothing can be cheaper.
+  json.Field("exact", !answer.graph.has_value() || answer.best().cost == answer.graph->bound);
   json.Field("unknown_operators", answer.unknown_types);
   const CostSources sources = SourcesOf(answer);
   json.Key("source_shares");
@@ -259,7 +261,9 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Field("notes", answer.notes);
   json.Key("kernels");
   json.StartArray();
-  for (const int32_t choice : answer.best().choices) write_kernel(Chosen(answer, choice));
+  for (size_t i = 0; i < answer.best().choices.size(); ++i) {
+    write_kernel(Chosen(answer, answer.best().choices[i]), answer.best().calls[i]);
+  }
   json.EndArray();
   json.Key("backends");
   json.StartArray();

@@ -185,15 +185,30 @@ class Placer {
     return true;
   }
 
+  // An update of all parameters in one pass; nullopt: it is no update, or is so already.
+  static std::optional<Estimate> FusedUpdate(const DagOp& op, const Pricing& pricing) {
+    if (op.calls.size() != 1) return std::nullopt;
+    OperatorCall call = op.calls.front();
+    auto* update = std::get_if<OptimizerOp>(&call.shape);
+    if (update == nullptr || update->impl == OptimizerImpl::kFused) return std::nullopt;
+    update->impl = OptimizerImpl::kFused;
+    DagOp fused = op;
+    fused.calls = {call};
+    return EstimateGroup(OperatorDag("update", {std::move(fused)}), {0}, pricing.timer);
+  }
+
   std::optional<Estimate> TimeOf(const TracedRegions& regions, const BackendMatch& match,
                                  const Pricing& pricing) const {
     const Backend& backend = setup_.backends[static_cast<size_t>(match.backend)];
     if (const auto measured = setup_.costs.Find(regions.dag, match.ops, backend)) {
       return Estimate{*measured, EstimateSource::kRecorded, false};
     }
-    // Of a single operator a model knows no difference between backends.
-    if (match.ops.size() < 2 || !pricing.timer) return std::nullopt;
-    std::optional<Estimate> together = EstimateGroup(regions.dag, match.ops, pricing.timer);
+    // Of a single operator a model knows no difference between backends, but for updates of
+    // parameters, which the recording has as many kernels.
+    if (!pricing.timer) return std::nullopt;
+    std::optional<Estimate> together =
+        match.ops.size() > 1 ? EstimateGroup(regions.dag, match.ops, pricing.timer)
+                             : FusedUpdate(regions.dag.op(match.ops.front()), pricing);
     if (!together.has_value()) return std::nullopt;
     SimTime apart, recorded;
     for (const int32_t op : match.ops) {

@@ -93,8 +93,13 @@ class Reader {
         Forget(n);
       }
     }
-    return {OperatorDag(rank_.info().source, std::move(ops_)), std::move(of_op_),
-            std::move(recorded_), trains_, by_storage_};
+    for (const auto& [step, kernels] : optimizer_kernels_) AddOptimizer(NodeIndex(step), kernels);
+    return {OperatorDag(rank_.info().source, std::move(ops_)),
+            std::move(of_op_),
+            std::move(recorded_),
+            std::move(forward_),
+            trains_,
+            by_storage_};
   }
 
  private:
@@ -104,9 +109,86 @@ class Reader {
       if (!IsWork(rank_.kind(node)) || !rank_.has_duration(node)) continue;
       const NodeIndex launcher = rank_.launcher(node);
       NodeIndex at = rank_.parent(launcher.valid() ? launcher : node);
-      while (at.valid() && !calls_.chosen(at)) at = rank_.parent(at);
-      if (at.valid()) kernels_[at.value].push_back(node);
+      NodeIndex step;
+      while (at.valid() && !calls_.chosen(at)) {
+        if (calls_.name(at).find("Optimizer.step") != std::string_view::npos) step = at;
+        at = rank_.parent(at);
+      }
+      if (at.valid()) {
+        kernels_[at.value].push_back(node);
+      } else if (step.valid() && InIteration(node)) {
+        optimizer_kernels_[step.value].push_back(node);
+      }
     }
+  }
+
+  bool InIteration(NodeIndex kernel) const {
+    const NodeIndex launcher = rank_.launcher(kernel);
+    return launcher.valid() && !calls_.nodes().empty() &&
+           rank_.start(launcher) >= rank_.start(calls_.nodes().front()) &&
+           rank_.start(launcher) <= rank_.end(calls_.nodes().back());
+  }
+
+  // An update of all parameters, as one operator of many kernels. Each element-wise call that an
+  // update makes once for each parameter has all their elements together; of calls that it makes
+  // more often there are more. Fused ones are left alone.
+  void AddOptimizer(NodeIndex step, const std::vector<NodeIndex>& kernels) {
+    const std::string_view name = calls_.name(step);
+    OptimizerOp update;
+    if (name.find("Adam") != std::string_view::npos) {
+      update.kind = OptimizerKind::kAdam;
+    } else if (name.find("SGD") == std::string_view::npos) {
+      return;
+    }
+    if (name.find("Fused") != std::string_view::npos) return;
+    update.impl = OptimizerImpl::kLoop;
+    std::map<std::string, std::pair<int64_t, int64_t>> elements;  // by call: how many, of how many
+    for (const NodeIndex n : calls_.nodes()) {
+      if (calls_.pass(n) != traced::Pass::kOptimizer || !IsWithin(n, step)) continue;
+      const std::string base = traced::BaseName(calls_.name(n));
+      if (base.starts_with("foreach")) update.impl = OptimizerImpl::kForeach;
+      const auto tensors = rank_.tensors(n);
+      if (tensors.empty() || tensors.front().dims_count == 0) continue;
+      auto& [calls, sum] = elements[base];
+      ++calls;
+      sum = SaturatingSum(sum, traced::Elements(rank_, tensors.front()));
+    }
+    int64_t most = 0;
+    for (const auto& [base, of_call] : elements) most = std::max(most, of_call.second);
+    for (const auto& [base, of_call] : elements) {
+      // Scalars of the step's count and the like are no parameters.
+      if (of_call.second < most / 8) continue;
+      if (update.params == 0 || of_call.second < update.params) {
+        update.params = of_call.second;
+        update.tensors = of_call.first;
+      }
+      if (base == "mul" && update.kind == OptimizerKind::kSgd) {
+        update.kind = OptimizerKind::kSgdMomentum;
+      }
+    }
+    if (update.params == 0) return;
+    DagOp op;
+    op.type = update.kind == OptimizerKind::kAdam ? "adam_update" : "sgd_update";
+    op.name = op.type + "#" + std::to_string(++names_[op.type]);
+    op.inputs.assign(op.type == "adam_update" ? 4 : 2, kNoProducer);
+    op.calls = {{update, DType::kFloat32, Direction::kForward}};
+    forward_.push_back(false);
+    SimTime sum;
+    for (const NodeIndex kernel : kernels) sum += rank_.duration(kernel);
+    recorded_.push_back(sum);
+    of_op_.push_back(kernels);
+    ops_.push_back(std::move(op));
+  }
+
+  static int64_t SaturatingSum(int64_t a, int64_t b) {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    return a > kMost - b ? kMost : a + b;
+  }
+  bool IsWithin(NodeIndex n, NodeIndex step) const {
+    for (NodeIndex at = n; at.valid(); at = rank_.parent(at)) {
+      if (at == step) return true;
+    }
+    return false;
   }
 
   void Add(NodeIndex n, const std::vector<NodeIndex>& kernels) {
@@ -116,6 +198,7 @@ class Reader {
     op.type = TypeOf(call, base);
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.calls = {call};
+    forward_.push_back(calls_.pass(n) == traced::Pass::kForward);
     trains_ = trains_ || calls_.pass(n) == traced::Pass::kBackward;
     std::vector<Tensor> inputs;
     for (const Tensor& t : rank_.tensors(n)) {
@@ -193,11 +276,13 @@ class Reader {
   const RankTrace& rank_;
   Calls calls_;
   absl::flat_hash_map<uint32_t, std::vector<NodeIndex>> kernels_;  // by call
+  std::map<uint32_t, std::vector<NodeIndex>> optimizer_kernels_;   // by step of an optimizer
   absl::flat_hash_map<int64_t, int32_t> writer_;                   // operator, by storage
   std::map<std::string, int> names_;
   int64_t last_result_ = 0;  // of the operator before: elements, type of its arguments
   DType last_type_ = DType::kUnknown;
   bool last_accumulates_ = false;
+  std::vector<bool> forward_;
   bool trains_ = false;
   bool by_storage_ = false;
   std::vector<DagOp> ops_;

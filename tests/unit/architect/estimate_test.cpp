@@ -117,9 +117,9 @@ TEST(LayerWorkTest, FlopOfABlock) {
     ASSERT_TRUE(model.ok()) << model.status();
     const int64_t tokens = 2 * 512, h = 1024;
     const int64_t flop = tokens * (2 * 12 * h * h + 4 * 512 * h) / width;
-    EXPECT_EQ(TensorFlop(model->block.forward), flop);
-    EXPECT_EQ(TensorFlop(model->block.backward), 2 * flop);
-    EXPECT_EQ(TensorFlop(Recomputed(model->block)), 3 * flop);
+    EXPECT_EQ(TensorFlop(model->kinds[1].forward), flop);
+    EXPECT_EQ(TensorFlop(model->kinds[1].backward), 2 * flop);
+    EXPECT_EQ(TensorFlop(Recomputed(model->kinds[1])), 3 * flop);
   }
 }
 
@@ -131,10 +131,10 @@ TEST(LayerWorkTest, AllReduces) {
     return n;
   };
   const auto one = SliceModel(Gpt(), 1, 1), two = SliceModel(Gpt(), 2, 1);
-  EXPECT_EQ(count(one->block.forward) + count(one->block.backward), 0);
-  EXPECT_EQ(count(two->block.forward), 2);
-  EXPECT_EQ(count(two->block.backward), 2);
-  for (const LayerOp& op : two->block.forward.ops) {
+  EXPECT_EQ(count(one->kinds[1].forward) + count(one->kinds[1].backward), 0);
+  EXPECT_EQ(count(two->kinds[1].forward), 2);
+  EXPECT_EQ(count(two->kinds[1].backward), 2);
+  for (const LayerOp& op : two->kinds[1].forward.ops) {
     if (op.collective.count() > 0) {
       EXPECT_EQ(op.collective.count(), 512 * 1024 * 2);
     }
@@ -173,7 +173,7 @@ TEST(EstimateTest, BoundsAndProofs) {
        {AcceleratorDesign{8, 2, 128, 128, 128}, AcceleratorDesign{2, 512, 256, 256, 32},
         AcceleratorDesign{64, 4, 32, 32, 8}, AcceleratorDesign{1, 1, 256, 256, 8}}) {
     estimator.SetDesign(d);
-    for (const LayerSlice* layer : {&model->embedding, &model->block, &model->head}) {
+    for (const LayerSlice* layer : {&model->kinds[0], &model->kinds[1], &model->kinds[2]}) {
       for (const LayerWork* work : {&layer->forward, &layer->backward}) {
         const CoreGraph graph = estimator.Timed(*work, 2);
         const CoreCounts cores{d.tensor_cores, d.vector_cores};

@@ -54,6 +54,15 @@ TEST(OperatorCosts, RowsWithoutATimeAreRefusedByLine) {
   EXPECT_THAT(std::string(costs.Parse(kHeader, "t.csv").message()), HasSubstr("no measured"));
 }
 
+TEST(OperatorCosts, RowsOfTwoDevicesAreRefused) {
+  OperatorCosts costs;
+  const std::string head = "op,platform,shape,time_us,backend\n";
+  ASSERT_TRUE(costs.Parse(head + "relu(*),rtx2070,data=1,2,tvm\n", "a.csv").ok());
+  ASSERT_TRUE(costs.Parse(head + "relu(*),unnamed,data=2,2,tvm\n", "b.csv").ok());
+  EXPECT_THAT(std::string(costs.Parse(head + "relu(*),jetson,data=3,9,tvm\n", "c.csv").message()),
+              HasSubstr("c.csv: line 2: measured on jetson, other rows on rtx2070"));
+}
+
 TEST(OperatorCosts, TypesThatNoBackendNamesAreTold) {
   OperatorCosts costs;
   ASSERT_TRUE(costs

@@ -5,88 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "simulator/planning/traced_regions.h"
-#include "simulator/trace/builder.h"
+#include "tests/unit/planning/recording_script.h"
 
 namespace foretrace {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-SimTime Us(double us) { return SimTime::FromUs(us); }
-
-// One rank: operators on a thread, each with one launch of a kernel.
-class Recording {
- public:
-  Recording() : builder_(Info()) {
-    cpu_ = builder_.AddLane(Lane::Kind::kCpuThread, 1);
-    stream_ = builder_.AddLane(Lane::Kind::kStream, 7);
-  }
-
-  struct Arg {
-    int64_t storage;
-    std::vector<int64_t> dims;
-  };
-  NodeIndex Node(NodeKind kind, uint8_t detail, const std::string& name, LaneIndex lane,
-                 double from, double to) {
-    RankTraceBuilder::NodeSpec spec;
-    spec.kind = kind;
-    spec.detail = detail;
-    spec.name = name;
-    spec.lane = lane;
-    spec.start = Us(from);
-    spec.duration = Us(to - from);
-    spec.source_id = ++id_;
-    return builder_.AddNode(spec);
-  }
-  // The operator spans [from, to), its launch the two us before `to`.
-  void Op(const std::string& name, double from, double to, double kernel_from, double kernel_to,
-          const std::vector<Arg>& in, const Arg& out) {
-    const NodeIndex op = Node(NodeKind::kCpuOp, 0, name, cpu_, from, to);
-    for (const Arg& a : in) Add(op, a, false);
-    Add(op, out, true);
-    const NodeIndex launch =
-        Node(NodeKind::kRuntimeCall, static_cast<uint8_t>(RuntimeCall::kLaunchKernel),
-             "cudaLaunchKernel", cpu_, to - 2, to);
-    builder_.SetLauncher(
-        Node(NodeKind::kKernel, 0, name + " kernel", stream_, kernel_from, kernel_to), launch);
-  }
-  void Step(double from, double to) {
-    builder_.AddIteration(1, Node(NodeKind::kAnnotation, 0, "ProfilerStep#1", cpu_, from, to));
-  }
-  void Synchronize(double from, double to) {
-    Node(NodeKind::kRuntimeCall, static_cast<uint8_t>(RuntimeCall::kDeviceSynchronize),
-         "cudaDeviceSynchronize", cpu_, from, to);
-  }
-  TraceStore Store() {
-    auto result = builder_.Build({});
-    EXPECT_TRUE(result.ok()) << result.status();
-    std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
-    ranks.emplace_back(std::move(result->trace), std::move(result->strings));
-    auto store = TraceStore::Assemble(std::move(ranks), {});
-    EXPECT_TRUE(store.ok()) << store.status();
-    return *std::move(store);
-  }
-
- private:
-  static RankInfo Info() {
-    RankInfo info;
-    info.source = "recording";
-    return info;
-  }
-  void Add(NodeIndex op, const Arg& a, bool output) {
-    Tensor t;
-    t.id = ++tensor_;
-    t.storage = a.storage;
-    t.dtype = DType::kFloat32;
-    t.is_output = output;
-    builder_.AddTensor(op, t, a.dims);
-  }
-  RankTraceBuilder builder_;
-  LaneIndex cpu_, stream_;
-  uint64_t id_ = 0;
-  int64_t tensor_ = 0;
-};
 
 // x [2, 4] W [4, 8] on 20 us, relu on 10 us right behind; the device is done at 50, the CPU at 52.
 TraceStore TwoKernels(bool read_twice = false) {
@@ -131,6 +56,34 @@ TEST(TracedRegions, OperatorsWithTheirKernelsAndProducers) {
   EXPECT_THAT(regions.dag.op(1).inputs, ElementsAre(0));
   EXPECT_THAT(regions.recorded, ElementsAre(Us(20), Us(10)));
   EXPECT_TRUE(regions.by_storage);
+}
+
+// Momentum of two parameters, of 6 and 10 elements: mul_ and add_ once for each on the buffers,
+// then add_ once more on the parameters.
+TEST(TracedRegions, AnUpdateIsOneOperatorOfManyKernels) {
+  Recording r;
+  r.Step(0, 100);
+  r.Op("aten::mm", 2, 8, 10, 20, {{1, {2, 4}}, {2, {4, 8}}}, {3, {2, 8}});
+  r.Node(NodeKind::kCpuOp, 0, "Optimizer.step#SGD.step", LaneIndex(0), 9, 60);
+  double at = 10;
+  for (const char* name : {"aten::mul_", "aten::add_", "aten::add_"}) {
+    for (const int64_t size : {6, 10}) {
+      r.Op(name, at, at + 5, at + 12, at + 15, {{size, {size}}}, {size, {size}});
+      at += 6;
+    }
+  }
+  r.Synchronize(70, 80);
+  const TraceStore store = r.Store();
+  const TracedRegions regions = RegionsOf(store, store.ranks()[0], 1);
+  ASSERT_EQ(regions.dag.size(), 2);
+  EXPECT_EQ(regions.dag.op(1).type, "sgd_update");
+  EXPECT_EQ(regions.kernels[1].size(), 6U);
+  EXPECT_EQ(regions.recorded[1], Us(18));
+  const auto& update = std::get<OptimizerOp>(regions.dag.op(1).calls[0].shape);
+  EXPECT_EQ(update.params, 16);
+  EXPECT_EQ(update.tensors, 2);
+  EXPECT_EQ(update.kind, OptimizerKind::kSgdMomentum);
+  EXPECT_EQ(update.impl, OptimizerImpl::kLoop);
 }
 
 // 30 us of two kernels become 12 of one, with one launch less.

@@ -1,0 +1,57 @@
+#include "simulator/planning/architect_models.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/planning/traced_layers.h"
+#include "simulator/replay/trace_options.h"
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+
+absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
+                                                  const TrainingSetup& setup,
+                                                  const CommandContext& context,
+                                                  std::string& inputs) {
+  const absl::StatusOr<std::string> file = FindShipped(kWorkloads, name);
+  const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+  if (is_yaml || !std::filesystem::exists(name)) {
+    if (!file.ok()) return file.status();
+    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));
+    inputs += text;
+    FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(*file));
+    if (!loaded.transformer) {
+      return InvalidInput(
+          "{}: architect needs the operators of a transformer; give a model file with the key "
+          "'transformer', or a recording",
+          *file);
+    }
+    TransformerConfig config = *loaded.transformer;
+    config.name = loaded.workload.name;
+    return PrepareModel(config, setup);
+  }
+  if (samples == 0) {
+    return InvalidInput("{}: say with --samples how many samples its recorded iteration has", name);
+  }
+  TraceOptions traces;
+  traces.paths = {name};
+  FORETRACE_ASSIGN_OR_RETURN(const auto store, traces.Load(context));
+  ArchitectModel model;
+  model.name = std::filesystem::path(name).filename().string();
+  FORETRACE_ASSIGN_OR_RETURN(SlicedModel layers, LayersOfRecording(*store, samples));
+  if (samples > setup.global_batch) {
+    return InvalidInput("{}: its {} samples exceed the {} of a batch", name, samples,
+                        setup.global_batch);
+  }
+  inputs += fmt::format("{} {} {:a} {}", name, samples, layers.product_flop.count(),
+                        fmt::join(layers.chain, ","));
+  model.slices.push_back(std::move(layers));
+  return model;
+}
+
+}  // namespace foretrace

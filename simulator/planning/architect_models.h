@@ -1,0 +1,21 @@
+#pragma once
+// Models that the search of accelerators is for.
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "simulator/architect/evaluate.h"
+#include "simulator/console/command.h"
+
+namespace foretrace {
+
+// A model file or the name of one that ships, at every width and micro-batch of the setup; or a
+// recording of an iteration of `samples`, at the micro-batch that it has. `inputs` learns the bytes
+// of a file, or the layers of a recording. Errors: no such file; a model without operators; a
+// recording of how many samples is not said.
+absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
+                                                  const TrainingSetup& setup,
+                                                  const CommandContext& context,
+                                                  std::string& inputs);
+
+}  // namespace foretrace
