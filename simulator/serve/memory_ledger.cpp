@@ -38,7 +38,8 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
-// product's results; logits of every sequence, in the model's precision and in 32 bits.
+// product's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
+// sampler's warm-up takes, where that is more.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
@@ -46,8 +47,10 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
   const int64_t up =
       (IsGated(model) ? 3 : 2) * model.ffn * visits / (plan.expert ? 1 : plan.tensor);
   const int64_t per_token = (3 * model.hidden + up) * width;
-  const int64_t logits = model.vocabulary * (width + 4);
-  return Bytes(per_token * engine.max_num_batched_tokens + logits * engine.max_num_seqs);
+  const int64_t logits = model.vocabulary * engine.max_num_seqs;
+  const auto sampler =
+      static_cast<int64_t>(static_cast<double>(logits) * engine.sampler_bytes_per_logit);
+  return Bytes(std::max(per_token * engine.max_num_batched_tokens + logits * (width + 4), sampler));
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/run_validation.h"
+#include "simulator/workload/workload_yaml.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace::serve {
@@ -46,6 +48,21 @@ TEST(MeasuredRun, LlamaOnOneDeviceFromItsLayers) {
     EXPECT_NEAR(other->tpot_mean_error, result->tpot_mean_error, 0.7) << us;
     EXPECT_NEAR(other->throughput_error, result->throughput_error, 0.7) << us;
   }
+}
+
+// The engine's own count of its blocks, from weights and the published peak of its sampler.
+TEST(MemoryLedger, BlocksOfTheMeasuredRun) {
+  const std::string folder = RealData(kServing + "runs/RTX4090_Llama-3.1-8B");
+  FORETRACE_SKIP_WITHOUT(folder);
+  const auto run = ReadMeasuredRun(folder);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto file = FindShipped(kWorkloads, "llama3.1-8b");
+  ASSERT_TRUE(file.ok());
+  const auto model = LoadModel(*file);
+  ASSERT_TRUE(model.ok());
+  const MemoryLedger ledger = MakeLedger(*model->transformer, {}, run->engine, run->device_memory);
+  EXPECT_NEAR(static_cast<double>(ledger.blocks) / static_cast<double>(run->engine.kv_blocks), 1,
+              0.03);
 }
 
 // Between measured points along the line; below the first as the first; beyond the last flagged.
