@@ -5,9 +5,11 @@
 #include <fstream>
 #include <memory>
 
+#include "simulator/base/error.h"
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/operator_table.h"
 #include "simulator/serve/run_validation.h"
 #include "simulator/workload/workload_yaml.h"
 #include "tests/support/real_data.h"
@@ -163,6 +165,57 @@ TEST(IterationModel, SplitwiseHeldOut) {
   ASSERT_TRUE(errors.ok());
   EXPECT_LT(errors->prompt_median_percent, 5);
   EXPECT_LT(errors->token_median_percent, 5);
+}
+
+// Of times n k all but one lie on the lines: 2 * 2 is 20 % more than the 4 that its neighbours in n
+// (2 and 6) and in k (2 and 6) say. Rows at the edge have neighbours on the other axis alone.
+TEST(OperatorTable, ProductsBetweenTheirNeighbours) {
+  std::string text = "gemm_dtype,n,k,m,latency_ms\n";
+  for (const int n : {1, 2, 3}) {
+    for (const int k : {1, 2, 3}) {
+      text += fmt::format("bf16,{},{},8,{}\n", n, k, n == 2 && k == 2 ? 5 : n * k);
+    }
+  }
+  EXPECT_TRUE(IsOperatorTable(text));
+  const auto errors = HoldOutOperators("t.csv", text);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 1);
+  EXPECT_EQ((*errors)[0].rows, 9);
+  EXPECT_EQ((*errors)[0].held_out, 5);  // without the corners
+  EXPECT_NEAR((*errors)[0].median_percent, 0, 1e-9);
+  EXPECT_NEAR((*errors)[0].p90_percent, 100 * 0.2 * 0.6, 1e-9);  // 0, 0, 0, 0, 20: at 3.6 of 4
+}
+
+// Four heads on one key of a batch of two do the work of eight on two of a batch of one; of twelve
+// on three none does, and there is none beyond it.
+TEST(OperatorTable, HeadsThatDoTheSameWork) {
+  const auto errors =
+      HoldOutOperators("t.csv",
+                       "attn_dtype,num_heads,num_key_value_heads,batch_size,step,latency_ms\n"
+                       "bf16,4,1,2,100,10\nbf16,8,2,1,100,8\nbf16,12,3,1,100,12\n");
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ((*errors)[0].held_out, 2);
+  EXPECT_NEAR((*errors)[0].median_percent, (20 + 25) / 2.0, 1e-9);
+}
+
+TEST(OperatorTable, MistakesAreNamed) {
+  const std::string header = "attn_dtype,num_heads,num_key_value_heads,step,latency_ms\n";
+  EXPECT_FALSE(IsOperatorTable("a,b\n1,2\n"));
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,x,1,1\n")
+                .status()
+                .message()
+                .find("t.csv:2: num_key_value_heads 'x'"),
+            std::string_view::npos);
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,1,1\n")
+                .status()
+                .message()
+                .find("t.csv:2: has 4 fields, the header 5"),
+            std::string_view::npos);
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,1,1,1\n")
+                .status()
+                .message()
+                .find("nothing can be held out"),
+            std::string_view::npos);
 }
 
 class Folder : public ::testing::Test {
