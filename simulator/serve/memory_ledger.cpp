@@ -53,21 +53,28 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
   return Bytes(std::max(per_token * engine.max_num_batched_tokens + logits * (width + 4), sampler));
 }
 
+// Of one device.
+Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan) {
+  const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);
+  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
+  return Bytes(2 * heads * model.head_size * layers * ElementSize(model.dtype));
+}
+
 }  // namespace
 
 MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
-                        const EngineConfig& engine, Bytes device) {
+                        const EngineConfig& engine, Bytes device, const TransformerConfig* draft) {
   MemoryLedger m;
   m.device = device;
   m.available =
       Bytes(static_cast<int64_t>(static_cast<double>(device.count()) * engine.memory_utilization));
   m.weights = WeightBytes(model, plan);
+  if (draft != nullptr) m.weights += WeightBytes(*draft, plan);
   if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);
   m.reserve = engine.reserve;
   m.kv = std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
-  const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);
-  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
-  m.kv_per_token = Bytes(2 * heads * model.head_size * layers * ElementSize(model.dtype));
+  m.kv_per_token = KvBytesPerToken(model, plan);
+  if (draft != nullptr) m.kv_per_token += KvBytesPerToken(*draft, plan);
   // Sequences and their positions are spread over `data` and `kv` devices, which the engine fills
   // alike.
   m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.data * plan.kv;

@@ -247,6 +247,9 @@ TEST_F(Folder, MistakesInRunsAreNamed) {
   Write("meta.json", "{\"vllm_version\": \"0.19.0\"}");
   EXPECT_NE(ReadMeasuredRun(path_).status().message().find("'model': missing"),
             std::string_view::npos);
+  Write("meta.json", begin + "0.19.0\", \"engine_kwargs\": [1]}");
+  EXPECT_NE(ReadMeasuredRun(path_).status().message().find("must be a mapping"),
+            std::string_view::npos);
   Write("meta.json", begin + "0.19.0\", \"engine_kwargs\": {\"max_num_seqs\": -3}}");
   EXPECT_NE(ReadMeasuredRun(path_).status().message().find("engine_kwargs.max_num_seqs"),
             std::string_view::npos);
