@@ -127,6 +127,9 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
   command.add_option("--speculate", o.speculate,
                      "drafts: sequence:WINDOW:ACCEPTANCE or tree:WINDOW:BRANCHES:ACCEPTANCE");
   command.add_option("--draft", o.draft, "with --speculate: the draft's model");
+  command.add_option(
+      "--draft-parallel", o.draft_parallel,
+      "with --draft: its devices, of its own, as --parallel (default: the target's)");
 }
 
 void AddRequestOptions(CLI::App& command, ServingOptions& o) {

@@ -124,16 +124,25 @@ absl::StatusOr<std::string> FindProfileFolder(const std::string& root, serve::Me
       run.device.empty() ? FolderName(run.folder) : run.device, Names(all));
 }
 
-std::string ReleaseNote(const std::string& profile_folder, const serve::MeasuredRun& run) {
+std::vector<std::string> ProfileNotes(const std::string& profile_folder,
+                                      const serve::MeasuredRun& run) {
+  std::vector<std::string> notes;
   const fs::path folder = fs::path(profile_folder).lexically_normal();
   const auto name = Parse(FolderName(profile_folder));
-  if (!name) return "";
+  if (!name) return notes;
   const fs::path root =
       folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
-  const std::string measured = StatedByProfiler(root, *name, "vllm_version");
-  if (measured.empty() || measured == run.release) return "";
-  return fmt::format("the layers were measured with release {}, the run is of {}", measured,
-                     run.release);
+  const std::string release = StatedByProfiler(root, *name, "vllm_version");
+  if (!release.empty() && release != run.release) {
+    notes.push_back(fmt::format("the layers were measured with release {}, the run is of {}",
+                                release, run.release));
+  }
+  const std::string gpu = StatedByProfiler(root, *name, "gpu");
+  if (!gpu.empty() && !run.device.empty() && PlainModelName(gpu) != PlainModelName(run.device)) {
+    notes.push_back(
+        fmt::format("the layers were measured on {}, the run is of {}", gpu, run.device));
+  }
+  return notes;
 }
 
 }  // namespace foretrace

@@ -2,6 +2,7 @@
 // Which folder of layer profiles is that of a measured run.
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/serve/measured_run.h"
@@ -18,8 +19,9 @@ std::string PlainModelName(const std::string& name);
 // with nothing to choose by; the message lists what there is.
 absl::StatusOr<std::string> FindProfileFolder(const std::string& root, serve::MeasuredRun& run);
 
-// Where the engine's release that the profile was measured with is not the run's: the kernels may
-// be others. Empty where it is, or where nothing says.
-std::string ReleaseNote(const std::string& profile_folder, const serve::MeasuredRun& run);
+// Where the profile was measured with another release of the engine, whose kernels may be others,
+// or on another device than the run's; nothing where it was not, or where nothing says.
+std::vector<std::string> ProfileNotes(const std::string& profile_folder,
+                                      const serve::MeasuredRun& run);
 
 }  // namespace foretrace

@@ -88,7 +88,8 @@ std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
                                                                 const serve::ServingPlan& plan,
                                                                 const serve::EngineConfig& engine,
-                                                                const serve::Speculation& draft) {
+                                                                const serve::Speculation& draft,
+                                                                const std::string& draft_parallel) {
   if (base.profile != nullptr && (plan.devices() != plan.tensor || plan.expert)) {
     return InvalidInput("--profiles: a layer profile is of tensor parallelism alone");
   }
@@ -99,9 +100,15 @@ absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBas
   const auto steps = TargetSteps(base, plan, engine);
   if (!draft.enabled()) return steps;
   if (!base.draft) return InvalidInput("--speculate needs a --draft MODEL");
-  FORETRACE_RETURN_IF_ERROR(plan.Fits(*base.draft));
+  serve::ServingPlan own = plan;
+  std::shared_ptr<const serve::TokenExchange> exchange;
+  if (!draft_parallel.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(own, serve::ParseServingPlan(draft_parallel));
+    exchange = serve::MakeTokenExchange(base.costs, plan.devices());
+  }
+  FORETRACE_RETURN_IF_ERROR(own.Fits(*base.draft));
   return serve::MakeSpeculativeStepModel(
-      steps, serve::MakeGraphStepModel(*base.draft, plan, engine, base.costs), draft);
+      steps, serve::MakeGraphStepModel(*base.draft, own, engine, base.costs), draft, exchange);
 }
 
 absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
@@ -195,7 +202,14 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
 absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
                              serve::ParseServingPlan(options.parallel));
-  const int64_t devices = int64_t{plan.devices()} * (options.replicas + options.decode_engines);
+  int64_t engine_devices = plan.devices();
+  if (!options.draft_parallel.empty()) {
+    if (options.draft.empty()) return InvalidInput("--draft-parallel goes with --draft MODEL");
+    FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan draft,
+                               serve::ParseServingPlan(options.draft_parallel));
+    engine_devices += draft.devices();
+  }
+  const int64_t devices = engine_devices * (options.replicas + options.decode_engines);
   if (devices > kMaxDevices) {
     return InvalidInput("--parallel '{}' of {} engines has more than {} devices", options.parallel,
                         options.replicas + options.decode_engines, kMaxDevices);
@@ -221,7 +235,9 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
     return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",
                         base.platform.name);
   }
-  job.ledger = serve::MakeLedger(base.model, job.plan, engine, memory);
+  const bool with_draft = base.draft.has_value() && options.draft_parallel.empty();
+  job.ledger =
+      serve::MakeLedger(base.model, job.plan, engine, memory, with_draft ? &*base.draft : nullptr);
   if (!job.ledger.fits() && !options.kv_blocks) {
     return Infeasible("{} on {}: {}", base.model.name, base.platform.name,
                       Verdict(job.ledger, base.model, job.plan, engine));
@@ -232,7 +248,8 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
   FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));
-  FORETRACE_ASSIGN_OR_RETURN(const auto steps, StepsOf(base, job.plan, engine, d.speculation));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const auto steps, StepsOf(base, job.plan, engine, d.speculation, options.draft_parallel));
   d.pool = {engine, steps, options.replicas};
   d.concurrency = options.concurrency;
   if (options.decode_engines > 0) {

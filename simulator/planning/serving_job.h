@@ -36,8 +36,9 @@ struct ServingOptions {
   std::optional<int32_t> max_num_seqs, max_num_batched_tokens, max_model_len, block_tokens;
   std::optional<int64_t> kv_blocks;
   double memory_utilization = 0;  // 0: the engine's
-  std::string speculate;  // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
-  std::string draft;      // model
+  std::string speculate;       // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
+  std::string draft;           // model
+  std::string draft_parallel;  // of the draft on devices of its own; empty: on the target's
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
 };
 

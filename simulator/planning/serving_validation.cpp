@@ -142,7 +142,8 @@ void SharePrefixes(const ServingValidationOptions& options, MeasuredRun& run) {
 
 // Skews of all profiles lie in one archive beside them.
 absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& profile) {
-  const fs::path path = fs::path(folder).lexically_normal();
+  fs::path path = fs::path(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "profiles/X/"
   const std::string archive = (path.parent_path() / "skew.tar.xz").string();
   std::error_code error;
   if (fs::exists(path / "skew.csv", error) || !fs::exists(archive, error)) return absl::OkStatus();
@@ -173,8 +174,7 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
   FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
                              serve::ReadLayerProfile(folder, run.tensor_parallel));
   FORETRACE_RETURN_IF_ERROR(AddArchivedSkew(folder, profile));
-  std::string release = ReleaseNote(folder, run);
-  if (!release.empty()) run.notes.push_back(std::move(release));
+  for (std::string& note : ProfileNotes(folder, run)) run.notes.push_back(std::move(note));
   std::shared_ptr<const serve::Reduction> reduction;
   FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction));
   SharePrefixes(options, run);

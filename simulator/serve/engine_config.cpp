@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 25> kKeys = {"name",
+constexpr std::array<std::string_view, 26> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 25> kKeys = {"name",
                                                     "graph_saves_per_kernel_us",
                                                     "reserve_MiB",
                                                     "reserve_holds_activations",
+                                                    "sampler_bytes_per_logit",
                                                     "host_step_us",
                                                     "host_per_sequence_us"};
 constexpr std::array<std::string_view, 5> kReserveKeys = {"initial", "least", "decay_steps",
@@ -95,6 +96,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
       c.memory_classes.push_back(ReadMemoryClass(item));
     }
   }
+  c.sampler_bytes_per_logit = root.Number("sampler_bytes_per_logit", 0, 1e4, 0);
   c.reserve_holds_activations = root.Bool("reserve_holds_activations", false);
   c.long_prefill_threshold = root.Integer("long_prefill_threshold", 0, kMaxSize, 0);
   c.block_tokens = root.Integer("block_tokens", 1, 1 << 16);

@@ -77,6 +77,9 @@ struct EngineConfig {
   SimTime host_step;
   SimTime host_per_sequence;
   Bytes reserve;  // of a device's memory: driver, libraries, captured graphs
+  // Memory that the sampler's warm-up takes for each word of the vocabulary and sequence of the
+  // largest step, while the layers' activations are free again.
+  double sampler_bytes_per_logit = 0;
   // The reserve holds activations too, instead of what a step of the largest size needs.
   bool reserve_holds_activations = false;
   std::vector<MemoryClass> memory_classes;  // by ascending memory

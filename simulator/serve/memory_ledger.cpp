@@ -38,7 +38,8 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
-// product's results; logits of every sequence, in the model's precision and in 32 bits.
+// product's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
+// sampler's warm-up takes, where that is more.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
@@ -46,25 +47,34 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
   const int64_t up =
       (IsGated(model) ? 3 : 2) * model.ffn * visits / (plan.expert ? 1 : plan.tensor);
   const int64_t per_token = (3 * model.hidden + up) * width;
-  const int64_t logits = model.vocabulary * (width + 4);
-  return Bytes(per_token * engine.max_num_batched_tokens + logits * engine.max_num_seqs);
+  const int64_t logits = model.vocabulary * engine.max_num_seqs;
+  const auto sampler =
+      static_cast<int64_t>(static_cast<double>(logits) * engine.sampler_bytes_per_logit);
+  return Bytes(std::max(per_token * engine.max_num_batched_tokens + logits * (width + 4), sampler));
+}
+
+// Of one device.
+Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan) {
+  const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);
+  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
+  return Bytes(2 * heads * model.head_size * layers * ElementSize(model.dtype));
 }
 
 }  // namespace
 
 MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
-                        const EngineConfig& engine, Bytes device) {
+                        const EngineConfig& engine, Bytes device, const TransformerConfig* draft) {
   MemoryLedger m;
   m.device = device;
   m.available =
       Bytes(static_cast<int64_t>(static_cast<double>(device.count()) * engine.memory_utilization));
   m.weights = WeightBytes(model, plan);
+  if (draft != nullptr) m.weights += WeightBytes(*draft, plan);
   if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);
   m.reserve = engine.reserve;
   m.kv = std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
-  const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);
-  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
-  m.kv_per_token = Bytes(2 * heads * model.head_size * layers * ElementSize(model.dtype));
+  m.kv_per_token = KvBytesPerToken(model, plan);
+  if (draft != nullptr) m.kv_per_token += KvBytesPerToken(*draft, plan);
   // Sequences and their positions are spread over `data` and `kv` devices, which the engine fills
   // alike.
   m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.data * plan.kv;

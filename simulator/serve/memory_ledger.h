@@ -27,8 +27,10 @@ struct MemoryLedger {
   bool fits() const { return tokens >= context; }
 };
 
+// With a draft model on the same devices, which holds weights and keys and values too; null: none.
 MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
-                        const EngineConfig& engine, Bytes device);
+                        const EngineConfig& engine, Bytes device,
+                        const TransformerConfig* draft = nullptr);
 
 // One line: how many tokens fit, or what is missing and the least tensor parallelism that would do.
 std::string Verdict(const MemoryLedger& ledger, const TransformerConfig& model,

@@ -116,11 +116,19 @@ void ReadResolved(const YamlReader& in, MeasuredRun& run) {
   std::sort(e.graph_sizes.begin(), e.graph_sizes.end());
 }
 
+// What is stated as something else than a mapping would be passed over.
+void ExpectSections(const YamlReader& root) {
+  for (const char* key : {"engine_kwargs", "kv_cache", "hardware", "resolved_config"}) {
+    if (root.Has(key) && !root.Child(key).IsMap()) root.Fail(key, "must be a mapping");
+  }
+}
+
 absl::Status ReadSections(const YamlReader& root, const std::string& file, MeasuredRun& run) {
   run.model = root.String("model");
   run.dataset = root.String("dataset_path", "");
   const bool sglang = root.Has("sglang_version") && !root.Has("vllm_version");
   run.release = root.String(sglang ? "sglang_version" : "vllm_version");
+  ExpectSections(root);
   if (!root.ok()) return root.status();
   const auto engine = LoadRelease(sglang ? "sglang" : "vllm", run.release, run.notes);
   if (!engine.ok()) return InvalidInput("{}: {}", file, std::string(engine.status().message()));

@@ -158,6 +158,7 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool 
     tokens = std::min(tokens, budget);
     bool preempted_itself = false;
     while (!Grow(i, s.computed + tokens)) {
+      if (!with_decodes && SomeDecode()) return;  // their blocks come free without a preemption
       const size_t victim = ChooseVictim();
       preempted_itself = running_[victim] == i;
       if (victim < index) --index;  // it stands before, and its tokens of this step go back
@@ -169,6 +170,12 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool 
     budget -= tokens;
     ++index;
   }
+}
+
+bool Scheduler::SomeDecode() const {
+  return std::any_of(running_.begin(), running_.end(), [this](SequenceIndex i) {
+    return sequence(i).sampled > 0 && sequence(i).computed == Known(i) - 1;
+  });
 }
 
 size_t Scheduler::ChooseVictim() const {

@@ -117,6 +117,7 @@ class Scheduler {
   Admission Admit(SequenceIndex i, Step& step, int32_t& budget);
   // Adds the sequence's next `tokens` to the step and counts them as computed.
   void Advance(SequenceIndex i, int32_t tokens, Step& step);
+  bool SomeDecode() const;      // of those that run
   size_t ChooseVictim() const;  // index into running_
   // Returns the tokens that the step had given to it.
   int32_t Preempt(size_t index, Step& step);

@@ -8,15 +8,24 @@ namespace {
 class SpeculativeStepModel : public StepModel {
  public:
   SpeculativeStepModel(std::shared_ptr<const StepModel> target,
-                       std::shared_ptr<const StepModel> draft, const Speculation& speculation)
-      : target_(std::move(target)), draft_(std::move(draft)), speculation_(speculation) {}
+                       std::shared_ptr<const StepModel> draft, const Speculation& speculation,
+                       std::shared_ptr<const TokenExchange> exchange)
+      : target_(std::move(target)),
+        draft_(std::move(draft)),
+        speculation_(speculation),
+        exchange_(std::move(exchange)) {}
 
   StepTime Time(const StepBatch& batch) const override {
     StepTime time = target_->Time(batch);
     if (!batch.prefills.empty()) {
       StepBatch prompts;
       prompts.prefills = batch.prefills;
-      time.Add(draft_->Time(prompts));
+      const StepTime read = draft_->Time(prompts);
+      if (exchange_ == nullptr) {
+        time.Add(read);
+      } else if (read.us() > time.us()) {
+        time = read;
+      }
     }
     if (batch.decodes == 0) return time;
     for (int32_t depth = 0; depth < speculation_.window; ++depth) {
@@ -27,6 +36,13 @@ class SpeculativeStepModel : public StepModel {
       one.decode_cached_max = batch.decode_cached_max;
       time.Add(draft_->Time(one));
     }
+    if (exchange_ != nullptr) {
+      const int64_t checked = int64_t{batch.decodes} * speculation_.CheckedTokens();
+      for (int way = 0; way < 2; ++way) {
+        const Estimate sent = exchange_->Time(checked);
+        time.Add(StepPart::kCommunication, sent.time.us(), sent.source, sent.extrapolated);
+      }
+    }
     return time;
   }
 
@@ -35,6 +51,20 @@ class SpeculativeStepModel : public StepModel {
  private:
   std::shared_ptr<const StepModel> target_, draft_;
   Speculation speculation_;
+  std::shared_ptr<const TokenExchange> exchange_;
+};
+
+class CostsExchange : public TokenExchange {
+ public:
+  CostsExchange(std::shared_ptr<const DeviceCosts> costs, int32_t distance)
+      : costs_(std::move(costs)), distance_(distance) {}
+  Estimate Time(int64_t tokens) const override {
+    return costs_->Send(distance_, Bytes(tokens * static_cast<int64_t>(sizeof(int32_t))));
+  }
+
+ private:
+  std::shared_ptr<const DeviceCosts> costs_;
+  int32_t distance_;
 };
 
 class CostsReduction : public Reduction {
@@ -52,10 +82,16 @@ class CostsReduction : public Reduction {
 
 }  // namespace
 
-std::shared_ptr<const StepModel> MakeSpeculativeStepModel(std::shared_ptr<const StepModel> target,
-                                                          std::shared_ptr<const StepModel> draft,
-                                                          const Speculation& speculation) {
-  return std::make_shared<SpeculativeStepModel>(std::move(target), std::move(draft), speculation);
+std::shared_ptr<const TokenExchange> MakeTokenExchange(std::shared_ptr<const DeviceCosts> costs,
+                                                       int32_t distance) {
+  return std::make_shared<CostsExchange>(std::move(costs), distance);
+}
+
+std::shared_ptr<const StepModel> MakeSpeculativeStepModel(
+    std::shared_ptr<const StepModel> target, std::shared_ptr<const StepModel> draft,
+    const Speculation& speculation, std::shared_ptr<const TokenExchange> exchange) {
+  return std::make_shared<SpeculativeStepModel>(std::move(target), std::move(draft), speculation,
+                                                std::move(exchange));
 }
 
 std::shared_ptr<const Reduction> MakeReduction(std::shared_ptr<const DeviceCosts> costs,

@@ -64,12 +64,17 @@ TEST_F(ProfileFolder, TheOnlyOneIsTakenAndTold) {
   EXPECT_NE(Found().find("tensor parallelism 4"), std::string::npos);
 }
 
-TEST_F(ProfileFolder, AnotherReleaseIsTold) {
+TEST_F(ProfileFolder, AnotherReleaseOrDeviceIsTold) {
   const std::string folder = root_ + "/RTX4090_Llama-3.1-8B_tp1";
-  EXPECT_EQ(ReleaseNote(folder, run_), "");
+  run_.device = "NVIDIA GeForce RTX 4090";
+  EXPECT_TRUE(ProfileNotes(folder, run_).empty());
   run_.release = "0.21.0";
-  EXPECT_NE(ReleaseNote(folder, run_).find("release 0.19.0"), std::string::npos);
-  EXPECT_EQ(ReleaseNote(root_ + "/A100_Llama-3.1-8B_tp1", run_), "");
+  run_.device = "NVIDIA L40S";
+  const auto notes = ProfileNotes(folder + "/", run_);
+  ASSERT_EQ(notes.size(), 2);
+  EXPECT_NE(notes[0].find("release 0.19.0"), std::string::npos);
+  EXPECT_NE(notes[1].find("run is of NVIDIA L40S"), std::string::npos);
+  EXPECT_TRUE(ProfileNotes(root_ + "/A100_Llama-3.1-8B_tp1", run_).empty());
 }
 
 }  // namespace

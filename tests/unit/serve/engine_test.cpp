@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/serve/speculative_step_model.h"
 #include "tests/unit/serve/serving_fixture.h"
 
 namespace foretrace::serve {
@@ -294,6 +295,33 @@ TEST(EngineConfig, SizesByTheDevicesMemory) {
   EXPECT_EQ(c.On("NVIDIA A100-SXM4-80GB", Bytes(80)).max_num_seqs, 4);
   EXPECT_EQ(c.On("h100", Bytes(10)).graph_sizes.back(), 2);
   EXPECT_EQ(c.On("h100", Bytes(10)).reserve, Bytes(5));
+}
+
+class FixedExchange : public TokenExchange {
+ public:
+  Estimate Time(int64_t tokens) const override {
+    return {SimTime::FromUs(static_cast<double>(tokens)), EstimateSource::kAnalytic, false};
+  }
+};
+
+// A draft of 100 us a step and a target of 1000, two tokens deep, of two decodes: 1000 + 2 * 100.
+// On devices of its own also 2 * 3 ids there and back, 1 us each. A prompt is read by both: one
+// after the other on the same devices, at once on others.
+TEST(Speculation, DraftsOnTheSameAndOnOtherDevices) {
+  const auto target = std::make_shared<LinearStep>(1000, 0, 0);
+  const auto draft = std::make_shared<LinearStep>(100, 0, 0);
+  const Speculation two = {DraftShape::kSequence, 2, 1, {1.0}};
+  const auto same = MakeSpeculativeStepModel(target, draft, two, nullptr);
+  const auto apart =
+      MakeSpeculativeStepModel(target, draft, two, std::make_shared<FixedExchange>());
+  StepBatch batch;
+  batch.AddDecode(10), batch.AddDecode(10);
+  EXPECT_NEAR(same->Time(batch).us(), 1200, 1e-9);
+  EXPECT_NEAR(apart->Time(batch).us(), 1200 + 2 * 6, 1e-9);
+  batch.Clear();
+  batch.prefills = {{8, 0}};
+  EXPECT_NEAR(same->Time(batch).us(), 1100, 1e-9);
+  EXPECT_NEAR(apart->Time(batch).us(), 1000, 1e-9);
 }
 
 }  // namespace

@@ -5,9 +5,13 @@
 #include <fstream>
 #include <memory>
 
+#include "simulator/base/error.h"
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/operator_table.h"
 #include "simulator/serve/run_validation.h"
+#include "simulator/workload/workload_yaml.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace::serve {
@@ -46,6 +50,21 @@ TEST(MeasuredRun, LlamaOnOneDeviceFromItsLayers) {
     EXPECT_NEAR(other->tpot_mean_error, result->tpot_mean_error, 0.7) << us;
     EXPECT_NEAR(other->throughput_error, result->throughput_error, 0.7) << us;
   }
+}
+
+// The engine's own count of its blocks, from weights and the published peak of its sampler.
+TEST(MemoryLedger, BlocksOfTheMeasuredRun) {
+  const std::string folder = RealData(kServing + "runs/RTX4090_Llama-3.1-8B");
+  FORETRACE_SKIP_WITHOUT(folder);
+  const auto run = ReadMeasuredRun(folder);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto file = FindShipped(kWorkloads, "llama3.1-8b");
+  ASSERT_TRUE(file.ok());
+  const auto model = LoadModel(*file);
+  ASSERT_TRUE(model.ok());
+  const MemoryLedger ledger = MakeLedger(*model->transformer, {}, run->engine, run->device_memory);
+  EXPECT_NEAR(static_cast<double>(ledger.blocks) / static_cast<double>(run->engine.kv_blocks), 1,
+              0.03);
 }
 
 // Between measured points along the line; below the first as the first; beyond the last flagged.
@@ -148,6 +167,57 @@ TEST(IterationModel, SplitwiseHeldOut) {
   EXPECT_LT(errors->token_median_percent, 5);
 }
 
+// Of times n k all but one lie on the lines: 2 * 2 is 20 % more than the 4 that its neighbours in n
+// (2 and 6) and in k (2 and 6) say. Rows at the edge have neighbours on the other axis alone.
+TEST(OperatorTable, ProductsBetweenTheirNeighbours) {
+  std::string text = "gemm_dtype,n,k,m,latency_ms\n";
+  for (const int n : {1, 2, 3}) {
+    for (const int k : {1, 2, 3}) {
+      text += fmt::format("bf16,{},{},8,{}\n", n, k, n == 2 && k == 2 ? 5 : n * k);
+    }
+  }
+  EXPECT_TRUE(IsOperatorTable(text));
+  const auto errors = HoldOutOperators("t.csv", text);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 1);
+  EXPECT_EQ((*errors)[0].rows, 9);
+  EXPECT_EQ((*errors)[0].held_out, 5);  // without the corners
+  EXPECT_NEAR((*errors)[0].median_percent, 0, 1e-9);
+  EXPECT_NEAR((*errors)[0].p90_percent, 100 * 0.2 * 0.6, 1e-9);  // 0, 0, 0, 0, 20: at 3.6 of 4
+}
+
+// Four heads on one key of a batch of two do the work of eight on two of a batch of one; of twelve
+// on three none does, and there is none beyond it.
+TEST(OperatorTable, HeadsThatDoTheSameWork) {
+  const auto errors =
+      HoldOutOperators("t.csv",
+                       "attn_dtype,num_heads,num_key_value_heads,batch_size,step,latency_ms\n"
+                       "bf16,4,1,2,100,10\nbf16,8,2,1,100,8\nbf16,12,3,1,100,12\n");
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ((*errors)[0].held_out, 2);
+  EXPECT_NEAR((*errors)[0].median_percent, (20 + 25) / 2.0, 1e-9);
+}
+
+TEST(OperatorTable, MistakesAreNamed) {
+  const std::string header = "attn_dtype,num_heads,num_key_value_heads,step,latency_ms\n";
+  EXPECT_FALSE(IsOperatorTable("a,b\n1,2\n"));
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,x,1,1\n")
+                .status()
+                .message()
+                .find("t.csv:2: num_key_value_heads 'x'"),
+            std::string_view::npos);
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,1,1\n")
+                .status()
+                .message()
+                .find("t.csv:2: has 4 fields, the header 5"),
+            std::string_view::npos);
+  EXPECT_NE(HoldOutOperators("t.csv", header + "bf16,4,1,1,1\n")
+                .status()
+                .message()
+                .find("nothing can be held out"),
+            std::string_view::npos);
+}
+
 class Folder : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(path_); }
@@ -176,6 +246,9 @@ TEST_F(Folder, MistakesInRunsAreNamed) {
   const std::string begin = "{\"model\": \"m\", \"vllm_version\": \"";
   Write("meta.json", "{\"vllm_version\": \"0.19.0\"}");
   EXPECT_NE(ReadMeasuredRun(path_).status().message().find("'model': missing"),
+            std::string_view::npos);
+  Write("meta.json", begin + "0.19.0\", \"engine_kwargs\": [1]}");
+  EXPECT_NE(ReadMeasuredRun(path_).status().message().find("must be a mapping"),
             std::string_view::npos);
   Write("meta.json", begin + "0.19.0\", \"engine_kwargs\": {\"max_num_seqs\": -3}}");
   EXPECT_NE(ReadMeasuredRun(path_).status().message().find("engine_kwargs.max_num_seqs"),

@@ -1,0 +1,273 @@
+#include "simulator/serve/operator_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "simulator/base/csv.h"
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/base/statistics.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace::serve {
+namespace {
+
+constexpr std::string_view kTime = "latency_ms";
+constexpr double kMaxMs = 1e9;
+
+// Rows that differ in one size alone, in its order.
+enum class Along : uint8_t {
+  kLine,    // between the nearest on either side
+  kPowers,  // the same, by the logarithms of size and time
+  kAlike,   // all do the same work: their median
+};
+struct Line {
+  std::string key;
+  double x = 0;
+  Along along = Along::kLine;
+};
+struct Row {
+  std::string precision;
+  double ms = 0;
+  std::vector<Line> lines;
+  bool first_line_counts = false;  // else the mean of all
+};
+using Points = std::map<double, double>;
+
+class Header {
+ public:
+  explicit Header(std::string_view line) : names_(SplitCsvLine(line)) {}
+  int At(std::string_view name) const {
+    const auto it = std::find(names_.begin(), names_.end(), name);
+    return it == names_.end() ? -1 : static_cast<int>(it - names_.begin());
+  }
+  bool Has(std::string_view name) const { return At(name) >= 0; }
+  size_t size() const { return names_.size(); }
+  // All fields but those of the named columns and the time.
+  std::string Rest(const std::vector<std::string>& fields,
+                   std::initializer_list<std::string_view> without) const {
+    std::string rest;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == kTime) continue;
+      if (std::find(without.begin(), without.end(), names_[i]) != without.end()) continue;
+      rest += fields[i] + ",";
+    }
+    return rest;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+enum class Kind : uint8_t { kNone, kGemm, kAttention, kLatentAttention, kExperts };
+
+Kind KindOf(const Header& header) {
+  if (!header.Has(kTime)) return Kind::kNone;
+  if (header.Has("m") && header.Has("n") && header.Has("k")) return Kind::kGemm;
+  if (header.Has("num_tokens") && header.Has("moe_dtype")) return Kind::kExperts;
+  if (!header.Has("num_heads")) return Kind::kNone;
+  return header.Has("num_key_value_heads") ? Kind::kAttention : Kind::kLatentAttention;
+}
+
+std::string_view PrecisionColumn(Kind kind) {
+  switch (kind) {
+    case Kind::kGemm:
+      return "gemm_dtype";
+    case Kind::kExperts:
+      return "moe_dtype";
+    case Kind::kLatentAttention:
+      return "mla_dtype";
+    default:
+      return "attn_dtype";
+  }
+}
+
+class Reader {
+ public:
+  Reader(std::string file, const Header& header, Kind kind)
+      : file_(std::move(file)), header_(header), kind_(kind) {}
+
+  absl::StatusOr<Row> Read(std::string_view line, size_t number) {
+    const std::vector<std::string> fields = SplitCsvLine(line);
+    if (fields.size() != header_.size()) {
+      return InvalidInput("{}:{}: has {} fields, the header {}", file_, number, fields.size(),
+                          header_.size());
+    }
+    problem_.clear();
+    const auto size = [&](std::string_view name) { return Number(fields, name); };
+    Row row;
+    row.ms = size(kTime);
+    const int precision = header_.At(PrecisionColumn(kind_));
+    if (precision >= 0) row.precision = fields[static_cast<size_t>(precision)];
+    switch (kind_) {
+      case Kind::kGemm:
+        row.lines = {{"n" + header_.Rest(fields, {"n"}), size("n"), Along::kLine},
+                     {"k" + header_.Rest(fields, {"k"}), size("k"), Along::kLine}};
+        break;
+      case Kind::kAttention: {
+        const double heads = size("num_heads"), shared = size("num_key_value_heads");
+        const std::string rest = header_.Rest(fields, {"num_heads", "num_key_value_heads"});
+        row.lines = {{fmt::format("r{:g},{}", heads / shared, rest), heads, Along::kLine},
+                     {"h" + header_.Rest(fields, {"num_heads"}), heads, Along::kPowers}};
+        if (header_.Has("batch_size")) {
+          const std::string sizes =
+              header_.Rest(fields, {"num_heads", "num_key_value_heads", "batch_size"});
+          row.lines.insert(row.lines.begin(), {fmt::format("w{:g},{:g},{}", heads / shared,
+                                                           shared * size("batch_size"), sizes),
+                                               heads, Along::kAlike});
+        }
+        row.first_line_counts = true;
+        break;
+      }
+      case Kind::kLatentAttention:
+        row.lines = {
+            {header_.Rest(fields, {"num_heads", "tp_size"}), size("num_heads"), Along::kPowers}};
+        break;
+      default:
+        row.lines = {{header_.Rest(fields, {"num_tokens"}), size("num_tokens"), Along::kPowers}};
+    }
+    if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
+    return row;
+  }
+
+ private:
+  double Number(const std::vector<std::string>& fields, std::string_view name) {
+    const std::string& text = fields[static_cast<size_t>(header_.At(name))];
+    double value = 0;
+    if (absl::SimpleAtod(text, &value) && value > 0 && value <= kMaxMs) return value;
+    if (problem_.empty()) problem_ = fmt::format("{} '{}' is no positive number", name, text);
+    return 1;
+  }
+
+  std::string file_;
+  const Header& header_;
+  Kind kind_;
+  std::string problem_;
+};
+
+// From the points of other sizes; nullopt: there are none, or none on one side.
+std::optional<double> FromOthers(const Points& points, const Line& line) {
+  if (line.along == Along::kAlike) {
+    std::vector<double> others;
+    for (const auto& [x, ms] : points) {
+      if (x != line.x) others.push_back(ms);
+    }
+    return others.empty() ? std::nullopt : std::optional(Quantile(std::move(others), 0.5));
+  }
+  const auto at = points.find(line.x);
+  if (at == points.begin() || std::next(at) == points.end()) return std::nullopt;
+  const auto& [a, below] = *std::prev(at);
+  const auto& [b, above] = *std::next(at);
+  if (line.along == Along::kLine) return below + (above - below) * (line.x - a) / (b - a);
+  const double weight = std::log(line.x / a) / std::log(b / a);
+  return below * std::pow(above / below, weight);
+}
+
+std::optional<double> Predict(const Row& row,
+                              const absl::flat_hash_map<std::string, Points>& lines) {
+  double sum = 0;
+  int count = 0;
+  for (const Line& line : row.lines) {
+    const auto ms = FromOthers(lines.at(line.key), line);
+    if (!ms) continue;
+    if (row.first_line_counts) return ms;
+    sum += *ms;
+    ++count;
+  }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+std::string_view FirstLine(std::string_view text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+bool IsOperatorTable(std::string_view text) {
+  return KindOf(Header(FirstLine(text))) != Kind::kNone;
+}
+
+absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
+                                                             std::string_view text) {
+  const Header header(FirstLine(text));
+  const Kind kind = KindOf(header);
+  if (kind == Kind::kNone) return InvalidInput("{}:1: is no table of operators", file);
+  Reader reader(file, header, kind);
+  std::vector<Row> rows;
+  size_t number = 0;
+  for (std::string_view line : SplitLines(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (++number == 1 || line.empty()) continue;
+    FORETRACE_ASSIGN_OR_RETURN(Row row, reader.Read(line, number));
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return InvalidInput("{}: has a header and no rows", file);
+  absl::flat_hash_map<std::string, Points> lines;
+  for (const Row& row : rows) {
+    for (const Line& line : row.lines) lines[line.key][line.x] = row.ms;
+  }
+  struct Group {
+    size_t rows = 0;
+    std::vector<double> percent;
+  };
+  std::map<std::string, Group> groups;
+  for (const Row& row : rows) {
+    Group& group = groups[row.precision];
+    ++group.rows;
+    const auto ms = Predict(row, lines);
+    if (ms) group.percent.push_back(100 * std::abs(*ms / row.ms - 1));
+  }
+  std::vector<OperatorErrors> errors;
+  for (auto& [precision, group] : groups) {
+    if (group.percent.empty()) {
+      return InvalidInput("{}: no row of {} lies between others: nothing can be held out", file,
+                          precision);
+    }
+    errors.push_back({precision, group.rows, group.percent.size(), Quantile(group.percent, 0.5),
+                      Quantile(group.percent, 0.9)});
+  }
+  return errors;
+}
+
+std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
+  std::string text = fmt::format(
+      "{}: each shape predicted from its neighbours of other groups\n\n"
+      "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
+      file, "error %", "rows", "held out", "median", "P90");
+  for (const OperatorErrors& e : errors) {
+    text += fmt::format("{:<20} {:>9} {:>9} {:>9.2f} {:>9.2f}\n", e.name, e.rows, e.held_out,
+                        e.median_percent, e.p90_percent);
+  }
+  return text;
+}
+
+std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors) {
+  rapidjson::StringBuffer buffer;
+  PrettyJsonWriter out(buffer);
+  out.StartObject();
+  out.Field("table", file);
+  out.Key("operators");
+  out.StartArray();
+  for (const OperatorErrors& e : errors) {
+    out.StartObject();
+    out.Field("precision", e.name);
+    out.Field("rows", static_cast<uint64_t>(e.rows));
+    out.Field("held_out", static_cast<uint64_t>(e.held_out));
+    out.Field("median_percent", e.median_percent);
+    out.Field("p90_percent", e.p90_percent);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.EndObject();
+  return buffer.GetString();
+}
+
+}  // namespace foretrace::serve

@@ -1,0 +1,39 @@
+#pragma once
+// Measured times of single operators over their sizes, and how well a shape follows from the
+// others.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace foretrace::serve {
+
+// Of one precision of a table.
+struct OperatorErrors {
+  std::string name;
+  size_t rows = 0;
+  size_t held_out = 0;  // that lie between others; the rest has none on one side
+  double median_percent = 0, p90_percent = 0;
+};
+
+// A table in aiconfigurator's columns, with a column latency_ms and
+//   gemm_dtype,m,n,k                     held out by (n, k): between the nearest n of the same m
+//   and k,
+//                                        and the nearest k, along the line, the mean of both
+//   num_heads,num_key_value_heads,...    by heads: between the nearest numbers of heads that share
+//   keys
+//                                        in the same proportion, else of the same keys
+//   num_heads,...                        (latent attention) by heads
+//   moe_dtype,num_tokens,...             by tokens, which are all that expert tables have a line of
+// A row is predicted from rows of other groups alone. Errors name file and line.
+absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
+                                                             std::string_view text);
+// Whether the header is of such a table.
+bool IsOperatorTable(std::string_view text);
+
+std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
+std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors);
+
+}  // namespace foretrace::serve
