@@ -112,7 +112,7 @@ bool EventReader::Key(std::string_view key) {
     if (key == "traceEvents") {
       key_.target = Target::kEvents;
     } else if (key == "distributedInfo" || key == "deviceProperties" ||
-               key == "baseTimeNanoseconds") {
+               key == "baseTimeNanoseconds" || key == "foretracePrediction") {
       key_.target = Target::kCapture;
       header_key_ = key;
     } else {
