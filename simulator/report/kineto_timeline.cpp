@@ -58,6 +58,13 @@ std::string GivenName(std::string_view group) {
   return std::string(group.substr(0, group.find('@')));
 }
 
+// To the nearest, each end by itself. HTA cuts what is finer at both ends, a microsecond of every
+// kernel (round_down_time_stamps).
+SimTime WholeMicroseconds(SimTime time) {
+  constexpr int64_t kPs = 1'000'000;
+  return SimTime::FromPs((time.ps() + kPs / 2) / kPs * kPs);
+}
+
 struct Extent {
   SimTime start = SimTime::Max();
   SimTime end = SimTime::Min();
@@ -161,11 +168,18 @@ class KinetoWriter {
     });
   }
 
+  // `args`: a JSON object without its end.
   void Slice(Track track, std::string_view name, std::string_view category, Extent at,
-             std::string_view args) {
+             std::string args) {
     if (!Wanted(at.start)) return;
-    writer_.Slice(track, JsonText(name.substr(0, kLongestName)), category, at.start - origin_,
-                  at.end - origin_, args);
+    const auto us = [](SimTime time) {
+      return static_cast<double>((time.ps() + 500) / 1000) * 1e-3;
+    };
+    const SimTime start = at.start - origin_, end = at.end - origin_;
+    args += fmt::format("{}\"foretrace.ts\":{:.3f},\"foretrace.dur\":{:.3f}}}",
+                        args.size() > 1 ? "," : "", us(start), us(end) - us(start));
+    writer_.Slice(track, JsonText(name.substr(0, kLongestName)), category, WholeMicroseconds(start),
+                  WholeMicroseconds(end), args);
   }
 
   // On the thread of the marks; where the recording has none, on the first.
@@ -183,7 +197,7 @@ class KinetoWriter {
         if (mark.number == w.number) track = TrackOf(rank_.lane(mark.node).value);
       }
       Slice(track, fmt::format("ProfilerStep#{}", w.number), "user_annotation",
-            {w.predicted_start, w.predicted_end}, "");
+            {w.predicted_start, w.predicted_end}, "{");
     }
   }
 
@@ -224,7 +238,7 @@ class KinetoWriter {
     const bool known = sync.waits_for_correlation >= 0 && awaited != call_of_id_.end();
     const std::string args = fmt::format(
         "{{\"device\":{},\"stream\":{},\"correlation\":{},\"wait_on_stream\":{},"
-        "\"wait_on_cuda_event_record_corr_id\":{},\"wait_on_cuda_event_id\":{}}}",
+        "\"wait_on_cuda_event_record_corr_id\":{},\"wait_on_cuda_event_id\":{}",
         device, stream(sync.stream), Correlation(n), stream(sync.waits_for_stream),
         known ? Correlation(awaited->second) : -1, sync.event);
     const auto thread = static_cast<int32_t>(std::clamp<int64_t>(stream(sync.stream), 0, 1 << 30));
@@ -251,7 +265,7 @@ class KinetoWriter {
         e != nullptr && e->end_cause != WaitCause::kNone) {
       args += fmt::format(",\"waited for\":\"{}\"", Name(e->end_cause));
     }
-    return args + "}";
+    return args;
   }
 
   void AddShapes(NodeIndex n, std::string& args) const {
@@ -290,7 +304,7 @@ class KinetoWriter {
     } else if (const WorkAttr* work = rank_.work(n); work != nullptr && kind != NodeKind::kKernel) {
       args += fmt::format(",\"bytes\":{}", work->bytes.count());
     }
-    Slice(TrackOf(rank_.lane(n).value), name, Category(kind), {e.start, e.end}, args + "}");
+    Slice(TrackOf(rank_.lane(n).value), name, Category(kind), {e.start, e.end}, args);
   }
 
   void AddCommunication(NodeIndex n, std::string& args) const {
@@ -358,13 +372,14 @@ std::string KinetoHead(const TraceStore& store, const RankTrace& rank) {
                     JsonText(GivenName(name)).literal(), JsonText(group.description).literal(),
                     size, fmt::join(group.ranks, ",")));
   }
+  // HTA searches the text for the rank, and wants the space.
   return fmt::format(
-      "{{\"schemaVersion\":1,\"foretracePrediction\":\"computed by foretrace, not recorded\","
-      "\"deviceProperties\":[{{\"id\":0,\"name\":{}}}],"
-      "\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\":{},\"world_size\":{},\"pg_count\":{},"
-      "\"pg_config\":[{}]}},",
+      "{{\"schemaVersion\": 1,\n\"foretracePrediction\": \"computed by foretrace, not recorded\",\n"
+      "\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
+      "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, "
+      "\"pg_count\": {}, \"pg_config\": [{}]}},\n",
       JsonText(info.device_name).literal(), info.rank, store.world_size(), groups.size(),
-      fmt::join(groups, ","));
+      fmt::join(groups, ", "));
 }
 
 void WriteKinetoTimeline(const EventTable& table, RankIndex rank,

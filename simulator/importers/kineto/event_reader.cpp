@@ -55,6 +55,8 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"warps per SM", field(Field::kWarpsPerSm)},
           {"registers per thread", field(Field::kRegisters)},
           {"shared memory", field(Field::kSharedMemory)},
+          {"foretrace.ts", field(Field::kExactStart)},
+          {"foretrace.dur", field(Field::kExactDuration)},
           {"Input Dims", {Target::kDims, Field::kCount}},
           {"Input dims", {Target::kDims, Field::kCount}},
           {"Input type", {Target::kTypes, Field::kCount}},

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <string>
 
@@ -29,6 +30,7 @@ class KinetoTimelineTest : public testing::Test {
     std::ifstream file(path_);
     std::stringstream text;
     text << file.rdbuf();
+    EXPECT_TRUE(std::regex_search(text.str(), std::regex("\"rank\":\\s+\\d+")));
     document_.Parse(text.str().c_str());
     ASSERT_FALSE(document_.HasParseError());
   }
