@@ -23,6 +23,12 @@ SimTime LookupTime(const RankLoad& load) {
          load.busy[static_cast<size_t>(WorkPart::kLookupBackward)];
 }
 
+// Over the collectives of the tables, ids and gradients included: what the busiest rank of each
+// sends or receives.
+Bytes Exchanged(const PlanEvaluation& e) {
+  return std::accumulate(e.bytes.begin(), e.bytes.end(), Bytes());
+}
+
 // The rank whose lookups take longest.
 size_t Busiest(const PlanEvaluation& e) {
   return static_cast<size_t>(
@@ -53,7 +59,7 @@ std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
                    {"to best %"},
                    {"lookup max us"},
                    {"imbalance"},
-                   {"all-to-all MB"},
+                   {"exchanged MB"},
                    {"exposed %"},
                    {"waiting %"},
                    {"GPU GB"},
@@ -67,7 +73,7 @@ std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
                   fmt::format("{:+.2f}", 100 * (e.iteration.us() / best - 1)),
                   fmt::format("{:.1f}", LookupTime(busiest).us()),
                   fmt::format("{:.2f}", e.lookup_imbalance),
-                  fmt::format("{:.2f}", Megabytes(e.bytes[static_cast<size_t>(CommStep::kPooled)])),
+                  fmt::format("{:.2f}", Megabytes(Exchanged(e))),
                   fmt::format("{:.1f}", Share(busiest.exposed_transfer, e.iteration)),
                   fmt::format("{:.1f}", Share(busiest.waiting, e.iteration)),
                   fmt::format("{:.2f}", static_cast<double>(p.memory.largest.count()) * 1e-9),

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -11,10 +13,12 @@
 #include "simulator/engine/executor.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/replay/absent_ranks.h"
+#include "simulator/replay/rank_list.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/sensitivity.h"
 #include "simulator/replay/step_report.h"
+#include "simulator/report/kineto_timeline.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 #include "simulator/report/timeline.h"
@@ -30,10 +34,59 @@ struct PredictOptions {
   SimulationOptions simulation;
   bool json = false;
   std::string timeline;
+  std::string timeline_ranks;
+  std::string timeline_steps;
   int64_t iteration = -1;
   size_t top = 10;
   bool sensitivity = false;
 };
+
+// A folder, by its name or because it is one.
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return path.ends_with('/') || std::filesystem::is_directory(path, error);
+}
+
+// One file a rank, as profilers write them.
+absl::Status WriteTimelineFolder(const PredictOptions& options, const EventTable& table,
+                                 const Prediction& prediction,
+                                 const std::vector<std::vector<IterationWindow>>& windows,
+                                 const ProtectedFiles& inputs) {
+  KinetoTimelineOptions timeline;
+  timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
+    return prediction.PredictedCpuTime(rank, recorded);
+  };
+  timeline.windows = windows;
+  std::set<int32_t> ranks;
+  if (!options.timeline_ranks.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(ranks, ParseRankList(options.timeline_ranks));
+  }
+  if (!options.timeline_steps.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> steps,
+                               ParseRankList(options.timeline_steps));
+    timeline.steps.insert(steps.begin(), steps.end());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(options.timeline, inputs));
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    const RankTrace& rank = table.store().ranks()[r];
+    if (!ranks.empty() && !ranks.contains(rank.info().rank)) continue;
+    FORETRACE_ASSIGN_OR_RETURN(std::string path,
+                               files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
+    TraceEventWriter writer(path, KinetoHead(table.store(), rank));
+    WriteKinetoTimeline(table, r, timeline, writer);
+    FORETRACE_RETURN_IF_ERROR(writer.Close());
+  }
+  return files.Commit();
+}
+
+absl::Status CheckTimelineOptions(const PredictOptions& options) {
+  const bool narrowed = !options.timeline_ranks.empty() || !options.timeline_steps.empty();
+  if (narrowed && !IsFolder(options.timeline)) {
+    return InvalidInput(
+        "--timeline-ranks and --timeline-steps narrow the files of --timeline DIR/; give a folder");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& table,
                                const Prediction& prediction,
@@ -160,6 +213,7 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
 }
 
 absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckTimelineOptions(options));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
@@ -212,7 +266,10 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
-  if (!options.timeline.empty()) {
+  if (!options.timeline.empty() && IsFolder(options.timeline)) {
+    FORETRACE_RETURN_IF_ERROR(
+        WriteTimelineFolder(options, table, prediction, windows, context.inputs));
+  } else if (!options.timeline.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
   }
   if (options.json) return context.console->PrintJson("predict", ReportJson(report, store));
@@ -235,9 +292,19 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--timeline", options->timeline,
                    "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
-                   ".json.gz)")
+                   ".json.gz); DIR/: the predicted one as PyTorch's profiler would, a file a rank")
       ->group(kOutputGroup)
       ->type_name("FILE");
+  command
+      ->add_option("--timeline-ranks", options->timeline_ranks,
+                   "with --timeline DIR/: these ranks alone")
+      ->group(kOutputGroup)
+      ->type_name("0,2-5");
+  command
+      ->add_option("--timeline-steps", options->timeline_steps,
+                   "with --timeline DIR/: these steps alone")
+      ->group(kOutputGroup)
+      ->type_name("0,2-5");
   command->add_option("--iteration", options->iteration,
                       "the iteration to report (default: the one of median time)");
   command->add_flag("--sensitivity", options->sensitivity,
@@ -247,6 +314,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   command->footer(Examples({
       "foretrace predict traces/samples/dlrm_8rank",
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
+      "foretrace predict run1/ --timeline predicted/             # for HTA, TensorBoard",
       "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
       "foretrace predict run1/ --sensitivity                     # what is worth making faster",
       "foretrace predict run1/ --what-if 'call=cudaStreamSynchronize:remove'",

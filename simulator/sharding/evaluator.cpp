@@ -98,8 +98,8 @@ void AddWork(const PlanWork& work, PlanEvaluation& evaluation) {
   for (uint32_t r = 0; r < work.ranks.size(); ++r) {
     RankLoad& load = evaluation.ranks[r];
     load.lookups = work.ranks[r].lookup_count;
-    load.sent = work.ranks[r].sent;
-    load.received = work.ranks[r].received;
+    load.sent = work.ranks[r].all_sent;
+    load.received = work.ranks[r].all_received;
     const double lookup_us = (load.busy[static_cast<size_t>(WorkPart::kLookupForward)] +
                               load.busy[static_cast<size_t>(WorkPart::kLookupBackward)])
                                  .us();

@@ -35,7 +35,7 @@ struct RankLoad {
   SimTime waiting;
   SimTime idle;
   double lookups = 0;
-  Bytes sent, received;  // all-to-all of pooled vectors
+  Bytes sent, received;  // in all collectives of the tables, forward and backward
 };
 
 struct PlanEvaluation {

@@ -9,30 +9,37 @@ constexpr size_t kMostRemembered = 1 << 20;
 
 }  // namespace
 
-TableLookup LookupOf(const ShardingTask& task, const Shard& shard) {
-  const EmbeddingTable& table = task.tables[static_cast<size_t>(shard.table)];
+TableLookup LookupCosts::LookupOf(const Shard& shard) {
+  const EmbeddingTable& table = task_.tables[static_cast<size_t>(shard.table)];
   TableLookup lookup;
   TableAccess access = table.access;
-  lookup.batch = static_cast<double>(task.batch);
+  lookup.batch = static_cast<double>(task_.batch);
   if (shard.kind == PlacementKind::kDataParallel) {
-    access = ThinAccess(access, 1.0 / task.gpus);
-    lookup.batch = static_cast<double>(task.local_batch());
+    access = ThinAccess(access, 1.0 / task_.gpus);
+    lookup.batch = static_cast<double>(task_.local_batch());
   }
-  const double share = static_cast<double>(shard.rows) / static_cast<double>(table.rows);
   lookup.rows = static_cast<double>(shard.rows);
   lookup.dim = static_cast<double>(shard.columns);
-  lookup.pooling = table.pooling * share;
+  lookup.pooling = table.pooling;
   lookup.reuse = access.reuse;
-  lookup.unique_rows = static_cast<double>(access.unique_rows) * share;
+  lookup.unique_rows = static_cast<double>(access.unique_rows);
+  if (shard.rows == table.rows) return lookup;
+  const auto [dealt, first] =
+      dealt_.try_emplace(shard.table, access, table.rows, static_cast<uint64_t>(shard.table));
+  const DealtRows::Part part = dealt->second.Of(shard.first_row, shard.rows);
+  lookup.pooling *= part.lookups;
+  lookup.reuse = part.reuse;
+  lookup.unique_rows = part.unique_rows;
   return lookup;
 }
 
 uint32_t LookupCosts::IdOf(const Shard& shard) {
-  const ShardKey key{shard.table, shard.rows, shard.columns, shard.kind, shard.uvm};
+  const ShardKey key{shard.table,   shard.first_row, shard.rows,
+                     shard.columns, shard.kind,      shard.uvm};
   const auto [it, inserted] = ids_.try_emplace(key, static_cast<uint32_t>(shards_.size()));
   if (inserted) {
     shards_.push_back(shard);
-    lookups_.push_back(LookupOf(task_, shard));
+    lookups_.push_back(LookupOf(shard));
   }
   return it->second;
 }

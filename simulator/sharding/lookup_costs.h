@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/estimate.h"
 #include "simulator/cost/embedding/embedding_model.h"
+#include "simulator/sharding/dealt_rows.h"
 #include "simulator/sharding/plan.h"
 
 namespace foretrace {
@@ -18,10 +19,6 @@ struct LookupTimes {
   SimTime backward;
   bool extrapolated = false;  // beyond what the models were calibrated on
 };
-
-// The batch's lookups in a shard, as the embedding model wants them. Rows of a row-wise shard get
-// their share of the accesses (indices are hashed); a data-parallel copy sees one rank's samples.
-TableLookup LookupOf(const ShardingTask& task, const Shard& shard);
 
 // All shards of a rank run in one kernel (FBGEMM's table-batched lookups), and in one more the
 // data-parallel ones, whose gradients are written instead of applied. Not thread-safe: what has
@@ -42,6 +39,8 @@ class LookupCosts {
   // shards take no time.
   LookupTimes ModelParallel(std::span<const Shard> shards) { return Times(shards, false); }
   LookupTimes DataParallel(std::span<const Shard> shards) { return Times(shards, true); }
+  // Mean lookups of a sample that the shard serves.
+  double PoolingOf(const Shard& shard) { return lookups_[IdOf(shard)].pooling; }
   // What a forward and a backward kernel cost whatever they look up.
   double base_us() const {
     const EmbeddingParameters& backward = backward_.model->parameters;
@@ -53,6 +52,7 @@ class LookupCosts {
  private:
   struct ShardKey {
     int32_t table;
+    int64_t first_row;
     int64_t rows;
     int64_t columns;
     PlacementKind kind;
@@ -60,20 +60,24 @@ class LookupCosts {
     bool operator==(const ShardKey&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const ShardKey& k) {
-      return H::combine(std::move(h), k.table, k.rows, k.columns, k.kind, k.uvm);
+      return H::combine(std::move(h), k.table, k.first_row, k.rows, k.columns, k.kind, k.uvm);
     }
   };
   LookupTimes Times(std::span<const Shard> shards, bool data_parallel);
   LookupTimes Compute(std::span<const uint32_t> ids, bool data_parallel) const;
   uint32_t IdOf(const Shard& shard);
+  // The batch's lookups in a shard, as the embedding model wants them. A data-parallel copy sees
+  // one rank's samples.
+  TableLookup LookupOf(const Shard& shard);
 
   const ShardingTask& task_;
   GpuPeaks device_;
   EmbeddingModels models_;
   EmbeddingModels::Choice forward_, backward_;
   absl::flat_hash_map<ShardKey, uint32_t> ids_;
-  std::vector<Shard> shards_;         // by id
-  std::vector<TableLookup> lookups_;  // by id
+  absl::flat_hash_map<int32_t, DealtRows> dealt_;  // by table
+  std::vector<Shard> shards_;                      // by id
+  std::vector<TableLookup> lookups_;               // by id
   absl::flat_hash_map<std::vector<uint32_t>, LookupTimes> known_;
   std::vector<uint32_t> key_;
 };

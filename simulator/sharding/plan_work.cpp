@@ -27,7 +27,7 @@ struct Traffic {
 Bytes Rounded(double bytes) { return Bytes(std::llround(bytes)); }
 
 Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>>& by_rank,
-                  int32_t ranks_per_node, PlanWork& work) {
+                  int32_t ranks_per_node, LookupCosts& lookups, PlanWork& work) {
   Traffic traffic;
   traffic.ranks.resize(by_rank.size());
   traffic.node_columns.assign((by_rank.size() + static_cast<size_t>(ranks_per_node) - 1) /
@@ -37,7 +37,6 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
   for (size_t r = 0; r < by_rank.size(); ++r) {
     for (const Shard& s : by_rank[r]) {
       const EmbeddingTable& table = task.tables[static_cast<size_t>(s.table)];
-      const double share = static_cast<double>(s.rows) / static_cast<double>(table.rows);
       const auto columns = static_cast<double>(s.columns);
       if (s.kind == PlacementKind::kDataParallel) {
         work.ranks[r].lookup_count += batch * table.pooling / static_cast<double>(task.gpus);
@@ -47,9 +46,10 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
         }
         continue;
       }
-      work.ranks[r].lookup_count += batch * table.pooling * share;
+      const double pooling = s.rows == table.rows ? table.pooling : lookups.PoolingOf(s);
+      work.ranks[r].lookup_count += batch * pooling;
       traffic.ranks[r].lengths += batch * kLengthBytes;
-      traffic.ranks[r].indices += batch * table.pooling * share * kIndexBytes;
+      traffic.ranks[r].indices += batch * pooling * kIndexBytes;
       const bool first_row = s.first_row == 0;
       if (s.kind == PlacementKind::kRow) {
         if (first_row) traffic.row_columns += columns;
@@ -61,6 +61,30 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
     }
   }
   return traffic;
+}
+
+// What each rank puts into and gets from all collectives of the tables. Backward every step is the
+// forward one turned round.
+void AddAllBytes(const ShardingTask& task, const Traffic& traffic, const RankTraffic& all,
+                 int32_t ranks_per_node, PlanWork& work) {
+  const auto batch = static_cast<double>(task.batch);
+  const auto local = static_cast<double>(task.local_batch());
+  double all_nodes = 0;
+  for (const double columns : traffic.node_columns) all_nodes += columns;
+  for (size_t r = 0; r < work.ranks.size(); ++r) {
+    const RankTraffic& own = traffic.ranks[r];
+    const double node = traffic.node_columns[r / static_cast<size_t>(ranks_per_node)];
+    const double samples_of_node = batch / ranks_per_node;
+    const double forward =
+        batch * own.columns + batch * traffic.row_columns + batch * node + samples_of_node * node;
+    const double backward = local * all.columns + local * traffic.row_columns +
+                            samples_of_node * node + local * all_nodes;
+    const double vectors = (forward + backward) * kPooledBytes + traffic.copied_bytes;
+    const double ids_sent = work.shape.indices ? (all.lengths + all.indices) / task.gpus : 0;
+    const double ids_received = work.shape.indices ? own.lengths + own.indices : 0;
+    work.ranks[r].all_sent = Rounded(vectors + ids_sent);
+    work.ranks[r].all_received = Rounded(vectors + ids_received);
+  }
 }
 
 }  // namespace
@@ -160,7 +184,7 @@ PlanWork WorkOf(const ShardingTask& task, const ShardingPlan& plan, LookupCosts&
   work.shape = ShapeOf(task, plan);
   const std::vector<std::vector<Shard>> by_rank = ShardsByRank(task, plan);
   work.ranks.resize(by_rank.size());
-  const Traffic traffic = TrafficOf(task, by_rank, collectives.ranks_per_node(), work);
+  const Traffic traffic = TrafficOf(task, by_rank, collectives.ranks_per_node(), lookups, work);
   const auto batch = static_cast<double>(task.batch);
   const double local = static_cast<double>(task.local_batch());
   // What all ranks receive adds up to what all send, and every rank sends the same: its samples.
@@ -177,6 +201,7 @@ PlanWork WorkOf(const ShardingTask& task, const ShardingPlan& plan, LookupCosts&
     work.ranks[r].sent = Rounded(batch * traffic.ranks[r].columns * kPooledBytes);
     work.ranks[r].received = Rounded(local * all.columns * kPooledBytes);
   }
+  AddAllBytes(task, traffic, all, collectives.ranks_per_node(), work);
   const auto set = [&](CommStep step, double bytes) {
     if (!work.shape.Has(step)) return;
     const Bytes rounded = Rounded(bytes);

@@ -49,9 +49,10 @@ struct PlanShape {
 
 struct PlanWork {
   struct Rank {
-    LookupTimes lookups;       // model-parallel tables
-    LookupTimes table_copies;  // data-parallel tables
-    Bytes sent, received;      // in the all-to-all of pooled vectors
+    LookupTimes lookups;           // model-parallel tables
+    LookupTimes table_copies;      // data-parallel tables
+    Bytes sent, received;          // in the all-to-all of pooled vectors
+    Bytes all_sent, all_received;  // in all collectives of the tables, forward and backward
     double lookup_count = 0;
   };
   PlanShape shape;

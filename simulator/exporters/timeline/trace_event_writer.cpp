@@ -97,10 +97,16 @@ JsonText::JsonText(std::string_view text) {
   literal_.assign(buffer.GetString(), buffer.GetSize());
 }
 
-TraceEventWriter::TraceEventWriter(const std::string& path) : sink_(std::make_unique<Sink>(path)) {
+TraceEventWriter::TraceEventWriter(const std::string& path)
+    : TraceEventWriter(path, kTimelineMark) {}
+
+TraceEventWriter::TraceEventWriter(const std::string& path, std::string_view head)
+    : sink_(std::make_unique<Sink>(path)) {
   buffer_.reserve(kBufferBytes + 65536);
-  buffer_ = kTimelineMark;
-  buffer_ += "\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  buffer_ = head;
+  // Without displayTimeUnit, which viewers take for different things: Perfetto 20 for the unit of
+  // ts.
+  buffer_ += "\"traceEvents\":[";
 }
 
 TraceEventWriter::~TraceEventWriter() = default;

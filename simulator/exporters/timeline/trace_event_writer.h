@@ -35,6 +35,9 @@ class TraceEventWriter {
 
   // The file appears whole on Close() or not at all; compressed when `path` ends in ".gz".
   explicit TraceEventWriter(const std::string& path);
+  // Begins with `head`, an opened JSON object up to the comma before its next key, in place of the
+  // mark by which importers refuse timelines.
+  TraceEventWriter(const std::string& path, std::string_view head);
   ~TraceEventWriter();
   TraceEventWriter(const TraceEventWriter&) = delete;
   TraceEventWriter& operator=(const TraceEventWriter&) = delete;

@@ -80,7 +80,8 @@ absl::Status Converter::Convert(const Event& event, Category category) {
 }
 
 absl::StatusOr<SimTime> Converter::StartOf(const Event& event) {
-  const auto time = json::ParseMicroseconds(event.Text(Field::kStart));
+  const Field field = event.Has(Field::kExactStart) ? Field::kExactStart : Field::kStart;
+  const auto time = json::ParseMicroseconds(event.Text(field));
   if (!time) {
     return InvalidInput("{}: its start \"ts\" is {}", Where(event),
                         event.Has(Field::kStart) ? "not a usable number" : "missing");
@@ -102,7 +103,8 @@ absl::StatusOr<SimTime> Converter::DurationOf(const Event& event) {
     Diagnose("missing_duration", event);
     return SimTime();
   }
-  const auto time = json::ParseMicroseconds(event.Text(Field::kDuration));
+  const Field field = event.Has(Field::kExactDuration) ? Field::kExactDuration : Field::kDuration;
+  const auto time = json::ParseMicroseconds(event.Text(field));
   if (!time) return InvalidInput("{}: its duration \"dur\" is not a usable number", Where(event));
   if (time->us < 0) {
     return InvalidInput("{}: its duration \"dur\" is negative ({})", Where(event),

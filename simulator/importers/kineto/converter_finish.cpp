@@ -64,6 +64,10 @@ std::vector<int32_t> RanksMember(const rapidjson::Value& object) {
 absl::Status Converter::OnHeader(std::string_view key, std::string_view json_text) {
   if (key == "distributedInfo") return ReadDistributedInfo(json_text);
   if (key == "deviceProperties") ReadDeviceProperties(json_text);
+  if (key == "foretracePrediction") {
+    builder_->info().synthetic = true;
+    builder_->info().producer = "kineto form of a prediction";
+  }
   if (key == "baseTimeNanoseconds") {
     const auto base = json::ParseInteger(json_text);
     if (!base || *base < 0 || *base > kMaxBaseNs) {

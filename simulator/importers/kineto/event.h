@@ -50,6 +50,8 @@ enum class Field : uint8_t {
   kWarpsPerSm,         // args."warps per SM"
   kRegisters,          // args."registers per thread"
   kSharedMemory,       // args."shared memory"
+  kExactStart,         // args."foretrace.ts": of predictions, whose ts and dur are rounded
+  kExactDuration,      // args."foretrace.dur"
   kCount,
 };
 

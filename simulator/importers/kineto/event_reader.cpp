@@ -55,6 +55,8 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"warps per SM", field(Field::kWarpsPerSm)},
           {"registers per thread", field(Field::kRegisters)},
           {"shared memory", field(Field::kSharedMemory)},
+          {"foretrace.ts", field(Field::kExactStart)},
+          {"foretrace.dur", field(Field::kExactDuration)},
           {"Input Dims", {Target::kDims, Field::kCount}},
           {"Input dims", {Target::kDims, Field::kCount}},
           {"Input type", {Target::kTypes, Field::kCount}},
@@ -112,7 +114,7 @@ bool EventReader::Key(std::string_view key) {
     if (key == "traceEvents") {
       key_.target = Target::kEvents;
     } else if (key == "distributedInfo" || key == "deviceProperties" ||
-               key == "baseTimeNanoseconds") {
+               key == "baseTimeNanoseconds" || key == "foretracePrediction") {
       key_.target = Target::kCapture;
       header_key_ = key;
     } else {

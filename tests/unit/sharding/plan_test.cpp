@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <vector>
 
+#include "simulator/sharding/dealt_rows.h"
 #include "simulator/sharding/memory.h"
 #include "simulator/sharding/plan_json.h"
 #include "simulator/sharding/plan_work.h"
@@ -212,6 +215,51 @@ TEST(PlanWork, UnequalAllToAll) {
   // Indices: rank 1 gets 8 x 5 of 8 bytes, more than what a rank sends (8 x 8 / 2 x 8).
   EXPECT_EQ(work.bytes[static_cast<size_t>(CommStep::kIndices)], Bytes(320));
   EXPECT_DOUBLE_EQ(work.ranks[1].lookup_count, 40);
+}
+
+// 2 GPUs, batch 8, one table of 64 columns by rows, 4 lookups a sample. A rank sends partial sums
+// of all samples, 8 x 64 x 4 = 2048 bytes, and gradients of its own, 1024; the lengths of its 4
+// samples, 4 x 2 x 4 = 32 bytes, to the shards, and their 4 x 4 indices, 128 bytes.
+TEST(PlanWork, RowWiseTablesExchangeIdsSumsAndGradients) {
+  ShardingTask task = MakeTask(2, 8);
+  task.tables = {MakeTable("a", 1000, 64, 4, 8)};
+  const auto evaluator = TestEvaluator(task);
+  const ShardingPlan plan{"", {OnAllRanks(PlacementKind::kRow, 2)}};
+  const PlanWork work = WorkOf(task, plan, evaluator->lookups(), evaluator->collectives());
+  EXPECT_EQ(work.ranks[0].all_sent, Bytes(2048 + 1024 + 32 + 128));
+  EXPECT_EQ(work.ranks[0].sent, Bytes(0));
+  EXPECT_NEAR(work.ranks[0].lookup_count + work.ranks[1].lookup_count, 32, 1e-9);
+}
+
+// One row has 49,152 of 98,304 lookups (the mean of the last bin), 49,152 rows have one each. Of
+// four blocks the one that holds it has 49,152 + 12,288 of them, 5/8, the others 1/8 each.
+TEST(DealtRows, TheBlockOfTheHottestRowHasMore) {
+  TableAccess access;
+  access.lookups = 98304;
+  access.unique_rows = 49153;
+  access.reuse.fractions[kReuseBins - 1] = 1.0 / 49153;
+  access.reuse.fractions[1] = 49152.0 / 49153;
+  const DealtRows dealt(access, 400000, 7);
+  std::vector<double> shares;
+  double unique = 0;
+  for (int64_t block = 0; block < 4; ++block) {
+    const DealtRows::Part part = dealt.Of(block * 100000, 100000);
+    shares.push_back(part.lookups);
+    unique += part.unique_rows;
+  }
+  std::sort(shares.begin(), shares.end());
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(shares[i], 0.125, 1e-9);
+  EXPECT_NEAR(shares[3], 0.625, 1e-9);
+  EXPECT_NEAR(unique, 49153, 1e-6);
+}
+
+// Rows that are all alike fall evenly, and so do accesses of which nothing is known.
+TEST(DealtRows, WithoutSkewBlocksAreAlike) {
+  TableAccess access;
+  access.lookups = access.unique_rows = 50000;
+  EXPECT_NEAR(DealtRows(access, 100000, 0).Of(0, 25000).lookups, 0.25, 1e-12);
+  access.reuse.fractions[1] = 1;
+  EXPECT_NEAR(DealtRows(access, 100000, 0).Of(0, 25000).lookups, 0.25, 1e-12);
 }
 
 TEST(Access, ThinningKeepsExpectedCounts) {

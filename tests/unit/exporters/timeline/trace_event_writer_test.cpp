@@ -35,7 +35,7 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
   writer.Metadata("note", "a \"b\"");
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(Read(path),
-            "{\"foretraceTimeline\":1,\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+            "{\"foretraceTimeline\":1,\"traceEvents\":[\n"
             "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":0.001,"
             "\"dur\":0.002,\"args\":{\"a\":1}},\n"
             "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":1234.050,"

@@ -1,0 +1,112 @@
+// The fields by which tools read a profile. HTA (f4d0062): rows need dur and cat; device work is
+// what has args.stream, matched to its launch (cudaLaunchKernel, ...) by args.correlation; kernels
+// are communication by "ncclKernel" or "ncclDevKernel" in their names; steps are "ProfilerStep";
+// the rank is distributedInfo.rank.
+#include "simulator/report/kineto_timeline.h"
+
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "tests/unit/report/scenario.h"
+
+namespace foretrace {
+namespace {
+
+class KinetoTimelineTest : public testing::Test {
+ protected:
+  void Write(const Scenario& s, RankIndex rank, const KinetoTimelineOptions& options) {
+    path_ = testing::TempDir() + "/" + std::to_string(getpid()) + "kineto.json";
+    TraceEventWriter writer(path_, KinetoHead(*s.store, s.store->ranks()[rank]));
+    WriteKinetoTimeline(*s.table, rank, options, writer);
+    ASSERT_TRUE(writer.Close().ok());
+    std::ifstream file(path_);
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_TRUE(std::regex_search(text.str(), std::regex("\"rank\":\\s+\\d+")));
+    document_.Parse(text.str().c_str());
+    ASSERT_FALSE(document_.HasParseError());
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  // By the beginning of its name.
+  const rapidjson::Value& Event(std::string_view name) const {
+    for (const auto& e : document_["traceEvents"].GetArray()) {
+      if (std::string_view(e["ph"].GetString()) != "X") continue;
+      if (std::string_view(e["name"].GetString()).starts_with(name)) return e;
+    }
+    ADD_FAILURE() << "no event " << name;
+    return document_;
+  }
+
+  std::string path_;
+  rapidjson::Document document_;
+};
+
+TEST_F(KinetoTimelineTest, HasTheFieldsThatToolsRead) {
+  const Scenario s = MakeScenario();
+  const std::vector<std::vector<IterationWindow>> windows(2, s.windows);
+  KinetoTimelineOptions options;
+  options.windows = windows;
+  Write(s, 0, options);
+  EXPECT_TRUE(document_.HasMember("foretracePrediction"));
+  EXPECT_FALSE(document_.HasMember("displayTimeUnit"));
+  EXPECT_EQ(document_["distributedInfo"]["rank"].GetInt(), 0);
+  EXPECT_EQ(document_["distributedInfo"]["world_size"].GetInt(), 2);
+  EXPECT_TRUE(document_["deviceProperties"].IsArray());
+
+  const auto& kernel = Event(Scenario::kGemm);
+  EXPECT_STREQ(kernel["cat"].GetString(), "kernel");
+  EXPECT_DOUBLE_EQ(kernel["dur"].GetDouble(), 20);
+  EXPECT_EQ(kernel["args"]["stream"].GetInt(), 7);
+  EXPECT_EQ(kernel["tid"].GetInt(), 7);
+  EXPECT_EQ(kernel["pid"].GetInt(), kernel["args"]["device"].GetInt());
+
+  const auto& reduce = Event("nccl");
+  EXPECT_STREQ(reduce["cat"].GetString(), "kernel");
+  EXPECT_NE(std::string(reduce["name"].GetString()).find("Kernel"), std::string::npos);
+  EXPECT_EQ(reduce["args"]["stream"].GetInt(), 20);
+  EXPECT_DOUBLE_EQ(reduce["args"]["waited us"].GetDouble(), 10);  // from 25 to 35
+
+  const auto& step = Event("ProfilerStep#5");
+  EXPECT_STREQ(step["cat"].GetString(), "user_annotation");
+  EXPECT_DOUBLE_EQ(step["dur"].GetDouble(), 60);
+}
+
+TEST_F(KinetoTimelineTest, WorkAndItsCallShareACorrelation) {
+  const Scenario s = MakeScenario();
+  Write(s, 0, {});
+  std::map<int64_t, int> calls, work;
+  for (const auto& e : document_["traceEvents"].GetArray()) {
+    if (std::string_view(e["ph"].GetString()) != "X" || !e.HasMember("args")) continue;
+    if (!e["args"].HasMember("correlation")) continue;
+    const bool call = std::string_view(e["cat"].GetString()) == "cuda_runtime";
+    EXPECT_EQ(e["args"].HasMember("stream"), !call);
+    ++(call ? calls : work)[e["args"]["correlation"].GetInt64()];
+  }
+  EXPECT_EQ(work.size(), 3u);  // k1, k2, the all-reduce
+  for (const auto& [correlation, count] : work) {
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(calls[correlation], 1) << correlation;
+  }
+}
+
+TEST_F(KinetoTimelineTest, StepsCanBeLeftOut) {
+  const Scenario s = MakeScenario();
+  const std::vector<std::vector<IterationWindow>> windows(2, s.windows);
+  KinetoTimelineOptions options;
+  options.windows = windows;
+  options.steps = {6};
+  Write(s, 0, options);
+  for (const auto& e : document_["traceEvents"].GetArray()) EXPECT_STREQ(e["ph"].GetString(), "M");
+}
+
+}  // namespace
+}  // namespace foretrace
