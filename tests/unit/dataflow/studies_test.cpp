@@ -76,8 +76,10 @@ TEST_P(Published, Utilisation) {
   ASSERT_TRUE(text.ok()) << text.status();
   const Explored e = Explore("dfmodel-" + name);
   ASSERT_EQ(e.points.size(), 160u);
+  const std::string points = PointsCsv(e.space, e.points, e.results);
+  EXPECT_EQ(SplitLines(points).front(), SplitLines(*text).front());  // the published columns
   std::map<std::string, std::map<std::string, std::string>> ours;
-  for (auto& row : ParseCsv(PointsCsv(e.space, e.points, e.results))) ours[KeyOf(row)] = row;
+  for (auto& row : ParseCsv(points)) ours[KeyOf(row)] = row;
   ASSERT_EQ(ours.size(), 160u);
   int compared = 0, passed_over = 0;
   for (auto row : ParseCsv(*text)) {
