@@ -20,7 +20,7 @@ ALLOWED = {
     "network": ["base", "hardware", "topology", "des", "cost"],
     "graph": ["base", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
     "workload": ["base", "graph"],
-    "backends": ["base"],
+    "backends": ["base", "graph", "optimise", "workload", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
     "mapping": ["base", "trace", "workload", "hardware", "topology", "graph", "cost:operator/kernel_work.h"],
     "engine": ["base", "trace", "reconstruct", "hardware", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
     "report": ["base", "trace", "engine:observer.h",

@@ -16,6 +16,7 @@ struct ModelFindings {
   double weight = 1;
   ArchitectResult search;
   ModelPlan common;
+  double simulated_s = 0;      // an iteration of `common` on the event engine; 0: too large
   double hysteresis_loss = 0;  // of throughput, where the exact search ran too
 
   const EvaluatedDesign& best() const { return search.evaluated[search.best]; }
@@ -29,6 +30,8 @@ struct ArchitectReport {
   Objective objective = Objective::kThroughput;
   std::vector<ModelFindings> models;
   ArchitectResult common;  // over all models; of one model its own search
+  MachineBase machine;     // of the common design
+  SearchSeconds seconds;   // of all searches, on this process
 
   const EvaluatedDesign& best() const { return common.evaluated[common.best]; }
 };
@@ -39,8 +42,11 @@ std::string ArchitectJson(const ArchitectReport& report);
 std::string DesignsCsv(const ArchitectReport& report);
 // A page with the tables, the convergence of each search and throughput over area.
 std::string ArchitectPage(const ArchitectReport& report);
-// As topologies/accelerators/README.md describes.
-std::string AcceleratorYaml(const std::string& name, const SizedDesign& design,
-                            const DesignSpace& space, Bytes hbm);
+// The chosen accelerator as a device (topologies/accelerators/README.md), and as many as there are
+// on one switch: a platform for search, generate and predict, a system for dataflow.
+std::string AcceleratorYaml(const ArchitectReport& report);
+std::string PlatformYaml(const ArchitectReport& report);
+std::string SystemYaml(const ArchitectReport& report);
+std::string SecondsText(const SearchSeconds& seconds);
 
 }  // namespace foretrace
