@@ -1,9 +1,9 @@
 #pragma once
-// What a kernel takes on a device, from measurements of it.
+// What kernels and collectives take on a device, from measurements of it.
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "simulator/dataflow/workload.h"
 
@@ -16,6 +16,9 @@ class KernelTimes {
   // Of a kernel of one chip's `size`, for a micro-batch of samples, reading and writing memory.
   virtual double Ns(const Kernel& kernel, const std::array<int64_t, kDimensions>& size,
                     double micro_batch) const = 0;
+  // Of `bytes` on each of `chips` neighbours in the system's first dimension, which are those of a
+  // node; nullopt: not measured, or of other sizes.
+  virtual std::optional<double> AllReduceNs(int64_t chips, double bytes) const = 0;
 };
 
 }  // namespace foretrace::dataflow

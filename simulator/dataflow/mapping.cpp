@@ -145,7 +145,7 @@ class Optimiser {
     const auto replicas = static_cast<double>(mapping.data);
     if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
       return absl::OkStatus();
-    const TensorGroup group = TensorGroupOf(used, formulas_);
+    const TensorGroup group = GroupOf(used, formulas_, Role::kTensor);
     for (Shardings& shardings : ShardingsOf(workload_, group, limits_)) {
       mapping.shardings = std::move(shardings);
       for (const double micro_batch :

@@ -29,8 +29,15 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
 
 }  // namespace
 
-TensorGroup TensorGroupOf(const System& system, const Formulas& formulas) {
-  return {NetworksOf(system, Role::kTensor), formulas.all_reduce, AllToAllOf(formulas)};
+TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
+  TensorGroup group = {NetworksOf(system, role), formulas.all_reduce, AllToAllOf(formulas)};
+  for (const SystemDimension& d : system.dimensions) {
+    if (d.network.size <= 1) continue;
+    if (d.role == role) group.measured = formulas.kernel_times;
+    break;
+  }
+  group.samples = samples;
+  return group;
 }
 
 MappingCosts::MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
@@ -44,7 +51,8 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   layers_per_stage_ = (workload.layers + mapping.pipeline - 1) / mapping.pipeline;
   micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
   sharded_ = std::make_unique<ShardedWorkload>(
-      Shard(workload, mapping.shardings, TensorGroupOf(*system_, formulas)));
+      Shard(workload, mapping.shardings,
+            GroupOf(*system_, formulas, Role::kTensor, mapping.micro_batch)));
   PartitionRules rules;
   rules.overlap = formulas.overlap;
   rules.compute_utilisation = formulas.compute_utilisation;
@@ -85,8 +93,7 @@ double MappingCosts::SpreadGradientNs(size_t kernel) const {
   if (!workload_->kernels[kernel].weight_gradient || !spread) return 0;
   const double bytes = sharded_->kernels[kernel].output_bytes;
   // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
-  const TensorGroup replicas = {NetworksOf(*system_, Role::kData), formulas_.all_reduce,
-                                AllToAllOf(formulas_)};
+  const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
   const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
   return once / (micro_batches_ * mapping_.micro_batch);
 }
@@ -183,8 +190,7 @@ double MappingCosts::GradientBytes() const {
 double MappingCosts::GradientNs() const {
   if (formulas_.iteration != IterationRule::kPhysical) return 0;
   const Role role = workload_->per_chip ? Role::kAll : Role::kData;
-  const TensorGroup replicas = {NetworksOf(*system_, role), formulas_.all_reduce,
-                                AllToAllOf(formulas_)};
+  const TensorGroup replicas = GroupOf(*system_, formulas_, role);
   return AllReduceNs(replicas, GradientBytes());
 }
 

@@ -9,8 +9,8 @@
 
 namespace foretrace::dataflow {
 
-// Of the dimensions whose role is tensor parallelism.
-TensorGroup TensorGroupOf(const System& system, const Formulas& formulas);
+// Of the dimensions with a role, which exchange the bytes of so many samples at once.
+TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples = 1);
 
 class MappingCosts {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "simulator/base/check.h"
@@ -224,8 +225,12 @@ int64_t TensorGroup::size() const {
 
 double AllReduceNs(const TensorGroup& group, double bytes) {
   double ns = 0;
-  for (const NetworkDimension& d : group.networks) {
-    ns += AllReduceNs(group.all_reduce, d, bytes);
+  for (size_t i = 0; i < group.networks.size(); ++i) {
+    const NetworkDimension& d = group.networks[i];
+    std::optional<double> measured;
+    if (i == 0 && group.measured != nullptr && d.size > 1 && bytes > 0)
+      measured = group.measured->AllReduceNs(d.size, bytes * group.samples);
+    ns += measured ? *measured / group.samples : AllReduceNs(group.all_reduce, d, bytes);
     bytes /= static_cast<double>(d.size);
   }
   return ns;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/collective_time.h"
+#include "simulator/dataflow/kernel_times.h"
 #include "simulator/dataflow/workload.h"
 
 namespace foretrace::dataflow {
@@ -21,10 +22,14 @@ struct TensorGroup {
   std::vector<NetworkDimension> networks;  // inner first
   AllReduceFormula all_reduce = AllReduceFormula::kPhysical;
   AllToAllFormula all_to_all = AllToAllFormula::kPhysical;
+  // Instead of the formula over the innermost network, whose chips are then neighbours in a node.
+  // Not owned.
+  const KernelTimes* measured = nullptr;
+  double samples = 1;  // whose bytes are exchanged at once: measured time is not linear in bytes
 
   int64_t size() const;
 };
-// Over the dimensions one after another, each with its share of the bytes.
+// Of one sample's bytes, over the dimensions one after another, each with its share of them.
 double AllReduceNs(const TensorGroup& group, double bytes);
 
 // One chip's share of a kernel.

@@ -118,6 +118,16 @@ absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& wor
   return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop});
 }
 
+// How the first dimension, which --kernels takes for a node, connects its chips.
+InterconnectKind WithinNode(const dataflow::System& system) {
+  for (const dataflow::SystemDimension& d : system.dimensions) {
+    if (d.network.size <= 1) continue;
+    const bool switched = d.network.kind == dataflow::NetworkKind::kSwitch && !d.network.per_group;
+    return switched ? InterconnectKind::kSwitch : InterconnectKind::kNone;
+  }
+  return InterconnectKind::kNone;
+}
+
 absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> KernelTimesOf(
     const DataflowOptions& o, const dataflow::System& system,
     const AcceleratorCatalog& accelerators) {
@@ -129,7 +139,7 @@ absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> KernelTimesOf(
   const Accelerator* device = accelerators.Find(name);
   if (device == nullptr) return accelerators.Unknown(name);
   std::vector<std::string> notes;
-  return FindKernelTimes(o.kernels, *device, notes);
+  return FindKernelTimes(o.kernels, *device, WithinNode(system), notes);
 }
 
 absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context) {
@@ -186,9 +196,9 @@ void RegisterModel(CLI::App& command, DataflowOptions& o) {
       ->capture_default_str();
   command
       .add_option("--kernels", o.kernels,
-                  "measured kernels instead of a share of the peak: a calibration folder, or the "
-                  "name of one in "
-                  "calibration/; for chips that run kernel by kernel")
+                  "measured kernels, and all-reduces within the first dimension where it is a "
+                  "switch, instead of a share of the peak and of formulas: a calibration folder, "
+                  "or the name of one in calibration/; for chips that run kernel by kernel")
       ->type_name("DIR|NAME");
   command
       .add_option("--device", o.device,

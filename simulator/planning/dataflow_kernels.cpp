@@ -1,6 +1,8 @@
 #include "simulator/planning/dataflow_kernels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -27,6 +29,15 @@ class MeasuredKernelTimes : public dataflow::KernelTimes {
       seconds += device_->KernelTime(work).time.seconds();
     }
     return seconds * 1e9;
+  }
+
+  std::optional<double> AllReduceNs(int64_t chips, double bytes) const override {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    const std::optional<Estimate> found = device_->CollectiveTime(
+        CollectiveOp::kAllReduce, static_cast<int32_t>(std::min(chips, kMost)),
+        Bytes(std::llround(bytes)));
+    if (!found || found->extrapolated) return std::nullopt;
+    return found->time.seconds() * 1e9;
   }
 
  private:
@@ -65,8 +76,10 @@ class MeasuredKernelTimes : public dataflow::KernelTimes {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> FindKernelTimes(
-    const std::string& kernels, const Accelerator& device, std::vector<std::string>& notes) {
+    const std::string& kernels, const Accelerator& device, InterconnectKind within_node,
+    std::vector<std::string>& notes) {
   NodeSpec node;
+  node.interconnect = within_node;
   node.accelerator = device;
   std::vector<std::string> files;
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> found,

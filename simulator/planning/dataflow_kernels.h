@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of dataflow graphs as the calibration of a device has them.
+// Kernels and collectives of dataflow graphs as the calibration of a device has them.
 
 #include <memory>
 #include <string>
@@ -8,12 +8,15 @@
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/kernel_times.h"
 #include "simulator/hardware/accelerator.h"
+#include "simulator/topology/platform.h"
 
 namespace foretrace {
 
 // `kernels`: a folder of calibration files or the name of one in calibration/. `notes` learns what
-// was found. Errors: it cannot be read or is of another device.
+// was found. All-reduces are taken where they were measured on nodes connected alike. Errors: it
+// cannot be read or is of another device.
 absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> FindKernelTimes(
-    const std::string& kernels, const Accelerator& device, std::vector<std::string>& notes);
+    const std::string& kernels, const Accelerator& device, InterconnectKind within_node,
+    std::vector<std::string>& notes);
 
 }  // namespace foretrace

@@ -323,6 +323,16 @@ def slips():
                f"$FORETRACE {journal} > /dev/null", "test ! -e out")
     yield Case("exploration/half_line", "explore dfmodel-fft -o out --journal j", (0,), (),
                f"$FORETRACE {journal} > /dev/null; truncate -s -7 j", "cmp made/points.csv out/points.csv")
+    # Interrupted after a few points of 16,000: those are not evaluated again, and the answer is that of
+    # a run that was not interrupted.
+    yield Case("exploration/interrupted", "explore s.yaml -o out --journal j", (0,), (),
+               f"awk '{{print}} /name: fft-1t/ {{for (i = 0; i < 99; ++i) print}}' {study} > s.yaml; "
+               "$FORETRACE explore s.yaml -o half --journal j > /dev/null 2> says & p=$!; "
+               "until test $(cat j 2> /dev/null | wc -l) -gt 20 || ! kill -0 $p; do sleep 0.01; done; "
+               "kill -INT $p; ! wait $p && grep -q interrupted says && test ! -e half && "
+               "cp j before && $FORETRACE explore s.yaml -o whole > /dev/null",
+               "head -c $(wc -c < before) j | cmp - before && test $(wc -l < j) = 16001 && "
+               "test $(wc -l < before) -lt 16001 && cmp whole/points.csv out/points.csv")
     # Devices: whose calibration it is, what a recording was made on, names of what there is
     yield Case("trace/no_durations", "predict k.json", (3,), ("duration",),
                "sed -E 's/\"dur\": ?[0-9.]+,? ?//g' $SEEDS/kineto/k.json > k.json")
