@@ -177,12 +177,15 @@ class CallMaker {
                   : BatchedMatmulOp{batch, rows, depth, keys};
   }
 
-  // q [b, h, s, d], k and v [b, g, l, d].
+  // q [b, h, s, d], k [b, g, l, d] and v [b, g, l, e]. Products and bytes of depths d and e are
+  // those of twice their mean.
   OperatorCall::Shape Fused() const {
     const GraphTensor& q = g_.tensor(op_.inputs[0]);
     const GraphTensor& k = g_.tensor(op_.inputs[1]);
-    AttentionOp call{s_.of(q.axes[0]), s_.of(q.axes[1]), s_.of(k.axes[1]),
-                     s_.of(q.axes[2]), s_.of(op_.keys),  s_.of(q.axes[3])};
+    AttentionOp call{
+        s_.of(q.axes[0]), s_.of(q.axes[1]),
+        s_.of(k.axes[1]), s_.of(q.axes[2]),
+        s_.of(op_.keys),  (s_.of(q.axes[3]) + s_.of(g_.tensor(op_.inputs[2]).axes[3])) / 2};
     call.causal = op_.causal;
     return call;
   }

@@ -52,6 +52,18 @@ struct ClusterParameters {
   // Without interleaving a stage goes on only when what it sent and received between two passes is
   // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
   bool blocking_transfers = false;
+  // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
+  // for its own, and a recomputed one gathers them once more.
+  bool gathers_ahead = true;
+  // What kernels that run beside a collective take longer, both sharing memory and multiprocessors:
+  // measured on eight A100 (Galvatron, overlap_coefficient.json: 1.1256).
+  double overlap_slowdown = 0.1256;
+  // Standard deviation of GEMMs and attention between devices of one kind, relative to the median.
+  // Sinha et al. (2022), "Not all GPUs are created equal", abstract: 8 % on average between devices
+  // of a cluster, taken as the range between a box plot's whiskers, 5.4 deviations; kernels bound
+  // by memory hardly differ. A job waits for its slowest device.
+  double device_spread = 0.015;
+  double slowest_device = 1;    // of a mapping's, how many times as long as the median; TimePasses
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;

@@ -33,6 +33,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources, bool 
       seconds = std::max(seconds, work.flop.count() / sustained.per_second());
     }
   }
+  if (IsProductLike(work.kind)) seconds *= p_.slowest_device;
   sources.Add(seconds, estimate);
   return seconds;
 }

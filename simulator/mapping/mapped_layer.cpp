@@ -22,6 +22,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       if (linear != nullptr) adapters_ += static_cast<double>(m.lora * (linear->n + linear->k));
     }
   }
+  head_ += static_cast<double>(2 * c.further_tokens * c.hidden * c.hidden) / m.tensor;
   bool after = false;
   for (const GraphOp& op : g.ops()) {
     after |= op.in_block;
@@ -38,7 +39,8 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
 
 bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {
   return m.lora > 0 && op.in_block && op.kind == GraphOpKind::kMatmul &&
-         (m.lora_everywhere || op.name == "qkv");
+         (m.lora_everywhere || op.name == "qkv" || op.name == "query up" || op.name == "query" ||
+          op.name == "key and value up");
 }
 
 int64_t GradientBytes(const TransformerConfig& config, const ParallelMapping& mapping) {

@@ -5,6 +5,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/mapping/mapped_layer.h"
+#include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
 namespace {
@@ -23,6 +24,12 @@ double Stashed(const MappedLayer& layer, Recompute recompute) {
   return Num((stash.whole - dropped).count());
 }
 
+ParallelMapping WithoutExperts(ParallelMapping m) {
+  m.expert = 1;
+  m.expert_tensor = 0;
+  return m;
+}
+
 }  // namespace
 
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
@@ -32,14 +39,23 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
+  if (const int64_t dense = DenseLayers(c); dense > 0) {
+    const double share = Num(dense) / Num(c.layers);
+    return share * LayerStash(WithLayersOf(c, true), WithoutExperts(m), recompute) +
+           (1 - share) * LayerStash(WithLayersOf(c, false), m, recompute);
+  }
   return Stashed(MappedLayer(c, m), recompute);
 }
 
 MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  if (const int64_t dense = DenseLayers(c); dense > 0) {
+    return Mean(StageMemoryOf(WithLayersOf(c, true), WithoutExperts(m), stage),
+                StageMemoryOf(WithLayersOf(c, false), m, stage), Num(dense) / Num(c.layers));
+  }
   const double e = Num(ElementSize(c.dtype));
-  const double layers = Num(StageLayers(c, m, stage));
-  const MappedLayer layer(c, m);
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
+  const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const MappedLayer layer(c, m);
   const bool tied = IsTied(c);
   // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
   // else.
@@ -74,7 +90,7 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
     const double count = Num(ChunksInFlight(m, stage)) / m.chunks;
     const double held = m.schedule == ScheduleKind::kGPipe ? count : std::min(count, 1.0 * m.k);
     const LogitMemory logits = LogitMemoryOf(c, m);
-    use.logits = Rounded(held * logits.kept + logits.passing);
+    use.logits = Rounded(held * logits.kept * Num(1 + c.further_tokens) + logits.passing);
   }
   return use;
 }

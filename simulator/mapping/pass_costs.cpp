@@ -1,16 +1,17 @@
 // Durations of a layer's passes and messages.
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/layer_costs.h"
 #include "simulator/mapping/mapped_layer.h"
+#include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
 namespace {
@@ -79,11 +80,45 @@ class Coster {
     times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
                           times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);
+    if (!p_.gathers_ahead) WaitForGathers(times);
+    SlowDown(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     times.head_forward = SimTime::FromSeconds(after.forward);
     times.head_backward = SimTime::FromSeconds(after.backward);
     times.embedding_forward = SimTime::FromSeconds(before.forward);
     times.embedding_backward = SimTime::FromSeconds(before.backward);
+    if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // Each predicted token beyond the next: a product that joins a layer's result with the following
+  // token's embedding, a layer, the output layer.
+  void AddFurtherTokens(PassTimes& times) const {
+    const auto rows = static_cast<int64_t>(tokens_);
+    const LinearOp join{rows, std::max<int64_t>(c_.hidden / m_.tensor, 1), 2 * c_.hidden};
+    const auto add = [&](SimTime& head, SimTime layer, Direction pass) {
+      const double seconds = kernels_.Seconds(Kernels({join, c_.dtype, pass}), times.sources);
+      const SimTime each = head + layer + SimTime::FromSeconds(seconds);
+      head += SimTime::FromPs(each.ps() * c_.further_tokens);
+    };
+    add(times.head_forward, times.layer_forward, Direction::kForward);
+    add(times.head_backward, times.layer_backward, Direction::kBackward);
+  }
+
+  void WaitForGathers(PassTimes& times) const {
+    const int64_t again = m_.recompute == Recompute::kFull ? 2 : 1;
+    times.layer_forward += times.Gather();
+    times.layer_backward += SimTime::FromPs(times.Gather().ps() * again);
+    times.weight_gather = times.expert_weight_gather = SimTime();
+  }
+
+  // Kernels beside collectives over the replicas.
+  void SlowDown(PassTimes& times) const {
+    const auto slower = [&](SimTime beside) {
+      return SimTime::FromSeconds(p_.overlap_slowdown * beside.seconds());
+    };
+    const SimTime behind = times.Gather() + times.reduce_behind;
+    times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
+    times.layer_backward += slower(std::min(times.layer_backward, behind));
   }
 
   // Of the tensor-parallel group. Backward one reduction for each that leads into the sharded
@@ -110,6 +145,7 @@ class Coster {
     times.tensor_hidden.bytes = times.tensor.bytes;
     for (const PassCost::Column& column : layer.columns) {
       const double cover = column.weight + (m_.sequence_parallel ? column.input : 0);
+      if (times.tensor.backward == 0) break;
       times.tensor_hidden.cover.push_back(SimTime::FromSeconds(cover));
       --times.tensor.backward;
     }
@@ -190,7 +226,10 @@ class Coster {
 
   void SetIteration(PassTimes& times) const {
     int64_t most = 0;
-    for (int32_t s = 0; s < m_.pipeline; ++s) most = std::max(most, StageLayers(c_, m_, s));
+    for (int32_t s = 0; s < m_.pipeline; ++s) {
+      const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
+      most = std::max(most, StageLayers(c_, m_, s) + further);
+    }
     const double layers = Num(most);
     const bool tied = IsTied(c_);
     const double tables = m_.pipeline > 1 ? std::max(layer_.embedding(), layer_.head())
@@ -206,6 +245,11 @@ class Coster {
     const double own = m_.zero >= 1 ? dense / replicas + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
+    if (!ReducesByLayer(m_)) return;
+    // What the reductions behind the last backward pass take from it.
+    const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
+                                   layers * times.layer_backward.seconds());
+    times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
   }
 
   // Mixed precision: the gradients' norm and clipping, a fused Adam on 32-bit masters, the cast to
@@ -232,7 +276,7 @@ class Coster {
   static double RingShare(double n) { return 2 * (n - 1) / n; }
   // A group whose ranks span `devices` neighbours: within a node, or by each device's adapter.
   double Between(int32_t devices) const {
-    return devices <= p_.devices_per_node ? p_.intra_node.bytes_per_second()
+    return devices <= p_.devices_per_node ? p_.intra_gather.bytes_per_second()
                                           : p_.adapter.bytes_per_second();
   }
   std::optional<double> Measured(CollectiveOp op, int32_t ranks, double bytes) const {
@@ -268,8 +312,11 @@ class Coster {
   }
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const {
+    if (m_.expert_width() * m_.expert <= p_.devices_per_node) {
+      if (const auto time = Measured(CollectiveOp::kAllToAll, m_.expert, bytes)) return *time;
+    }
     const double local = std::clamp(p_.devices_per_node / m_.expert_width(), 1, m_.expert);
-    const double inside = bytes * (local - 1) / m_.expert / p_.intra_node.bytes_per_second();
+    const double inside = bytes * (local - 1) / m_.expert / p_.intra_gather.bytes_per_second();
     const double outside = bytes * (m_.expert - local) / m_.expert / p_.adapter.bytes_per_second();
     return std::max(inside, outside) + p_.collective_latency.seconds();
   }
@@ -330,14 +377,19 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
         "iteration model: models with an encoder and a decoder are not covered; the "
         "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
   }
-  return Coster(model, mapping, cluster).Run();
-}
-
-Flop ModelFlopOf(const TransformerConfig& config) {
-  const TransformerConfig c = WithDefaults(config);
-  const TransformerGraph model = MakeTransformerGraph(c);
-  // Backward multiplies twice as much.
-  return Flop(3 * ProductFlop(model.graph, BindTransformer(model, c, {}), c.layers).count());
+  ClusterParameters own = cluster;
+  // Devices at their power limit run at the clock that their silicon allows; others at the same.
+  if (cluster.sustained > FlopRate()) {
+    own.slowest_device = 1 + cluster.device_spread * ExpectedMaximum(mapping.devices());
+  }
+  const int64_t dense = DenseLayers(model);
+  if (dense == 0) return Coster(model, mapping, own).Run();
+  const TransformerConfig plain = WithLayersOf(model, true), mixture = WithLayersOf(model, false);
+  ParallelMapping whole = mapping;
+  whole.expert = 1;
+  whole.expert_tensor = 0;
+  return Mean(Coster(plain, whole, own).Run(), Coster(mixture, mapping, own).Run(),
+              Num(dense) / Num(model.layers));
 }
 
 }  // namespace foretrace

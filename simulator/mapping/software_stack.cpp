@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 14> kKeys = {"since",
+  static constexpr std::array<std::string_view, 15> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
@@ -21,6 +21,7 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "fused_accumulation",
                                                              "blocking_transfers",
                                                              "ring_attention",
+                                                             "gathers_ahead",
                                                              "dropout",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
@@ -41,6 +42,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.fused_pointwise = in.Bool("fused_pointwise", true);
   r.fused_accumulation = in.Bool("fused_accumulation", true);
   r.blocking_transfers = in.Bool("blocking_transfers", false);
+  r.gathers_ahead = in.Bool("gathers_ahead", true);
   r.ring_attention = in.Bool("ring_attention", false);
   r.dropout = in.Bool("dropout", false);
   r.sequence_parallel = in.Bool("sequence_parallel", false);

@@ -26,6 +26,7 @@ struct StackRelease {
   bool fused_pointwise = true;
   bool fused_accumulation = true;   // ClusterParameters'
   bool blocking_transfers = false;  // ClusterParameters'
+  bool gathers_ahead = true;        // ClusterParameters'
   bool ring_attention = false;      // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   bool sequence_parallel = false;  // wherever there is tensor parallelism

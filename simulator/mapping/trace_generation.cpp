@@ -293,6 +293,12 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
     const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
     const GenerateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
+  if (DenseLayers(model) > 0) {
+    return Infeasible(
+        "model '{}': {} of its {} layers are dense; traces are of models with layers of one kind "
+        "(dense_first 0, experts_every 1)",
+        model.name, DenseLayers(model), model.layers);
+  }
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
                            count(passes.gradient) + count(passes.expert_gradient) +

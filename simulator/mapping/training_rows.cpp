@@ -12,6 +12,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
 namespace {
@@ -126,6 +127,7 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   row.fused_pointwise = release.fused_pointwise || compiled;
   row.fused_accumulation = release.fused_accumulation;
+  row.gathers_ahead = release.gathers_ahead;
   row.blocking_transfers = release.blocking_transfers;
   m.ring = m.context > 1 && release.ring_attention;
   const std::string recompute = LowerCase(f.Text("recompute"));
@@ -140,7 +142,7 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
 // Sizes that the row states replace the named model's.
 void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
   const auto set = [&](const char* column, int64_t& size) { size = f.Int(column, size, error); };
-  const bool heads = f.States("heads") || f.States("hidden");
+  const int64_t hidden = c.hidden, heads = c.heads;
   set("layers", c.layers);
   set("hidden", c.hidden);
   set("heads", c.heads);
@@ -148,7 +150,9 @@ void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
   set("ffn", c.ffn);
   set("vocab", c.vocabulary);
   set("seq", c.sequence);
-  if (heads && f.States("hidden") && f.States("heads")) c.head_size = 0;
+  if (c.latent == 0 && (c.hidden != hidden || c.heads != heads)) c.head_size = 0;
+  if (c.latent > 0) c.kv_heads = c.heads;
+  set("head_dim", c.head_size);
   if (f.States("seq")) c.positions = 0;
 }
 
@@ -279,6 +283,10 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     error = known ? fmt::format("model '{}': {} is not stated", row.model, missing)
                   : fmt::format("no model '{}' is known, and {} is not stated", row.model, missing);
   }
+  if (error.empty()) {
+    const absl::Status sizes = CheckTransformer(WithDefaults(row.config));
+    if (!sizes.ok()) error = std::string(sizes.message());
+  }
   const double step = f.Number("step_s");
   if (error.empty() && !(step > 0)) {
     error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));
@@ -341,6 +349,23 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);
   return rows;
+}
+
+void AssumeRecomputation(TrainingRow& row, Bytes memory) {
+  if (row.recompute_stated || memory == Bytes()) return;
+  // By half: software keeps less than all, and how much differs.
+  const Bytes clearly(memory.count() + memory.count() / 2);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
+    ParallelMapping mapping = row.mapping;
+    mapping.recompute = recompute;
+    if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;
+    if (recompute == row.mapping.recompute) return;
+    row.mapping = mapping;
+    row.notes.push_back(fmt::format(
+        "{} recomputation, without which the run would not fit in memory", Name(recompute)));
+    return;
+  }
 }
 
 }  // namespace foretrace

@@ -23,8 +23,8 @@ struct TrainingRow {
   std::string stack;                                 // framework and release, as the row names them
   std::string family, release;                       // of stacks
   std::map<std::string, double> attention_slowdown;  // StackRelease's
-  bool fused_pointwise = true;                       // ClusterParameters', as the next two
-  bool fused_accumulation = true, blocking_transfers = false;
+  bool fused_pointwise = true;                       // ClusterParameters', as the next three
+  bool fused_accumulation = true, blocking_transfers = false, gathers_ahead = true;
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;
@@ -41,15 +41,20 @@ using ModelByName =
 // A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
-// etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu, table, date and
-// note are read where they are there. Empty fields are
-// not stated: sizes then are those of the named model, degrees 1, a micro-batch one sample. What
-// the framework does by itself is its stack's (stacks). Rows that contradict themselves, that name
-// what no model is known for, or that need what is not covered are listed as refused. Errors: an
-// unreadable file, missing columns, no rows.
+// head_dim, source, etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu,
+// table, date and note are read where they are there. Empty fields are not stated: sizes then are
+// those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
+// is its stack's (stacks). Rows that contradict themselves, that name what no model is known for,
+// or that need what is not covered are listed as refused. Errors: an unreadable file, missing
+// columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);
+
+// A run that is reported did fit: where it does not say whether it recomputes, and could not have
+// kept its activations in `memory` (zero: not known), the least recomputation with which it fits is
+// taken.
+void AssumeRecomputation(TrainingRow& row, Bytes memory);
 
 // Whether the file's header is of such a table.
 bool IsTrainingTable(const std::string& path);

@@ -212,6 +212,11 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
                         options.platform);
   }
   job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
+  if (job.model.transformer && DenseLayers(*job.model.transformer) > 0) {
+    job.notes.push_back(
+        fmt::format("{} of {} layers are dense: every layer is taken as the mean of both kinds",
+                    DenseLayers(*job.model.transformer), job.model.transformer->layers));
+  }
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));
   return job;

@@ -14,6 +14,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
 #include "simulator/planning/training_job.h"
+#include "simulator/planning/training_models.h"
 #include "simulator/report/report_json.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -21,33 +22,6 @@ namespace foretrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Workloads by the names that rows use, in whatever case; the given folder first.
-class Models {
- public:
-  explicit Models(std::string folder) : folder_(std::move(folder)) {
-    for (const ShippedFile& file : ListShipped(kWorkloads)) {
-      files_.emplace(LowerCase(file.name), file.path);
-    }
-  }
-  absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name) {
-    std::string path;
-    for (const std::string& as : {name, LowerCase(name)}) {
-      const std::string own = fmt::format("{}/{}.yaml", folder_, as);
-      std::error_code error;
-      if (path.empty() && !folder_.empty() && fs::is_regular_file(own, error)) path = own;
-    }
-    const auto it = files_.find(LowerCase(name));
-    if (path.empty() && it == files_.end()) return std::nullopt;
-    if (path.empty()) path = it->second;
-    FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(path));
-    return model.transformer;
-  }
-
- private:
-  std::string folder_;
-  std::map<std::string, std::string> files_;
-};
 
 std::set<std::string> Words(const std::string& text) {
   std::set<std::string> words(std::initializer_list<std::string>{""});
@@ -225,25 +199,6 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
   return table.Format(style);
 }
 
-// A run that is reported did fit: where it does not say whether it recomputes, and could not have
-// kept its activations, the least recomputation with which it fits is taken.
-void AssumeRecomputation(TrainingRow& row, Bytes memory) {
-  if (row.recompute_stated || memory == Bytes()) return;
-  // By half: software keeps less than all, and how much differs.
-  const Bytes clearly(memory.count() + memory.count() / 2);
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
-    ParallelMapping mapping = row.mapping;
-    mapping.recompute = recompute;
-    if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;
-    if (recompute == row.mapping.recompute) return;
-    row.mapping = mapping;
-    row.notes.push_back(fmt::format(
-        "{} recomputation, without which the run would not fit in memory", Name(recompute)));
-    return;
-  }
-}
-
 void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& notes,
            CostSources& sources) {
   TrainingRow& row = judged.row;
@@ -257,6 +212,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   if (slowdown != row.attention_slowdown.end()) own_cluster.attention_slowdown = slowdown->second;
   own_cluster.fused_pointwise = row.fused_pointwise;
   own_cluster.fused_accumulation = row.fused_accumulation;
+  own_cluster.gathers_ahead = row.gathers_ahead;
   own_cluster.blocking_transfers = row.blocking_transfers;
   AssumeRecomputation(row, (*cluster)->memory);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
@@ -280,7 +236,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
     return InvalidInput(
         "--fit and --hold-out-half are for tables without software; --fit-stacks for those with");
   }
-  Models models(options.workloads);
+  const TrainingModels models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
   FORETRACE_ASSIGN_OR_RETURN(
       auto rows,

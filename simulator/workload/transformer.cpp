@@ -1,97 +1,23 @@
 #include "simulator/workload/transformer.h"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <utility>
 
-#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
-
-std::string_view Name(TransformerFamily family) {
-  static constexpr std::array<std::string_view, 4> kNames = {"gpt", "llama", "bert", "t5"};
-  return EnumName(kNames, family);
-}
-
 namespace {
 
-bool IsLlama(const TransformerConfig& c) { return c.family == TransformerFamily::kLlama; }
-bool IsGptLike(const TransformerConfig& c) {
-  return c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kBert;
-}
-
-}  // namespace
-
-bool IsGated(const TransformerConfig& c) { return c.gated.value_or(IsLlama(c)); }
-bool HasBiases(const TransformerConfig& c) { return c.biases.value_or(IsGptLike(c)); }
-bool HasQkvBiases(const TransformerConfig& c) { return c.qkv_biases.value_or(HasBiases(c)); }
-bool HasNormBiases(const TransformerConfig& c) { return c.norm_biases.value_or(IsGptLike(c)); }
-bool IsTied(const TransformerConfig& c) { return c.tied.value_or(!IsLlama(c)); }
-bool LearnsPositions(const TransformerConfig& c) {
-  return c.learned_positions.value_or(IsGptLike(c));
-}
-bool IsRotary(const TransformerConfig& c) { return c.rotary.value_or(IsLlama(c)); }
-bool Drops(const TransformerConfig& c) { return c.dropout && !IsLlama(c); }
-
-namespace {
-
-// No published model comes near these; they keep every product below inside 63 bits.
-constexpr int64_t kMaxSize = int64_t{1} << 24;
-constexpr int64_t kMaxLayers = 100'000;
 // T5's relative position biases: 32 buckets per head, in the first layer of each stack.
 constexpr int64_t kRelativeBuckets = 32;
-
-absl::Status CheckSizes(const TransformerConfig& c) {
-  const std::pair<const char*, int64_t> required[] = {
-      {"hidden", c.hidden},         {"layers", c.layers},     {"heads", c.heads},
-      {"vocabulary", c.vocabulary}, {"sequence", c.sequence}, {"ffn", c.ffn},
-      {"head_size", c.head_size},   {"kv_heads", c.kv_heads}};
-  for (const auto& [what, value] : required) {
-    if (value <= 0 || value > kMaxSize) {
-      return InvalidInput("workload '{}': {} must be between 1 and {}, not {}", c.name, what,
-                          kMaxSize, value);
-    }
-  }
-  if (c.layers > kMaxLayers || c.decoder_layers < 0 || c.decoder_layers > kMaxLayers) {
-    return InvalidInput("workload '{}': more than {} layers", c.name, kMaxLayers);
-  }
-  if (c.heads % c.kv_heads != 0) {
-    return InvalidInput("workload '{}': heads {} is not a multiple of kv_heads {}", c.name, c.heads,
-                        c.kv_heads);
-  }
-  if (c.experts < 0 || c.experts > kMaxSize || (c.experts > 0) != (c.top_k > 0) ||
-      c.top_k > c.experts) {
-    return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
-                        c.experts);
-  }
-  if (c.shared_ffn < 0 || c.shared_ffn > kMaxSize || (c.shared_ffn > 0 && c.experts == 0)) {
-    return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
-                        c.shared_ffn, kMaxSize);
-  }
-  if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
-    return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);
-  }
-  const auto size = [](int64_t v) { return static_cast<double>(v); };
-  const double copies = size(std::max<int64_t>(c.experts, 1));
-  const double largest = std::max({size(c.heads) * size(c.sequence) * size(c.sequence) * 160,
-                                   size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
-                                   size(c.sequence) * size(c.vocabulary) * 160,
-                                   size(c.sequence) * size(c.ffn) * copies * 160,
-                                   copies * 4 * size(c.hidden) * size(c.ffn)});
-  if (largest > 1e18 / size(c.layers + c.decoder_layers)) {
-    return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);
-  }
-  if (ElementSize(c.dtype) == 0) return InvalidInput("workload '{}': unknown dtype", c.name);
-  return absl::OkStatus();
-}
 
 // Appends operators one after another; `previous` is the operator whose output is read next.
 class Builder {
  public:
-  explicit Builder(const TransformerConfig& config) : c_(config), e_(ElementSize(config.dtype)) {
+  explicit Builder(const TransformerConfig& config)
+      : c_(config), dense_(WithLayersOf(config, true)), e_(ElementSize(config.dtype)) {
     w_.name = c_.name;
     w_.dtype = c_.dtype;
     w_.sequence_length = c_.sequence;
@@ -111,7 +37,8 @@ class Builder {
   }
 
  private:
-  int64_t width() const { return c_.heads * c_.head_size; }
+  // Of what attention passes on, and of queries and keys.
+  int64_t width() const { return c_.heads * (c_.latent > 0 ? c_.value_size : c_.head_size); }
   int64_t kv_width() const { return c_.kv_heads * c_.head_size; }
   bool HasFinalNorm() const { return c_.family != TransformerFamily::kBert; }
   int64_t NormParameters() const { return HasNormBiases(c_) ? 2 * c_.hidden : c_.hidden; }
@@ -178,10 +105,28 @@ class Builder {
     Append(std::move(op));
   }
 
+  // Products down to the latents, their norms, and products up to the heads.
+  void Latent(Operator& qkv) const {
+    const int64_t q = c_.heads * c_.head_size;
+    const int64_t up = c_.heads * (c_.head_size - c_.rotary_size + c_.value_size);
+    const int64_t from = c_.query_latent > 0 ? c_.query_latent : c_.hidden;
+    const int64_t weights = (c_.query_latent > 0 ? c_.hidden * c_.query_latent : 0) + from * q +
+                            c_.hidden * (c_.latent + c_.rotary_size) + c_.latent * up;
+    qkv.parameters = weights + c_.query_latent + c_.latent;
+    const double flop = 2.0 * static_cast<double>(weights) * static_cast<double>(c_.sequence);
+    qkv.forward_flop = Flop(flop);
+    qkv.backward_flop = Flop(2 * flop);
+    const int64_t passing = 2 * (c_.query_latent + c_.latent) + c_.rotary_size + q + up;
+    qkv.forward_bytes = PerToken(c_.hidden + passing);
+    qkv.backward_bytes = PerToken(2 * (c_.hidden + passing));
+    qkv.output_bytes = PerToken(q + up);
+  }
+
   // `memory` >= 0: keys and values come from that operator's output (cross attention).
   void Attention(const std::string& prefix, int32_t block, bool relative_bias, int32_t memory) {
     const double s = static_cast<double>(c_.sequence);
     Operator qkv = Linear(prefix + "qkv", c_.hidden, width() + 2 * kv_width(), block);
+    if (c_.latent > 0) Latent(qkv);
     if (HasQkvBiases(c_) && !HasBiases(c_)) qkv.parameters += width() + 2 * kv_width();
     if (c_.qk_norm) qkv.parameters += 2 * c_.head_size;
     qkv.active_parameters = qkv.parameters;
@@ -200,7 +145,8 @@ class Builder {
     core.tensor_parallel = true;
     core.parameters = core.active_parameters = relative_bias ? kRelativeBuckets * c_.heads : 0;
     // Scores and weighted sum; no saving for causal masks (Korthikanti et al., appendix A).
-    const double flop = 4.0 * s * s * static_cast<double>(width());
+    const int64_t keys = c_.latent > 0 ? c_.heads * c_.head_size : width();
+    const double flop = 2.0 * s * s * static_cast<double>(width() + keys);
     core.forward_flop = Flop(flop);
     core.backward_flop = Flop(2 * flop);
     const Bytes matrix(c_.heads * c_.sequence * c_.sequence * e_);
@@ -231,30 +177,31 @@ class Builder {
   }
 
   void FeedForward(const std::string& prefix, int32_t block) {
+    const TransformerConfig& f = IsDenseLayer(c_, block) ? dense_or_own() : c_;
     const bool gated = IsGated(c_);
-    const int64_t copies = c_.experts > 0 ? c_.experts : 1;
-    const int64_t active = c_.experts > 0 ? c_.top_k : 1;
-    if (c_.experts > 0) {
-      Operator router = Linear(prefix + "router", c_.hidden, c_.experts, block);
+    const int64_t copies = f.experts > 0 ? f.experts : 1;
+    const int64_t active = f.experts > 0 ? f.top_k : 1;
+    if (f.experts > 0) {
+      Operator router = Linear(prefix + "router", c_.hidden, f.experts, block);
       router.kind = OperatorKind::kRouter;
-      router.parameters = router.active_parameters = c_.hidden * c_.experts;
+      router.parameters = router.active_parameters = c_.hidden * f.experts;
       router.tensor_parallel = false;
       router.stash_sequence = PerToken(c_.hidden);
       router.output_bytes = PerToken(c_.hidden);
       Append(std::move(router));
     }
-    const int64_t up_width = gated ? 2 * c_.ffn : c_.ffn;
+    const int64_t up_width = gated ? 2 * f.ffn : f.ffn;
     Operator up = Linear(prefix + "ffn up", c_.hidden, up_width, block);
     Operator act;
     act.name = prefix + "activation";
     act.kind = OperatorKind::kElementwise;
     act.block = block;
     act.tensor_parallel = true;
-    act.forward_bytes = PerToken(up_width + c_.ffn) * active;
-    act.backward_bytes = PerToken(2 * up_width + c_.ffn) * active;
+    act.forward_bytes = PerToken(up_width + f.ffn) * active;
+    act.backward_bytes = PerToken(2 * up_width + f.ffn) * active;
     act.stash_tensor = PerToken(up_width) * active;
-    act.output_bytes = PerToken(c_.ffn) * active;
-    Operator down = Linear(prefix + "ffn down", c_.ffn, c_.hidden, block);
+    act.output_bytes = PerToken(f.ffn) * active;
+    Operator down = Linear(prefix + "ffn down", f.ffn, c_.hidden, block);
     for (Operator* op : {&up, &down}) {
       op->active_parameters = op->parameters * active;
       op->parameters *= copies;
@@ -262,19 +209,19 @@ class Builder {
       op->backward_flop = Flop(op->backward_flop.count() * static_cast<double>(active));
       op->forward_bytes = op->forward_bytes * active;
       op->backward_bytes = op->backward_bytes * active;
-      if (c_.experts > 0) {
+      if (f.experts > 0) {
         op->kind = OperatorKind::kExperts;
         op->expert_parallel = true;
       }
     }
     up.output_bytes = PerToken(up_width) * active;
     up.stash_sequence = PerToken(c_.hidden) * active;
-    down.stash_tensor = PerToken(c_.ffn) * active;
+    down.stash_tensor = PerToken(f.ffn) * active;
     down.stash_sequence = Mask(c_.hidden);
     down.reduces_output = true;
     down.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
     down.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
-    AddShared(up, act, down);
+    if (f.shared_ffn > 0) AddShared(up, act, down);
     Append(std::move(up));
     Append(std::move(act));
     Append(std::move(down));
@@ -282,7 +229,6 @@ class Builder {
 
   // Experts that every token visits run beside the chosen ones.
   void AddShared(Operator& up, Operator& act, Operator& down) const {
-    if (c_.shared_ffn == 0) return;
     const int64_t up_width = (IsGated(c_) ? 2 : 1) * c_.shared_ffn;
     const auto add = [](Operator& to, const Operator& more) {
       to.parameters += more.parameters;
@@ -346,7 +292,10 @@ class Builder {
     Append(std::move(loss));
   }
 
+  const TransformerConfig& dense_or_own() const { return c_.experts > 0 ? dense_ : c_; }
+
   const TransformerConfig& c_;
+  TransformerConfig dense_;
   int64_t e_;
   Workload w_;
   int32_t last_ = -1;
@@ -354,21 +303,13 @@ class Builder {
 
 }  // namespace
 
-TransformerConfig WithDefaults(TransformerConfig c) {
-  if (c.ffn == 0) c.ffn = 4 * c.hidden;
-  if (c.kv_heads == 0) c.kv_heads = c.heads;
-  if (c.head_size == 0 && c.heads > 0) c.head_size = c.hidden / c.heads;
-  if (c.positions == 0) c.positions = c.sequence;
-  return c;
-}
-
 absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config) {
   if (config.head_size == 0 && config.heads > 0 && config.hidden % config.heads != 0) {
     return InvalidInput("workload '{}': hidden {} is not a multiple of heads {}; give head_size",
                         config.name, config.hidden, config.heads);
   }
   const TransformerConfig c = WithDefaults(config);
-  FORETRACE_RETURN_IF_ERROR(CheckSizes(c));
+  FORETRACE_RETURN_IF_ERROR(CheckTransformer(c));
   Workload workload = Builder(c).Build();
   FORETRACE_RETURN_IF_ERROR(workload.Validate());
   return workload;

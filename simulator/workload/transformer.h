@@ -48,7 +48,25 @@ struct TransformerConfig {
   bool qk_norm = false;         // RMS norm of each head's queries and keys
   bool embedding_norm = false;  // of the embedding's result
   int64_t shared_ffn = 0;       // width of the experts that every token visits, all together
+  // Latent attention (DeepSeek-V2, 2024, section 2.1): keys and values from a vector of this many
+  // elements, queries from one of `query_latent` (0: from the hidden state). 0: plain attention.
+  // Of a head's `head_size` the `rotary_size` are rotated, of keys one vector for all heads; values
+  // have `value_size`. As many key heads as heads.
+  int64_t latent = 0, query_latent = 0, rotary_size = 0, value_size = 0;
+  // Layers whose feed-forward is dense, of width `dense_ffn`, in a mixture of experts: the first
+  // ones, or all but every n-th.
+  int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
+  // Modules after the last layer that predict further tokens, each a layer, a product that joins
+  // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
+  // no part of the published count.
+  int64_t further_tokens = 0;
 };
+
+// Of a mixture of experts, how many layers are dense, and which.
+int64_t DenseLayers(const TransformerConfig& config);
+bool IsDenseLayer(const TransformerConfig& config, int64_t layer);
+// The same model with layers of one kind alone.
+TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense);
 
 // What a model has, by its family or its own word.
 bool IsGated(const TransformerConfig& config);
@@ -62,6 +80,9 @@ bool Drops(const TransformerConfig& config);
 
 // Sizes that are zero because they follow from others, filled in.
 TransformerConfig WithDefaults(TransformerConfig config);
+
+// Whether a transformer with its defaults filled in can be built. Errors as below.
+absl::Status CheckTransformer(const TransformerConfig& config);
 
 // Errors: sizes that are missing, negative, too large, or do not divide.
 absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config);

@@ -25,6 +25,7 @@ class Builder {
     a.experts = Axis("experts", c_.experts);
     hidden_ = Axis("hidden", c_.hidden);
     depth_ = Axis("depth", c_.head_size);
+    value_depth_ = c_.latent > 0 ? Axis("value depth", c_.value_size) : depth_;
     choices_ = Axis("router", c_.experts);
     positions_ = Axis("positions", c_.positions);
   }
@@ -109,9 +110,24 @@ class Builder {
     return Add(Op(name, GraphOpKind::kAdd, {branch, x}, outputs));
   }
 
+  struct Heads {
+    TensorId q, k, v;
+  };
+
   TensorId Attention(TensorId x) {
     const TransformerAxes& a = out_.axes;
     const TensorId n = Norm("norm 1", x);
+    const Heads h = c_.latent > 0 ? LatentHeads(n) : PlainHeads(n);
+    const TensorId context = c_.fused_attention ? Fused(h) : Plain(h);
+    Ids inputs = {context, Weight("projection", {a.heads, value_depth_, hidden_})};
+    if (biased()) inputs.push_back(Weight("projection bias", {hidden_}));
+    const TensorId branch = Add(
+        Op("projection", GraphOpKind::kMatmul, inputs, {Tensor("projected", {a.stream, hidden_})}));
+    return Residual("attention residual", branch, x);
+  }
+
+  Heads PlainHeads(TensorId n) {
+    const TransformerAxes& a = out_.axes;
     const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
     const Axes kv_axes = {a.batch, a.kv_heads, a.queries, depth_};
     Ids inputs = {n, Weight("query", {hidden_, a.heads, depth_}),
@@ -122,7 +138,8 @@ class Builder {
       inputs.push_back(Weight("key bias", {a.kv_heads, depth_}));
       inputs.push_back(Weight("value bias", {a.kv_heads, depth_}));
     }
-    TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes), v = Tensor("v", kv_axes);
+    TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes);
+    const TensorId v = Tensor("v", kv_axes);
     Add(Op("qkv", GraphOpKind::kMatmul, inputs, {q, k, v}));
     if (c_.qk_norm) {
       q = Add(Op("query norm", GraphOpKind::kNorm, {q, Weight("query scale", {depth_})},
@@ -130,30 +147,60 @@ class Builder {
       k = Add(Op("key norm", GraphOpKind::kNorm, {k, Weight("key scale", {depth_})},
                  {Tensor("normalised k", kv_axes)}));
     }
-    if (IsRotary(c_)) {
-      const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
-      Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
-      q = q2;
-      k = k2;
-    }
-    const TensorId context = c_.fused_attention ? Fused(q, k, v) : Plain(q, k, v);
-    inputs = {context, Weight("projection", {a.heads, depth_, hidden_})};
-    if (biased()) inputs.push_back(Weight("projection bias", {hidden_}));
-    const TensorId branch = Add(
-        Op("projection", GraphOpKind::kMatmul, inputs, {Tensor("projected", {a.stream, hidden_})}));
-    return Residual("attention residual", branch, x);
+    if (!IsRotary(c_)) return {q, k, v};
+    const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
+    Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
+    return {q2, k2, v};
   }
 
-  TensorId Fused(TensorId q, TensorId k, TensorId v) {
+  // Down to the latents on the stream's tokens, whole on every tensor-parallel rank, and up to its
+  // heads; one key vector beside the latent is rotated for all heads.
+  Heads LatentHeads(TensorId n) {
     const TransformerAxes& a = out_.axes;
-    GraphOp op = Op("attention", GraphOpKind::kAttention, {q, k, v},
-                    {Tensor("context", {a.batch, a.heads, a.queries, depth_})});
+    const AxisId latent = Axis("latent", c_.latent), rotated = Axis("rotated", c_.rotary_size);
+    const AxisId unrotated = Axis("unrotated", c_.head_size - c_.rotary_size);
+    const auto normalised = [&](TensorId x, AxisId size) {
+      return Add(Op("latent norm", GraphOpKind::kNorm, {x, Weight("latent scale", {size})},
+                    {Tensor("normalised latent", {a.stream, size})}));
+    };
+    const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
+    const TensorId q = Tensor("q", q_axes), q2 = Tensor("rotated q", q_axes);
+    if (c_.query_latent > 0) {
+      const AxisId to = Axis("query latent", c_.query_latent);
+      const TensorId x =
+          Add(Op("query down", GraphOpKind::kMatmul, {n, Weight("query down", {hidden_, to})},
+                 {Tensor("query latent", {a.stream, to})}));
+      Add(Op("query up", GraphOpKind::kMatmul,
+             {normalised(x, to), Weight("query", {to, a.heads, depth_})}, {q}));
+    } else {
+      Add(Op("query", GraphOpKind::kMatmul, {n, Weight("query", {hidden_, a.heads, depth_})}, {q}));
+    }
+    const TensorId both = Tensor("latent", {a.stream, latent});
+    const TensorId shared = Tensor("rotated key", {a.stream, rotated});
+    Add(Op("key and value down", GraphOpKind::kMatmul,
+           {n, Weight("down", {hidden_, latent}), Weight("rotated key", {hidden_, rotated})},
+           {both, shared}));
+    const TensorId k = Tensor("unrotated k", {a.batch, a.heads, a.queries, unrotated});
+    const TensorId v = Tensor("v", {a.batch, a.heads, a.queries, value_depth_});
+    Add(Op("key and value up", GraphOpKind::kMatmul,
+           {normalised(both, latent), Weight("key", {latent, a.heads, unrotated}),
+            Weight("value", {latent, a.heads, value_depth_})},
+           {k, v}));
+    const TensorId k2 = Tensor("k", q_axes);
+    Add(Op("rotary", GraphOpKind::kElementwise, {q, k, shared}, {q2, k2}));
+    return {q2, k2, v};
+  }
+
+  TensorId Fused(const Heads& h) {
+    const TransformerAxes& a = out_.axes;
+    GraphOp op = Op("attention", GraphOpKind::kAttention, {h.q, h.k, h.v},
+                    {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})});
     op.causal = c_.family != TransformerFamily::kBert;
     op.keys = a.keys;
     return Add(std::move(op));
   }
 
-  TensorId Plain(TensorId q, TensorId k, TensorId v) {
+  TensorId Plain(const Heads& h) {
     const TransformerAxes& a = out_.axes;
     const Axes matrix = {a.batch, a.heads, a.queries, a.keys};
     const auto core = [&](GraphOp op) {
@@ -161,15 +208,15 @@ class Builder {
       return Add(std::move(op));
     };
     const TensorId scores =
-        core(Op("scores", GraphOpKind::kScores, {q, k}, {Tensor("scores", matrix)}));
+        core(Op("scores", GraphOpKind::kScores, {h.q, h.k}, {Tensor("scores", matrix)}));
     TensorId p =
         core(Op("softmax", GraphOpKind::kSoftmax, {scores}, {Tensor("probabilities", matrix)}));
     if (drops()) {
       p = core(Op("attention dropout", GraphOpKind::kDropout, {p},
                   {Tensor("dropped", matrix), Mask(matrix)}));
     }
-    return Add(Op("context", GraphOpKind::kContext, {p, v},
-                  {Tensor("context", {a.batch, a.heads, a.queries, depth_})}));
+    return Add(Op("context", GraphOpKind::kContext, {p, h.v},
+                  {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})}));
   }
 
   TensorId Activation(TensorId up, AxisId rows) {
@@ -259,7 +306,7 @@ class Builder {
 
   const TransformerConfig& c_;
   TransformerGraph out_;
-  AxisId hidden_ = 0, depth_ = 0, choices_ = 0, positions_ = 0;
+  AxisId hidden_ = 0, depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
   bool block_ = false;
 };
 

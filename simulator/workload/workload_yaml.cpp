@@ -132,6 +132,14 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Bool("qk_norm", c.qk_norm);
   in.Bool("embedding_norm", c.embedding_norm);
   in.Int("shared_ffn", c.shared_ffn);
+  in.Int("latent", c.latent);
+  in.Int("query_latent", c.query_latent);
+  in.Int("rotary_size", c.rotary_size);
+  in.Int("value_size", c.value_size);
+  in.Int("dense_first", c.dense_first);
+  in.Int("experts_every", c.experts_every);
+  in.Int("dense_ffn", c.dense_ffn);
+  in.Int("further_tokens", c.further_tokens);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
   bool found = false;
   for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 
@@ -27,6 +28,7 @@ ClusterParameters Cluster() {
   p.collective_latency = SimTime::FromUs(20);
   p.step_inside = SimTime::FromUs(2);
   p.step_outside = SimTime::FromUs(10);
+  p.overlap_slowdown = p.device_spread = 0;
   return p;
 }
 
@@ -113,6 +115,109 @@ TEST(PassCostsTest, AccumulationByAKernelOfItsOwn) {
   m.gradient_bytes = 2;
   const SimTime alone = Times(c, m, p).layer_weight;
   EXPECT_NEAR((added - alone).seconds(), 10 * 12 * kH2 / 1e9, 2e-3 * 10 * 12 * kH2 / 1e9);
+}
+
+// Gathers and reductions take less than the passes that they run behind: a tenth of them is added
+// to the forward pass (gathers alone) and to the backward pass (both).
+TEST(PassCostsTest, KernelsBesideGathersTakeLonger) {
+  ParallelMapping m = Mapping(1, 2);
+  m.zero = 3;
+  m.overlap_gradients = true;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes alone = Times(Model(), m, p);
+  p.overlap_slowdown = 0.1;
+  const PassTimes beside = Times(Model(), m, p);
+  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).seconds(),
+              0.1 * alone.Gather().seconds(), 1e-9);
+  EXPECT_NEAR((beside.layer_backward - alone.layer_backward).seconds(),
+              0.1 * (alone.Gather() + alone.reduce_behind).seconds(), 1e-9);
+}
+
+// The larger of two normal variables is 1 / sqrt(pi) above their mean, of three 1.5 / sqrt(pi); of
+// 2,048 3.44 (tables of normal order statistics give 3.2414 for 1,000).
+TEST(DeviceSpreadTest, ExpectedMaximumOfNormals) {
+  EXPECT_EQ(ExpectedMaximum(1), 0);
+  EXPECT_NEAR(ExpectedMaximum(2), 0.5641896, 1e-7);
+  EXPECT_NEAR(ExpectedMaximum(3), 0.8462844, 1e-7);
+  EXPECT_NEAR(ExpectedMaximum(1000), 3.2414, 1e-4);
+}
+
+// Products of two devices that differ by 10 % take 5.64 % longer than the median's, where a power
+// limit is what they run at.
+TEST(DeviceSpreadTest, TheSlowestDeviceCounts) {
+  ClusterParameters p = ProductsAlone();
+  p.device_spread = 0.1;
+  EXPECT_EQ(Times(Model(), Mapping(1, 2), p).head_forward,
+            Times(Model(), Mapping(1, 1), p).head_forward);
+  p.device_spread = 0;
+  p.sustained = FlopRate::Teraflops(1000);
+  const SimTime one = Times(Model(), Mapping(1, 2), p).head_forward;
+  p.device_spread = 0.1;
+  EXPECT_NEAR(Times(Model(), Mapping(1, 2), p).head_forward.seconds() / one.seconds(), 1.0564190,
+              1e-4);
+  EXPECT_EQ(Times(Model(), Mapping(1, 1), p).head_forward, one);
+}
+
+// Without prefetching a layer waits for its weights forward, and backward again; once more where it
+// is recomputed.
+TEST(PassCostsTest, LayersWaitForTheirGathers) {
+  ParallelMapping m = Mapping(1, 2);
+  m.zero = 3;
+  m.recompute = Recompute::kFull;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes ahead = Times(Model(), m, p);
+  p.gathers_ahead = false;
+  const PassTimes waits = Times(Model(), m, p);
+  EXPECT_EQ(waits.Gather(), SimTime());
+  EXPECT_EQ(waits.layer_forward, ahead.layer_forward + ahead.Gather());
+  EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather() + ahead.Gather());
+}
+
+// A quarter of the layers dense: a quarter of their times and a quarter of their memory. The
+// further token takes a mixture's layer, the output layer and a product of 2 h by h again.
+TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
+  TransformerConfig c = Model(4);
+  c.ffn = 1024;
+  c.dense_first = 1;
+  c.dense_ffn = 8192;
+  const PassTimes both = Times(c, Mapping(1, 1), ProductsAlone());
+  const PassTimes dense = Times(WithLayersOf(c, true), Mapping(1, 1), ProductsAlone());
+  const PassTimes mixture = Times(WithLayersOf(c, false), Mapping(1, 1), ProductsAlone());
+  EXPECT_NEAR(both.layer_forward.seconds(),
+              0.25 * dense.layer_forward.seconds() + 0.75 * mixture.layer_forward.seconds(), 1e-9);
+  EXPECT_NEAR(LayerStash(c, Mapping(1, 1), Recompute::kNone),
+              0.25 * LayerStash(WithLayersOf(c, true), Mapping(1, 1), Recompute::kNone) +
+                  0.75 * LayerStash(WithLayersOf(c, false), Mapping(1, 1), Recompute::kNone),
+              1);
+  c.further_tokens = 1;
+  const PassTimes further = Times(c, Mapping(1, 1), ProductsAlone());
+  // 2 x 1,024 tokens x 2 h^2 FLOP at 100 TFLOP/s.
+  const double join = 2 * 1024 * 2 * kH2 / 100e12;
+  EXPECT_NEAR(further.head_forward.seconds(),
+              2 * both.head_forward.seconds() + mixture.layer_forward.seconds() + join, 1e-8);
+}
+
+// Latent attention of 16 heads of 64 + 64 and values of 64, latents of 256 and 512: of each token
+// h x 512 + 512 x 16 x 128 (queries), h x (256 + 64) + 256 x 16 x (64 + 64) (keys and values),
+// 16 x 64 x h weights, 2 FLOP each; scores of 128 and values of 64 for the half of 1,024 x 1,024
+// that the mask leaves.
+TEST(PassCostsTest, LatentAttention) {
+  TransformerConfig c = Model();
+  c.family = TransformerFamily::kLlama;
+  c.fused_attention = true;
+  c.ffn = 1024;
+  const PassTimes plain = Times(c, Mapping(1, 1), ProductsAlone());
+  c.head_size = 128;
+  c.rotary_size = c.value_size = 64;
+  c.latent = 256;
+  c.query_latent = 512;
+  const PassTimes latent = Times(c, Mapping(1, 1), ProductsAlone());
+  const double h = 1024, s = 1024;
+  const double weights = h * 512 + 512 * 16 * 128 + h * 320 + 256 * 16 * 128 + 16 * 64 * h;
+  const double scores = 2 * 16 * (128 + 64) * s * s / 2;
+  const double before = 4 * h * h, scores_before = 4 * h * s * s / 2;
+  const double more = 2 * s * (weights - before) + scores - scores_before;
+  EXPECT_NEAR((latent.layer_forward - plain.layer_forward).seconds(), more / 100e12, 2e-7);
 }
 
 // Two parts of 512 tokens. Own scores under the mask and half of the other part's are as many as

@@ -42,6 +42,7 @@ absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& n
   c.hidden = 4096;
   c.layers = 32;
   c.heads = 32;
+  c.head_size = 64;
   c.vocabulary = 32000;
   c.sequence = 2048;
   return c;
@@ -141,6 +142,36 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
 
 // Llama 3.1 405B: 126 layers, embedding and output layer on 8 stages of 8 chunks are 2 a chunk;
 // BLOOM: 70 layers and both ends on 12 stages are 6 a stage.
+// The model's heads of their own size stay where a row repeats its sizes; sizes that do not divide
+// are listed.
+TEST(TrainingRowsTest, SizesAreChecked) {
+  const auto rows = Read(
+      "known,30,4096,32,,,,4096,8,H100,8,1,1,8,1,,,1,1,8,BF16,none,,NeMo,0,1.5,\n"
+      "known,30,4096,32,5,,,4096,8,H100,8,1,1,8,1,,,1,1,8,BF16,none,,NeMo,0,1.5,\n"
+      "known,30,2048,16,,,,4096,8,H100,8,1,1,8,1,,,1,1,8,BF16,none,,NeMo,0,1.5,\n");
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].config.head_size, 64);
+  EXPECT_THAT(rows[1].refused, HasSubstr("not a multiple of kv_heads 5"));
+  EXPECT_EQ(rows[2].config.head_size, 0);
+}
+
+// 30 layers of 12 h^2 weights, 6e9, take 20 bytes each with their gradients and optimizer: more
+// than 80 GB by half. Whole layers are recomputed, unless the row says otherwise, or the memory is
+// not known or large.
+TEST(TrainingRowsTest, RunsThatDidFit) {
+  const std::string sizes = "known,30,,,,,,4096,8,H100,8,1,1,8,1,,,1,1,8,BF16,none,";
+  auto rows = Read(sizes + ",NeMo,0,1.5,\n" + sizes + "none,NeMo,0,1.5,\n");
+  const auto assumed = [&](size_t row, Bytes memory) {
+    TrainingRow judged = rows[row];
+    AssumeRecomputation(judged, memory);
+    return judged.mapping.recompute;
+  };
+  EXPECT_EQ(assumed(0, Bytes(80'000'000'000)), Recompute::kFull);
+  EXPECT_EQ(assumed(0, Bytes(1'000'000'000'000)), Recompute::kNone);
+  EXPECT_EQ(assumed(0, Bytes()), Recompute::kNone);
+  EXPECT_EQ(assumed(1, Bytes(80'000'000'000)), Recompute::kNone);
+}
+
 // 31 layers on 4 stages, with which neither 4 nor 33 divide: 8, 8, 8, 7.
 TEST(UnevenStagesTest, FirstStagesHaveOneMore) {
   const auto rows = Read("known,31,,,,,,4096,16,H100,8,1,4,4,1,,,1,4,16,BF16,none,,NeMo,0,1.5,\n");

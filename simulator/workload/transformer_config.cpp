@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/workload/transformer.h"
+
+namespace foretrace {
+
+std::string_view Name(TransformerFamily family) {
+  static constexpr std::array<std::string_view, 4> kNames = {"gpt", "llama", "bert", "t5"};
+  return EnumName(kNames, family);
+}
+
+namespace {
+
+bool IsLlama(const TransformerConfig& c) { return c.family == TransformerFamily::kLlama; }
+bool IsGptLike(const TransformerConfig& c) {
+  return c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kBert;
+}
+
+}  // namespace
+
+bool IsGated(const TransformerConfig& c) { return c.gated.value_or(IsLlama(c)); }
+bool HasBiases(const TransformerConfig& c) { return c.biases.value_or(IsGptLike(c)); }
+bool HasQkvBiases(const TransformerConfig& c) { return c.qkv_biases.value_or(HasBiases(c)); }
+bool HasNormBiases(const TransformerConfig& c) { return c.norm_biases.value_or(IsGptLike(c)); }
+bool IsTied(const TransformerConfig& c) { return c.tied.value_or(!IsLlama(c)); }
+bool LearnsPositions(const TransformerConfig& c) {
+  return c.learned_positions.value_or(IsGptLike(c));
+}
+bool IsRotary(const TransformerConfig& c) { return c.rotary.value_or(IsLlama(c)); }
+bool Drops(const TransformerConfig& c) { return c.dropout && !IsLlama(c); }
+
+bool IsDenseLayer(const TransformerConfig& c, int64_t layer) {
+  return c.experts == 0 || layer < c.dense_first ||
+         (layer + 1) % std::max<int64_t>(c.experts_every, 1) != 0;
+}
+
+int64_t DenseLayers(const TransformerConfig& c) {
+  int64_t dense = 0;
+  for (int64_t i = 0; c.experts > 0 && i < c.layers; ++i) dense += IsDenseLayer(c, i) ? 1 : 0;
+  return dense;
+}
+
+TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense) {
+  TransformerConfig c = config;
+  if (dense) {
+    c.ffn = c.dense_ffn;
+    c.experts = c.top_k = c.shared_ffn = 0;
+  }
+  c.dense_first = c.dense_ffn = 0;
+  c.experts_every = 1;
+  return c;
+}
+
+namespace {
+
+// No published model comes near these; they keep every product below inside 63 bits.
+constexpr int64_t kMaxSize = int64_t{1} << 24;
+constexpr int64_t kMaxLayers = 100'000;
+
+// Latent attention and layers that differ.
+absl::Status CheckDepartures(const TransformerConfig& c) {
+  for (const int64_t size : {c.latent, c.query_latent, c.rotary_size, c.value_size, c.dense_first,
+                             c.dense_ffn, c.further_tokens}) {
+    if (size < 0 || size > kMaxSize) {
+      return InvalidInput("workload '{}': sizes must be between 0 and {}, not {}", c.name, kMaxSize,
+                          size);
+    }
+  }
+  const bool plain = c.query_latent == 0 && c.rotary_size == 0 && c.value_size == 0;
+  if (c.latent == 0 ? !plain
+                    : c.value_size == 0 || c.rotary_size >= c.head_size || c.kv_heads != c.heads ||
+                          HasQkvBiases(c) || c.qk_norm || c.decoder_layers > 0) {
+    return InvalidInput(
+        "workload '{}': latent attention needs latent, value_size, and rotary_size below head_size "
+        "{}; as many kv_heads as heads, no qkv_biases, qk_norm or decoder",
+        c.name, c.head_size);
+  }
+  const bool said = c.dense_first > 0 || c.experts_every != 1;
+  if ((said && c.experts == 0) || c.experts_every < 1 || c.experts_every > c.layers ||
+      c.dense_first >= c.layers || (DenseLayers(c) > 0) != (c.dense_ffn > 0)) {
+    return InvalidInput(
+        "workload '{}': dense_first and experts_every leave {} of {} layers dense, which need "
+        "dense_ffn, and one layer with experts; without dense layers there is none",
+        c.name, DenseLayers(c), c.layers);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTransformer(const TransformerConfig& c) {
+  const std::pair<const char*, int64_t> required[] = {
+      {"hidden", c.hidden},         {"layers", c.layers},     {"heads", c.heads},
+      {"vocabulary", c.vocabulary}, {"sequence", c.sequence}, {"ffn", c.ffn},
+      {"head_size", c.head_size},   {"kv_heads", c.kv_heads}};
+  for (const auto& [what, value] : required) {
+    if (value <= 0 || value > kMaxSize) {
+      return InvalidInput("workload '{}': {} must be between 1 and {}, not {}", c.name, what,
+                          kMaxSize, value);
+    }
+  }
+  if (c.layers > kMaxLayers || c.decoder_layers < 0 || c.decoder_layers > kMaxLayers) {
+    return InvalidInput("workload '{}': more than {} layers", c.name, kMaxLayers);
+  }
+  if (c.heads % c.kv_heads != 0) {
+    return InvalidInput("workload '{}': heads {} is not a multiple of kv_heads {}", c.name, c.heads,
+                        c.kv_heads);
+  }
+  if (c.experts < 0 || c.experts > kMaxSize || (c.experts > 0) != (c.top_k > 0) ||
+      c.top_k > c.experts) {
+    return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
+                        c.experts);
+  }
+  if (c.shared_ffn < 0 || c.shared_ffn > kMaxSize || (c.shared_ffn > 0 && c.experts == 0)) {
+    return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
+                        c.shared_ffn, kMaxSize);
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckDepartures(c));
+  if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
+    return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);
+  }
+  const auto size = [](int64_t v) { return static_cast<double>(v); };
+  const double copies = size(std::max<int64_t>(c.experts, 1));
+  const double largest = std::max({size(c.heads) * size(c.sequence) * size(c.sequence) * 160,
+                                   size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
+                                   size(c.sequence) * size(c.vocabulary) * 160,
+                                   size(c.sequence) * size(c.ffn) * copies * 160,
+                                   copies * 4 * size(c.hidden) * size(c.ffn)});
+  if (largest > 1e18 / size(c.layers + c.decoder_layers)) {
+    return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);
+  }
+  if (ElementSize(c.dtype) == 0) return InvalidInput("workload '{}': unknown dtype", c.name);
+  return absl::OkStatus();
+}
+
+TransformerConfig WithDefaults(TransformerConfig c) {
+  if (c.ffn == 0) c.ffn = 4 * c.hidden;
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.head_size == 0 && c.heads > 0) c.head_size = c.hidden / c.heads;
+  if (c.positions == 0) c.positions = c.sequence;
+  return c;
+}
+
+}  // namespace foretrace
