@@ -291,6 +291,14 @@ int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& m, in
   return layers;
 }
 
+std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks) {
+  std::vector<int32_t> spread;
+  for (int64_t i = 0; i < chunks; ++i) {
+    spread.push_back(static_cast<int32_t>(layers / chunks + (i < layers % chunks ? 1 : 0)));
+  }
+  return spread;
+}
+
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
   const int32_t count = m.microbatches();
   if (m.chunks > 1) return InterleavedSchedule(count, m.pipeline, stage, m.chunks);

@@ -90,6 +90,10 @@ int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping,
                  int32_t chunk);
 int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
 
+// Layers that `chunks` do not divide, as DeepSpeed's uniform partition has them (runtime/utils.py,
+// partition_uniform): the first chunks have one more.
+std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks);
+
 // The schedule of one stage. Errors: micro-batches that interleaving cannot group.
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& mapping, int32_t stage);
 

@@ -248,18 +248,6 @@ DType PrecisionOf(const std::string& text) {
                                                                         : DType::kUnknown;
 }
 
-// Layers that chunks do not divide, as DeepSpeed's uniform partition has them
-// (runtime/utils.py, partition_uniform): the first chunks have one more.
-void SpreadLayers(TrainingRow& row, int64_t chunks) {
-  const int64_t each = row.config.layers / chunks, more = row.config.layers % chunks;
-  for (int64_t i = 0; i < chunks; ++i) {
-    row.mapping.layers.push_back(static_cast<int32_t>(each + (i < more ? 1 : 0)));
-  }
-  row.notes.push_back(
-      fmt::format("{} layers on {} chunks: the first {} have one more, as nothing else is stated",
-                  row.config.layers, chunks, more));
-}
-
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, TrainingRow& row) {
   std::string error = NotCovered(f);
@@ -298,7 +286,10 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;
   } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
-    SpreadLayers(row, chunks);
+    m.layers = SpreadLayers(row.config.layers, chunks);
+    row.notes.push_back(
+        fmt::format("{} layers on {} chunks: the first {} have one more, as nothing else is stated",
+                    row.config.layers, chunks, row.config.layers % chunks));
   }
   if (error.empty()) {
     const absl::Status ok = CheckMapping(row.config, m, row.gpus);

@@ -34,7 +34,11 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
         for (const bool overlap : {false, true}) {
           m.overlap_gradients = overlap;
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
-          if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+          // Experts divided as other products are, or whole.
+          const bool whole = sequence && m.tensor > 1 && model.experts > 0;
+          for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
+            if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+          }
         }
       }
     }
@@ -47,7 +51,8 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
                    std::vector<ParallelMapping>& all) {
   for (const int32_t b : Divisors(space.global_batch / m.data, space.max_micro_batch)) {
     m.micro_batch = b;
-    for (const int32_t expert : Divisors(std::max<int64_t>(model.experts, 1), m.replicas())) {
+    const int32_t groups = m.replicas() * (space.sequence_parallel ? m.tensor : 1);
+    for (const int32_t expert : Divisors(std::max<int64_t>(model.experts, 1), groups)) {
       m.expert = expert;
       for (const ScheduleKind schedule : space.schedules) {
         // Without a pipeline all schedules are the same.
@@ -58,8 +63,7 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
           m.k = k;
           const int32_t chunks = m.schedule == ScheduleKind::k1F1B ? space.max_chunks : 1;
           for (m.chunks = 1; m.chunks <= chunks; ++m.chunks) {
-            const int64_t parts = int64_t{m.pipeline} * m.chunks;
-            m.counted_ends = model.layers % parts != 0 && (model.layers + 2) % parts == 0;
+            DivideLayers(model, m);
             AppendChoices(model, space, m, all);
           }
         }
@@ -116,6 +120,16 @@ absl::Status NothingFeasible(const Evaluator& evaluator,
 }
 
 }  // namespace
+
+void DivideLayers(const TransformerConfig& model, ParallelMapping& m) {
+  const int64_t parts = int64_t{m.pipeline} * m.chunks;
+  const bool uneven = model.layers % parts != 0;
+  m.counted_ends = uneven && (model.layers + 2) % parts == 0;
+  m.layers.clear();
+  if (uneven && !m.counted_ends && m.chunks == 1 && model.layers > parts) {
+    m.layers = SpreadLayers(model.layers, parts);
+  }
+}
 
 std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
                                                const MappingSpace& space) {

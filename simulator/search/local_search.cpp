@@ -50,8 +50,14 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
       m.k = m.schedule == ScheduleKind::kKFKB ? 2 << below(2) : 1;
       if (m.schedule != ScheduleKind::k1F1B) m.chunks = 1;
     } else if (model.experts > 0) {
-      m.expert = rng() % 2 == 0 ? m.expert * 2 : std::max(1, m.expert / 2);
+      const uint64_t way = rng() % 3;
+      if (way == 2) {
+        m.expert_tensor = m.expert_tensor == 0 && m.sequence_parallel ? 1 : 0;
+      } else {
+        m.expert = way == 0 ? m.expert * 2 : std::max(1, m.expert / 2);
+      }
     }
+    DivideLayers(model, m);
     return m;
   };
   for (int32_t step = 0; step < steps && !stop.stop_requested(); ++step) {

@@ -46,6 +46,10 @@ struct MappingSpace {
   std::vector<ScheduleKind> schedules = {ScheduleKind::k1F1B};
 };
 
+// How layers that chunks do not divide are divided all the same: with embedding and output layer
+// counted, or, without interleaving, one more on the first stages.
+void DivideLayers(const TransformerConfig& model, ParallelMapping& mapping);
+
 // All mappings whose degrees divide (CheckMapping), tensor parallelism within a node first; models
 // with experts at every expert parallelism that divides. In a fixed order without repeats.
 std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,

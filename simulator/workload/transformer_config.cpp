@@ -64,11 +64,18 @@ constexpr int64_t kMaxLayers = 100'000;
 
 // Latent attention and layers that differ.
 absl::Status CheckDepartures(const TransformerConfig& c) {
-  for (const int64_t size : {c.latent, c.query_latent, c.rotary_size, c.value_size, c.dense_first,
-                             c.dense_ffn, c.further_tokens}) {
+  const std::pair<const char*, int64_t> sizes[] = {{"latent", c.latent},
+                                                   {"query_latent", c.query_latent},
+                                                   {"rotary_size", c.rotary_size},
+                                                   {"value_size", c.value_size},
+                                                   {"dense_first", c.dense_first},
+                                                   {"dense_ffn", c.dense_ffn},
+                                                   {"experts_every", c.experts_every - 1},
+                                                   {"further_tokens", c.further_tokens}};
+  for (const auto& [what, size] : sizes) {
     if (size < 0 || size > kMaxSize) {
-      return InvalidInput("workload '{}': sizes must be between 0 and {}, not {}", c.name, kMaxSize,
-                          size);
+      return InvalidInput("workload '{}': {} is negative, zero where it counts layers, or above {}",
+                          c.name, what, kMaxSize);
     }
   }
   const bool plain = c.query_latent == 0 && c.rotary_size == 0 && c.value_size == 0;
@@ -81,8 +88,8 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         c.name, c.head_size);
   }
   const bool said = c.dense_first > 0 || c.experts_every != 1;
-  if ((said && c.experts == 0) || c.experts_every < 1 || c.experts_every > c.layers ||
-      c.dense_first >= c.layers || (DenseLayers(c) > 0) != (c.dense_ffn > 0)) {
+  if ((said && c.experts == 0) || c.experts_every > c.layers || c.dense_first >= c.layers ||
+      (DenseLayers(c) > 0) != (c.dense_ffn > 0)) {
     return InvalidInput(
         "workload '{}': dense_first and experts_every leave {} of {} layers dense, which need "
         "dense_ffn, and one layer with experts; without dense layers there is none",

@@ -45,6 +45,31 @@ TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
   for (const ParallelMapping& m : all) EXPECT_TRUE(CheckMapping(Gpt3(), m, 64).ok());
 }
 
+// 96 layers on 64 stages: 32 of two, 32 of one. Experts divided as other products, and whole, with
+// as many groups as then there are.
+TEST(MappingSearchTest, UnevenStagesAndWholeExperts) {
+  size_t uneven = 0;
+  for (const ParallelMapping& m : EnumerateMappings(Gpt3(), Space(64, 64))) {
+    if (m.layers.empty()) continue;
+    EXPECT_EQ(m.pipeline, 64);
+    EXPECT_EQ(m.layers[31], 2);
+    EXPECT_EQ(m.layers[32], 1);
+    ++uneven;
+  }
+  EXPECT_GT(uneven, 0u);
+  TransformerConfig mixture = Gpt3();
+  mixture.experts = 8;
+  mixture.top_k = 2;
+  MappingSpace space = Space(8, 8);
+  space.max_tensor = 8;
+  bool whole = false, divided = false;
+  for (const ParallelMapping& m : EnumerateMappings(mixture, space)) {
+    whole |= m.tensor == 8 && m.expert == 8 && m.expert_tensor == 1;
+    divided |= m.tensor == 8 && m.expert == 1 && m.expert_tensor == 0;
+  }
+  EXPECT_TRUE(whole && divided);
+}
+
 // The bound prunes nothing that belongs to the best.
 TEST(MappingSearchTest, PruningKeepsTheBest) {
   const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
