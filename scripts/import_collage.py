@@ -25,6 +25,9 @@ import sys
 import import_common as common
 
 KEY = re.compile(r"op_type: (.*?), data_shape: (.*?), attrs: (.*), op_name: ([^_]+)_(.*)", re.S)
+# relay's names of operators, and those of the logs' own chains; one of each here.
+SPELLINGS = {"avg_pool2d": "avgpool2d", "max_pool2d": "maxpool2d", "bias_add": "biasadd",
+             "concatenate": "concat"}
 HARDWARE = re.compile(r"operator_cost_(?:(rtx2070|jetson)_)?[0-9a-f]+\.json$")
 
 
@@ -32,10 +35,13 @@ def operator(text):
     """Of the three notations that the logs have: the tree, or the chain as it is."""
     text = re.sub(r"CallPatternNode\(Op\(([^()]*)\), \[", r"Op(\1)[", text).replace("])", "]")
     if "Op(" not in text:
-        return text
+        return "concat(*,*,*,*,*)" if text == "tuple_five_idx+concat" else text
     text = re.sub(r"(?:\d+-)?Op\(([^()]*)\)", r"\1", text)
     text = text.replace("[", "(").replace("]", ")").replace(" ", "")
-    return re.sub(r"\bnn\.", "", text)
+    text = re.sub(r"\w+", lambda m: SPELLINGS.get(m[0], m[0]), re.sub(r"\bnn\.", "", text))
+    # A concatenation reads one tuple: of its operands where the log has it, else of some.
+    return re.sub(r"concat\((?:\d+-)?Tuple\(([^()]*)\)\)", r"concat(\1)", text).replace(
+        "concat(*)", "concat")
 
 
 def written(value):
@@ -61,7 +67,8 @@ def attributes(text, where):
         for name, pairs in zip(path[::2], path[1::2]):
             for key, value in pairs or ():
                 if value not in ((), ""):
-                    found.add(f"{re.sub('^nn[.]', '', name)}.{key}={written(value)}")
+                    op = re.sub("^nn[.]", "", name)
+                    found.add(f"{SPELLINGS.get(op, op)}.{key}={written(value)}")
     return sorted(found)
 
 

@@ -96,7 +96,7 @@ foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace hardware
                LIBS foretrace_proto ZLIB::ZLIB yaml-cpp)
 add_dependencies(foretrace_importers foretrace_archive)  # for what is built alone: tests, the demo
-foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
+foretrace_room(exporters DEPS base trace reconstruct LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace reconstruct hardware topology LIBS yaml-cpp foretrace_proto)
 foretrace_room(network DEPS base hardware topology des cost)
 # Of network and cost the engine knows the interfaces alone, which are headers.
@@ -121,7 +121,8 @@ if(FORETRACE_PLANNING)
   target_link_libraries(foretrace_serve PRIVATE foretrace_cost)
   foretrace_room(dataflow DEPS base trace hardware mapping LIBS yaml-cpp)
   foretrace_room(architect DEPS base graph workload optimise search LIBS yaml-cpp)
-  foretrace_room(backends DEPS base LIBS yaml-cpp)
+  foretrace_room(backends DEPS base graph workload optimise LIBS yaml-cpp)
+  target_link_libraries(foretrace_backends PRIVATE foretrace_cost)
   foretrace_room(planning DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph
                  workload mapping engine report search sharding serve dataflow architect backends console replay LIBS re2)
 endif()

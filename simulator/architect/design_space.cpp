@@ -42,13 +42,16 @@ absl::Status ReadArea(const YamlReader& area, DesignSpace& space) {
     area.Fail("cap", "a design is [tensor cores, vector cores, width, depth, buffer MB]");
   }
   if (!area.ok()) return area.status();
-  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf({d[0], d[1], d[2], d[3], d[4]}));
+  space.cap_design = AcceleratorDesign{d[0], d[1], d[2], d[3], d[4]};
+  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf(*space.cap_design));
   return absl::OkStatus();
 }
 
-void ReadMachine(const YamlReader& machine, MachineBase& base) {
+void ReadMachine(const YamlReader& machine, DesignSpace& space) {
+  MachineBase& base = space.machine;
   static constexpr std::string_view kKeys[] = {
-      "clock_MHz", "hbm_GBps", "link_GBps", "fill_words_per_cycle", "vector_operands", "source"};
+      "clock_MHz",       "hbm_GBps", "link_GBps",     "fill_words_per_cycle",
+      "vector_operands", "source",   "memories_GBps", "links_GBps"};
   static constexpr std::string_view kOperands[] = {"on_chip", "hbm"};
   machine.ExpectKeys(kKeys);
   base.clock_Hz = machine.Number("clock_MHz", 1, 1e6) * 1e6;
@@ -57,10 +60,36 @@ void ReadMachine(const YamlReader& machine, MachineBase& base) {
   base.fill_words_per_cycle = machine.Number("fill_words_per_cycle", 1, 1e9);
   base.vectors_from_hbm = machine.Choice("vector_operands", kOperands) == 1;
   machine.String("source");
+  std::vector<Bandwidth> memories = {base.hbm}, links = {base.link};
+  for (const auto& [key, list] : {std::pair("memories_GBps", &memories), {"links_GBps", &links}}) {
+    if (!machine.ok() || !machine.Has(key)) continue;
+    for (const int32_t gbps : machine.Integers(key, 1, 1 << 30)) {
+      list->push_back(Bandwidth::GBps(gbps));
+    }
+  }
+  for (const Bandwidth hbm : memories) {
+    for (const Bandwidth link : links) {
+      space.machines.push_back(base);
+      space.machines.back().hbm = hbm;
+      space.machines.back().link = link;
+    }
+  }
+}
+
+CostRates ReadRates(const YamlReader& node, const std::string& unit) {
+  const std::string logic = "logic_" + unit + "_per_mm2", hbm = "hbm_" + unit + "_per_GBps",
+                    link = "link_" + unit + "_per_GBps";
+  const std::string_view keys[] = {logic, hbm, link, "source"};
+  node.ExpectKeys(keys);
+  CostRates rates{node.Number(logic, 1e-9, 1e9), node.Number(hbm, 0, 1e9),
+                  node.Number(link, 0, 1e9)};
+  node.String("source");
+  return rates;
 }
 
 absl::StatusOr<DesignSpace> ReadSpace(const YamlReader& root) {
-  static constexpr std::string_view kKeys[] = {"name", "cores", "area", "machine"};
+  static constexpr std::string_view kKeys[] = {"name",    "cores", "area",
+                                               "machine", "power", "price"};
   static constexpr std::string_view kCores[] = {"tensor", "vector", "width", "depth", "buffer_MB"};
   root.ExpectKeys(kKeys);
   DesignSpace space;
@@ -77,7 +106,9 @@ absl::StatusOr<DesignSpace> ReadSpace(const YamlReader& root) {
   const YamlReader machine = root.Child("machine");
   if (!root.ok()) return root.status();
   FORETRACE_RETURN_IF_ERROR(ReadArea(area, space));
-  ReadMachine(machine, space.machine);
+  ReadMachine(machine, space);
+  if (root.ok() && root.Has("power")) space.watts = ReadRates(root.Child("power"), "W");
+  if (root.ok() && root.Has("price")) space.dollars = ReadRates(root.Child("price"), "USD");
   if (!root.ok()) return root.status();
   return space;
 }
@@ -132,6 +163,20 @@ absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& s) {
   }
   std::stable_sort(designs.begin(), designs.end(),
                    [](const SizedDesign& a, const SizedDesign& b) { return a.bucket > b.bucket; });
+  return designs;
+}
+
+std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
+                                   const MachineBase& machine) {
+  const auto cost = [&](const SizedDesign& design, const std::optional<CostRates>& rates) {
+    if (!rates.has_value()) return 0.0;
+    return design.area.mm2() * rates->logic_per_mm2 + machine.hbm.gbps() * rates->hbm_per_GBps +
+           machine.link.gbps() * rates->link_per_GBps;
+  };
+  for (SizedDesign& design : designs) {
+    design.watts = cost(design, space.watts);
+    design.dollars = cost(design, space.dollars);
+  }
   return designs;
 }
 

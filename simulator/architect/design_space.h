@@ -6,8 +6,14 @@
 //   area: {cap: [8, 2, 128, 128, 128], smallest_share: 0.3}     or cap_mm2: 278.8
 //   machine: {clock_MHz: 1050, hbm_GBps: 1200, link_GBps: 4.294967296,
 //             fill_words_per_cycle: 64, vector_operands: on_chip, source: '...'}
+//   power: {logic_W_per_mm2: 0.612, hbm_W_per_GBps: 0.056, link_W_per_GBps: 0.052, source: '...'}
+//   price: {logic_USD_per_mm2: 16, hbm_USD_per_GBps: 1, link_USD_per_GBps: 2, source: '...'}
+//
+// machine.memories_GBps and machine.links_GBps list what is searched besides hbm_GBps and
+// link_GBps.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,13 +34,22 @@ struct MachineBase {
   bool vectors_from_hbm = false;
 };
 
+// What an accelerator costs in watts or dollars.
+struct CostRates {
+  double logic_per_mm2 = 0, hbm_per_GBps = 0, link_per_GBps = 0;
+};
+
 struct DesignSpace {
   std::string name;
   std::vector<int32_t> tensor_cores, vector_cores, widths, depths, buffers_MB;
   Area cap;
+  std::optional<AcceleratorDesign> cap_design;  // whose area the cap is
   // Designs below this share of the cap are left out, unless they have one core of either kind.
   double smallest_share = 0.3;
   MachineBase machine;
+  // The machine with every memory and link to search; `machine` first.
+  std::vector<MachineBase> machines;
+  std::optional<CostRates> watts, dollars;
 };
 
 absl::StatusOr<DesignSpace> LoadDesignSpace(const std::string& file);
@@ -43,12 +58,16 @@ absl::StatusOr<DesignSpace> ParseDesignSpace(const std::string& text, const std:
 struct SizedDesign {
   AcceleratorDesign design;
   Area area;
-  int32_t bucket = 0;  // areas of one bucket are as good as equal
+  int32_t bucket = 0;             // areas of one bucket are as good as equal
+  double watts = 0, dollars = 0;  // 0: the space does not say
 };
 
 // Designs of feasible area, by bucket descending; within a bucket in the order of the space, which
 // lists every dimension from its largest value, tensor cores outermost. Errors: a size without a
 // known area; infeasible: none is within the cap.
 absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& space);
+// With the watts and dollars that they have on a machine of the space.
+std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
+                                   const MachineBase& machine);
 
 }  // namespace foretrace

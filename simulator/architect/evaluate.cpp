@@ -30,9 +30,12 @@ void ScheduleStatistics::Add(const ScheduleStatistics& o) {
   layers += o.layers;
   proven += o.proven;
   worst_gap = std::max(worst_gap, o.worst_gap);
-  ilp_s += o.ilp_s;
-  placement_s += o.placement_s;
-  estimate_s += o.estimate_s;
+}
+
+void SearchSeconds::Add(const SearchSeconds& o) {
+  estimates += o.estimates;
+  schedules += o.schedules;
+  placements += o.placements;
 }
 
 absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
@@ -80,7 +83,7 @@ double DesignEvaluator::BoundOf(const SlicedModel& s) {
 }
 
 double DesignEvaluator::Bound(const ArchitectModel& model) {
-  const Stopwatch watch(statistics_.estimate_s);
+  const Stopwatch watch(seconds_.estimates);
   double best = 0;
   for (const SlicedModel& slice : model.slices) best = std::max(best, BoundOf(slice));
   return best;
@@ -92,11 +95,15 @@ absl::StatusOr<DesignEvaluator::LayerTimes> DesignEvaluator::Schedule(const Laye
   LayerTimes times;
   for (const auto& [work, seconds] : {std::pair(&layer.forward, &times.forward_s),
                                       std::pair(&layer.backward, &times.backward_s)}) {
-    const Stopwatch watch(statistics_.ilp_s);
+    CoreGraph graph;
+    {
+      const Stopwatch watch(seconds_.estimates);
+      graph = estimator_.Timed(*work, width);
+    }
+    const Stopwatch watch(seconds_.schedules);
     FORETRACE_ASSIGN_OR_RETURN(
         const CoreSchedule schedule,
-        ScheduleCores(estimator_.Timed(*work, width), {design_.tensor_cores, design_.vector_cores},
-                      setup_.limits));
+        ScheduleCores(graph, {design_.tensor_cores, design_.vector_cores}, setup_.limits));
     *seconds = schedule.makespan.seconds();
     ++statistics_.layers;
     if (schedule.optimal()) {
@@ -135,6 +142,17 @@ absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const SlicedModel& s, bo
   return problem;
 }
 
+absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const ArchitectModel& model,
+                                                        const ModelPlan& plan) {
+  for (const SlicedModel& slice : model.slices) {
+    if (slice.width == plan.placement.width && slice.micro_batch == plan.micro_batch) {
+      return ProblemOf(slice, plan.recompute);
+    }
+  }
+  return InvalidInput("{}: width {} and micro-batch {} are not among those given", model.name,
+                      plan.placement.width, plan.micro_batch);
+}
+
 // Whether a stage of one layer fits: no placement has smaller ones.
 bool DesignEvaluator::FitsAtAll(const SlicedModel& s) const {
   for (const LayerSlice* layer : {&s.embedding, &s.block, &s.head}) {
@@ -156,7 +174,7 @@ double DesignEvaluator::Mfu(const SlicedModel& s, double throughput) const {
 absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model, double floor) {
   std::vector<std::pair<double, const SlicedModel*>> order;
   {
-    const Stopwatch watch(statistics_.estimate_s);
+    const Stopwatch watch(seconds_.estimates);
     for (const SlicedModel& slice : model.slices) order.emplace_back(BoundOf(slice), &slice);
   }
   std::stable_sort(order.begin(), order.end(),
@@ -172,7 +190,7 @@ absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model,
     for (const bool recompute : {false, true}) {
       if (bound <= best.throughput) break;
       FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem, ProblemOf(*slice, recompute));
-      const Stopwatch watch(statistics_.placement_s);
+      const Stopwatch watch(seconds_.placements);
       absl::StatusOr<PhazePlan> placed = PlacePhaze(problem);
       if (absl::IsFailedPrecondition(placed.status())) continue;
       if (!placed.ok()) return placed.status();

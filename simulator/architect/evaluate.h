@@ -48,9 +48,17 @@ struct ScheduleStatistics {
   int64_t layers = 0;
   int64_t proven = 0;
   double worst_gap = 0;  // of the others, (makespan - bound) / bound
-  double ilp_s = 0, placement_s = 0, estimate_s = 0;
 
   void Add(const ScheduleStatistics& other);
+};
+
+// How long this machine took for the parts of a search (figure 6); differs from run to run.
+struct SearchSeconds {
+  double estimates = 0;  // times of operators, and bounds of designs
+  double schedules = 0;
+  double placements = 0;
+
+  void Add(const SearchSeconds& other);
 };
 
 // Evaluates models on one design after another. One thread's.
@@ -70,7 +78,12 @@ class DesignEvaluator {
   absl::StatusOr<ModelPlan> EvaluateFixed(const ArchitectModel& model, int32_t stages,
                                           int32_t width, int32_t data_parallel);
 
+  // The placement problem that a plan of the model solves, for lowering it.
+  absl::StatusOr<PhazeProblem> ProblemOf(const ArchitectModel& model, const ModelPlan& plan);
+
   const ScheduleStatistics& statistics() const { return statistics_; }
+  void ResetCounts() { statistics_ = {}; }
+  const SearchSeconds& seconds() const { return seconds_; }
 
  private:
   struct LayerTimes {
@@ -87,6 +100,7 @@ class DesignEvaluator {
   TrainingSetup setup_;
   AcceleratorDesign design_;
   ScheduleStatistics statistics_;
+  SearchSeconds seconds_;
   std::map<const LayerSlice*, LayerTimes> times_;  // on this design
 };
 

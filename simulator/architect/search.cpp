@@ -1,10 +1,14 @@
 #include "simulator/architect/search.h"
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <numeric>
-#include <thread>
+#include <span>
+#include <tuple>
 
+#include <fmt/format.h>
+
+#include "simulator/architect/design_record.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
@@ -14,8 +18,18 @@ namespace {
 double Relative(const SearchSetup& setup, size_t model, double throughput) {
   return model < setup.reference.size() ? throughput / setup.reference[model] : throughput;
 }
-double PerObjective(const SearchSetup& setup, const SizedDesign& design, double score) {
-  return setup.objective == Objective::kPerArea ? score / design.area.mm2() : score;
+// What a score is divided by.
+double Divisor(const SearchSetup& setup, const SizedDesign& design) {
+  switch (setup.objective) {
+    case Objective::kPerArea:
+      return design.area.mm2();
+    case Objective::kPerWatt:
+      return design.watts;
+    case Objective::kPerDollar:
+      return design.dollars;
+    default:
+      return 1;
+  }
 }
 double TotalWeight(const std::vector<SearchedModel>& models) {
   double sum = 0;
@@ -37,7 +51,7 @@ absl::StatusOr<EvaluatedDesign> EvaluateDesign(DesignEvaluator& evaluator,
                     total);
   }
   // What all shares together must exceed.
-  const double target = setup.objective == Objective::kPerArea ? floor * design.area.mm2() : floor;
+  const double target = floor * Divisor(setup, design);
   for (size_t m = 0; m < models.size(); ++m) {
     const double others = std::accumulate(share.begin(), share.end(), 0.0) - share[m];
     const double unit = Relative(setup, m, 1) * models[m].weight / total;
@@ -48,37 +62,50 @@ absl::StatusOr<EvaluatedDesign> EvaluateDesign(DesignEvaluator& evaluator,
     share[m] = unit * plan.throughput;
     result.plans.push_back(std::move(plan));
   }
-  result.score = PerObjective(setup, design, std::accumulate(share.begin(), share.end(), 0.0));
+  result.score = std::accumulate(share.begin(), share.end(), 0.0) / Divisor(setup, design);
   return result;
 }
 
-// Calls work(i, thread) for i in [0, count) on `jobs` threads; the first error in order of i.
-template <typename Work>
-absl::Status OnJobs(size_t count, int jobs, const std::stop_token& stop, const Work& work) {
-  std::atomic<size_t> next = 0;
-  std::vector<absl::Status> status(count);
-  const auto run = [&](size_t thread) {
-    for (size_t i = next++; i < count; i = next++) {
-      status[i] = stop.stop_requested() ? absl::CancelledError("interrupted") : work(i, thread);
+std::vector<DesignEvaluator> Evaluators(const SearchSetup& setup) {
+  return std::vector<DesignEvaluator>(setup.runner->threads(),
+                                      DesignEvaluator(setup.machine, setup.training));
+}
+
+// Evaluates the designs `which` of all, each as long as its score can be above `floor`, and adds
+// them to the result.
+absl::Status EvaluateDesigns(const std::vector<SearchedModel>& models,
+                             const std::vector<SizedDesign>& designs, std::span<const size_t> which,
+                             const SearchSetup& setup, double floor,
+                             std::vector<DesignEvaluator>& evaluators, ArchitectResult& result) {
+  std::vector<std::string> keys;
+  for (const size_t i : which) {
+    keys.push_back(
+        fmt::format("{}: {} above {:a}", setup.name, Describe(designs[i].design), floor));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> lines,
+      setup.runner->Run(keys, [&](size_t i, size_t thread) -> absl::StatusOr<std::string> {
+        DesignEvaluator& evaluator = evaluators[thread];
+        evaluator.ResetCounts();
+        FORETRACE_ASSIGN_OR_RETURN(
+            EvaluatedDesign evaluated,
+            EvaluateDesign(evaluator, models, designs[which[i]], setup, floor));
+        return Encode({std::move(evaluated.plans), evaluated.score, evaluator.statistics()});
+      }));
+  for (size_t i = 0; i < which.size(); ++i) {
+    std::optional<DesignRecord> record = DecodeRecord(lines[i]);
+    if (!record.has_value()) {
+      return InvalidInput(
+          "'{}': what is known of it cannot be read; remove the line of the journal", keys[i]);
     }
-  };
-  std::vector<std::jthread> threads;
-  for (size_t t = 1; t < static_cast<size_t>(std::max(jobs, 1)); ++t) threads.emplace_back(run, t);
-  run(0);
-  threads.clear();
-  for (absl::Status& s : status) {
-    if (!s.ok()) return std::move(s);
+    result.statistics.Add(record->statistics);
+    result.evaluated.push_back({designs[which[i]], std::move(record->plans), record->score});
   }
   return absl::OkStatus();
 }
 
-std::vector<DesignEvaluator> Evaluators(const SearchSetup& setup) {
-  return std::vector<DesignEvaluator>(static_cast<size_t>(std::max(setup.jobs, 1)),
-                                      DesignEvaluator(setup.machine, setup.training));
-}
-
 void Finish(const std::vector<DesignEvaluator>& evaluators, ArchitectResult& result) {
-  for (const DesignEvaluator& e : evaluators) result.statistics.Add(e.statistics());
+  for (const DesignEvaluator& e : evaluators) result.seconds.Add(e.seconds());
   for (size_t i = 0; i < result.evaluated.size(); ++i) {
     if (result.evaluated[i].score > result.evaluated[result.best].score) result.best = i;
   }
@@ -103,31 +130,61 @@ absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& mod
     if (tensor(order[i]) != tensor(order[i - 1])) groups.push_back(i);
   }
   groups.push_back(order.size());
-  std::vector<double> bounds(designs.size());
-  std::atomic<int64_t> done = 0;
   const double total = TotalWeight(models);
-  FORETRACE_RETURN_IF_ERROR(
-      OnJobs(groups.size() - 1, setup.jobs, setup.stop, [&](size_t g, size_t thread) {
-        for (size_t i = groups[g]; i < groups[g + 1]; ++i) {
-          const SizedDesign& design = designs[order[i]];
-          evaluators[thread].SetDesign(design.design);
-          double sum = 0;
-          for (size_t m = 0; m < models.size(); ++m) {
-            sum += Relative(setup, m, evaluators[thread].Bound(models[m].model)) *
-                   models[m].weight / total;
-          }
-          bounds[order[i]] = PerObjective(setup, design, sum);
-        }
-        done += static_cast<int64_t>(groups[g + 1] - groups[g]);
-        if (setup.progress && thread == 0) {
-          setup.progress(done, static_cast<int64_t>(designs.size()));
-        }
-        return absl::OkStatus();
-      }));
+  std::vector<std::string> keys;
+  for (size_t g = 0; g + 1 < groups.size(); ++g) {
+    keys.push_back(fmt::format("{}: bounds of {} designs from {}", setup.name,
+                               groups[g + 1] - groups[g],
+                               Describe(designs[order[groups[g]]].design)));
+  }
+  std::vector<double> bounds(designs.size());
+  // Some groups at a time, so that progress is told and a journal is written between them.
+  constexpr size_t kAtOnce = 64;
+  for (size_t begin = 0; begin < keys.size(); begin += kAtOnce) {
+    const size_t count = std::min(kAtOnce, keys.size() - begin);
+    FORETRACE_ASSIGN_OR_RETURN(
+        const std::vector<std::string> lines,
+        setup.runner->Run(std::span(keys).subspan(begin, count),
+                          [&](size_t g, size_t thread) -> absl::StatusOr<std::string> {
+                            std::vector<double> of_group;
+                            for (size_t i = groups[begin + g]; i < groups[begin + g + 1]; ++i) {
+                              const SizedDesign& design = designs[order[i]];
+                              evaluators[thread].SetDesign(design.design);
+                              double sum = 0;
+                              for (size_t m = 0; m < models.size(); ++m) {
+                                sum +=
+                                    Relative(setup, m, evaluators[thread].Bound(models[m].model)) *
+                                    models[m].weight / total;
+                              }
+                              of_group.push_back(sum / Divisor(setup, design));
+                            }
+                            return EncodeNumbers(of_group);
+                          }));
+    for (size_t g = 0; g < count; ++g) {
+      const std::optional<std::vector<double>> of_group = DecodeNumbers(lines[g]);
+      const size_t first = groups[begin + g], end = groups[begin + g + 1];
+      if (!of_group.has_value() || of_group->size() != end - first) {
+        return InvalidInput(
+            "'{}': what is known of it cannot be read; remove the line of the journal",
+            keys[begin + g]);
+      }
+      for (size_t i = first; i < end; ++i) bounds[order[i]] = (*of_group)[i - first];
+    }
+    if (setup.progress) {
+      setup.progress(static_cast<int64_t>(groups[begin + count]),
+                     static_cast<int64_t>(designs.size()));
+    }
+  }
   return bounds;
 }
 
 }  // namespace
+
+std::string_view Name(Objective objective) {
+  constexpr std::array<std::string_view, 4> kNames = {"throughput", "per-area", "per-watt",
+                                                      "per-dollar"};
+  return kNames[static_cast<size_t>(objective)];
+}
 
 absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedModel>& models,
                                                    const std::vector<SizedDesign>& designs,
@@ -139,17 +196,13 @@ absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedMod
   for (size_t begin = 0; begin < designs.size();) {
     size_t end = begin;
     while (end < designs.size() && designs[end].bucket == designs[begin].bucket) ++end;
-    std::vector<EvaluatedDesign> bucket(end - begin);
+    std::vector<size_t> bucket(end - begin);
+    std::iota(bucket.begin(), bucket.end(), begin);
     FORETRACE_RETURN_IF_ERROR(
-        OnJobs(bucket.size(), setup.jobs, setup.stop, [&](size_t i, size_t thread) -> absl::Status {
-          FORETRACE_ASSIGN_OR_RETURN(
-              bucket[i], EvaluateDesign(evaluators[thread], models, designs[begin + i], setup, 0));
-          return absl::OkStatus();
-        }));
+        EvaluateDesigns(models, designs, bucket, setup, 0, evaluators, result));
     double most = 0;
-    for (EvaluatedDesign& e : bucket) {
-      most = std::max(most, e.score);
-      result.evaluated.push_back(std::move(e));
+    for (size_t i = 0; i < bucket.size(); ++i) {
+      most = std::max(most, result.evaluated[result.evaluated.size() - 1 - i].score);
     }
     best.push_back(most);
     begin = end;
@@ -184,17 +237,10 @@ absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& 
   size_t next = 0;
   while (next < order.size() && bounds[order[next]] > best) {
     const size_t count = std::min(kBatch, order.size() - next);
-    std::vector<EvaluatedDesign> batch(count);
-    FORETRACE_RETURN_IF_ERROR(
-        OnJobs(count, setup.jobs, setup.stop, [&](size_t i, size_t thread) -> absl::Status {
-          FORETRACE_ASSIGN_OR_RETURN(
-              batch[i],
-              EvaluateDesign(evaluators[thread], models, designs[order[next + i]], setup, best));
-          return absl::OkStatus();
-        }));
-    for (EvaluatedDesign& e : batch) {
-      best = std::max(best, e.score);
-      result.evaluated.push_back(std::move(e));
+    FORETRACE_RETURN_IF_ERROR(EvaluateDesigns(
+        models, designs, std::span(order).subspan(next, count), setup, best, evaluators, result));
+    for (size_t i = 0; i < count; ++i) {
+      best = std::max(best, result.evaluated[result.evaluated.size() - 1 - i].score);
     }
     next += count;
   }

@@ -3,13 +3,15 @@
 // one.
 
 #include <functional>
-#include <stop_token>
 
 #include "simulator/architect/evaluate.h"
+#include "simulator/architect/work_runner.h"
 
 namespace foretrace {
 
-enum class Objective : uint8_t { kThroughput, kPerArea };
+// What the best design has most of: throughput, by itself or for what it costs (SizedDesign).
+enum class Objective : uint8_t { kThroughput, kPerArea, kPerWatt, kPerDollar, kCount };
+std::string_view Name(Objective objective);
 
 struct SearchedModel {
   ArchitectModel model;
@@ -32,6 +34,7 @@ struct ArchitectResult {
   int64_t bounded = 0;  // of these, those that a bound left out
   int64_t buckets = 0;  // explored
   ScheduleStatistics statistics;
+  SearchSeconds seconds;  // of this process
 };
 
 struct SearchSetup {
@@ -40,9 +43,10 @@ struct SearchSetup {
   Objective objective = Objective::kThroughput;
   // Throughput of each model that counts as 1, so that models of any size weigh alike.
   std::vector<double> reference;
-  int jobs = 1;
+  const WorkRunner* runner = nullptr;  // never null
+  // Tells searches of one journal apart: models and what they are searched for.
+  std::string name;
   std::function<void(int64_t done, int64_t total)> progress;  // may be empty
-  std::stop_token stop;
 };
 
 // Buckets of area from the largest down, until the best scores of the last `hysteresis` explored
@@ -52,8 +56,8 @@ absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedMod
                                                    const SearchSetup& setup, int hysteresis);
 
 // Every design: the bound of each first, then evaluations from the highest bound down, until the
-// next bound is below the best score. The same design as if all had been evaluated; deterministic
-// for any number of threads.
+// next bound is below the best score. The same design as if all had been evaluated; the same bits
+// for any runner.
 absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& models,
                                               const std::vector<SizedDesign>& designs,
                                               const SearchSetup& setup);

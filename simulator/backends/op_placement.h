@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/backends/operator_dag.h"
+#include "simulator/base/estimate.h"
 #include "simulator/base/time.h"
 
 namespace foretrace {
@@ -18,11 +19,26 @@ inline constexpr SimTime kPublishedLaunch = SimTime::FromPs(10'000'000);
 struct KernelChoice {
   std::vector<int32_t> ops;  // ascending; connected, read from outside at the last one alone
   int32_t backend = 0;
-  SimTime time;
+  SimTime time;  // of all its kernels, without launches
+  EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;
+  int32_t launches = 1;
+};
+
+// A graph-level backend runs neighbouring kernels of its own in one call (an engine of TensorRT, a
+// partition of oneDNN): they share one launch, and what each of its measured times holds for a
+// call.
+struct EngineCall {
+  int32_t backend = 0;
+  SimTime fixed;
+
+  // Within a call. Modelled times are those of kernels alone.
+  SimTime Within(const KernelChoice& kernel) const;
 };
 
 struct OpPlacement {
   std::vector<int32_t> choices;  // of those given, in an order in which they can run
+  std::vector<int32_t> calls;    // by choice: the engine call that it is part of; -1: none
   SimTime cost;
   double placements = 0;  // how many there are to choose from
 };
@@ -34,6 +50,24 @@ struct OpPlacement {
 inline constexpr size_t kMaxPlacementStates = 4'000'000;
 absl::StatusOr<OpPlacement> PlaceOps(const OperatorDag& dag, std::span<const KernelChoice> choices,
                                      SimTime launch);
+
+// The `count` cheapest placements, or all there are, cheapest first; of equal costs in no order
+// that means anything, but always the same.
+absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
+                                                        std::span<const KernelChoice> choices,
+                                                        SimTime launch, size_t count);
+
+// As PlaceOps, where kernels of the engine may also run in calls that have all operators between
+// two places of the depth-first order (such a set never waits for itself). Exact among those; on
+// chains all calls are such.
+absl::StatusOr<OpPlacement> PlaceWithCalls(const OperatorDag& dag,
+                                           std::span<const KernelChoice> choices, SimTime launch,
+                                           const EngineCall& engine);
+
+// The operators `ops` in one call of the engine; its kernels for other operators are passed over.
+absl::StatusOr<OpPlacement> PlaceCall(const OperatorDag& dag, std::span<const KernelChoice> choices,
+                                      SimTime launch, const EngineCall& engine,
+                                      const std::vector<int32_t>& ops);
 
 // Operators that no choice has.
 std::vector<int32_t> Uncovered(const OperatorDag& dag, std::span<const KernelChoice> choices);

@@ -32,7 +32,8 @@ SimTime Median(const std::vector<SimTime>& times) {
 // Writes what a set of operators is called.
 class Description {
  public:
-  Description(const OperatorDag& dag, const std::vector<int32_t>& ops) : dag_(dag), ops_(ops) {
+  Description(const OperatorDag& dag, const std::vector<int32_t>& ops, bool biases_added)
+      : dag_(dag), ops_(ops), biases_added_(biases_added) {
     tree_ = Tree(ops.back());
     // The first input of the pattern is its leftmost.
     int32_t leftmost = ops.back();
@@ -61,17 +62,20 @@ class Description {
       if (!inputs.empty()) inputs += ',';
       inputs += Tree(input);
     }
+    const bool is_bias = biases_added_ && here.type == "biasadd";
+    const std::string type = is_bias ? "add" : here.type;
     if (visited_.insert(op).second) {
-      chain_ += (chain_.empty() ? "" : "+") + here.type;
+      chain_ += (chain_.empty() ? "" : "+") + type;
       for (const auto& [key, value] : here.attributes) {
-        attributes_.insert(here.type + "." + key + "=" + value);
+        if (!is_bias) attributes_.insert(type + "." + key + "=" + value);
       }
     }
-    return here.type + "(" + inputs + ")";
+    return type + "(" + inputs + ")";
   }
 
   const OperatorDag& dag_;
   const std::vector<int32_t>& ops_;
+  bool biases_added_;
   static constexpr int kMaxWritten = 4096;
   int written_ = 0;
   std::set<int32_t> visited_;
@@ -82,7 +86,11 @@ class Description {
 }  // namespace
 
 std::vector<std::string> CostKeys(const OperatorDag& dag, const std::vector<int32_t>& ops) {
-  return Description(dag, ops).keys();
+  std::vector<std::string> keys = Description(dag, ops, false).keys();
+  if (std::ranges::any_of(ops, [&](int32_t op) { return dag.op(op).type == "biasadd"; })) {
+    for (std::string& key : Description(dag, ops, true).keys()) keys.push_back(std::move(key));
+  }
+  return keys;
 }
 
 absl::Status OperatorCosts::Read(const std::string& file) {
@@ -187,15 +195,36 @@ OperatorCosts::Winners OperatorCosts::CountWinners() const {
   return winners;
 }
 
-std::vector<KernelChoice> MeasuredChoices(const OperatorDag& dag,
-                                          const std::vector<Backend>& backends,
-                                          const std::vector<BackendMatch>& matches,
-                                          const OperatorCosts& costs) {
+SimTime OperatorCosts::FixedPart(const Backend& backend) const {
+  SimTime own = SimTime::Max(), all = SimTime::Max();
+  for (const auto& [key, by_backend] : times_) {
+    for (const auto& [name, times] : by_backend) {
+      const SimTime time = Median(times);
+      all = std::min(all, time);
+      if (name == backend.name ||
+          std::ranges::find(backend.aliases, name) != backend.aliases.end()) {
+        own = std::min(own, time);
+      }
+    }
+  }
+  return own == SimTime::Max() ? SimTime() : own - all;
+}
+
+std::vector<KernelChoice> TimedChoices(const OperatorDag& dag, const std::vector<Backend>& backends,
+                                       const std::vector<BackendMatch>& matches,
+                                       const OperatorCosts& costs, const KernelTimer& timer) {
   std::vector<KernelChoice> choices;
   for (const BackendMatch& match : matches) {
     const std::optional<SimTime> time =
         costs.Find(dag, match.ops, backends[static_cast<size_t>(match.backend)]);
-    if (time.has_value()) choices.push_back({match.ops, match.backend, *time});
+    if (time.has_value()) {
+      choices.push_back({match.ops, match.backend, *time});
+    } else if (timer) {
+      const std::optional<Estimate> estimate = EstimateGroup(dag, match.ops, timer);
+      if (!estimate.has_value()) continue;
+      choices.push_back(
+          {match.ops, match.backend, estimate->time, estimate->source, estimate->extrapolated});
+    }
   }
   return choices;
 }

@@ -12,6 +12,7 @@
 #include "simulator/backends/backend.h"
 #include "simulator/backends/op_placement.h"
 #include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_work.h"
 #include "simulator/backends/pattern_generator.h"
 #include "simulator/base/time.h"
 
@@ -32,6 +33,10 @@ class OperatorCosts {
   // Types of operators in the tables that none of `backends` names, each once, in order.
   std::vector<std::string> UnknownTypes(const std::vector<Backend>& backends) const;
 
+  // What the backend's rows hold beside the kernel, as they were measured one by one: how much more
+  // its shortest takes than the shortest of all rows. Zero where it has no rows.
+  SimTime FixedPart(const Backend& backend) const;
+
   // Of operators that several backends were measured on: by backend, on how many it is fastest.
   struct Winners {
     int64_t contested = 0;
@@ -47,13 +52,13 @@ class OperatorCosts {
 
 // What tables call these operators, most exact first: the tree with its wildcards,
 // "add(conv2d(*,*),*)", and the types in order of execution, "conv2d+add". Both with the shape of
-// the first input and every attribute.
+// the first input and every attribute. Then the same with sums of biases written as additions,
+// which have no axis.
 std::vector<std::string> CostKeys(const OperatorDag& dag, const std::vector<int32_t>& ops);
 
-// Matches with a known time, in their order.
-std::vector<KernelChoice> MeasuredChoices(const OperatorDag& dag,
-                                          const std::vector<Backend>& backends,
-                                          const std::vector<BackendMatch>& matches,
-                                          const OperatorCosts& costs);
+// Matches with a known time, in their order: measured, else estimated where there is a timer.
+std::vector<KernelChoice> TimedChoices(const OperatorDag& dag, const std::vector<Backend>& backends,
+                                       const std::vector<BackendMatch>& matches,
+                                       const OperatorCosts& costs, const KernelTimer& timer);
 
 }  // namespace foretrace

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/backends/operator_work.h"
 #include "simulator/backends/text_of_sizes.h"
 #include "simulator/base/yaml_reader.h"
 
@@ -14,9 +15,13 @@ namespace {
 constexpr size_t kMaxOps = 100'000;
 
 absl::StatusOr<OperatorDag> Load(const YamlReader& root) {
-  root.ExpectKeys(std::array<std::string_view, 4>{"name", "description", "source", "ops"});
+  root.ExpectKeys(std::array<std::string_view, 5>{"name", "description", "source", "dtype", "ops"});
   std::string name = root.String("name");
+  constexpr std::array<std::string_view, 3> kTypes = {"float32", "float16", "bfloat16"};
+  constexpr std::array<DType, 3> kDTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+  const DType dtype = root.Has("dtype") ? kDTypes[root.Choice("dtype", kTypes)] : DType::kUnknown;
   std::vector<DagOp> ops;
+  std::vector<OperatorSizes> sizes;
   absl::flat_hash_map<std::string, int32_t> ids;
   const std::vector<YamlReader> items = root.Child("ops").Items();
   if (root.ok() && (items.empty() || items.size() > kMaxOps)) {
@@ -24,11 +29,15 @@ absl::StatusOr<OperatorDag> Load(const YamlReader& root) {
   }
   for (const YamlReader& item : items) {
     if (!root.ok()) break;
-    item.ExpectKeys(std::array<std::string_view, 5>{"name", "op", "inputs", "shape", "attributes"});
+    item.ExpectKeys(
+        std::array<std::string_view, 6>{"name", "op", "inputs", "shape", "output", "attributes"});
     DagOp op;
     op.name = item.String("name");
     op.type = item.String("op");
-    op.shape = JoinSizes(item.Integers("shape", 1, 1 << 30));
+    OperatorSizes& of = sizes.emplace_back();
+    of.input = item.Integers("shape", 1, 1 << 30);
+    if (item.Has("output")) of.output = item.Integers("output", 1, 1 << 30);
+    op.shape = JoinSizes(of.input);
     for (const YamlReader& input : item.Child("inputs").Items()) {
       const std::string from = input.AsString();
       if (!item.ok()) break;
@@ -58,6 +67,9 @@ absl::StatusOr<OperatorDag> Load(const YamlReader& root) {
     ops.push_back(std::move(op));
   }
   if (!root.ok()) return root.status();
+  if (dtype != DType::kUnknown) {
+    for (size_t i = 0; i < ops.size(); ++i) ops[i].calls = CallsOf(ops, sizes, i, dtype);
+  }
   return OperatorDag(std::move(name), std::move(ops));
 }
 
@@ -72,6 +84,11 @@ OperatorDag::OperatorDag(std::string name, std::vector<DagOp> ops)
       if (of_input.empty() || of_input.back() != id) of_input.push_back(id);
     }
   }
+}
+
+int32_t OperatorDag::Find(const std::string& name) const {
+  const auto found = std::ranges::find(ops_, name, &DagOp::name);
+  return found == ops_.end() ? -1 : static_cast<int32_t>(found - ops_.begin());
 }
 
 absl::StatusOr<OperatorDag> LoadOperatorDag(const std::string& file) {

@@ -1,6 +1,7 @@
 #pragma once
-// A network as the DAG of tensor operators that backends are placed on: what a pattern can see of
-// an operator, which is its type, its attributes, the shape of its first input and its producers.
+// The view of a graph of operators that backends are placed on: of each what a pattern can see (its
+// type, its attributes, the shape of its first input, its producers) and what it computes. Made
+// from network files, from models (model_dag.h) and from recordings.
 
 #include <cstdint>
 #include <map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/cost/operator/operator.h"
 
 namespace foretrace {
 
@@ -20,6 +22,7 @@ struct DagOp {
   std::vector<int32_t> inputs;                    // producers, each before this one, or kNoProducer
   std::string shape;                              // of its first input, "1x64x56x56"
   std::map<std::string, std::string> attributes;  // "strides" -> "1x1"
+  std::vector<OperatorCall> calls;                // what it computes; none: not known
 };
 
 class OperatorDag {
@@ -34,6 +37,7 @@ class OperatorDag {
     return consumers_[static_cast<size_t>(id)];
   }
   int32_t size() const { return static_cast<int32_t>(ops_.size()); }
+  int32_t Find(const std::string& name) const;  // -1: no operator has it
 
  private:
   std::string name_;
@@ -41,8 +45,10 @@ class OperatorDag {
   std::vector<std::vector<int32_t>> consumers_;  // each once, ascending
 };
 
-// Files of traces/networks/. Errors name file, line and key: a repeated name, an input that is no
-// earlier operator ("*" stands for weights and inputs of the graph), no operator.
+// Files of traces/networks/. What operators compute follows from the sizes of first input (`shape`)
+// and result (`output`) and from `dtype` (operator_work.h). Errors name file, line and key: a
+// repeated name, an input that is no earlier operator ("*" stands for weights and inputs of the
+// graph), no operator.
 absl::StatusOr<OperatorDag> LoadOperatorDag(const std::string& file);
 absl::StatusOr<OperatorDag> ParseOperatorDag(const std::string& text, const std::string& file);
 

@@ -40,6 +40,8 @@ void DesignFields(JsonWriter& json, const SizedDesign& d) {
   json.Field("depth", d.design.depth);
   json.Field("buffer_MB", d.design.buffer_MB);
   json.Field("area_mm2", d.area.mm2());
+  if (d.watts > 0) json.Field("watts", d.watts);
+  if (d.dollars > 0) json.Field("dollars", d.dollars);
   json.EndObject();
 }
 
@@ -93,6 +95,29 @@ std::string Plots(const ArchitectResult& search) {
          Plot(areas, "area in mm2", "score", false);
 }
 
+// Shares of the peak as table 5 has them, and what the design gains.
+std::string AgainstCap(const ArchitectReport& r, const TextStyle& style) {
+  using Align = TextTable::Align;
+  if (!r.space.cap_design.has_value()) return "";
+  TextTable table({{"model", Align::kLeft, true},
+                   {"samples/s"},
+                   {"{p,d,t}", Align::kLeft},
+                   {"MFU %"},
+                   {"common samples/s"},
+                   {"MFU %"},
+                   {"times"}});
+  for (const ModelFindings& m : r.models) {
+    if (!m.on_cap.has_value()) continue;
+    table.AddRow({m.name, fmt::format("{:.1f}", m.on_cap->throughput), Placement(*m.on_cap),
+                  fmt::format("{:.1f}", 100 * m.on_cap->mfu),
+                  fmt::format("{:.1f}", m.common.throughput),
+                  fmt::format("{:.1f}", 100 * m.common.mfu),
+                  fmt::format("{:.2f}", m.common.throughput / m.on_cap->throughput)});
+  }
+  return fmt::format("\nAgainst the design of the cap, {}\n{}", Describe(*r.space.cap_design),
+                     table.Format(style));
+}
+
 }  // namespace
 
 std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
@@ -106,7 +131,9 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
                    {"recompute", Align::kLeft},
                    {"MFU %"},
                    {"common samples/s"},
-                   {"MFU %"}});
+                   {"MFU %"},
+                   {"iteration s"},
+                   {"simulated s"}});
   for (const ModelFindings& m : r.models) {
     const ModelPlan& p = m.best().plans[0];
     table.AddRow({m.name, Describe(m.best().design.design),
@@ -114,9 +141,11 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
                   fmt::format("{:.1f}", p.throughput), Placement(p),
                   fmt::format("{}", p.micro_batch), p.recompute ? "yes" : "no",
                   fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
-                  fmt::format("{:.1f}", 100 * m.common.mfu)});
+                  fmt::format("{:.1f}", 100 * m.common.mfu),
+                  fmt::format("{:.4g}", m.common.placement.batch_s),
+                  m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
-  style.width = std::max<size_t>(style.width, 130);
+  style.width = std::max<size_t>(style.width, 150);
   std::string out = fmt::format(
       "Space {}: {} designs of feasible area, {} devices, {:.0f} GiB of "
       "HBM each\n\n",
@@ -126,6 +155,15 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   out += fmt::format("\nCommon design: {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
                      Describe(r.best().design.design), r.best().design.area.mm2(),
                      100 * r.best().design.area.um2() / r.space.cap.um2());
+  if (r.space.machines.size() > 1) {
+    out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
+                       r.machine.hbm.gbps(), r.machine.link.gbps(), r.space.machines.size());
+  }
+  if (r.space.watts) out += fmt::format("{:.1f} W by the space's rates\n", r.best().design.watts);
+  if (r.space.dollars) {
+    out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
+  }
+  out += AgainstCap(r, style) + "\n";
   for (const ModelFindings& m : r.models) {
     out += fmt::format("{}: {} designs evaluated, {} left out by bounds; ", m.name,
                        m.search.evaluated.size(), m.search.bounded);
@@ -146,6 +184,9 @@ std::string ArchitectJson(const ArchitectReport& r) {
   json.Field("search", r.exact ? "exact" : "hysteresis");
   json.Field("hysteresis", r.hysteresis);
   json.Field("devices", r.training.devices);
+  json.Field("objective", std::string(Name(r.objective)));
+  json.Field("hbm_GBps", r.machine.hbm.gbps());
+  json.Field("link_GBps", r.machine.link.gbps());
   json.Key("common");
   json.StartObject();
   json.Key("design");
@@ -164,6 +205,12 @@ std::string ArchitectJson(const ArchitectReport& r) {
     PlanFields(json, m.best().plans[0]);
     json.Key("plan_on_common");
     PlanFields(json, m.common);
+    if (m.on_cap.has_value()) {
+      json.Key("plan_on_cap");
+      PlanFields(json, *m.on_cap);
+    }
+    json.Field("iteration_on_common_s", m.common.placement.batch_s);
+    if (m.simulated_s > 0) json.Field("simulated_iteration_on_common_s", m.simulated_s);
     if (r.exact && r.hysteresis > 0) json.Field("hysteresis_loss", m.hysteresis_loss);
     SearchFields(json, m.search);
     json.EndObject();
@@ -211,27 +258,6 @@ std::string ArchitectPage(const ArchitectReport& r) {
   }
   if (r.models.size() > 1) page += "<h2>All models</h2>\n" + Plots(r.common);
   return page;
-}
-
-std::string AcceleratorYaml(const std::string& name, const SizedDesign& d, const DesignSpace& space,
-                            Bytes hbm) {
-  const double teraflops = 2e-12 * static_cast<double>(d.design.macs()) * space.machine.clock_Hz;
-  const std::string source =
-      fmt::format("foretrace architect, space {}: design {}", space.name, Describe(d.design));
-  return fmt::format(
-      "# {2}\nname: {0}\ndescription: '{1}'\nvendor: none\nchip: {0}\n"
-      "compute:\n  matrix_units:\n    kind: systolic\n    count: {3}\n    width: {4}\n    depth: "
-      "{5}\n"
-      "    clock_MHz: {6}\n    rates_TFLOPS: {{bf16: {7}, fp16: {7}}}\n    source: '{2}'\n"
-      "memory:\n  buffer:\n    kind: scratchpad\n    capacity_MB: {8}\n    source: '{2}'\n"
-      "  hbm:\n    kind: device\n    capacity_GB: {9}\n    bandwidth_GBps: {10}\n    source: "
-      "'{2}'\n"
-      "interconnect: {{kind: link, links: 1, link_GBps: {11}, source: '{2}'}}\n"
-      "physical: {{die_mm2: {12}, source: '{2}'}}\n",
-      name, Describe(d.design), source, d.design.tensor_cores, d.design.width, d.design.depth,
-      space.machine.clock_Hz * 1e-6, teraflops, d.design.buffer_MB,
-      static_cast<double>(hbm.count()) * 1e-9, space.machine.hbm.gbps(), space.machine.link.gbps(),
-      d.area.mm2());
 }
 
 }  // namespace foretrace

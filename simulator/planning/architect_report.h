@@ -1,6 +1,7 @@
 #pragma once
 // What the command architect found: text, JSON, CSV, a page, and the accelerator as a file.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,14 +10,16 @@
 
 namespace foretrace {
 
-// A model's own search and its plans on the cap's design (where that is in the space) and on the
-// design that is best for all.
+// A model's own search, and its plans on the design that is best for all and on the one whose area
+// is the cap.
 struct ModelFindings {
   std::string name;
   double weight = 1;
   ArchitectResult search;
   ModelPlan common;
-  double hysteresis_loss = 0;  // of throughput, where the exact search ran too
+  std::optional<ModelPlan> on_cap;  // unset: the cap is no design, or the model does not fit on it
+  double simulated_s = 0;           // an iteration of `common` on the event engine; 0: too large
+  double hysteresis_loss = 0;       // of throughput, where the exact search ran too
 
   const EvaluatedDesign& best() const { return search.evaluated[search.best]; }
 };
@@ -29,6 +32,8 @@ struct ArchitectReport {
   Objective objective = Objective::kThroughput;
   std::vector<ModelFindings> models;
   ArchitectResult common;  // over all models; of one model its own search
+  MachineBase machine;     // of the common design
+  SearchSeconds seconds;   // of all searches, on this process
 
   const EvaluatedDesign& best() const { return common.evaluated[common.best]; }
 };
@@ -39,8 +44,11 @@ std::string ArchitectJson(const ArchitectReport& report);
 std::string DesignsCsv(const ArchitectReport& report);
 // A page with the tables, the convergence of each search and throughput over area.
 std::string ArchitectPage(const ArchitectReport& report);
-// As topologies/accelerators/README.md describes.
-std::string AcceleratorYaml(const std::string& name, const SizedDesign& design,
-                            const DesignSpace& space, Bytes hbm);
+// The chosen accelerator as a device (topologies/accelerators/README.md), and as many as there are
+// on one switch: a platform for search, generate and predict, a system for dataflow.
+std::string AcceleratorYaml(const ArchitectReport& report);
+std::string PlatformYaml(const ArchitectReport& report);
+std::string SystemYaml(const ArchitectReport& report);
+std::string SecondsText(const SearchSeconds& seconds);
 
 }  // namespace foretrace

@@ -1,16 +1,23 @@
 #include <algorithm>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
+
+#include <fmt/ranges.h>
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
+#include "simulator/console/processes.h"
+#include "simulator/console/version.h"
 #include "simulator/planning/architect_report.h"
+#include "simulator/planning/journaled_runner.h"
+#include "simulator/planning/phaze_lowering.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -34,7 +41,8 @@ struct ArchitectOptions {
   double optimizer_factor = 0;
   int64_t nodes = 2000;
   int32_t jobs = 0;
-  std::string output;
+  std::string output, journal;
+  bool timings = false;
   bool json = false;
 };
 
@@ -72,8 +80,10 @@ absl::StatusOr<TrainingSetup> SetupOf(const ArchitectOptions& o) {
   return setup;
 }
 
+// `inputs` learns the bytes of the models' files.
 absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
-                                                      const TrainingSetup& setup) {
+                                                      const TrainingSetup& setup,
+                                                      std::string& inputs) {
   if (!o.weights.empty() && o.weights.size() != o.models.size()) {
     return InvalidInput("--weights: {} for {} models; give one each", o.weights.size(),
                         o.models.size());
@@ -81,6 +91,8 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
   std::vector<SearchedModel> models;
   for (size_t i = 0; i < o.models.size(); ++i) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, o.models[i]));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
+    inputs += text;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(file));
     if (!loaded.transformer) {
       return InvalidInput(
@@ -100,13 +112,44 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
   return models;
 }
 
-absl::StatusOr<ArchitectResult> Search(const ArchitectOptions& o,
-                                       const std::vector<SearchedModel>& models,
-                                       const std::vector<SizedDesign>& designs,
-                                       const SearchSetup& setup) {
-  if (o.search == "exact") return SearchExactly(models, designs, setup);
-  return SearchByHysteresis(models, designs, setup, o.hysteresis);
-}
+// One search on every machine of the space; the best of them, and its machine.
+struct Found {
+  ArchitectResult result;
+  MachineBase machine;
+};
+struct Searcher {
+  const ArchitectOptions& o;
+  const DesignSpace& space;
+  const std::vector<SizedDesign>& designs;
+
+  absl::StatusOr<Found> Search(const std::vector<SearchedModel>& models, SearchSetup setup,
+                               bool exact) const {
+    std::string names;
+    for (const SearchedModel& model : models) {
+      names += fmt::format("{}{} x{:a}", names.empty() ? "" : ", ", model.model.name, model.weight);
+    }
+    std::optional<Found> best;
+    SearchSeconds seconds;
+    for (const MachineBase& machine : space.machines) {
+      setup.machine = machine;
+      setup.name = fmt::format("{}{} at {} GB/s and {} GB/s", names, exact ? "" : " by hysteresis",
+                               machine.hbm.gbps(), machine.link.gbps());
+      for (const double reference : setup.reference)
+        setup.name += fmt::format(" of {:a}", reference);
+      const std::vector<SizedDesign> sized = OnMachine(designs, space, machine);
+      FORETRACE_ASSIGN_OR_RETURN(ArchitectResult result,
+                                 exact ? SearchExactly(models, sized, setup)
+                                       : SearchByHysteresis(models, sized, setup, o.hysteresis));
+      seconds.Add(result.seconds);
+      const double score = result.evaluated[result.best].score;
+      if (!best.has_value() || score > best->result.evaluated[best->result.best].score) {
+        best = {std::move(result), machine};
+      }
+    }
+    best->result.seconds = seconds;
+    return *std::move(best);
+  }
+};
 
 absl::Status WriteFiles(const ArchitectOptions& o, const ArchitectReport& report,
                         const CommandContext& context) {
@@ -118,64 +161,144 @@ absl::Status WriteFiles(const ArchitectOptions& o, const ArchitectReport& report
   FORETRACE_RETURN_IF_ERROR(write("architect.json", ArchitectJson(report)));
   FORETRACE_RETURN_IF_ERROR(write("designs.csv", DesignsCsv(report)));
   FORETRACE_RETURN_IF_ERROR(write("index.html", ArchitectPage(report)));
-  FORETRACE_RETURN_IF_ERROR(
-      write("architect-common.yaml", AcceleratorYaml("architect-common", report.best().design,
-                                                     report.space, report.training.hbm)));
+  FORETRACE_RETURN_IF_ERROR(write("architect-common.yaml", AcceleratorYaml(report)));
+  FORETRACE_RETURN_IF_ERROR(write("architect-platform.yaml", PlatformYaml(report)));
+  FORETRACE_RETURN_IF_ERROR(write("architect-system.yaml", SystemYaml(report)));
   return files.Commit();
 }
 
-absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const CommandContext& context) {
-  ArchitectReport report;
-  report.exact = o.search == "exact";
-  report.hysteresis = report.exact && !o.compare ? 0 : o.hysteresis;
-  report.objective = o.objective == "throughput" ? Objective::kThroughput : Objective::kPerArea;
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kSpaces, o.space));
-  FORETRACE_ASSIGN_OR_RETURN(report.space, LoadDesignSpace(file));
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SizedDesign> designs, FeasibleDesigns(report.space));
-  FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,
-                             LoadModels(o, report.training));
-  SearchSetup setup;
-  setup.machine = report.space.machine;
-  setup.training = report.training;
-  setup.objective = report.objective;
-  setup.jobs =
-      o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  setup.stop = context.stop;
-  setup.progress = [&context](int64_t done, int64_t total) {
-    context.console->Progress("designs", done, total);
+absl::Status CheckObjective(const ArchitectReport& report) {
+  const auto missing = [&](const char* key) {
+    return InvalidInput("{}: --objective {} needs the key '{}' in the space's file",
+                        report.space.name, Name(report.objective), key);
   };
+  if (report.objective == Objective::kPerWatt && !report.space.watts) return missing("power");
+  if (report.objective == Objective::kPerDollar && !report.space.dollars) return missing("price");
+  return absl::OkStatus();
+}
+
+// Plans on the design of the cap, and those on the common one executed.
+absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport& report) {
+  DesignEvaluator evaluator(report.machine, report.training);
+  if (report.space.cap_design.has_value()) {
+    evaluator.SetDesign(*report.space.cap_design);
+    for (size_t m = 0; m < models.size(); ++m) {
+      absl::StatusOr<ModelPlan> plan = evaluator.Evaluate(models[m].model);
+      if (plan.ok()) {
+        report.models[m].on_cap = *std::move(plan);
+      } else if (!absl::IsFailedPrecondition(plan.status())) {
+        return plan.status();
+      }
+    }
+  }
+  evaluator.SetDesign(report.best().design.design);
+  for (size_t m = 0; m < models.size(); ++m) {
+    ModelFindings& findings = report.models[m];
+    FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem,
+                               evaluator.ProblemOf(models[m].model, findings.common));
+    const absl::StatusOr<SimTime> simulated = SimulatePlacement(problem, findings.common.placement);
+    if (simulated.ok()) {
+      findings.simulated_s = simulated->seconds();
+    } else if (!absl::IsFailedPrecondition(simulated.status())) {
+      return simulated.status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
+                       const std::vector<SearchedModel>& models, SearchSetup setup,
+                       ArchitectReport& report) {
   std::vector<double> reference;
   for (const SearchedModel& model : models) {
     ModelFindings findings;
     findings.name = model.model.name;
     findings.weight = model.weight;
-    FORETRACE_ASSIGN_OR_RETURN(findings.search, Search(o, {model}, designs, setup));
+    FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search({model}, setup, report.exact));
+    findings.search = std::move(found.result);
+    report.machine = found.machine;
     const double best = findings.best().score;
     if (report.exact && o.compare) {
-      FORETRACE_ASSIGN_OR_RETURN(const ArchitectResult early,
-                                 SearchByHysteresis({model}, designs, setup, o.hysteresis));
-      findings.hysteresis_loss = 1 - early.evaluated[early.best].score / best;
+      FORETRACE_ASSIGN_OR_RETURN(const Found early, searcher.Search({model}, setup, false));
+      findings.hysteresis_loss = 1 - early.result.evaluated[early.result.best].score / best;
     }
     reference.push_back(findings.best().plans[0].throughput);
+    report.seconds.Add(findings.search.seconds);
     report.models.push_back(std::move(findings));
   }
   setup.reference = reference;
   report.common = report.models[0].search;
   if (models.size() > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(report.common, Search(o, models, designs, setup));
+    FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search(models, setup, report.exact));
+    report.common = std::move(found.result);
+    report.machine = found.machine;
+    report.seconds.Add(report.common.seconds);
   }
-  for (size_t m = 0; m < models.size(); ++m) {
-    report.models[m].common = report.best().plans[m];
+  for (size_t m = 0; m < models.size(); ++m) report.models[m].common = report.best().plans[m];
+  return AddPlans(models, report);
+}
+
+Objective ObjectiveOf(const std::string& name) {
+  for (size_t i = 0; i < static_cast<size_t>(Objective::kCount); ++i) {
+    if (Name(static_cast<Objective>(i)) == name) return static_cast<Objective>(i);
   }
+  return Objective::kThroughput;
+}
+
+absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& processes,
+                                    const CommandContext& context) {
+  ArchitectReport report;
+  report.exact = o.search == "exact";
+  report.hysteresis = report.exact && !o.compare ? 0 : o.hysteresis;
+  report.objective = ObjectiveOf(o.objective);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kSpaces, o.space));
+  FORETRACE_ASSIGN_OR_RETURN(std::string inputs, ReadTextFile(file, kMaxYamlBytes));
+  FORETRACE_ASSIGN_OR_RETURN(report.space, LoadDesignSpace(file));
+  FORETRACE_RETURN_IF_ERROR(CheckObjective(report));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SizedDesign> designs, FeasibleDesigns(report.space));
+  FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,
+                             LoadModels(o, report.training, inputs));
+  const int jobs =
+      o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const ThreadRunner threads(jobs, context.stop);
+  std::optional<LineJournal> journal;
+  if (!o.journal.empty()) {
+    const std::string question =
+        fmt::format("{} {} {} {} {} {:a} {} {} {}", kVersion, o.devices, o.global_batch,
+                    report.training.hbm.count(), o.objective, o.optimizer_factor, o.nodes,
+                    fmt::join(o.widths, ","), fmt::join(o.micro_batches, ","));
+    FORETRACE_ASSIGN_OR_RETURN(
+        LineJournal opened,
+        LineJournal::Open(o.journal,
+                          {"architect journal 1", question + inputs,
+                           "models, space, devices, batch, memory, widths, micro-batches, "
+                           "objective, nodes or version"},
+                          processes));
+    journal.emplace(std::move(opened));
+  }
+  const JournaledRunner runner(threads, processes, journal.has_value() ? &*journal : nullptr);
+  SearchSetup setup;
+  setup.training = report.training;
+  setup.objective = report.objective;
+  setup.runner = &runner;
+  setup.progress = [&context](int64_t done, int64_t total) {
+    context.console->Progress("designs", done, total);
+  };
+  FORETRACE_RETURN_IF_ERROR(
+      SearchAll(o, Searcher{o, report.space, designs}, models, setup, report));
   return report;
 }
 
 absl::Status Architect(const ArchitectOptions& o, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const ArchitectReport report, Run(o, context));
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
+  FORETRACE_ASSIGN_OR_RETURN(const ArchitectReport report, Run(o, *processes, context));
+  if (processes->rank() != 0) return absl::OkStatus();
   if (!o.output.empty()) FORETRACE_RETURN_IF_ERROR(WriteFiles(o, report, context));
   if (o.json) return context.console->PrintJson("architect", ArchitectJson(report));
-  return context.console->Print(FormatArchitect(report, context.console->style()));
+  std::string text = FormatArchitect(report, context.console->style());
+  if (o.timings) text += SecondsText(report.seconds);
+  return context.console->Print(text);
 }
 
 void AddSearchOptions(CLI::App& command, ArchitectOptions& o) {
@@ -191,11 +314,18 @@ void AddSearchOptions(CLI::App& command, ArchitectOptions& o) {
   command.add_flag("--compare", o.compare,
                    "with --search exact: also what hysteresis would have lost");
   command.add_option("--objective", o.objective, "what the best design has most of")
-      ->check(CLI::IsMember({"throughput", "per-area"}))
+      ->check(CLI::IsMember({"throughput", "per-area", "per-watt", "per-dollar"}))
       ->capture_default_str();
   command.add_option("--nodes", o.nodes, "states that the schedule of one layer may search")
       ->check(CLI::Range(int64_t{0}, int64_t{100'000'000}))
       ->capture_default_str();
+  command
+      .add_option("--journal", o.journal,
+                  "keep what is evaluated in this file, and go on from there next time")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_flag("--timings", o.timings,
+                   "how long estimates, schedules and placements took on this machine");
   command.add_option("--jobs", o.jobs, "threads; 0: as many as processors")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -240,6 +370,8 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
       "foretrace architect bert-large --devices 1024 --hbm 32 --global-batch 4096",
       "foretrace architect llama2-7b gpt3-175b --devices 1024 --hbm 64 --global-batch 4096 "
       "--search hysteresis --hysteresis 6 -o accelerators",
+      "mpirun -n 4 foretrace architect llama2-7b --devices 1024 --hbm 64 --global-batch 4096 "
+      "--journal llama.log",
   }));
   command->callback(
       [o, &context] { context.run = [o, &context] { return Architect(*o, context); }; });

@@ -1,49 +1,53 @@
 #include <algorithm>
 #include <memory>
-#include <set>
+#include <optional>
 
-#include "simulator/backends/backend.h"
-#include "simulator/backends/op_placement.h"
-#include "simulator/backends/operator_costs.h"
-#include "simulator/backends/operator_dag.h"
-#include "simulator/backends/pattern_generator.h"
+#include "absl/strings/numbers.h"
+
+#include "simulator/backends/graph_placement.h"
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/planning/placement_output.h"
+#include "simulator/planning/placement_problem.h"
+#include "simulator/planning/traced_placement.h"
+#include "simulator/replay/trace_options.h"
 
 namespace foretrace {
 namespace {
 
-constexpr ShippedKind kNetworks = {"network", "traces/networks", ".yaml"};
-
 struct PlaceOptions {
-  std::string network;
+  TraceOptions traces;  // and networks: its paths are what is placed
   std::vector<std::string> backends, costs;
-  double launch_us = kPublishedLaunch.us();
+  std::string device, kernels = "auto", launch = "10";
+  int32_t micro_batch = 1;
+  std::string graph_level;
+  std::string engine_call = "auto";
+  EvolutionSettings evolution;
   std::string explain, svg;
+  int32_t top = 1;
   bool ablation = false;
+  bool allow_missing_ranks = false;
   bool json = false;
 };
 
-absl::StatusOr<std::vector<Backend>> LoadBackends(const std::vector<std::string>& names) {
-  std::vector<Backend> backends;
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kBackendFiles, name));
-    FORETRACE_ASSIGN_OR_RETURN(Backend backend, LoadBackend(file));
-    if (!seen.insert(backend.name).second) {
-      return InvalidInput("--backends: '{}' is there twice", backend.name);
-    }
-    if (backend.device != (backends.empty() ? backend : backends.front()).device) {
-      return InvalidInput("--backends: '{}' runs on {}, '{}' on {}; name backends of one device",
-                          backends.front().name, backends.front().device, backend.name,
-                          backend.device);
-    }
-    backends.push_back(std::move(backend));
+absl::StatusOr<SimTime> Microseconds(const std::string& text, const char* option,
+                                     const char* word) {
+  double us = 0;
+  if (!absl::SimpleAtod(text, &us) || !(us >= 0) || us > 1e6) {
+    return InvalidInput("{}: '{}' is neither '{}' nor a number of us from 0 to 1e6", option, text,
+                        word);
   }
-  return backends;
+  return SimTime::FromUs(us);
+}
+
+// Unset: the device's own gap between kernels.
+absl::StatusOr<std::optional<SimTime>> LaunchOf(const PlaceOptions& o) {
+  if (o.launch == "device") return std::optional<SimTime>();
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime launch, Microseconds(o.launch, "--launch", "device"));
+  return std::optional(launch);
 }
 
 // With the first backend alone, with the first two, and so on (figure 2.11). Where the first ones
@@ -62,34 +66,150 @@ std::vector<AblationStep> Ablation(const PlacementAnswer& answer) {
   return steps;
 }
 
-absl::Status RunPlace(const PlaceOptions& options, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kNetworks, options.network));
-  FORETRACE_ASSIGN_OR_RETURN(const OperatorDag dag, LoadOperatorDag(file));
+absl::Status AddGraphLevel(const PlaceOptions& o, const OperatorCosts& costs,
+                           const std::stop_token& stop, PlacementAnswer& answer) {
+  const auto found = std::ranges::find(answer.backends, o.graph_level, &Backend::name);
+  if (found == answer.backends.end() || found->kind != BackendKind::kCompiler) {
+    return InvalidInput("--graph-level: '{}' is no compiler among --backends", o.graph_level);
+  }
+  EngineCall engine;
+  engine.backend = static_cast<int32_t>(found - answer.backends.begin());
+  if (o.engine_call == "auto") {
+    engine.fixed = costs.FixedPart(*found);
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(engine.fixed, Microseconds(o.engine_call, "--engine-call", "auto"));
+  }
+  answer.engine = engine;
+  FORETRACE_ASSIGN_OR_RETURN(answer.graph, PlaceGraph(*answer.dag, answer.choices, answer.launch,
+                                                      answer.placement, engine, o.evolution, stop));
+  return absl::OkStatus();
+}
+
+absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorDag& dag,
+                          std::optional<SimTime> launch, const CommandContext& context) {
   PlacementAnswer answer;
   answer.dag = &dag;
-  answer.launch = SimTime::FromUs(options.launch_us);
-  FORETRACE_ASSIGN_OR_RETURN(answer.backends, LoadBackends(options.backends));
-  OperatorCosts costs;
-  for (const std::string& table : options.costs) FORETRACE_RETURN_IF_ERROR(costs.Read(table));
+  FORETRACE_ASSIGN_OR_RETURN(answer.backends, LoadBackends(o.backends));
+  FORETRACE_ASSIGN_OR_RETURN(const OperatorCosts costs, LoadCosts(o.costs));
+  if (o.costs.empty() && o.device.empty()) {
+    return InvalidInput(
+        "place: nothing says what kernels take; give --costs FILE (measured), --device NAME "
+        "(modelled) or both");
+  }
+  KernelTimer timer;
+  if (!o.device.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const ModelledDevice device,
+                               FindModelledDevice(o.device, o.kernels, answer.notes));
+    timer = device.timer();
+    if (!launch.has_value()) launch = device.device.driver.latencies.stream_gap;
+    answer.notes.push_back("kernels without a measured time: " + device.kernels->Source());
+  }
+  if (!launch.has_value()) return InvalidInput("--launch device: name the device with --device");
+  answer.launch = *launch;
   GeneratedMatches generated = GenerateMatches(dag, answer.backends);
-  answer.choices = MeasuredChoices(dag, answer.backends, generated.matches, costs);
+  answer.choices = TimedChoices(dag, answer.backends, generated.matches, costs, timer);
   answer.unknown_types = costs.UnknownTypes(answer.backends);
   answer.matches = generated.matches.size();
   answer.refused = std::move(generated.refused);
-  FORETRACE_ASSIGN_OR_RETURN(answer.placement, PlaceOps(dag, answer.choices, answer.launch));
-  if (options.ablation) answer.ablation = Ablation(answer);
-  if (!options.explain.empty()) {
-    const auto found = std::ranges::find(dag.ops(), options.explain, &DagOp::name);
-    if (found == dag.ops().end()) {
-      return InvalidInput("--explain: {} has no operator '{}'", file, options.explain);
-    }
-    answer.explained = static_cast<int32_t>(found - dag.ops().begin());
+  FORETRACE_ASSIGN_OR_RETURN(answer.ranked, RankPlacements(dag, answer.choices, answer.launch,
+                                                           static_cast<size_t>(o.top)));
+  answer.placement = answer.ranked.front();
+  if (!o.graph_level.empty()) {
+    FORETRACE_RETURN_IF_ERROR(AddGraphLevel(o, costs, context.stop, answer));
   }
-  if (!options.svg.empty()) {
-    FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, PlacementSvg(answer)));
+  if (o.ablation) answer.ablation = Ablation(answer);
+  if (!o.explain.empty()) {
+    const int32_t op = dag.Find(o.explain);
+    if (op < 0) return InvalidInput("--explain: {} has no operator '{}'", dag.name(), o.explain);
+    answer.explained = op;
   }
-  if (options.json) return context.console->PrintJson("place", PlacementJson(answer));
+  if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PlacementSvg(answer)));
+  if (o.json) return context.console->PrintJson("place", PlacementJson(answer));
   return context.console->Print(PlacementText(answer, context.console->style()));
+}
+
+absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch,
+                            const CommandContext& context) {
+  for (const auto& [given, what] : {std::pair(!o.graph_level.empty(), "--graph-level"),
+                                    {!o.explain.empty(), "--explain"},
+                                    {!o.svg.empty(), "--svg"},
+                                    {o.top > 1, "--top"}}) {
+    if (given) return InvalidInput("{}: only networks and models have it, not recordings", what);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const auto store, o.traces.Load(context));
+  TracedPlacementSetup setup;
+  FORETRACE_ASSIGN_OR_RETURN(setup.backends, LoadBackends(o.backends));
+  FORETRACE_ASSIGN_OR_RETURN(setup.costs, LoadCosts(o.costs));
+  setup.launch = launch;
+  setup.device = o.device;
+  setup.kernels = o.kernels;
+  setup.allow_missing_ranks = o.allow_missing_ranks;
+  FORETRACE_ASSIGN_OR_RETURN(TracedPlacement placed, PlaceTraces(*store, setup));
+  if (o.ablation) {
+    FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
+  }
+  if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));
+  return context.console->Print(TracedPlacementText(placed, context.console->style()));
+}
+
+absl::Status RunPlace(const PlaceOptions& o, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::optional<SimTime> launch, LaunchOf(o));
+  if (o.traces.paths.size() == 1 && context.traces == nullptr) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::optional<OperatorDag> dag,
+                               FindNetwork(o.traces.paths.front(), o.micro_batch));
+    if (dag.has_value()) return PlaceNetwork(o, *dag, launch, context);
+  }
+  return PlaceRecording(o, launch, context);
+}
+
+void AddCostOptions(CLI::App& command, PlaceOptions& o) {
+  command.add_option("--backends", o.backends, "backends to place on: names or files")
+      ->required()
+      ->delimiter(',')
+      ->type_name("A,B");
+  command
+      .add_option("--costs", o.costs,
+                  "tables of measured operators by backend (scripts/import_collage.py)")
+      ->type_name("FILE");
+  command
+      .add_option("--device", o.device,
+                  "device whose kernels are modelled where none was measured; of a recording: "
+                  "its own")
+      ->type_name("NAME");
+  command
+      .add_option("--kernels", o.kernels,
+                  "calibration of the device's kernels: a folder, a name, or auto")
+      ->capture_default_str();
+  command
+      .add_option("--launch", o.launch,
+                  "us that each kernel adds to its time; device: the gap of its file")
+      ->capture_default_str();
+  command.add_option("--micro-batch", o.micro_batch, "samples, of models")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag(
+      "--allow-missing-ranks", o.allow_missing_ranks,
+      "of recordings: communication with ranks without a trace takes what was recorded");
+}
+
+void AddGraphLevelOptions(CLI::App& command, PlaceOptions& o) {
+  command
+      .add_option("--graph-level", o.graph_level,
+                  "also give neighbouring kernels to this compiler, in calls of several")
+      ->type_name("BACKEND");
+  command
+      .add_option(
+          "--engine-call", o.engine_call,
+          "us of its measured times that a call pays once; auto: how much more its shortest "
+          "row takes than the shortest of all")
+      ->capture_default_str();
+  command.add_option("--seed", o.evolution.seed, "of the evolution")->capture_default_str();
+  command.add_option("--population", o.evolution.population, "of the evolution")
+      ->check(CLI::Range(2, 100'000))
+      ->capture_default_str();
+  command.add_option("--generations", o.evolution.generations, "at most")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -97,24 +217,23 @@ absl::Status RunPlace(const PlaceOptions& options, const CommandContext& context
 void AddPlaceCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<PlaceOptions>();
   CLI::App* command = app.add_subcommand(
-      "place", "which backend (library or compiler) runs which operators of a network fastest");
-  command->add_option("network", options->network, "a graph of operators: a name or a file")
-      ->required()
-      ->type_name("NETWORK");
-  command->add_option("--backends", options->backends, "backends to place on: names or files")
-      ->required()
-      ->delimiter(',')
-      ->type_name("A,B");
+      "place",
+      "which backend (library or compiler) runs which operators fastest: of a network, a "
+      "model or a recording");
   command
-      ->add_option("--costs", options->costs,
-                   "tables of measured operators by backend (scripts/import_collage.py)")
+      ->add_option(
+          "what", options->traces.paths,
+          "a network or model (name or file), or a recording (trace files, folders or tars)")
       ->required()
-      ->type_name("FILE");
-  command->add_option("--launch", options->launch_us, "us that each kernel adds to its time")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+      ->type_name("NETWORK|MODEL|TRACES");
+  command->add_flag("--strict", options->traces.strict, "refuse recordings that need repairs");
+  AddCostOptions(*command, *options);
+  AddGraphLevelOptions(*command, *options);
   command->add_option("--explain", options->explain, "candidates of one operator, and their times")
       ->type_name("OP");
+  command->add_option("--top", options->top, "placements to rank, cheapest first")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->add_flag("--ablation", options->ablation,
                     "also with the first backend alone, with the first two, and so on");
   command->add_option("--svg", options->svg, "draw the placement, a colour for each backend")
@@ -124,9 +243,11 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
   command->footer(Examples({
       "scripts/import_collage.py operator_cost_rtx2070.json -o costs/",
       "foretrace place resnet50_3d --backends tvm,cudnn,tensorrt --costs "
-      "costs/operator_cost_rtx2070.csv",
-      "foretrace place resnet50_3d --backends tvm,cudnn --costs costs/operator_cost_rtx2070.csv "
-      "--ablation",
+      "costs/operator_cost_rtx2070.csv --ablation",
+      "foretrace place bert --backends tvm,cudnn,cublas,tensorrt --costs costs/operator_cost.csv "
+      "--graph-level tensorrt",
+      "foretrace place gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb",
+      "foretrace place trace.json.gz --backends torch-compile,flash-attention",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunPlace(*options, context); };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "simulator/architect/design_record.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -58,10 +59,11 @@ std::vector<SizedDesign> FewDesigns() {
 }
 
 SearchSetup SearchOf(int jobs) {
+  static const ThreadRunner kOne(1), kThree(3), kFour(4);
   SearchSetup s;
   s.machine = Published().machine;
   s.training = SmallSetup();
-  s.jobs = jobs;
+  s.runner = jobs == 1 ? &kOne : jobs == 3 ? &kThree : &kFour;
   return s;
 }
 
@@ -158,6 +160,76 @@ TEST(ArchitectTrendsTest, SolverOverExpertAndCommonOverTpu) {
     RecordProperty(row.model, fmt::format("MFU {:.1f} {:.1f} {:.1f}", 100 * expert->mfu,
                                           100 * solver->mfu, 100 * common->mfu));
   }
+}
+
+// With latencies a thousand times the weight of transfers, as the published program adds them up
+// (topologies/spaces/phaze-milliseconds.yaml), OPT, BERT-large and GPT-2 are placed as in table 2:
+// {1, 1024, 1}. In common units data parallelism of 1,024 costs more than it saves.
+TEST(ArchitectTrendsTest, PublishedUnitsGivePublishedPlacements) {
+  TrainingSetup t = SmallSetup();
+  t.devices = 1024;
+  t.global_batch = 4096;
+  t.hbm = Bytes(int64_t{64} << 30);
+  t.widths = {1, 2};
+  t.micro_batches = {1, 2, 4};
+  const auto published = LoadDesignSpace(std::string(FORETRACE_SOURCE_DIR) +
+                                         "/topologies/spaces/phaze-milliseconds.yaml");
+  ASSERT_TRUE(published.ok()) << published.status();
+  for (const char* name : {"opt-350m", "bert-large", "gpt2-1.5b"}) {
+    const auto whole = PrepareModel(Load(name), t);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    DesignEvaluator in_milliseconds(published->machine, t), in_seconds(Published().machine, t);
+    in_milliseconds.SetDesign({2, 512, 256, 256, 32});
+    in_seconds.SetDesign({2, 512, 256, 256, 32});
+    const auto there = in_milliseconds.Evaluate(*whole);
+    const auto here = in_seconds.Evaluate(*whole);
+    ASSERT_TRUE(there.ok() && here.ok());
+    EXPECT_EQ(there->placement.stages.size(), 1U) << name;
+    EXPECT_EQ(there->placement.data_parallel, 1024) << name;
+    EXPECT_GT(here->placement.stages.size(), 1U) << name;
+    RecordProperty(name,
+                   fmt::format("MFU {:.1f}, in seconds {:.1f}", 100 * there->mfu, 100 * here->mfu));
+  }
+}
+
+TEST(DesignRecord, IsReadAsItWasWritten) {
+  DesignRecord record;
+  record.score = 1.0 / 3;
+  record.statistics = {7, 5, 0.1};
+  ModelPlan plan;
+  plan.throughput = 2.0 / 3;
+  plan.micro_batch = 4;
+  plan.recompute = true;
+  plan.mfu = 0.7;
+  plan.placement.batch_s = 1e-3 / 7;
+  plan.placement.data_parallel = 3;
+  plan.placement.width = 2;
+  plan.placement.stages = {{{0, 1, 2}, 2, 0.1, 1e9}, {{3, 5, 6}, 1, 0.2, 2e9}};
+  record.plans = {plan};
+  const auto read = DecodeRecord(Encode(record));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(Encode(*read), Encode(record));
+  EXPECT_EQ(read->plans[0].placement.stages[1].layers, (std::vector<int32_t>{3, 5, 6}));
+  EXPECT_EQ(read->score, record.score);
+  for (const char* bad :
+       {"", "1", "0x1p+0 1 1 0x0p+0 99", "0x1p+0 1 1 0x0p+0 0 rest", "x 1 1 0 0"}) {
+    EXPECT_FALSE(DecodeRecord(bad).has_value()) << bad;
+  }
+  EXPECT_EQ(DecodeNumbers(EncodeNumbers({0.1, 1e300})), (std::vector<double>{0.1, 1e300}));
+}
+
+TEST(Objectives, CostsAreAreaMemoryAndLinks) {
+  DesignSpace s = Published();
+  s.watts = CostRates{0.5, 0.01, 0.1};
+  s.dollars.reset();
+  SizedDesign design;
+  design.area = Area::SquareMillimetres(100);
+  MachineBase machine = s.machine;
+  machine.hbm = Bandwidth::GBps(1000);
+  machine.link = Bandwidth::GBps(50);
+  // 100 * 0.5 + 1000 * 0.01 + 50 * 0.1
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine)[0].watts, 65);
+  EXPECT_EQ(OnMachine({design}, s, machine)[0].dollars, 0);
 }
 
 }  // namespace

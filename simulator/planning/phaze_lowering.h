@@ -1,0 +1,20 @@
+#pragma once
+// A placement of search/phaze.h on the event engine, beside its closed form.
+
+#include "absl/status/statusor.h"
+#include "simulator/search/phaze.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// One replica, a rank for each stage: micro-batches in the 1F1B order, each pass as long as the
+// stage's layers (with the repeated forward pass where the problem recomputes, but in the last
+// stage), inputs and gradients sent over links beside other work, gradients reduced at the end as
+// long as the problem's own formula has for the stage. Stages of several devices work alike.
+// Errors: infeasible: more than kMaxGeneratedNodes.
+absl::StatusOr<TraceStore> LowerPlacement(const PhazeProblem& problem, const PhazePlan& plan);
+
+// What the lowered iteration takes, executed.
+absl::StatusOr<SimTime> SimulatePlacement(const PhazeProblem& problem, const PhazePlan& plan);
+
+}  // namespace foretrace

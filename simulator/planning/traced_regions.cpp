@@ -1,0 +1,228 @@
+#include "simulator/planning/traced_regions.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/backends/text_of_sizes.h"
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/planning/traced_calls.h"
+
+namespace foretrace {
+namespace {
+
+using traced::Calls;
+using traced::StorageOf;
+
+bool IsWork(NodeKind kind) {
+  return kind == NodeKind::kKernel || kind == NodeKind::kMemset || kind == NodeKind::kMemcpy;
+}
+
+// Names of point-wise calls where networks spell them otherwise.
+std::string SpelledOut(const std::string& base) {
+  static constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
+      {"mul", "multiply"}, {"sub", "subtract"}, {"div", "divide"}, {"clampmin", "relu"}};
+  for (const auto& [from, to] : kSpellings) {
+    if (base == from) return std::string(to);
+  }
+  return base;
+}
+
+struct Namer {
+  const std::string& base;
+  std::string operator()(const LinearOp&) const { return "dense"; }
+  std::string operator()(const BatchedMatmulOp&) const { return "batch_matmul"; }
+  std::string operator()(const Conv2dOp&) const { return "conv2d"; }
+  std::string operator()(const AttentionOp&) const { return "attention"; }
+  std::string operator()(const LayerNormOp&) const { return "layer_norm"; }
+  std::string operator()(const BatchNormOp&) const { return "batch_norm"; }
+  std::string operator()(const SoftmaxOp&) const { return "softmax"; }
+  std::string operator()(const DropoutOp&) const { return "dropout"; }
+  std::string operator()(const ConcatOp&) const { return "concat"; }
+  std::string operator()(const ReductionOp&) const { return base == "mean" ? "mean" : "sum"; }
+  std::string operator()(const PoolOp&) const {
+    return base.find("avg") != std::string::npos ? "avgpool2d" : "maxpool2d";
+  }
+  std::string operator()(const CopyOp&) const { return "cast"; }
+  std::string operator()(const ElementwiseOp&) const { return SpelledOut(base); }
+  std::string operator()(const auto&) const { return base; }
+};
+
+std::string TypeOf(const OperatorCall& call, const std::string& base) {
+  std::string type = std::visit(Namer{base}, call.shape);
+  const bool product = type == "dense" || type == "batch_matmul";
+  if (call.pass == Direction::kBackward && !product && !type.ends_with("backward")) {
+    type += "_backward";
+  }
+  return type;
+}
+
+// Positions of the tensors that patterns speak of; other arguments are biases and statistics.
+std::vector<size_t> Operands(const std::string& type, const std::string& base, size_t tensors) {
+  const bool bias_first = base == "addmm" || base == "baddbmm";
+  std::vector<size_t> at;
+  if (type == "concat") {
+    for (size_t i = 0; i < tensors; ++i) at.push_back(i);
+    return at;
+  }
+  static constexpr std::string_view kTwo[] = {"dense",  "batch_matmul", "conv2d",
+                                              "add",    "multiply",     "subtract",
+                                              "divide", "maximum",      "minimum"};
+  const size_t count = std::ranges::find(kTwo, type) != std::end(kTwo) ? 2 : 1;
+  for (size_t i = bias_first && tensors > 2 ? 1 : 0; at.size() < count && i < tensors; ++i) {
+    at.push_back(i);
+  }
+  return at;
+}
+
+class Reader {
+ public:
+  Reader(const TraceStore& store, const RankTrace& rank, int64_t iteration)
+      : rank_(rank), calls_(store, rank, iteration) {}
+
+  TracedRegions Read() {
+    FindKernels();
+    for (const NodeIndex n : calls_.nodes()) {
+      if (calls_.nested(n)) continue;
+      const auto kernels = kernels_.find(n.value);
+      if (calls_.chosen(n) && kernels != kernels_.end()) {
+        Add(n, kernels->second);
+      } else {
+        Forget(n);
+      }
+    }
+    return {OperatorDag(rank_.info().source, std::move(ops_)), std::move(of_op_),
+            std::move(recorded_), trains_, by_storage_};
+  }
+
+ private:
+  void FindKernels() {
+    for (uint32_t i = 0; i < rank_.size(); ++i) {
+      const NodeIndex node(i);
+      if (!IsWork(rank_.kind(node)) || !rank_.has_duration(node)) continue;
+      const NodeIndex launcher = rank_.launcher(node);
+      NodeIndex at = rank_.parent(launcher.valid() ? launcher : node);
+      while (at.valid() && !calls_.chosen(at)) at = rank_.parent(at);
+      if (at.valid()) kernels_[at.value].push_back(node);
+    }
+  }
+
+  void Add(NodeIndex n, const std::vector<NodeIndex>& kernels) {
+    const OperatorCall& call = calls_.operation(n).op;
+    const std::string base = traced::BaseName(calls_.name(n));
+    DagOp op;
+    op.type = TypeOf(call, base);
+    op.name = op.type + "#" + std::to_string(++names_[op.type]);
+    op.calls = {call};
+    trains_ = trains_ || calls_.pass(n) == traced::Pass::kBackward;
+    std::vector<Tensor> inputs;
+    for (const Tensor& t : rank_.tensors(n)) {
+      if (!t.is_output && t.dims_count > 0) inputs.push_back(t);
+    }
+    for (const size_t at : Operands(op.type, base, inputs.size())) {
+      op.inputs.push_back(ProducerOf(n, inputs[at]));
+      if (op.inputs.size() > 1) continue;
+      std::vector<int32_t> shape;
+      for (const int64_t d : rank_.dims(inputs[at])) {
+        shape.push_back(static_cast<int32_t>(std::min<int64_t>(d, 1 << 30)));
+      }
+      op.shape = JoinSizes(shape);
+    }
+    const auto id = static_cast<int32_t>(ops_.size());
+    last_result_ = ResultElements(n, call);
+    last_type_ = inputs.empty() ? DType::kUnknown : inputs.front().dtype;
+    last_accumulates_ = AccumulatesGradient(n);
+    for (const Tensor& t : rank_.tensors(n)) {
+      if (t.is_output && StorageOf(t) != 0) writer_[StorageOf(t)] = id;
+    }
+    SimTime sum;
+    for (const NodeIndex kernel : kernels) sum += rank_.duration(kernel);
+    recorded_.push_back(sum);
+    of_op_.push_back(kernels);
+    ops_.push_back(std::move(op));
+  }
+
+  // By storage; where the recording does not identify tensors, the operator before, where its
+  // result is as large as this argument and may have its type. Sums into gradients follow each
+  // other by chance.
+  int32_t ProducerOf(NodeIndex n, const Tensor& t) {
+    if (StorageOf(t) != 0) {
+      by_storage_ = true;
+      const auto found = writer_.find(StorageOf(t));
+      return found == writer_.end() ? kNoProducer : found->second;
+    }
+    if (ops_.empty() || last_result_ <= 0 || traced::Elements(rank_, t) != last_result_ ||
+        AccumulatesGradient(n) || last_accumulates_) {
+      return kNoProducer;
+    }
+    // A cast's result is of another type than its argument.
+    const bool after_cast = ops_.back().type == "cast";
+    if (after_cast == (t.dtype == last_type_)) return kNoProducer;
+    return static_cast<int32_t>(ops_.size()) - 1;
+  }
+
+  bool AccumulatesGradient(NodeIndex n) const {
+    for (NodeIndex at = n; at.valid(); at = rank_.parent(at)) {
+      if (traced::BaseName(calls_.name(at)) == traced::kAccumulateGrad) return true;
+    }
+    return false;
+  }
+
+  int64_t ResultElements(NodeIndex n, const OperatorCall& call) const {
+    for (const Tensor& t : rank_.tensors(n)) {
+      if (t.is_output && t.dims_count > 0) return traced::Elements(rank_, t);
+    }
+    const KernelList kernels = Kernels(call);
+    const int64_t size = std::max<int64_t>(ElementSize(call.dtype), 1);
+    return kernels.empty() ? 0 : kernels.back().written.count() / size;
+  }
+
+  // What other calls write comes from no operator that is known.
+  void Forget(NodeIndex n) {
+    for (const Tensor& t : rank_.tensors(n)) {
+      if (!t.is_output || StorageOf(t) == 0) continue;
+      const bool view = std::ranges::any_of(rank_.tensors(n), [&](const Tensor& in) {
+        return !in.is_output && StorageOf(in) == StorageOf(t);
+      });
+      if (!view) writer_.erase(StorageOf(t));
+    }
+  }
+
+  const RankTrace& rank_;
+  Calls calls_;
+  absl::flat_hash_map<uint32_t, std::vector<NodeIndex>> kernels_;  // by call
+  absl::flat_hash_map<int64_t, int32_t> writer_;                   // operator, by storage
+  std::map<std::string, int> names_;
+  int64_t last_result_ = 0;  // of the operator before: elements, type of its arguments
+  DType last_type_ = DType::kUnknown;
+  bool last_accumulates_ = false;
+  bool trains_ = false;
+  bool by_storage_ = false;
+  std::vector<DagOp> ops_;
+  std::vector<std::vector<NodeIndex>> of_op_;
+  std::vector<SimTime> recorded_;
+};
+
+}  // namespace
+
+TracedRegions RegionsOf(const TraceStore& store, const RankTrace& rank, int64_t iteration) {
+  return Reader(store, rank, iteration).Read();
+}
+
+std::vector<int64_t> IterationsOf(const TraceStore& store, const RankTrace& rank) {
+  std::vector<int64_t> numbers;
+  if (traced::HasMarks(rank)) {
+    for (const IterationMark& mark : rank.iterations()) numbers.push_back(mark.number);
+    return numbers;
+  }
+  int64_t steps = 0;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    steps += store.name(rank, NodeIndex(i)).find("Optimizer.step") != std::string_view::npos;
+  }
+  for (int64_t step = 0; step <= steps; ++step) numbers.push_back(step);
+  return numbers;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,68 @@
+#include "simulator/planning/phaze_lowering.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+// Layers of 1 ms forward and 2 ms backward on a chain whose edges carry `bytes`.
+PhazeProblem Chain(int32_t layers, int32_t microbatches, double bytes) {
+  PhazeProblem p;
+  p.layers = layers;
+  p.microbatches = microbatches;
+  p.accelerators = layers * 8;
+  p.bandwidth = 1e9;
+  p.memory_bytes = 1e12;
+  for (int32_t i = 0; i < layers; ++i) {
+    p.by_width[1].push_back({1e-3, 2e-3, 1e6, 1e3, false});
+    if (i > 0) p.edges.push_back({i - 1, i, bytes});
+  }
+  return p;
+}
+
+// Equal stages and nothing sent: the closed form is exact, load (n + s - 1) = 3 ms (6 + 4 - 1).
+TEST(PhazeLowering, EqualStagesTakeTheClosedForm) {
+  const PhazeProblem problem = Chain(4, 6, 0);
+  const auto plan = EvaluateFixedPlacement(problem, 4, 1, 1);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_NEAR(plan->batch_s, 27e-3, 1e-12);
+  const auto simulated = SimulatePlacement(problem, *plan);
+  ASSERT_TRUE(simulated.ok()) << simulated.status();
+  EXPECT_NEAR(simulated->seconds(), 27e-3, 1e-9);
+}
+
+// One stage of two layers, 8 replicas: ceil(20 / 8) = 3 micro-batches of 6 ms, then
+// 4 * 7 / 8 * 2 MB / 1 GB/s = 7 ms.
+TEST(PhazeLowering, GradientsAreReducedAtTheEnd) {
+  const PhazeProblem problem = Chain(2, 20, 0);
+  const auto plan = EvaluateFixedPlacement(problem, 1, 1, 8);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto simulated = SimulatePlacement(problem, *plan);
+  ASSERT_TRUE(simulated.ok()) << simulated.status();
+  EXPECT_NEAR(simulated->seconds(), 25e-3, 1e-9);
+  EXPECT_NEAR(plan->batch_s, 25e-3, 1e-12);
+}
+
+// Two stages, one micro-batch, 0.5 ms a transfer: 1 + 0.5 + 1 + 2 + 0.5 + 2.
+TEST(PhazeLowering, TransfersAreOnTheWay) {
+  const PhazeProblem problem = Chain(2, 1, 5e5);
+  const auto plan = EvaluateFixedPlacement(problem, 2, 1, 1);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto simulated = SimulatePlacement(problem, *plan);
+  ASSERT_TRUE(simulated.ok()) << simulated.status();
+  EXPECT_NEAR(simulated->seconds(), 7e-3, 1e-9);
+}
+
+// With recomputation the first of two stages repeats 1 ms: 1 + 1 + 2 + (1 + 2).
+TEST(PhazeLowering, StagesButTheLastRepeatTheForwardPass) {
+  PhazeProblem problem = Chain(2, 1, 0);
+  const auto plan = EvaluateFixedPlacement(problem, 2, 1, 1);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  problem.recompute = true;
+  const auto simulated = SimulatePlacement(problem, *plan);
+  ASSERT_TRUE(simulated.ok()) << simulated.status();
+  EXPECT_NEAR(simulated->seconds(), 7e-3, 1e-9);
+}
+
+}  // namespace
+}  // namespace foretrace
