@@ -22,6 +22,7 @@
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 #include "simulator/report/timeline.h"
+#include "simulator/report/timeline_size.h"
 
 namespace foretrace {
 namespace {
@@ -216,6 +217,9 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   FORETRACE_RETURN_IF_ERROR(CheckTimelineOptions(options));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
+  if (!options.timeline.empty() && !IsFolder(options.timeline)) {
+    FORETRACE_RETURN_IF_ERROR(CheckTimelineSize(store.node_count(), options.timeline));
+  }
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
