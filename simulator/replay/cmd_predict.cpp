@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,11 +41,8 @@ struct PredictOptions {
   bool sensitivity = false;
 };
 
-// A folder, by its name or because it is one.
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return path.ends_with('/') || std::filesystem::is_directory(path, error);
-}
+// A folder is asked for by its slash: one in the place of a file is an error.
+bool IsFolder(const std::string& path) { return path.ends_with('/'); }
 
 // One file a rank, as profilers write them.
 absl::Status WriteTimelineFolder(const PredictOptions& options, const EventTable& table,
