@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +21,7 @@
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 #include "simulator/report/timeline.h"
+#include "simulator/report/timeline_size.h"
 
 namespace foretrace {
 namespace {
@@ -41,11 +41,8 @@ struct PredictOptions {
   bool sensitivity = false;
 };
 
-// A folder, by its name or because it is one.
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return path.ends_with('/') || std::filesystem::is_directory(path, error);
-}
+// A folder is asked for by its slash: one in the place of a file is an error.
+bool IsFolder(const std::string& path) { return path.ends_with('/'); }
 
 // One file a rank, as profilers write them.
 absl::Status WriteTimelineFolder(const PredictOptions& options, const EventTable& table,
@@ -216,6 +213,9 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   FORETRACE_RETURN_IF_ERROR(CheckTimelineOptions(options));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
+  if (!options.timeline.empty() && !IsFolder(options.timeline)) {
+    FORETRACE_RETURN_IF_ERROR(CheckTimelineSize(store.node_count(), options.timeline));
+  }
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
