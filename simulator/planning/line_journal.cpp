@@ -31,6 +31,13 @@ bool ReadLine(std::string_view line, std::string& key, std::string& value) {
   return line.substr(last + kBar.size()) == fmt::format("{:016x}", Fingerprint(content));
 }
 
+// What process 0 met, on all of them: they end together.
+absl::Status OfFirst(const Processes& processes, const absl::Status& status) {
+  const std::string problem =
+      processes.Broadcast(status.ok() ? std::string() : std::string(status.message()));
+  return problem.empty() ? absl::OkStatus() : InvalidInput("{}", problem);
+}
+
 }  // namespace
 
 uint64_t Fingerprint(const std::string& text) {
@@ -76,24 +83,30 @@ absl::StatusOr<LineJournal> LineJournal::Open(const std::string& file, const Sub
   const std::string header =
       fmt::format("foretrace {} {:016x}", subject.kind, Fingerprint(subject.question));
   std::string text;
+  absl::Status problem;
   if (processes.rank() == 0) {
     std::error_code error;
     if (std::filesystem::exists(file, error)) {
-      FORETRACE_ASSIGN_OR_RETURN(text, ReadBinaryFile(file, kMaxTableBytes));
+      absl::StatusOr<std::string> read = ReadBinaryFile(file, kMaxTableBytes);
+      if (read.ok()) text = *std::move(read);
+      problem = read.status();
     }
   }
+  FORETRACE_RETURN_IF_ERROR(OfFirst(processes, problem));
   text = processes.Broadcast(std::move(text));
   FORETRACE_RETURN_IF_ERROR(journal.Read(text, header, subject));
-  if (processes.rank() != 0) return journal;
-  // Rewritten rather than appended to: half a line may be at its end.
-  std::string all = header + "\n";
-  for (const auto& [key, value] : journal.known_) all += LineOf(key, value);
-  FORETRACE_RETURN_IF_ERROR(WriteFile(file, all));
-  journal.out_ = std::fopen(file.c_str(), "ab");
-  if (journal.out_ == nullptr) {
-    return InvalidInput("{}: cannot write the journal: {}", file, std::strerror(errno));
-  }
+  if (processes.rank() == 0) problem = journal.Rewrite(header);
+  FORETRACE_RETURN_IF_ERROR(OfFirst(processes, problem));
   return journal;
+}
+
+absl::Status LineJournal::Rewrite(const std::string& header) {
+  std::string all = header + "\n";
+  for (const auto& [key, value] : known_) all += LineOf(key, value);
+  FORETRACE_RETURN_IF_ERROR(WriteFile(file_, all));
+  out_ = std::fopen(file_.c_str(), "ab");
+  if (out_ != nullptr) return absl::OkStatus();
+  return InvalidInput("{}: cannot write the journal: {}", file_, std::strerror(errno));
 }
 
 const std::string* LineJournal::Find(const std::string& key) const {

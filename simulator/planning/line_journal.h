@@ -39,6 +39,8 @@ class LineJournal {
  private:
   LineJournal() = default;
   absl::Status Read(const std::string& text, const std::string& header, const Subject& subject);
+  // Rather than appended to: half a line may be at its end.
+  absl::Status Rewrite(const std::string& header);
 
   std::string file_;
   std::FILE* out_ = nullptr;

@@ -105,6 +105,32 @@ TEST_P(Published, Utilisation) {
   EXPECT_GE(compared, 55);
 }
 
+// Logged points of GPT3-1T that need no table: seconds, dollars and watts. The TPU's log was of 82
+// tiles and stopped above the optimum.
+TEST(Logged, Gpt1T) {
+  struct Log {
+    std::string system;
+    double seconds, within, usd, watt;
+  };
+  const std::vector<Log> logs = {
+      {"nonoverlap h100 2d_torus hbm nvlink", 58.474199479, 1e-5, 40745728, 958402.46},
+      {"nonoverlap h100 dragonfly ddr pcie", 142.294464587, 1e-5, 56102400, 921414.66},
+      {"nonoverlap tpu 2d_torus ddr pcie", 297.108334986, 1e-3, 5420612.5, 230671.87},
+      {"nonoverlap sn30 2d_torus hbm nvlink", 78.890014859, 1e-5, 23872512, 645781.62},
+  };
+  const Explored e = Explore("dfmodel-llm");
+  std::map<std::string, std::map<std::string, std::string>> ours;
+  for (auto& row : ParseCsv(PointsCsv(e.space, e.points, e.results))) ours[KeyOf(row)] = row;
+  for (const Log& log : logs) {
+    auto& row = ours.at(log.system);
+    const double seconds = std::stod(row["final_ns"]) * 1e-9;
+    EXPECT_NEAR(seconds / log.seconds, 1, log.within) << log.system;
+    EXPECT_LE(seconds, log.seconds * (1 + 1e-5)) << log.system;
+    EXPECT_NEAR(std::stod(row["total_cost"]), log.usd, 0.5) << log.system;
+    EXPECT_NEAR(std::stod(row["total_power"]), log.watt, 0.005) << log.system;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dfmodel, Published, ::testing::Values("llm", "hpl", "dlrm", "fft"),
                          [](const auto& test) { return test.param; });
 
