@@ -13,7 +13,7 @@ ALLOWED = {
     "topology": ["base", "hardware"],
     "des": ["base"],
     "importers": ["base", "trace", "hardware", "proto"],
-    "exporters": ["base", "trace", "proto"],
+    "exporters": ["base", "trace", "reconstruct", "proto"],
     "cost": ["base", "trace", "reconstruct", "hardware", "topology", "proto"],
     "calibrate": ["base", "trace", "hardware", "topology", "cost"],
     "optimise": ["base"],

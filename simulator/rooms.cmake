@@ -96,7 +96,7 @@ foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace hardware
                LIBS foretrace_proto ZLIB::ZLIB yaml-cpp)
 add_dependencies(foretrace_importers foretrace_archive)  # for what is built alone: tests, the demo
-foretrace_room(exporters DEPS base trace LIBS foretrace_proto ZLIB::ZLIB)
+foretrace_room(exporters DEPS base trace reconstruct LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace reconstruct hardware topology LIBS yaml-cpp foretrace_proto)
 foretrace_room(network DEPS base hardware topology des cost)
 # Of network and cost the engine knows the interfaces alone, which are headers.

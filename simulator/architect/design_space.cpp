@@ -42,7 +42,8 @@ absl::Status ReadArea(const YamlReader& area, DesignSpace& space) {
     area.Fail("cap", "a design is [tensor cores, vector cores, width, depth, buffer MB]");
   }
   if (!area.ok()) return area.status();
-  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf({d[0], d[1], d[2], d[3], d[4]}));
+  space.cap_design = AcceleratorDesign{d[0], d[1], d[2], d[3], d[4]};
+  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf(*space.cap_design));
   return absl::OkStatus();
 }
 

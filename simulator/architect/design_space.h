@@ -43,6 +43,7 @@ struct DesignSpace {
   std::string name;
   std::vector<int32_t> tensor_cores, vector_cores, widths, depths, buffers_MB;
   Area cap;
+  std::optional<AcceleratorDesign> cap_design;  // whose area the cap is
   // Designs below this share of the cap are left out, unless they have one core of either kind.
   double smallest_share = 0.3;
   MachineBase machine;

@@ -45,6 +45,7 @@ struct Backend {
   std::vector<Pattern> patterns;
   FusionRule rule;                 // no classes: none
   std::vector<Constraint> checks;  // of every operator that it runs
+  bool inference_only = false;     // cannot take part in training steps
 };
 
 inline constexpr ShippedKind kBackendFiles = {"backend", "topologies/backends", ".yaml"};

@@ -15,14 +15,22 @@ namespace {
 // Places in the order, ascending.
 using Places = absl::InlinedVector<int32_t, 8>;
 
-struct State {
-  Places covered;  // beyond its prefix
+// How a state is reached.
+struct Arrival {
   SimTime cost;
-  double placements = 0;
   int32_t choice = -1;    // the last
-  int32_t previous = -1;  // state
-  bool in_call = false;   // the last kernel is within an engine call
-  bool opens = false;     // and is its first
+  int32_t previous = -1;  // state,
+  int32_t rank = 0;       // by which of its arrivals
+  bool opens = false;     // the last kernel is the first of an engine call
+};
+
+struct State {
+  Places covered;                 // beyond its prefix
+  std::vector<Arrival> arrivals;  // cheapest first
+  double placements = 0;
+  bool in_call = false;  // the last kernel is within an engine call
+
+  SimTime cost() const { return arrivals.front().cost; }
 };
 
 // Depth first from the inputs of every result: kernels then cover neighbours in the order. -1: not
@@ -62,8 +70,9 @@ class Solver {
   // `engine` is null where there are no calls.
   Solver(const OperatorDag& dag, const std::vector<bool>& chosen,
          std::span<const KernelChoice> choices, SimTime launch, Calls calls,
-         const EngineCall* engine)
+         const EngineCall* engine, size_t keep = 1)
       : choices_(choices),
+        keep_(keep),
         launch_(launch),
         calls_(calls),
         engine_(engine),
@@ -83,7 +92,13 @@ class Solver {
   }
 
   absl::StatusOr<OpPlacement> Run() {
-    states_.push_back({{}, SimTime(), 1, -1, -1, false, false});
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<OpPlacement> placements, RunAll());
+    return placements.front();
+  }
+
+  // As many as are kept.
+  absl::StatusOr<std::vector<OpPlacement>> RunAll() {
+    states_.push_back({{}, {Arrival{}}, 1, false});
     layers_[0].push_back(0);
     for (size_t first = 0; first < size_; ++first) {
       // States that are added meanwhile have longer prefixes.
@@ -102,8 +117,13 @@ class Solver {
     if (layers_.back().empty()) {
       return Infeasible("no set of kernels covers every operator exactly once");
     }
-    return Result(*std::ranges::min_element(layers_.back(), {},
-                                            [&](int32_t state) { return At(state).cost; }));
+    const int32_t last = *std::ranges::min_element(layers_.back(), {},
+                                                   [&](int32_t state) { return At(state).cost(); });
+    std::vector<OpPlacement> placements;
+    for (size_t rank = 0; rank < At(last).arrivals.size(); ++rank) {
+      placements.push_back(Result(last, rank));
+    }
+    return placements;
   }
 
  private:
@@ -140,32 +160,40 @@ class Solver {
     size_t gone = 0;
     while (gone < both.size() && both[gone] == first) ++gone, ++first;
     both.erase(both.begin(), both.begin() + static_cast<std::ptrdiff_t>(gone));
-    const SimTime cost = At(from).cost + added_cost;
     const double placements = At(from).placements;
     const auto layer = static_cast<size_t>(first);
     const auto [entry, is_new] =
         known_[layer][in_call ? 1 : 0].try_emplace(both, static_cast<int32_t>(states_.size()));
     if (is_new) {
       layers_[layer].push_back(entry->second);
-      states_.push_back({std::move(both), cost, placements, choice, from, in_call, opens});
-      return;
+      states_.push_back({std::move(both), {}, 0, in_call});
     }
     State& state = states_[static_cast<size_t>(entry->second)];
     state.placements += placements;
-    if (cost >= state.cost) return;
-    state.cost = cost;
-    state.choice = choice;
-    state.previous = from;
-    state.opens = opens;
+    for (size_t rank = 0; rank < At(from).arrivals.size(); ++rank) {
+      Keep(state, {At(from).arrivals[rank].cost + added_cost, choice, from,
+                   static_cast<int32_t>(rank), opens});
+    }
   }
 
-  OpPlacement Result(int32_t last) const {
-    OpPlacement placement{{}, {}, At(last).cost, At(last).placements};
+  // Of equal costs those that came first.
+  void Keep(State& state, const Arrival& arrival) const {
+    if (state.arrivals.size() == keep_ && arrival.cost >= state.arrivals.back().cost) return;
+    const auto place = std::ranges::upper_bound(state.arrivals, arrival.cost, {}, &Arrival::cost);
+    state.arrivals.insert(place, arrival);
+    if (state.arrivals.size() > keep_) state.arrivals.pop_back();
+  }
+
+  OpPlacement Result(int32_t last, size_t rank) const {
+    OpPlacement placement{{}, {}, At(last).arrivals[rank].cost, At(last).placements};
     std::vector<std::pair<int32_t, int32_t>> found;  // choice, call counted from the end
     int32_t calls = 0;
-    for (int32_t at = last; At(at).choice >= 0; at = At(at).previous) {
-      found.emplace_back(At(at).choice, At(at).in_call ? calls : -1);
-      calls += At(at).opens;
+    for (int32_t at = last; At(at).arrivals[rank].choice >= 0;) {
+      const Arrival& arrival = At(at).arrivals[rank];
+      found.emplace_back(arrival.choice, At(at).in_call ? calls : -1);
+      calls += arrival.opens;
+      at = arrival.previous;
+      rank = static_cast<size_t>(arrival.rank);
     }
     // A kernel can run when its inputs are made, which the last operators' order says: only they
     // are read from outside.
@@ -180,6 +208,7 @@ class Solver {
   }
 
   std::span<const KernelChoice> choices_;
+  size_t keep_;
   SimTime launch_;
   Calls calls_;
   const EngineCall* engine_;
@@ -234,6 +263,15 @@ absl::StatusOr<OpPlacement> PlaceOps(const OperatorDag& dag, std::span<const Ker
                                      SimTime launch) {
   FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
   return Solver(dag, Everything(dag), choices, launch, Calls::kNone, nullptr).Run();
+}
+
+absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
+                                                        std::span<const KernelChoice> choices,
+                                                        SimTime launch, size_t count) {
+  FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
+  return Solver(dag, Everything(dag), choices, launch, Calls::kNone, nullptr,
+                std::max<size_t>(count, 1))
+      .RunAll();
 }
 
 absl::StatusOr<OpPlacement> PlaceWithCalls(const OperatorDag& dag,

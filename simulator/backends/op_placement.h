@@ -51,6 +51,12 @@ inline constexpr size_t kMaxPlacementStates = 4'000'000;
 absl::StatusOr<OpPlacement> PlaceOps(const OperatorDag& dag, std::span<const KernelChoice> choices,
                                      SimTime launch);
 
+// The `count` cheapest placements, or all there are, cheapest first; of equal costs in no order
+// that means anything, but always the same.
+absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
+                                                        std::span<const KernelChoice> choices,
+                                                        SimTime launch, size_t count);
+
 // As PlaceOps, where kernels of the engine may also run in calls that have all operators between
 // two places of the depth-first order (such a set never waits for itself). Exact among those; on
 // chains all calls are such.

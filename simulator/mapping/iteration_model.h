@@ -46,6 +46,12 @@ struct ClusterParameters {
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
   // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
   bool fused_pointwise = true;
+  // Weight gradients are added to the buffer that they accumulate in by their GEMMs; otherwise by a
+  // kernel of its own.
+  bool fused_accumulation = true;
+  // Without interleaving a stage goes on only when what it sent and received between two passes is
+  // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
+  bool blocking_transfers = false;
   double product_slowdown = 1;  // a measured product takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
@@ -97,6 +103,7 @@ struct PassTimes {
   Bytes weight_bytes, expert_weight_bytes;
   SimTime transfer;  // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;
+  bool blocking_transfers = false;  // ClusterParameters'
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;

@@ -25,6 +25,7 @@ class OpCoster {
     const bool trained = m_.lora == 0;
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input), weight = 0;
+    if (op.kind == GraphOpKind::kAttention && m_.ring) Ring(id, forward, input);
     // The gradient of a table of rows is of its weights alone.
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
@@ -103,6 +104,43 @@ class OpCoster {
     }
   }
 
+  // Attention over a ring of context-parallel devices, as Transformer Engine has it
+  // (attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndKVP2P): first over the
+  // own keys, under the mask; then over each other part's, of which the causal mask leaves half.
+  // Forward each step's result is rescaled and added to a cleared output; backward each step's
+  // gradients are added up. Meanwhile the next keys and values arrive, backward also the gradients
+  // of those that pass by. Of the devices the one whose steps have all of its queries is counted.
+  void Ring(OpId id, double& forward, double& backward) const {
+    const OperatorGraph& g = l_.graph();
+    const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
+    AttentionOp own =
+        std::get<AttentionOp>(CallsOf(g, l_.sizes(), id, Direction::kForward).front().shape);
+    own.skv = own.sq;
+    AttentionOp other = own;
+    other.causal = false;
+    if (own.causal) other.skv = std::max<int64_t>(own.sq / 2, 1);
+    const int64_t q = Elements(g, l_.sizes(), g.op(id).inputs[0]);
+    const int64_t kv = 2 * own.b * own.kv_heads * own.sq * own.d;
+    const auto attention = [&](const AttentionOp& call, Direction pass) {
+      return kernels_.Seconds(Kernels({call, dtype, pass}), sources_);
+    };
+    const double others = Num(m_.context - 1);
+    const double step = attention(other, Direction::kForward);
+    const double step_back = attention(other, Direction::kBackward);
+    const auto copy = [&](int64_t n) { return Call(ElementwiseOp{n, n}, dtype); };
+    const auto add = [&](int64_t n) { return Call(ElementwiseOp{n, 2 * n}, dtype); };
+    forward = attention(own, Direction::kForward) + others * step + Call(FillOp{q}, dtype) +
+              (others + 1) * add(q) + others * copy(kv / 2);
+    backward = attention(own, Direction::kBackward) + others * step_back + copy(q) +
+               others * (add(q) + copy(kv) + add(kv));
+    const bool inside = m_.tensor * m_.context <= p_.devices_per_node;
+    const Bandwidth link = inside ? p_.intra_gather : p_.adapter;
+    const double hop = Num(kv * ElementSize(dtype)) / link.bytes_per_second() +
+                       (inside ? p_.step_inside : p_.step_outside).seconds();
+    forward += others * std::max(hop - step, 0.0);
+    backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
+  }
+
   bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
     return m_.fp8 && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
   }
@@ -136,6 +174,10 @@ class OpCoster {
     double seconds = 0;
     for (const KernelWork& work : list) {
       seconds += Seconds(op, work);
+      if (!p_.fused_accumulation) {
+        seconds += Accumulation(work);
+        continue;
+      }
       const double results = Num(work.batch) * Num(work.m) * Num(work.n);
       const double moved = (m_.microbatches() > 1 ? 2 : 1) * bytes * results;
       const double extra = results > 0 ? moved - Num(work.written.count()) : 0;
@@ -145,6 +187,18 @@ class OpCoster {
       seconds += exposed.seconds();
     }
     return seconds;
+  }
+
+  // The kernel that adds a gradient to what it accumulates in: a buffer of more bits, which is
+  // there from the start, or the first micro-batch's gradient itself.
+  double Accumulation(const KernelWork& work) const {
+    const bool wider = l_.gradient_bytes() > ElementSize(work.dtype);
+    if (!wider && m_.microbatches() == 1) return 0;
+    const int64_t n = work.written.count() / std::max<int64_t>(ElementSize(work.dtype), 1);
+    ElementwiseOp call{n, 2 * n};
+    if (!wider) return Call(call, work.dtype);
+    call.read_elements = n + n * ElementSize(work.dtype) / l_.gradient_bytes();
+    return Call(call, DType::kFloat32);
   }
 
   // Forward the input, backward the output's gradient are cast to 8 bits, and transposed for the

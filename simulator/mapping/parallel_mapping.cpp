@@ -78,6 +78,9 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "mapping {}: twice the context parallelism {} does not divide the sequence of {}",
         ToString(m), m.context, model.sequence);
   }
+  if (m.ring && m.context == 1) {
+    return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
+  }
   if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);
@@ -150,6 +153,7 @@ std::string ToString(const ParallelMapping& m) {
   std::string text = fmt::format("tp{}", m.tensor);
   if (m.context > 1) text += fmt::format(" cp{}", m.context);
   text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
+  if (m.ring) text += " ring";
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
   if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
   text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
@@ -194,6 +198,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
       return true;
     }
     if (word == "sp") return m.sequence_parallel = true;
+    if (word == "ring") return m.ring = true;
     if (word == "overlap") return m.overlap_gradients = true;
     if (word == "tp-exposed") return !(m.overlap_tensor = false);
     if (word == "ends") return m.counted_ends = true;
@@ -229,7 +234,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
           "zeroN "
-          "loraN lora-all sp "
+          "loraN lora-all ring sp "
           "overlap tp-exposed ends layers=N,N,... fp8 grad16 grad32 none selective full operators "
           "alternate gpipe "
           "1f1b "

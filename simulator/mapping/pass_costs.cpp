@@ -119,7 +119,7 @@ class Coster {
     const bool full = m_.recompute == Recompute::kFull;
     const double hidden = tokens_ * h_ * e_;
     SetTensorExchanges(times, layer);
-    if (m_.context > 1) {
+    if (m_.context > 1 && !m_.ring) {
       // Every device gathers the others' keys and values; backward again, then their gradients are
       // reduced and scattered.
       const double own = tokens_ * 2 * kv_ / t_ * e_;
@@ -138,6 +138,7 @@ class Coster {
       times.expert.backward = full ? 4 : 2;
     }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
+    times.blocking_transfers = p_.blocking_transfers;
     if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(Transfer(hidden));
     SetDivided(times);
   }

@@ -13,11 +13,14 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 11> kKeys = {"since",
+  static constexpr std::array<std::string_view, 14> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
                                                              "fused_pointwise",
+                                                             "fused_accumulation",
+                                                             "blocking_transfers",
+                                                             "ring_attention",
                                                              "dropout",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
@@ -36,6 +39,9 @@ StackRelease ReadRelease(const YamlReader& in) {
     }
   }
   r.fused_pointwise = in.Bool("fused_pointwise", true);
+  r.fused_accumulation = in.Bool("fused_accumulation", true);
+  r.blocking_transfers = in.Bool("blocking_transfers", false);
+  r.ring_attention = in.Bool("ring_attention", false);
   r.dropout = in.Bool("dropout", false);
   r.sequence_parallel = in.Bool("sequence_parallel", false);
   r.overlap_tensor = in.Bool("overlap_tensor", false);

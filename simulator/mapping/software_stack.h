@@ -24,6 +24,9 @@ struct StackRelease {
   std::map<std::string, double> attention_slowdown;
   // ClusterParameters::fused_pointwise.
   bool fused_pointwise = true;
+  bool fused_accumulation = true;   // ClusterParameters'
+  bool blocking_transfers = false;  // ClusterParameters'
+  bool ring_attention = false;      // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;

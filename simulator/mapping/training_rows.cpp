@@ -125,7 +125,11 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   row.fused_pointwise = release.fused_pointwise || compiled;
+  row.fused_accumulation = release.fused_accumulation;
+  row.blocking_transfers = release.blocking_transfers;
+  m.ring = m.context > 1 && release.ring_attention;
   const std::string recompute = LowerCase(f.Text("recompute"));
+  row.recompute_stated = !recompute.empty();
   if (recompute.empty() || recompute == "none") return "";
   m.recompute = recompute.starts_with("full")                              ? Recompute::kFull
                 : recompute.find("every other layer") != std::string::npos ? Recompute::kAlternate
@@ -240,11 +244,24 @@ DType PrecisionOf(const std::string& text) {
                                                                         : DType::kUnknown;
 }
 
+// Layers that chunks do not divide, as DeepSpeed's uniform partition has them
+// (runtime/utils.py, partition_uniform): the first chunks have one more.
+void SpreadLayers(TrainingRow& row, int64_t chunks) {
+  const int64_t each = row.config.layers / chunks, more = row.config.layers % chunks;
+  for (int64_t i = 0; i < chunks; ++i) {
+    row.mapping.layers.push_back(static_cast<int32_t>(each + (i < more ? 1 : 0)));
+  }
+  row.notes.push_back(
+      fmt::format("{} layers on {} chunks: the first {} have one more, as nothing else is stated",
+                  row.config.layers, chunks, more));
+}
+
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, TrainingRow& row) {
   std::string error = NotCovered(f);
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
+  row.source = f.Text("source");
   FORETRACE_ASSIGN_OR_RETURN(const auto known, find(row.model));
   if (known) row.config = *known;
   row.config.name = row.model;
@@ -272,6 +289,8 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
   if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;
+  } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
+    SpreadLayers(row, chunks);
   }
   if (error.empty()) {
     const absl::Status ok = CheckMapping(row.config, m, row.gpus);

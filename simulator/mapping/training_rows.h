@@ -18,12 +18,14 @@ namespace foretrace {
 struct TrainingRow {
   std::string name;   // file:line
   std::string model;  // as the row names it
-  std::string gpu;
+  std::string gpu, source;
   int32_t gpus = 0, gpus_per_node = 8;
   std::string stack;                                 // framework and release, as the row names them
   std::string family, release;                       // of stacks
   std::map<std::string, double> attention_slowdown;  // StackRelease's
-  bool fused_pointwise = true;                       // ClusterParameters'
+  bool fused_pointwise = true;                       // ClusterParameters', as the next two
+  bool fused_accumulation = true, blocking_transfers = false;
+  bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;
   SimTime measured;

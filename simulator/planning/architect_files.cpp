@@ -61,7 +61,7 @@ std::string SecondsText(const SearchSeconds& seconds) {
   const double all = seconds.estimates + seconds.schedules + seconds.placements;
   const auto share = [all](double part) { return all > 0 ? 100 * part / all : 0; };
   return fmt::format(
-      "CPU time of the search: {:.2f} s; estimates {:.1f} %, schedules of layers {:.1f} %, "
+      "The search took {:.2f} s of all threads: estimates {:.1f} %, schedules of layers {:.1f} %, "
       "placements {:.1f} %\n",
       all, share(seconds.estimates), share(seconds.schedules), share(seconds.placements));
 }

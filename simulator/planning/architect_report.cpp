@@ -95,6 +95,29 @@ std::string Plots(const ArchitectResult& search) {
          Plot(areas, "area in mm2", "score", false);
 }
 
+// Shares of the peak as table 5 has them, and what the design gains.
+std::string AgainstCap(const ArchitectReport& r, const TextStyle& style) {
+  using Align = TextTable::Align;
+  if (!r.space.cap_design.has_value()) return "";
+  TextTable table({{"model", Align::kLeft, true},
+                   {"samples/s"},
+                   {"{p,d,t}", Align::kLeft},
+                   {"MFU %"},
+                   {"common samples/s"},
+                   {"MFU %"},
+                   {"times"}});
+  for (const ModelFindings& m : r.models) {
+    if (!m.on_cap.has_value()) continue;
+    table.AddRow({m.name, fmt::format("{:.1f}", m.on_cap->throughput), Placement(*m.on_cap),
+                  fmt::format("{:.1f}", 100 * m.on_cap->mfu),
+                  fmt::format("{:.1f}", m.common.throughput),
+                  fmt::format("{:.1f}", 100 * m.common.mfu),
+                  fmt::format("{:.2f}", m.common.throughput / m.on_cap->throughput)});
+  }
+  return fmt::format("\nAgainst the design of the cap, {}\n{}", Describe(*r.space.cap_design),
+                     table.Format(style));
+}
+
 }  // namespace
 
 std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
@@ -140,6 +163,7 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   if (r.space.dollars) {
     out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
   }
+  out += AgainstCap(r, style) + "\n";
   for (const ModelFindings& m : r.models) {
     out += fmt::format("{}: {} designs evaluated, {} left out by bounds; ", m.name,
                        m.search.evaluated.size(), m.search.bounded);
@@ -181,6 +205,10 @@ std::string ArchitectJson(const ArchitectReport& r) {
     PlanFields(json, m.best().plans[0]);
     json.Key("plan_on_common");
     PlanFields(json, m.common);
+    if (m.on_cap.has_value()) {
+      json.Key("plan_on_cap");
+      PlanFields(json, *m.on_cap);
+    }
     json.Field("iteration_on_common_s", m.common.placement.batch_s);
     if (m.simulated_s > 0) json.Field("simulated_iteration_on_common_s", m.simulated_s);
     if (r.exact && r.hysteresis > 0) json.Field("hysteresis_loss", m.hysteresis_loss);

@@ -1,6 +1,7 @@
 #pragma once
 // What the command architect found: text, JSON, CSV, a page, and the accelerator as a file.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,16 @@
 
 namespace foretrace {
 
-// A model's own search and its plans on the cap's design (where that is in the space) and on the
-// design that is best for all.
+// A model's own search, and its plans on the design that is best for all and on the one whose area
+// is the cap.
 struct ModelFindings {
   std::string name;
   double weight = 1;
   ArchitectResult search;
   ModelPlan common;
-  double simulated_s = 0;      // an iteration of `common` on the event engine; 0: too large
-  double hysteresis_loss = 0;  // of throughput, where the exact search ran too
+  std::optional<ModelPlan> on_cap;  // unset: the cap is no design, or the model does not fit on it
+  double simulated_s = 0;           // an iteration of `common` on the event engine; 0: too large
+  double hysteresis_loss = 0;       // of throughput, where the exact search ran too
 
   const EvaluatedDesign& best() const { return search.evaluated[search.best]; }
 };

@@ -177,9 +177,20 @@ absl::Status CheckObjective(const ArchitectReport& report) {
   return absl::OkStatus();
 }
 
-// Plans on the common design, executed.
-absl::Status SimulatePlans(const std::vector<SearchedModel>& models, ArchitectReport& report) {
+// Plans on the design of the cap, and those on the common one executed.
+absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport& report) {
   DesignEvaluator evaluator(report.machine, report.training);
+  if (report.space.cap_design.has_value()) {
+    evaluator.SetDesign(*report.space.cap_design);
+    for (size_t m = 0; m < models.size(); ++m) {
+      absl::StatusOr<ModelPlan> plan = evaluator.Evaluate(models[m].model);
+      if (plan.ok()) {
+        report.models[m].on_cap = *std::move(plan);
+      } else if (!absl::IsFailedPrecondition(plan.status())) {
+        return plan.status();
+      }
+    }
+  }
   evaluator.SetDesign(report.best().design.design);
   for (size_t m = 0; m < models.size(); ++m) {
     ModelFindings& findings = report.models[m];
@@ -224,7 +235,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
     report.seconds.Add(report.common.seconds);
   }
   for (size_t m = 0; m < models.size(); ++m) report.models[m].common = report.best().plans[m];
-  return SimulatePlans(models, report);
+  return AddPlans(models, report);
 }
 
 Objective ObjectiveOf(const std::string& name) {

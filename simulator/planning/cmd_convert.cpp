@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "simulator/base/atomic_file.h"
@@ -8,6 +9,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
+#include "simulator/exporters/chakra/portability.h"
 #include "simulator/planning/traced_model.h"
 #include "simulator/replay/trace_options.h"
 
@@ -20,6 +22,7 @@ struct ConvertOptions {
   std::string prefix = "trace";
   std::string workload;
   TracedModelOptions model;
+  bool check = false;
   bool json = false;
 };
 
@@ -28,6 +31,7 @@ struct Written {
   std::string text;
   rapidjson::StringBuffer buffer;
   JsonWriter json{buffer};
+  bool portable = true;
 };
 
 absl::Status WriteWorkload(const TraceStore& store, const ConvertOptions& options, Written& out) {
@@ -55,9 +59,81 @@ absl::Status WriteWorkload(const TraceStore& store, const ConvertOptions& option
   return absl::OkStatus();
 }
 
+// What the export changes for other simulators, and rests on.
+void DescribeView(const CommView& view, Written& out) {
+  const auto inferred =
+      std::ranges::count_if(view.groups, [](const auto& g) { return !g.declared; });
+  out.json.Key("communication");
+  out.json.StartObject();
+  out.json.Field("groups", static_cast<int64_t>(view.groups.size()));
+  out.json.Field("inferred_groups", static_cast<int64_t>(inferred));
+  out.json.Field("collectives", view.collectives);
+  out.json.Field("unequal_sizes", view.unequal_sizes);
+  out.json.Field("replayed", view.replayed);
+  out.json.Field("contradictory", view.contradictory);
+  out.json.Field("unmatched_because", view.unmatched_because);
+  out.json.Field("doubts", view.doubts);
+  out.json.EndObject();
+  const auto say = [&out](bool when, std::string text) {
+    if (when) out.text += std::move(text) + "\n";
+  };
+  say(!view.groups.empty(),
+      fmt::format("communication: {} collectives, groups besides that of all ranks: {}",
+                  view.collectives, view.groups.size()));
+  say(inferred > 0,
+      fmt::format("note: of these groups {} inferred from the recording, not declared "
+                  "(foretrace.inferred_group says by what)",
+                  inferred));
+  say(view.unequal_sizes > 0,
+      fmt::format("note: collectives of unequal size on their ranks: {}; comm_size is the largest, "
+                  "exact sizes are in foretrace.comm",
+                  view.unequal_sizes));
+  say(view.replayed > 0,
+      fmt::format("note: communications without a partner in the traces or a form in "
+                  "the schema: {}, written as the time they took",
+                  view.replayed));
+  say(view.contradictory > 0,
+      fmt::format("note: {} operations have no order that all ranks share: a simulator may stall",
+                  view.contradictory));
+  say(!view.unmatched_because.empty(),
+      "note: no groups were inferred and no sizes made equal: " + view.unmatched_because);
+  for (const std::string& doubt : view.doubts) out.text += "note: " + doubt + "\n";
+}
+
+absl::Status Check(const TraceStore& store, const CommView& view, Written& out) {
+  FORETRACE_ASSIGN_OR_RETURN(const Portability found, CheckPortability(store, view));
+  out.text += fmt::format(
+      "as another simulator reads it: {} nodes; {} collectives, {} sends, {} receives\n"
+      "  {} nodes never run; {} collectives may overtake another of their group; {} communications "
+      "of 0 bytes; {} work nodes without duration\n",
+      found.nodes, found.collectives, found.sends, found.receives, found.never_run, found.unordered,
+      found.without_size, found.without_duration);
+  for (const CommView::Group& group : view.groups) {
+    out.text += fmt::format(
+        "  group {}: {} ranks, {}{}\n", group.number, group.ranks.size(), group.name,
+        group.declared ? "" : fmt::format(" (inferred, matched by {})", Name(group.matched_by)));
+  }
+  out.json.Key("check");
+  out.json.StartObject();
+  out.json.Field("nodes", found.nodes);
+  out.json.Field("collectives", found.collectives);
+  out.json.Field("sends", found.sends);
+  out.json.Field("receives", found.receives);
+  out.json.Field("never_run", found.never_run);
+  out.json.Field("unordered", found.unordered);
+  out.json.Field("without_size", found.without_size);
+  out.json.Field("without_duration", found.without_duration);
+  out.json.Field("problems", found.problems);
+  out.json.EndObject();
+  for (const std::string& problem : found.problems) out.text += "problem: " + problem + "\n";
+  out.portable = found.ok();
+  return absl::OkStatus();
+}
+
 absl::Status RunConvert(const ConvertOptions& options, const CommandContext& context) {
-  if (options.output.empty() && options.workload.empty()) {
-    return InvalidInput("nothing to write: give -o DIR for Chakra traces, or --workload FILE.yaml");
+  if (options.output.empty() && options.workload.empty() && !options.check) {
+    return InvalidInput(
+        "nothing to do: give -o DIR for Chakra traces, --workload FILE.yaml, or --check");
   }
   FORETRACE_RETURN_IF_ERROR(CheckFileName(options.prefix, "--prefix"));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
@@ -67,21 +143,27 @@ absl::Status RunConvert(const ConvertOptions& options, const CommandContext& con
   if (!options.workload.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteWorkload(store, options, out));
   }
+  CommView view;
+  if (!options.output.empty() || options.check) view = ViewCommunication(store);
   if (!options.output.empty()) {
     const ChakraWriterOptions writer{options.prefix, context.inputs, context.stop};
-    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, options.output, writer));
+    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, view, options.output, writer));
     out.text +=
         fmt::format("wrote {} rank{}, {} nodes, to {}\n", store.ranks().size(),
                     store.ranks().size() == 1 ? "" : "s", store.node_count(), options.output);
     out.json.Field("output", options.output);
     out.json.Field("ranks", static_cast<int64_t>(store.ranks().size()));
     out.json.Field("nodes", static_cast<int64_t>(store.node_count()));
+    DescribeView(view, out);
   }
+  if (options.check) FORETRACE_RETURN_IF_ERROR(Check(store, view, out));
   out.json.EndObject();
-  if (options.json) {
-    return context.console->PrintJson("convert", {out.buffer.GetString(), out.buffer.GetSize()});
-  }
-  return context.console->Print(out.text);
+  FORETRACE_RETURN_IF_ERROR(
+      options.json
+          ? context.console->PrintJson("convert", {out.buffer.GetString(), out.buffer.GetSize()})
+          : context.console->Print(out.text));
+  if (out.portable) return absl::OkStatus();
+  return Infeasible("--check: another simulator would not run these files to their end");
 }
 
 }  // namespace
@@ -97,6 +179,10 @@ void AddConvertCommand(CLI::App& app, CommandContext& context) {
       ->group(kOutputGroup)
       ->type_name("DIR");
   command->add_flag("--json", options->json, "one JSON document instead of text");
+  command->add_flag(
+      "--check", options->check,
+      "what another simulator finds in the files: groups, sizes, order, pairs of send "
+      "and receive, durations; exits 3 where it would not come to an end");
   command->add_option("--prefix", options->prefix, "files are PREFIX.RANK.et")
       ->capture_default_str();
   command
@@ -116,7 +202,7 @@ void AddConvertCommand(CLI::App& app, CommandContext& context) {
       ->capture_default_str();
   command->footer(Examples({
       "foretrace convert kineto/ et/ -o chakra/",
-      "foretrace convert run1.tar.gz -o chakra/ --prefix run1",
+      "foretrace convert run1.tar.gz -o chakra/ --prefix run1 --check",
       "foretrace convert kineto/ et/ --workload model.yaml --samples 256",
   }));
   command->callback([options, &context] {

@@ -27,6 +27,7 @@ struct PlaceOptions {
   std::string engine_call = "auto";
   EvolutionSettings evolution;
   std::string explain, svg;
+  int32_t top = 1;
   bool ablation = false;
   bool allow_missing_ranks = false;
   bool json = false;
@@ -110,7 +111,9 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorDag& dag,
   answer.unknown_types = costs.UnknownTypes(answer.backends);
   answer.matches = generated.matches.size();
   answer.refused = std::move(generated.refused);
-  FORETRACE_ASSIGN_OR_RETURN(answer.placement, PlaceOps(dag, answer.choices, answer.launch));
+  FORETRACE_ASSIGN_OR_RETURN(answer.ranked, RankPlacements(dag, answer.choices, answer.launch,
+                                                           static_cast<size_t>(o.top)));
+  answer.placement = answer.ranked.front();
   if (!o.graph_level.empty()) {
     FORETRACE_RETURN_IF_ERROR(AddGraphLevel(o, costs, context.stop, answer));
   }
@@ -130,7 +133,7 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   for (const auto& [given, what] : {std::pair(!o.graph_level.empty(), "--graph-level"),
                                     {!o.explain.empty(), "--explain"},
                                     {!o.svg.empty(), "--svg"},
-                                    {o.ablation, "--ablation"}}) {
+                                    {o.top > 1, "--top"}}) {
     if (given) return InvalidInput("{}: only networks and models have it, not recordings", what);
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto store, o.traces.Load(context));
@@ -141,7 +144,10 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   setup.device = o.device;
   setup.kernels = o.kernels;
   setup.allow_missing_ranks = o.allow_missing_ranks;
-  FORETRACE_ASSIGN_OR_RETURN(const TracedPlacement placed, PlaceTraces(*store, setup));
+  FORETRACE_ASSIGN_OR_RETURN(TracedPlacement placed, PlaceTraces(*store, setup));
+  if (o.ablation) {
+    FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
+  }
   if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));
   return context.console->Print(TracedPlacementText(placed, context.console->style()));
 }
@@ -214,11 +220,20 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
       "place",
       "which backend (library or compiler) runs which operators fastest: of a network, a "
       "model or a recording");
-  options->traces.Register(*command, true);
+  command
+      ->add_option(
+          "what", options->traces.paths,
+          "a network or model (name or file), or a recording (trace files, folders or tars)")
+      ->required()
+      ->type_name("NETWORK|MODEL|TRACES");
+  command->add_flag("--strict", options->traces.strict, "refuse recordings that need repairs");
   AddCostOptions(*command, *options);
   AddGraphLevelOptions(*command, *options);
   command->add_option("--explain", options->explain, "candidates of one operator, and their times")
       ->type_name("OP");
+  command->add_option("--top", options->top, "placements to rank, cheapest first")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->add_flag("--ablation", options->ablation,
                     "also with the first backend alone, with the first two, and so on");
   command->add_option("--svg", options->svg, "draw the placement, a colour for each backend")

@@ -112,6 +112,16 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       ->check(CLI::Range(0.01, 1.0));
   command.add_option("--policy", o.policy, "fcfs or priority (default: the engine's)")
       ->check(CLI::IsMember({"fcfs", "priority"}));
+  command
+      .add_option("--preemption", o.preemption,
+                  "of sequences that give way: recompute, or swap to the tiers (default: the "
+                  "engine's)")
+      ->check(CLI::IsMember({"recompute", "swap"}));
+  command
+      .add_option("--kv-tier", o.kv_tiers,
+                  "keys and values that leave a device go to its share of NAME:GiB:GB/s or "
+                  "NAME:GiB:GB/s:us (repeat for further tiers)")
+      ->type_name("TIER");
   command.add_option("--without", o.without,
                      "features to turn off: chunked-prefill, prefix-caching, async, graphs");
   command.add_option("--speculate", o.speculate,
@@ -180,7 +190,9 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--decode-engines", s.decode_engines,
                    "engines that decode; those of --replicas then prefill alone")
       ->check(CLI::Range(0, 4096));
-  command->add_option("--routing", s.routing, "round-robin, least-loaded or prefix-aware")
+  command
+      ->add_option("--routing", s.routing,
+                   "round-robin, least-loaded, prefix-aware or shortest-queue")
       ->capture_default_str();
   command
       ->add_option("--kernels", s.kernels,

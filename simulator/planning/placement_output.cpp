@@ -79,6 +79,27 @@ std::string SourceLine(const CostSources& sources) {
   return line + "\n";
 }
 
+// By rank: what it costs, and how many operators each backend runs.
+std::string RankedText(const PlacementAnswer& answer, const TextStyle& style) {
+  std::vector<TextTable::Column> columns = {{"rank"}, {"us"}, {"kernels"}};
+  for (const Backend& backend : answer.backends) columns.push_back({backend.name + " operators"});
+  TextTable table(columns);
+  for (size_t rank = 0; rank < answer.ranked.size(); ++rank) {
+    const OpPlacement& placed = answer.ranked[rank];
+    std::vector<size_t> ops(answer.backends.size());
+    for (const int32_t choice : placed.choices) {
+      const KernelChoice& kernel = Chosen(answer, choice);
+      ops[static_cast<size_t>(kernel.backend)] += kernel.ops.size();
+    }
+    std::vector<std::string> row = {std::to_string(rank + 1),
+                                    fmt::format("{:.3f}", placed.cost.us()),
+                                    std::to_string(placed.choices.size())};
+    for (const size_t count : ops) row.push_back(std::to_string(count));
+    table.AddRow(row);
+  }
+  return "\n" + table.Format(style);
+}
+
 std::string GraphLevelText(const PlacementAnswer& answer) {
   const GraphPlacement& graph = *answer.graph;
   const std::string& engine = answer.backends[static_cast<size_t>(answer.engine->backend)].name;
@@ -182,6 +203,7 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
                   fmt::format("{:.1f}", 100 * shares[i].time.us() / answer.best().cost.us())});
   }
   text += table.Format(style);
+  if (answer.ranked.size() > 1) text += RankedText(answer, style);
   if (answer.graph.has_value()) text += GraphLevelText(answer);
   if (!answer.unknown_types.empty()) {
     text += "\nOf the tables, operators that no backend here names were not used: ";
@@ -250,6 +272,10 @@ std::string PlacementJson(const PlacementAnswer& answer) {
     json.Field("time_us", shares[i].time.us());
     json.EndObject();
   }
+  json.EndArray();
+  json.Key("ranked_us");
+  json.StartArray();
+  for (const OpPlacement& placed : answer.ranked) json.Double(placed.cost.us());
   json.EndArray();
   json.Key("ablation");
   json.StartArray();

@@ -28,7 +28,8 @@ struct PlacementAnswer {
   std::vector<RefusedMatch> refused;
   std::vector<std::string> unknown_types;  // in the tables, but of no backend
   SimTime launch;
-  OpPlacement placement;  // by operator
+  OpPlacement placement;            // by operator
+  std::vector<OpPlacement> ranked;  // the cheapest ones by operator, where asked for
   std::optional<EngineCall> engine;
   std::optional<GraphPlacement> graph;  // with calls of the engine
   std::vector<AblationStep> ablation;

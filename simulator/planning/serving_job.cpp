@@ -70,17 +70,19 @@ absl::StatusOr<serve::Speculation> ParseSpeculation(const std::string& text) {
   return s;
 }
 
+serve::ProfiledModel ProfiledSizes(const TransformerConfig& model) {
+  return {static_cast<int32_t>(model.layers), model.hidden, static_cast<int32_t>(model.experts),
+          static_cast<int32_t>(model.top_k)};
+}
+
 std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
                                                     const serve::ServingPlan& plan,
                                                     const serve::EngineConfig& engine) {
   if (base.profile == nullptr) {
     return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
   }
-  return serve::MakeProfileStepModel(
-      base.profile,
-      {static_cast<int32_t>(base.model.layers), base.model.hidden,
-       static_cast<int32_t>(base.model.experts), static_cast<int32_t>(base.model.top_k)},
-      engine, serve::MakeReduction(base.costs, plan.tensor));
+  return serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
+                                     serve::MakeReduction(base.costs, plan.tensor));
 }
 
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
@@ -89,6 +91,10 @@ absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBas
                                                                 const serve::Speculation& draft) {
   if (base.profile != nullptr && (plan.devices() != plan.tensor || plan.expert)) {
     return InvalidInput("--profiles: a layer profile is of tensor parallelism alone");
+  }
+  if (base.profile != nullptr && plan.tensor != base.profile->tensor) {
+    return Infeasible("--profiles {}: is of tensor parallelism {}, not {}", base.profile->folder,
+                      base.profile->tensor, plan.tensor);
   }
   const auto steps = TargetSteps(base, plan, engine);
   if (!draft.enabled()) return steps;
@@ -102,7 +108,8 @@ absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
   for (int r = 0; r < static_cast<int>(serve::Routing::kCount); ++r) {
     if (Name(static_cast<serve::Routing>(r)) == text) return static_cast<serve::Routing>(r);
   }
-  return InvalidInput("--routing '{}' is not round-robin, least-loaded or prefix-aware", text);
+  return InvalidInput(
+      "--routing '{}' is not round-robin, least-loaded, prefix-aware or shortest-queue", text);
 }
 
 std::optional<double> Limit(double ms) {
@@ -110,8 +117,10 @@ std::optional<double> Limit(double ms) {
 }
 
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
-                                             const TransformerConfig& model) {
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, serve::LoadEngine(options.engine));
+                                             const TransformerConfig& model,
+                                             const Accelerator& device) {
+  FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
+  serve::EngineConfig engine = release.On(device.name, device.memory_capacity());
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
@@ -120,6 +129,12 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
   if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
   if (options.policy == "fcfs") engine.policy = serve::AdmissionPolicy::kFcfs;
+  if (options.preemption == "swap") engine.preemption = serve::Preemption::kSwap;
+  if (options.preemption == "recompute") engine.preemption = serve::Preemption::kRecompute;
+  for (const std::string& text : options.kv_tiers) {
+    FORETRACE_ASSIGN_OR_RETURN(serve::KvTierSpec tier, serve::ParseKvTier(text));
+    engine.kv_tiers.push_back(std::move(tier));
+  }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
   return engine;
 }
@@ -164,8 +179,11 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, base.notes));
   if (!options.profiles.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
+                               serve::ParseServingPlan(options.parallel));
     FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
-                               serve::ReadLayerProfile(options.profiles));
+                               serve::ReadLayerProfile(options.profiles, plan.tensor));
+    FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
     base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
   }
   if (!options.draft.empty()) {
@@ -195,7 +213,8 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
                       options.replicas + options.decode_engines, Text(job.plan), job.devices,
                       base.platform.name, base.platform.devices());
   }
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine, EngineOf(options, base.model));
+  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
+                             EngineOf(options, base.model, base.platform.node.accelerator));
   engine.stages = job.plan.pipeline;
   const Bytes memory = base.platform.node.accelerator.memory_capacity();
   if (memory.count() == 0 && !options.kv_blocks) {
@@ -209,6 +228,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   }
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
+  engine.block_bytes = job.ledger.kv_per_token * engine.block_tokens;
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
   FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));

@@ -31,6 +31,8 @@ struct ServingOptions {
   std::string routing = "least-loaded";
   std::string without;  // features of the engine, ',' between them
   std::string policy;
+  std::string preemption;             // "recompute" or "swap"; empty: the engine's
+  std::vector<std::string> kv_tiers;  // NAME:GiB:GB/s[:us], nearest first
   std::optional<int32_t> max_num_seqs, max_num_batched_tokens, max_model_len, block_tokens;
   std::optional<int64_t> kv_blocks;
   double memory_utilization = 0;  // 0: the engine's

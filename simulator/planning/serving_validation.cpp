@@ -1,6 +1,6 @@
 #include "simulator/planning/serving_validation.h"
 
-#include <cctype>
+#include <algorithm>
 #include <filesystem>
 
 #include "simulator/base/error.h"
@@ -9,6 +9,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/importers/io/input_file.h"
+#include "simulator/planning/profile_folder.h"
 #include "simulator/planning/serving_costs.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
@@ -22,25 +23,14 @@ namespace {
 namespace fs = std::filesystem;
 using serve::MeasuredRun;
 
-// "meta-llama/Llama-3.1-8B" as "llama318b".
-std::string Plain(const std::string& name) {
-  std::string plain;
-  for (const char c : name.substr(name.rfind('/') + 1)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  return plain;
-}
-
-// The workload file of the longest name that the model's begins with: releases and tunings of a
-// model share its sizes.
+// The workload file of the longest name that the model's holds: releases and tunings of a model
+// share its sizes ("Meta-Llama-3.1-8B-Instruct").
 absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
-  const std::string plain = Plain(model);
+  const std::string plain = PlainModelName(model);
   const ShippedFile* best = nullptr;
   const std::vector<ShippedFile> files = ListShipped(kWorkloads);
   for (const ShippedFile& file : files) {
-    if (!plain.starts_with(Plain(file.name))) continue;
+    if (plain.find(PlainModelName(file.name)) == std::string::npos) continue;
     if (best == nullptr || file.name.size() > best->name.size()) best = &file;
   }
   if (best == nullptr) {
@@ -52,40 +42,30 @@ absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
 }
 
 fs::path RunFolder(const ServingValidationOptions& options) {
-  const fs::path folder = fs::path(options.run).lexically_normal();
+  const fs::path folder = fs::absolute(fs::path(options.run)).lexically_normal();
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-// DIR itself, or its folder named HARDWARE_MODEL_tpN like the run's.
-absl::StatusOr<std::string> FindProfile(const ServingValidationOptions& options,
-                                        const MeasuredRun& run) {
-  const fs::path run_folder = RunFolder(options);
-  const fs::path root = options.profiles.empty()
-                            ? run_folder.parent_path().parent_path() / "profiles"
-                            : fs::path(options.profiles);
-  std::error_code error;
-  if (fs::exists(root / "dense.csv", error)) return root.string();
-  const std::string suffix = fmt::format("_tp{}", run.tensor_parallel);
-  const std::string name = run_folder.filename().string();
-  const std::string hardware = name.substr(0, name.find('_'));
-  const std::string model = run.model.substr(run.model.rfind('/') + 1);
-  for (const std::string& candidate : {name + suffix, name, hardware + "_" + model + suffix}) {
-    if (fs::exists(root / candidate / "dense.csv", error)) return (root / candidate).string();
-  }
-  return InvalidInput(
-      "{}: has neither dense.csv nor a folder {}: name the folder of layer profiles with "
-      "--profiles",
-      root.string(), name + suffix);
+// Where layer profiles are looked for.
+fs::path ProfilesOf(const ServingValidationOptions& options) {
+  return options.profiles.empty() ? RunFolder(options).parent_path().parent_path() / "profiles"
+                                  : fs::path(options.profiles);
 }
 
-// The workload that the run names, where it lies beside.
+// The workload that the run names: in workloads/ two folders above the run, or beside the profiles,
+// or one above.
 std::string WorkloadOf(const ServingValidationOptions& options, const MeasuredRun& run) {
   if (run.dataset.empty()) return "";
-  const fs::path folder = RunFolder(options);
-  const std::string stem = fs::path(run.dataset).stem().string();
-  const fs::path file = folder.parent_path().parent_path() / "workloads" / (stem + ".csv");
-  std::error_code error;
-  return fs::exists(file, error) ? file.string() : "";
+  const std::string file = fs::path(run.dataset).stem().string() + ".csv";
+  const fs::path profiles = fs::absolute(ProfilesOf(options)).lexically_normal();
+  const fs::path beside =
+      profiles.has_filename() ? profiles.parent_path() : profiles.parent_path().parent_path();
+  for (const fs::path& folder : {RunFolder(options).parent_path().parent_path(), RunFolder(options),
+                                 beside, beside.parent_path()}) {
+    std::error_code error;
+    if (const fs::path at = folder / "workloads" / file; fs::exists(at, error)) return at.string();
+  }
+  return "";
 }
 
 // The platform whose device is the run's.
@@ -108,30 +88,56 @@ absl::StatusOr<PlatformSpec> PlatformOf(const ServingValidationOptions& options,
       run.tensor_parallel, label);
 }
 
-// What the run's meta.json leaves out: blocks of the cache, sums over devices.
+// What the run's meta.json leaves out: blocks of the cache, the context, sums over devices.
 absl::Status Complete(const ServingValidationOptions& options, const TransformerConfig& model,
-                      MeasuredRun& run, std::shared_ptr<const serve::Reduction>& reduction,
-                      std::vector<std::string>& notes) {
+                      MeasuredRun& run, std::shared_ptr<const serve::Reduction>& reduction) {
+  if (run.engine.max_model_len == 0) {
+    for (const serve::Request& r : run.trace.requests) {
+      run.engine.max_model_len =
+          std::max(run.engine.max_model_len, r.input_tokens + r.output_tokens);
+    }
+    run.notes.push_back(fmt::format("the run does not say its context: {}, of its longest request",
+                                    run.engine.max_model_len));
+  }
   if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, PlatformOf(options, run));
   serve::ServingPlan plan;
   plan.tensor = run.tensor_parallel;
+  plan.pipeline = run.pipeline_parallel;
   if (run.engine.kv_blocks == 0) {
     const Bytes memory = run.device_memory.count() > 0
                              ? run.device_memory
                              : platform.node.accelerator.memory_capacity();
     run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
-    notes.push_back(
+    run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "
                     "the memory of {}",
                     run.engine.kv_blocks, platform.name));
   }
   if (run.tensor_parallel > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", notes));
+    FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
     reduction = serve::MakeReduction(costs, run.tensor_parallel);
-    notes.push_back(fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
+    run.notes.push_back(
+        fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
   }
   return absl::OkStatus();
+}
+
+// What prompts of the run begin alike, by the workload that it names.
+void SharePrefixes(const ServingValidationOptions& options, MeasuredRun& run) {
+  if (!run.engine.prefix_caching) return;
+  const std::string workload = WorkloadOf(options, run);
+  if (workload.empty()) {
+    run.notes.push_back(
+        "no workload file lies beside the run or the profiles: no prefix is taken "
+        "to be shared");
+    return;
+  }
+  // A workload of another length or order says nothing of this run's prefixes.
+  const absl::Status shared = serve::AddSharedPrefixes(workload, run);
+  if (shared.ok()) return;
+  run.notes.push_back(
+      fmt::format("no prefix is taken to be shared: {}", std::string(shared.message())));
 }
 
 // Skews of all profiles lie in one archive beside them.
@@ -162,31 +168,29 @@ absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& pro
 absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
   FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model));
-  FORETRACE_ASSIGN_OR_RETURN(const std::string folder, FindProfile(options, run));
-  FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile, serve::ReadLayerProfile(folder));
-  std::vector<std::string> notes;
+  FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
+                             FindProfileFolder(ProfilesOf(options).string(), run));
+  FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
+                             serve::ReadLayerProfile(folder, run.tensor_parallel));
   FORETRACE_RETURN_IF_ERROR(AddArchivedSkew(folder, profile));
+  std::string release = ReleaseNote(folder, run);
+  if (!release.empty()) run.notes.push_back(std::move(release));
   std::shared_ptr<const serve::Reduction> reduction;
-  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction, notes));
-  const std::string workload = WorkloadOf(options, run);
-  if (run.engine.prefix_caching && !workload.empty()) {
-    // A workload of another length or order says nothing of this run's prefixes.
-    const absl::Status shared =
-        serve::AddSharedPrefixes(workload, run.engine.block_tokens, run.trace);
-    if (!shared.ok()) {
-      notes.push_back(
-          fmt::format("no prefix is taken to be shared: {}", std::string(shared.message())));
-    }
-  } else if (run.engine.prefix_caching) {
-    notes.push_back("no workload file lies beside the run: no prefix is taken to be shared");
+  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction));
+  SharePrefixes(options, run);
+  const serve::ProfiledModel sizes = {
+      static_cast<int32_t>(model.layers), model.hidden, static_cast<int32_t>(model.experts),
+      static_cast<int32_t>(model.top_k), run.expert_parallel ? run.data_parallel : 1};
+  if (model.experts > 0 && sizes.expert_replicas > 1) {
+    run.notes.push_back(
+        fmt::format("the exchange of tokens between {} data-parallel engines' experts is left out",
+                    run.data_parallel));
   }
-  const serve::ProfiledModel sizes = {static_cast<int32_t>(model.layers), model.hidden,
-                                      static_cast<int32_t>(model.experts),
-                                      static_cast<int32_t>(model.top_k)};
+  FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);
   FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
-  result.notes = std::move(notes);
+  result.notes = std::move(run.notes);
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/backends/op_placement.h"
@@ -35,16 +36,15 @@ class Placer {
   }
 
   absl::StatusOr<TracedPlacement> Run() {
+    for (const RankTrace& rank : store_.ranks()) {
+      if (!rank.info().has_times) return NothingRecorded(rank.info().source);
+    }
     SimulationOptions options;
     options.allow_missing_ranks = setup_.allow_missing_ranks;
     FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup simulation,
                                SimulationSetup::Make(options, store_));
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store_, simulation.compile()));
-    if (job.symbolic) {
-      return InvalidInput(
-          "{}: a symbolic trace has no recorded kernels to replace; place the model",
-          placed_.trace);
-    }
+    if (job.symbolic) return NothingRecorded(placed_.trace);
     FORETRACE_ASSIGN_OR_RETURN(const Prediction before, Replay(store_, job, simulation.network()));
     gone_.ranks.resize(job.program.ranks.size());
     for (uint32_t r = 0; r < store_.ranks().size(); ++r) {
@@ -55,6 +55,10 @@ class Placer {
           "{}: no kernel belongs to a call with a known operator and shapes; record shapes "
           "(record_shapes=True), or give the execution trace too",
           placed_.trace);
+    }
+    for (const std::string& name : for_inference_) {
+      placed_.notes.push_back(
+          fmt::format("{} runs inference alone, and the recording trains: not considered", name));
     }
     FreeLaunches(job.program);
     for (std::vector<uint32_t>& items : gone_.ranks) std::ranges::sort(items);
@@ -70,6 +74,14 @@ class Placer {
   }
 
  private:
+  static absl::Status NothingRecorded(const std::string& trace) {
+    return InvalidInput(
+        "{}: no times of kernels were recorded, so there is nothing to replace; give the Kineto "
+        "trace "
+        "of the run, or place the network or model by itself",
+        trace);
+  }
+
   absl::StatusOr<const Pricing*> PricingOf(const RankTrace& rank) {
     const std::string& name = setup_.device.empty() ? rank.info().device_name : setup_.device;
     const auto [entry, is_new] = pricing_.try_emplace(name);
@@ -137,15 +149,26 @@ class Placer {
       placed_.operator_time += regions.recorded[at];
     }
     for (const BackendMatch& match : GenerateMatches(regions.dag, setup_.backends).matches) {
+      const Backend& backend = setup_.backends[static_cast<size_t>(match.backend)];
+      if (regions.trains && backend.inference_only) {
+        for_inference_.insert(backend.name);
+        continue;
+      }
       if (!CanReplace(regions, match.ops)) continue;
       const std::optional<Estimate> time = TimeOf(regions, match, pricing);
       if (!time.has_value()) continue;
       choices.push_back(
           {match.ops, match.backend + 1, time->time, time->source, time->extrapolated});
     }
-    FORETRACE_ASSIGN_OR_RETURN(const OpPlacement best,
-                               PlaceOps(regions.dag, choices, pricing.launch));
-    for (const int32_t choice : best.choices) {
+    const absl::StatusOr<OpPlacement> best = PlaceOps(regions.dag, choices, pricing.launch);
+    if (absl::IsFailedPrecondition(best.status())) {
+      placed_.notes.push_back(fmt::format("rank {}, {} operators: left as recorded, {}",
+                                          store_.ranks()[r].info().rank, regions.dag.size(),
+                                          std::string(best.status().message())));
+      return absl::OkStatus();
+    }
+    if (!best.ok()) return best.status();
+    for (const int32_t choice : best->choices) {
       const KernelChoice& kernel = choices[static_cast<size_t>(choice)];
       if (kernel.backend != kRecorded) Replace(r, regions, kernel, program.ranks[r]);
     }
@@ -250,9 +273,8 @@ class Placer {
           }
         }
       }
-      return;
     }
-    step = prediction.schedule.makespan;
+    if (step == SimTime()) step = prediction.schedule.makespan;
   }
 
   const TraceStore& store_;
@@ -261,6 +283,7 @@ class Placer {
   std::map<std::string, Pricing> pricing_;         // by device
   absl::flat_hash_map<uint32_t, uint32_t> items_;  // of the rank, by node
   ItemSet gone_;
+  std::set<std::string> for_inference_;  // backends that were not considered
   std::map<std::pair<int32_t, std::string>, ReplacedRegion> regions_;
 };
 
@@ -269,6 +292,19 @@ class Placer {
 absl::StatusOr<TracedPlacement> PlaceTraces(const TraceStore& store,
                                             const TracedPlacementSetup& setup) {
   return Placer(store, setup).Run();
+}
+
+absl::StatusOr<std::vector<TracedStep>> AblateTraces(const TraceStore& store,
+                                                     const TracedPlacementSetup& setup) {
+  std::vector<TracedStep> steps;
+  TracedPlacementSetup some = setup;
+  some.backends.clear();
+  for (const Backend& backend : setup.backends) {
+    some.backends.push_back(backend);
+    FORETRACE_ASSIGN_OR_RETURN(const TracedPlacement placed, PlaceTraces(store, some));
+    steps.push_back({backend.name, placed.step_after, placed.period_after});
+  }
+  return steps;
 }
 
 }  // namespace foretrace

@@ -32,6 +32,13 @@ struct ReplacedRegion {
   EstimateSource source = EstimateSource::kRecorded;  // of `after`, the weakest
 };
 
+// The step with the backends up to one.
+struct TracedStep {
+  std::string added;
+  SimTime step;
+  std::optional<SimTime> period;
+};
+
 struct TracedPlacement {
   std::string trace;
   int64_t operators = 0, kernels = 0, iterations = 0, ranks = 0;
@@ -44,6 +51,7 @@ struct TracedPlacement {
   SimTime step_before, step_after;
   std::optional<SimTime> period_before, period_after;  // from step to step
   std::vector<ReplacedRegion> regions;                 // by what they save, most first
+  std::vector<TracedStep> ablation;                    // where asked for
   std::vector<std::string> notes;
 };
 
@@ -55,6 +63,10 @@ struct TracedPlacement {
 // device to model and no measured times.
 absl::StatusOr<TracedPlacement> PlaceTraces(const TraceStore& store,
                                             const TracedPlacementSetup& setup);
+
+// With the first backend alone, with the first two, and so on.
+absl::StatusOr<std::vector<TracedStep>> AblateTraces(const TraceStore& store,
+                                                     const TracedPlacementSetup& setup);
 
 std::string TracedPlacementText(const TracedPlacement& placed, const TextStyle& style);
 std::string TracedPlacementJson(const TracedPlacement& placed);

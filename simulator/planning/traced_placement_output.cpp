@@ -61,6 +61,14 @@ std::string TracedPlacementText(const TracedPlacement& p, const TextStyle& style
   }
   text += p.regions.empty() ? "No backend has a cheaper kernel for anything here.\n"
                             : table.Format(style);
+  if (!p.ablation.empty()) {
+    TextTable steps({{"backends up to", Align::kLeft}, {"step us"}, {"change %"}});
+    for (const TracedStep& step : p.ablation) {
+      steps.AddRow({step.added, fmt::format("{:.1f}", step.step.us()),
+                    fmt::format("{:+.2f}", Percent(step.step - p.step_before, p.step_before))});
+    }
+    text += "\n" + steps.Format(style);
+  }
   for (const std::string& note : p.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -89,6 +97,16 @@ std::string TracedPlacementJson(const TracedPlacement& p) {
   json.Key("regions");
   json.StartArray();
   for (const ReplacedRegion& region : p.regions) WriteRegion(region, json);
+  json.EndArray();
+  json.Key("ablation");
+  json.StartArray();
+  for (const TracedStep& step : p.ablation) {
+    json.StartObject();
+    json.Field("backends_up_to", step.added);
+    json.Field("step_us", step.step.us());
+    if (step.period.has_value()) json.Field("period_us", step.period->us());
+    json.EndObject();
+  }
   json.EndArray();
   json.Field("notes", p.notes);
   json.EndObject();

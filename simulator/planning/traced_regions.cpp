@@ -94,7 +94,7 @@ class Reader {
       }
     }
     return {OperatorDag(rank_.info().source, std::move(ops_)), std::move(of_op_),
-            std::move(recorded_), by_storage_};
+            std::move(recorded_), trains_, by_storage_};
   }
 
  private:
@@ -116,6 +116,7 @@ class Reader {
     op.type = TypeOf(call, base);
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.calls = {call};
+    trains_ = trains_ || calls_.pass(n) == traced::Pass::kBackward;
     std::vector<Tensor> inputs;
     for (const Tensor& t : rank_.tensors(n)) {
       if (!t.is_output && t.dims_count > 0) inputs.push_back(t);
@@ -197,6 +198,7 @@ class Reader {
   int64_t last_result_ = 0;  // of the operator before: elements, type of its arguments
   DType last_type_ = DType::kUnknown;
   bool last_accumulates_ = false;
+  bool trains_ = false;
   bool by_storage_ = false;
   std::vector<DagOp> ops_;
   std::vector<std::vector<NodeIndex>> of_op_;

@@ -13,6 +13,7 @@ struct TracedRegions {
   OperatorDag dag;
   std::vector<std::vector<NodeIndex>> kernels;  // by operator, in order of issue
   std::vector<SimTime> recorded;                // by operator: all of its kernels
+  bool trains = false;                          // has a backward pass
   bool by_storage = false;  // who reads what is known; else neighbours of fitting shapes
 };
 

@@ -63,8 +63,10 @@ std::set<std::string> Words(const std::string& text) {
 }
 
 // The shipped platform of several nodes whose device shares most words with the row's GPU, among
-// those that share the first; nodes of as many devices before others.
-absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node) {
+// those that share the first; nodes of as many devices before others, then those that say that the
+// row's source ran on them.
+absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node,
+                                       const std::string& source) {
   std::string best;
   int most = 0;
   const std::set<std::string> wanted = Words(gpu);
@@ -79,6 +81,8 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
     int score = 1;
     for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
     if (spec->node.devices == gpus_per_node) score += 100;
+    const auto& tables = spec->tables;
+    if (std::find(tables.begin(), tables.end(), source) != tables.end()) score += 50;
     if (score <= most) continue;
     most = score;
     best = file;
@@ -97,14 +101,15 @@ class Clusters {
   struct Cluster {
     ClusterParameters parameters;
     std::string chip;
+    Bytes memory;
   };
 
   absl::StatusOr<const Cluster*> Of(const TrainingRow& row, std::vector<std::string>& notes) {
-    const auto key = std::tuple(row.gpu, row.gpus_per_node, row.config.dtype);
+    const auto key = std::tuple(row.gpu, row.gpus_per_node, row.source, row.config.dtype);
     if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     std::string platform = o_.platform;
     if (platform.empty()) {
-      FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node));
+      FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node, row.source));
     }
     Accelerator device;
     int64_t devices = 0;
@@ -114,12 +119,13 @@ class Clusters {
                                          &device, &devices, found));
     notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
     for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
-    return &known_.emplace(key, Cluster{std::move(cluster), device.chip}).first->second;
+    return &known_.emplace(key, Cluster{std::move(cluster), device.chip, device.memory_capacity()})
+                .first->second;
   }
 
  private:
   const MappingValidationOptions& o_;
-  std::map<std::tuple<std::string, int32_t, DType>, Cluster> known_;
+  std::map<std::tuple<std::string, int32_t, std::string, DType>, Cluster> known_;
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
@@ -219,6 +225,25 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
   return table.Format(style);
 }
 
+// A run that is reported did fit: where it does not say whether it recomputes, and could not have
+// kept its activations, the least recomputation with which it fits is taken.
+void AssumeRecomputation(TrainingRow& row, Bytes memory) {
+  if (row.recompute_stated || memory == Bytes()) return;
+  // By half: software keeps less than all, and how much differs.
+  const Bytes clearly(memory.count() + memory.count() / 2);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
+    ParallelMapping mapping = row.mapping;
+    mapping.recompute = recompute;
+    if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;
+    if (recompute == row.mapping.recompute) return;
+    row.mapping = mapping;
+    row.notes.push_back(fmt::format(
+        "{} recomputation, without which the run would not fit in memory", Name(recompute)));
+    return;
+  }
+}
+
 void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& notes,
            CostSources& sources) {
   TrainingRow& row = judged.row;
@@ -231,6 +256,9 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   const auto slowdown = row.attention_slowdown.find((*cluster)->chip);
   if (slowdown != row.attention_slowdown.end()) own_cluster.attention_slowdown = slowdown->second;
   own_cluster.fused_pointwise = row.fused_pointwise;
+  own_cluster.fused_accumulation = row.fused_accumulation;
+  own_cluster.blocking_transfers = row.blocking_transfers;
+  AssumeRecomputation(row, (*cluster)->memory);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());

@@ -82,6 +82,7 @@ std::optional<std::vector<int32_t>> RanksOf(const TraceStore& store, const RankT
 
 std::optional<std::vector<int32_t>> DeclaredRanks(const TraceStore& store, const RankTrace& rank,
                                                   const CommAttr& attr) {
+  if (!attr.group.valid()) return std::nullopt;
   return RanksOf(store, rank, store.strings().Get(attr.group), attr.group_size);
 }
 

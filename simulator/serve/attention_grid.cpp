@@ -8,6 +8,24 @@
 #include "simulator/base/status_macros.h"
 
 namespace foretrace::serve {
+namespace {
+
+double Itself(double x) { return x; }
+
+// Linear over the logarithm of the key, since sizes were measured at powers of two, of what `value`
+// makes of the entries; beyond the ends as there.
+template <typename Value, typename ValueOf>
+double BetweenPowers(const std::map<double, Value>& entries, double x, const ValueOf& value) {
+  const auto above = entries.lower_bound(x);
+  if (above == entries.end()) return value(std::prev(above)->second);
+  if (above == entries.begin()) return value(above->second);
+  const auto below = std::prev(above);
+  const double weight = std::log(x / below->first) / std::log(above->first / below->first);
+  const double low = value(below->second);
+  return low + (value(above->second) - low) * weight;
+}
+
+}  // namespace
 
 void AttentionGrid::Add(double chunk, double cached, double decodes, double each, double us) {
   if (decodes == 0) {
@@ -45,7 +63,7 @@ Interpolated AttentionGrid::At(const StepBatch& batch) const {
   }
   const double decodes = batch.decodes;
   double each = decodes > 0 ? static_cast<double>(batch.decode_cached) / decodes : 0;
-  if (decodes > 0 && chunk > 0) each += SkewOf(batch) * (batch.decode_cached_max - each);
+  if (decodes > 0) each += SkewOf(batch) * (batch.decode_cached_max - each);
   if (chunk == 0) return Of(0, 0, decodes, each);
   const double cached = work / chunk - 0.5 * chunk;
   if (cached >= 0) return Of(chunk, cached, decodes, each);
@@ -61,19 +79,21 @@ Interpolated AttentionGrid::At(const StepBatch& batch) const {
 }
 
 void AttentionGrid::SetSkew(const std::vector<SkewRow>& rows) {
-  std::map<std::pair<int, int>, std::vector<double>> alphas;
-  for (const SkewRow& row : rows) {
-    if (row.prefill <= 0) continue;
-    alphas[{std::ilogb(row.prefill), std::ilogb(row.decodes)}].push_back(row.alpha);
-  }
+  std::map<std::pair<double, double>, std::vector<double>> alphas;
+  for (const SkewRow& row : rows) alphas[{row.prefill, row.decodes}].push_back(row.alpha);
   for (auto& [key, values] : alphas) {
-    alpha_[key] = std::clamp(Quantile(std::move(values), 0.5), 0.0, 1.0);
+    ByDecodes& by_decodes = key.first > 0 ? alpha_[key.first] : pure_alpha_;
+    by_decodes[key.second] = std::clamp(Quantile(std::move(values), 0.5), 0.0, 1.0);
   }
 }
 
 double AttentionGrid::SkewOf(const StepBatch& batch) const {
-  const auto it = alpha_.find({std::ilogb(batch.prefill_tokens()), std::ilogb(batch.decodes)});
-  return it == alpha_.end() ? 0 : it->second;
+  const double chunk = batch.prefill_tokens();
+  const auto of_decodes = [&](const ByDecodes& by_decodes) {
+    return BetweenPowers(by_decodes, batch.decodes, Itself);
+  };
+  if (chunk == 0) return pure_alpha_.empty() ? 0 : of_decodes(pure_alpha_);
+  return alpha_.empty() ? 0 : BetweenPowers(alpha_, chunk, of_decodes);
 }
 
 }  // namespace foretrace::serve

@@ -25,7 +25,7 @@ class AttentionGrid {
   // A chunk of `chunk` tokens over `cached` ones, and `decodes` sequences with `each` cached; zeros
   // where there is no chunk or no decode.
   void Add(double chunk, double cached, double decodes, double each, double us);
-  // Rows without a chunk do not count: there the mean decides.
+  // Of unequal lengths; rows without a chunk are of steps without one.
   void SetSkew(const std::vector<SkewRow>& rows);
   // After the last Add. Errors say what is wrong, not where.
   absl::Status Finish();
@@ -42,8 +42,10 @@ class AttentionGrid {
   MeasuredGrid prefill_;  // chunk, cached
   MeasuredGrid decode_;   // decodes, cached of each
   MeasuredGrid mixed_;    // all four
-  // Median alpha of the rows whose chunk and decodes are within the same powers of two.
-  std::map<std::pair<int, int>, double> alpha_;
+  // Median alpha by tokens of the chunk and number of decodes, as measured.
+  using ByDecodes = std::map<double, double>;
+  std::map<double, ByDecodes> alpha_;
+  ByDecodes pure_alpha_;  // without a chunk
 };
 
 }  // namespace foretrace::serve

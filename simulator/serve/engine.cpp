@@ -20,7 +20,7 @@ ServingEngine::ServingEngine(int32_t index, const EngineConfig& config, const Re
 void ServingEngine::Deliver(SequenceIndex request, SimTime at, int32_t sampled, int32_t target) {
   inbox_.push_back({request, at, sampled, target});
   inbox_load_ += trace_.requests[static_cast<size_t>(request)].input_tokens + target;
-  if (wake_ == SimTime::Max()) wake_ = at;  // it slept
+  if (sleeps_) wake_ = std::min(wake_, at);
 }
 
 void ServingEngine::TakeDeliveries() {
@@ -37,6 +37,7 @@ void ServingEngine::TakeDeliveries() {
 // The loop: take notice of what arrived, put a step together and launch it unless as many as may be
 // are under way, wait for the oldest, hand its tokens out.
 void ServingEngine::Advance() {
+  sleeps_ = false;
   if (collects_) CollectOldest();
   TakeDeliveries();
   const bool launched =
@@ -47,16 +48,16 @@ void ServingEngine::Advance() {
     collects_ = true;
     return;
   }
-  // A preempting step that had nothing left to run is tried again; nothing else is empty.
-  if (!scheduler_.idle()) {
-    FORETRACE_CHECK(!step_.preempted.empty());
-    return;
-  }
-  wake_ = inbox_.empty() ? SimTime::Max() : inbox_.front().at;
+  // A preempting step that had nothing left to run is tried again.
+  if (!scheduler_.idle() && !step_.preempted.empty()) return;
+  const SimTime loaded = scheduler_.NextLoaded();
+  FORETRACE_CHECK(scheduler_.idle() || loaded < SimTime::Max());
+  sleeps_ = true;
+  wake_ = std::min(loaded, inbox_.empty() ? SimTime::Max() : inbox_.front().at);
 }
 
 bool ServingEngine::Launch() {
-  scheduler_.Schedule(step_);
+  scheduler_.Schedule(step_, wake_);
   for (const SequenceIndex i : step_.admitted) {
     RequestOutcome& outcome = outcomes_[static_cast<size_t>(i)];
     if (scheduler_.sequence(i).preemptions == 0 && scheduler_.sequence(i).transferred == 0) {

@@ -58,6 +58,12 @@ class ServingEngine {
 
   const Scheduler& scheduler() const { return scheduler_; }
   int64_t load() const { return scheduler_.load() + inbox_load_; }
+  // Requests that run, and four times those that wait.
+  int64_t queue_score() const {
+    constexpr int64_t kWaiting = 4;
+    return static_cast<int64_t>(scheduler_.running()) +
+           kWaiting * static_cast<int64_t>(scheduler_.waiting() + inbox_.size());
+  }
   SimTime busy() const { return busy_; }
   int32_t index() const { return index_; }
 
@@ -90,6 +96,7 @@ class ServingEngine {
   SimTime wake_ = SimTime::Max();
   SimTime device_free_;
   SimTime busy_;
+  bool sleeps_ = true;     // until something arrives
   bool collects_ = false;  // at wake_ the oldest step's results are there
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -11,7 +12,9 @@ namespace foretrace::serve {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
-constexpr std::array<std::string_view, 17> kKeys = {"name",
+constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
+constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
+constexpr std::array<std::string_view, 25> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -20,15 +23,52 @@ constexpr std::array<std::string_view, 17> kKeys = {"name",
                                                     "reserve_full_input",
                                                     "asynchronous",
                                                     "policy",
+                                                    "mixed_steps",
+                                                    "victim",
+                                                    "preemption",
+                                                    "output_reserve",
+                                                    "by_memory",
                                                     "long_prefill_threshold",
                                                     "block_tokens",
                                                     "reserved_blocks",
                                                     "memory_utilization",
                                                     "graph_sizes",
+                                                    "decode_graphs_only",
+                                                    "graph_saves_per_kernel_us",
                                                     "reserve_MiB",
+                                                    "reserve_holds_activations",
                                                     "host_step_us",
                                                     "host_per_sequence_us"};
+constexpr std::array<std::string_view, 5> kReserveKeys = {"initial", "least", "decay_steps",
+                                                          "longest", "retract_steps"};
+constexpr std::array<std::string_view, 6> kClassKeys = {
+    "from_GiB", "except", "max_num_seqs", "max_num_batched_tokens", "largest_graph", "reserve_MiB"};
 constexpr int32_t kMaxSize = 1 << 24;
+
+OutputReserve ReadOutputReserve(const YamlReader& in) {
+  in.ExpectKeys(kReserveKeys);
+  OutputReserve r;
+  r.initial = in.Number("initial", 0, 1);
+  r.least = in.Number("least", 0, 1);
+  r.decay_steps = in.Integer("decay_steps", 1, kMaxSize);
+  r.longest = in.Integer("longest", 1, kMaxSize);
+  r.retract_steps = in.Integer("retract_steps", 0, kMaxSize);
+  return r;
+}
+
+MemoryClass ReadMemoryClass(const YamlReader& in) {
+  in.ExpectKeys(kClassKeys);
+  MemoryClass c;
+  c.from = Bytes(int64_t{in.Integer("from_GiB", 0, 1 << 20)} << 30);
+  if (in.Has("except")) {
+    for (const YamlReader& name : in.Child("except").Items()) c.except.push_back(name.AsString());
+  }
+  c.max_num_seqs = in.Integer("max_num_seqs", 1, kMaxSize, 0);
+  c.max_num_batched_tokens = in.Integer("max_num_batched_tokens", 1, kMaxSize, 0);
+  c.largest_graph = in.Integer("largest_graph", 1, kMaxSize, 0);
+  c.reserve = Bytes(int64_t{in.Integer("reserve_MiB", 0, 1 << 20, 0)} << 20);
+  return c;
+}
 
 absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   root.ExpectKeys(kKeys);
@@ -42,11 +82,27 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.reserve_full_input = root.Bool("reserve_full_input", false);
   c.asynchronous = root.Bool("asynchronous", false);
   c.policy = static_cast<AdmissionPolicy>(root.Choice("policy", kPolicyNames));
+  c.mixed_steps = root.Bool("mixed_steps", true);
+  if (root.Has("victim")) c.victim = static_cast<Victim>(root.Choice("victim", kVictimNames));
+  if (root.Has("preemption")) {
+    c.preemption = static_cast<Preemption>(root.Choice("preemption", kPreemptionNames));
+  }
+  if (root.Has("output_reserve")) {
+    c.output_reserve = ReadOutputReserve(root.Child("output_reserve"));
+  }
+  if (root.Has("by_memory")) {
+    for (const YamlReader& item : root.Child("by_memory").Items()) {
+      c.memory_classes.push_back(ReadMemoryClass(item));
+    }
+  }
+  c.reserve_holds_activations = root.Bool("reserve_holds_activations", false);
   c.long_prefill_threshold = root.Integer("long_prefill_threshold", 0, kMaxSize, 0);
   c.block_tokens = root.Integer("block_tokens", 1, 1 << 16);
   c.reserved_blocks = root.Integer("reserved_blocks", 0, 1 << 16, 0);
   c.memory_utilization = root.Number("memory_utilization", 0.01, 1);
   if (root.Has("graph_sizes")) c.graph_sizes = root.Integers("graph_sizes", 1, kMaxSize);
+  c.decode_graphs_only = root.Bool("decode_graphs_only", false);
+  c.graph_saves_per_kernel = SimTime::FromUs(root.Number("graph_saves_per_kernel_us", 0, 1e3, 0));
   c.reserve = Bytes(int64_t{root.Integer("reserve_MiB", 0, 1 << 20)} << 20);
   c.host_step = SimTime::FromUs(root.Number("host_step_us", 0, 1e6));
   c.host_per_sequence = SimTime::FromUs(root.Number("host_per_sequence_us", 0, 1e6));
@@ -61,9 +117,32 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
 
 std::string_view Name(AdmissionPolicy policy) { return kPolicyNames[static_cast<size_t>(policy)]; }
 
-int32_t EngineConfig::Padded(int32_t tokens) const {
-  const auto size = std::lower_bound(graph_sizes.begin(), graph_sizes.end(), tokens);
-  return size == graph_sizes.end() ? tokens : *size;
+int32_t EngineConfig::Padded(int32_t tokens, bool prompts) const {
+  if (!Captured(tokens, prompts)) return tokens;
+  return *std::lower_bound(graph_sizes.begin(), graph_sizes.end(), tokens);
+}
+
+EngineConfig EngineConfig::On(std::string_view device, Bytes memory) const {
+  EngineConfig c = *this;
+  std::string plain(device);
+  for (char& letter : plain) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  int32_t largest_graph = 0;
+  for (const MemoryClass& m : memory_classes) {
+    const bool excepted = std::any_of(m.except.begin(), m.except.end(), [&](const std::string& e) {
+      return plain.find(e) != std::string::npos;
+    });
+    if (memory < m.from || excepted) continue;
+    if (m.max_num_seqs > 0) c.max_num_seqs = m.max_num_seqs;
+    if (m.max_num_batched_tokens > 0) c.max_num_batched_tokens = m.max_num_batched_tokens;
+    if (m.largest_graph > 0) largest_graph = m.largest_graph;
+    if (m.reserve.count() > 0) c.reserve = m.reserve;
+  }
+  if (largest_graph > 0) {
+    std::erase_if(c.graph_sizes, [&](int32_t size) { return size > largest_graph; });
+  }
+  return c;
 }
 
 absl::Status EngineConfig::Validate() const {
@@ -78,6 +157,9 @@ absl::Status EngineConfig::Validate() const {
         "engine {}: without chunked prefill a step must hold a whole prompt: raise "
         "max_num_batched_tokens ({}) to max_model_len ({})",
         name, max_num_batched_tokens, max_model_len);
+  }
+  if (preemption == Preemption::kSwap && kv_tiers.empty()) {
+    return InvalidInput("engine {}: swapping needs a tier below the device: give --kv-tier", name);
   }
   if (usable_blocks() <= 0) {
     return Infeasible("engine {}: no memory is left for the KV cache", name);

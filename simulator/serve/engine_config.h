@@ -10,11 +10,37 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/serve/kv_tiers.h"
 
 namespace foretrace::serve {
 
 // topologies/engines/NAME.yaml.
 inline constexpr ShippedKind kEngines = {"serving engine", "topologies/engines", ".yaml"};
+
+// Which running sequence gives way where the cache is full: that admitted last, or that with the
+// least output, of these the longest input.
+enum class Victim : uint8_t { kLastAdmitted, kLeastOutput, kCount };
+// What becomes of its blocks: they are computed again, or kept in the tiers below (KvTiers).
+enum class Preemption : uint8_t { kRecompute, kSwap, kCount };
+
+// Room that admission keeps for output: of a request that is admitted all that it may still make,
+// of those that run a share, which falls with every step of decodes and is set by what was made
+// where a sequence had to give way (SGLang's new_token_ratio).
+struct OutputReserve {
+  double initial = 0, least = 0;
+  int32_t decay_steps = 0;
+  int32_t longest = 0;        // tokens of one request that count at most; 0: nothing is kept
+  int32_t retract_steps = 0;  // tokens a sequence that are added to what was made
+  bool enabled() const { return longest > 0; }
+};
+
+// What a release sets by the memory of the device.
+struct MemoryClass {
+  Bytes from;
+  std::vector<std::string> except;  // devices whose names hold one of these
+  int32_t max_num_seqs = 0, max_num_batched_tokens = 0, largest_graph = 0;  // 0: as without
+  Bytes reserve;                                                            // 0: as without
+};
 
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);
@@ -32,17 +58,31 @@ struct EngineConfig {
   // The next step is scheduled and launched while the one before runs.
   bool asynchronous = true;
   AdmissionPolicy policy = AdmissionPolicy::kFcfs;
+  // Prompts and decodes share steps; else prompts go first, in steps of their own, and
+  // max_num_batched_tokens bounds these alone (SGLang).
+  bool mixed_steps = true;
+  Victim victim = Victim::kLastAdmitted;
+  Preemption preemption = Preemption::kRecompute;
+  OutputReserve output_reserve;
   int32_t long_prefill_threshold = 0;  // longest chunk of one request; 0: no limit
   int32_t block_tokens = 0;
   int32_t reserved_blocks = 0;    // of the cache, that hold no tokens
   double memory_utilization = 0;  // share of the device's memory that the engine takes
   // Batches up to the last are replayed as captured graphs, padded to the next size. Ascending.
   std::vector<int32_t> graph_sizes;
+  bool decode_graphs_only = false;  // steps with prompts are not captured
+  // By how much sooner the next kernel follows in a graph's replay than launched alone.
+  SimTime graph_saves_per_kernel;
   // Host time of a step: scheduling, preparing inputs, launching, reading results.
   SimTime host_step;
   SimTime host_per_sequence;
-  Bytes reserve;          // of a device's memory: driver, libraries, captured graphs
-  int64_t kv_blocks = 0;  // of the cache; set by who knows model and device
+  Bytes reserve;  // of a device's memory: driver, libraries, captured graphs
+  // The reserve holds activations too, instead of what a step of the largest size needs.
+  bool reserve_holds_activations = false;
+  std::vector<MemoryClass> memory_classes;  // by ascending memory
+  int64_t kv_blocks = 0;                    // of the cache; set by who knows model and device
+  std::vector<KvTierSpec> kv_tiers;         // below the device's memory
+  Bytes block_bytes;                        // of a device's part of a block; with kv_tiers
 
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;
@@ -52,9 +92,16 @@ struct EngineConfig {
   // Whether a sequence takes part in a step before the token of its last one is there.
   bool runs_ahead() const { return asynchronous && stages == 1; }
   int64_t usable_blocks() const { return kv_blocks - reserved_blocks; }
-  // `tokens` as a step of so many is executed: padded to a captured graph's size.
-  int32_t Padded(int32_t tokens) const;
-  // Errors: sizes that are missing or not positive.
+  // `tokens` as a step of so many, with prompts or without, is executed: padded to a captured
+  // graph's size.
+  int32_t Padded(int32_t tokens, bool prompts) const;
+  // Whether such a step is a graph's replay.
+  bool Captured(int32_t tokens, bool prompts) const {
+    return !graph_sizes.empty() && tokens <= graph_sizes.back() && !(prompts && decode_graphs_only);
+  }
+  // With what the release sets on such a device.
+  EngineConfig On(std::string_view device, Bytes memory) const;
+  // Errors: sizes that are missing or not positive; swapping without a tier.
   absl::Status Validate() const;
 };
 

@@ -29,7 +29,7 @@ class GraphStepModel : public StepModel {
   StepTime Time(const StepBatch& batch) const override {
     const int32_t split = plan_.data * plan_.kv;
     const auto tokens = static_cast<int32_t>(Share(batch.tokens(), split));
-    StepTime time = Layers(engine_.Padded(tokens));
+    StepTime time = Layers(engine_.Padded(tokens, !batch.prefills.empty()));
     time.Add(Head(static_cast<int32_t>(Share(batch.sequences(), split))));
     AddAttention(batch, time);
     return time;

@@ -25,11 +25,13 @@ class Curve {
   absl::Status Finish();
   bool empty() const { return points_.empty(); }
   Interpolated At(double x) const;
+  bool operator==(const Curve&) const = default;
 
  private:
   struct Point {
     double x, us;
     int32_t repeats = 1;
+    bool operator==(const Point&) const = default;
   };
   std::vector<Point> points_;
 };

@@ -19,11 +19,12 @@ void KvCache::Share(BlockIndex block) {
   ++Of(block).holders;
 }
 
-BlockIndex KvCache::Take() {
+BlockIndex KvCache::Take(uint64_t& evicted) {
   FORETRACE_CHECK(first_ >= 0);
   const BlockIndex block = first_;
   Unlink(block);
   State& state = Of(block);
+  evicted = state.key;
   if (state.key != 0) known_.erase(state.key);
   state.key = 0;
   state.holders = 1;

@@ -30,8 +30,9 @@ class KvCache {
 
   // Holds a block that Find returned.
   void Share(BlockIndex block);
-  // Holds a free block, whose content is lost. There must be one.
-  BlockIndex Take();
+  // Holds a free block, whose content is lost: `evicted` is what it was found by, 0: by nothing.
+  // There must be one.
+  BlockIndex Take(uint64_t& evicted);
   // The block is full and holds what `key` stands for. Where another block does already, that one
   // stays the one that is found.
   void Remember(BlockIndex block, uint64_t key);

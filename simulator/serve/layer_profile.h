@@ -19,16 +19,23 @@ namespace foretrace::serve {
 //   per_sequence.csv  layer,sequences,time_us
 //   moe.csv           tokens,activated_experts,time_us    (models with experts)
 //   skew.csv          decode batches of unequal lengths   (optional)
+// The profiler measures some layers of the whole model alone, for every degree: experts, whose file
+// then lies in the folder of degree 1, and the norms of queries and keys (LLMServingSim,
+// profiler/models/qwen3.yaml, which walk the heads of a rank).
 struct LayerProfile {
   std::string folder;
+  int32_t tensor = 1;
   std::map<std::string, Curve> dense;         // by layer, over tokens
   std::map<std::string, Curve> per_sequence;  // over sequences
   std::map<double, Curve> experts;            // by number of experts visited, over tokens
   AttentionGrid attention;
+  // Over how many ranks a layer that was measured whole is divided.
+  int32_t expert_ranks = 1, head_norm_ranks = 1;
 };
 
-// Errors name file and line.
-absl::StatusOr<LayerProfile> ReadLayerProfile(const std::string& folder);
+// Of `tensor` ranks; the folder of degree 1 is the one beside whose name ends in _tp1. Errors name
+// file and line; a folder whose name ends in another degree.
+absl::StatusOr<LayerProfile> ReadLayerProfile(const std::string& folder, int32_t tensor);
 // skew.csv where it is not in the folder; `name` stands for it in messages.
 absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& profile);
 
@@ -37,7 +44,11 @@ struct ProfiledModel {
   int32_t layers = 0;
   int64_t hidden = 0;
   int32_t experts = 0, experts_per_token = 0;
+  // Engines of like load that share the experts; their exchange of tokens is left out.
+  int32_t expert_replicas = 1;
 };
+// Errors: experts that one of them has and the other has not.
+absl::Status CheckProfile(const LayerProfile& profile, const ProfiledModel& model);
 
 // Time of summing `bytes` over the tensor-parallel ranks; microseconds. Null: there is one.
 class Reduction {
@@ -46,7 +57,10 @@ class Reduction {
   virtual Estimate Time(int64_t bytes) const = 0;
 };
 
-// `graph_sizes` of the engine pad what dense layers compute.
+// `graph_sizes` of the engine pad what dense layers compute; replayed as a graph, kernels follow
+// one another sooner than the eager ones of the profile by `graph_saves_per_kernel`: all of a step
+// of decodes alone, all but attention of a step with a prompt, where captured graphs end at it
+// (vLLM's FULL_AND_PIECEWISE).
 std::shared_ptr<const StepModel> MakeProfileStepModel(std::shared_ptr<const LayerProfile> profile,
                                                       const ProfiledModel& model,
                                                       const EngineConfig& engine,

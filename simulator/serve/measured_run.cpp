@@ -1,13 +1,17 @@
 #include "simulator/serve/measured_run.h"
 
+#include <rapidjson/document.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/base/yaml_reader.h"
 #include "simulator/serve/csv_columns.h"
+#include "simulator/serve/run_meta.h"
 #include "simulator/serve/shared_prefix.h"
 
 namespace foretrace::serve {
@@ -15,139 +19,207 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int32_t kMaxSize = 1 << 24;
+// Seconds of one request, of two clocks: the client's and the engine's.
+struct Stamps {
+  double arrival = 0;
+  double queued = 0, first = 0, last = 0;
+};
 
-void ReadKvCache(const YamlReader& in, EngineConfig& engine) {
-  engine.kv_blocks = in.Integer("num_gpu_blocks", 1, std::numeric_limits<int32_t>::max());
-  engine.block_tokens = in.Integer("block_size", 1, 1 << 16, engine.block_tokens);
-  engine.prefix_caching = in.Bool("enable_prefix_caching", engine.prefix_caching);
-  engine.memory_utilization =
-      in.Number("gpu_memory_utilization", 0.01, 1, engine.memory_utilization);
+// One request of the file. What the file does not state of its times follows from its stamps.
+struct Recorded {
+  size_t row = 0;
+  Request request;
+  Stamps stamps;
+  std::optional<double> ttft, tpot, e2e;
+};
+
+RequestTimes RecordedTimes(const Recorded& r) {
+  const int32_t output = r.request.output_tokens;
+  RequestTimes times;
+  times.ttft = r.ttft.value_or(r.stamps.first - r.stamps.queued);
+  times.e2e = r.e2e.value_or(r.stamps.last - r.stamps.queued);
+  if (output > 1) times.tpot = r.tpot.value_or((r.stamps.last - r.stamps.first) / (output - 1));
+  return times;
 }
 
-void ReadScheduler(const YamlReader& in, EngineConfig& engine) {
-  engine.chunked_prefill = in.Bool("enable_chunked_prefill", engine.chunked_prefill);
-  engine.asynchronous = in.Bool("async_scheduling", engine.asynchronous);
-  engine.reserve_full_input = in.Bool("scheduler_reserve_full_isl", engine.reserve_full_input);
-  engine.max_num_batched_tokens =
-      in.Integer("max_num_batched_tokens", 1, kMaxSize, engine.max_num_batched_tokens);
-  engine.max_num_seqs = in.Integer("max_num_seqs", 1, kMaxSize, engine.max_num_seqs);
-  engine.long_prefill_threshold =
-      in.Integer("long_prefill_token_threshold", 0, kMaxSize, engine.long_prefill_threshold);
-  const std::string policy = in.String("policy", Name(engine.policy));
-  if (policy == Name(AdmissionPolicy::kPriority)) engine.policy = AdmissionPolicy::kPriority;
+std::string Disorder(const Stamps& stamps) {
+  if (stamps.first < stamps.queued) return "its first token comes before it was queued";
+  if (stamps.last < stamps.first) return "its last token comes before its first";
+  return "";
 }
 
-// The release whose defaults are known that is nearest below the run's.
-absl::StatusOr<EngineConfig> EngineOf(const std::string& version) {
-  const size_t minor = version.find('.');
-  const size_t patch = minor == std::string::npos ? minor : version.find('.', minor + 1);
-  return LoadEngine("vllm-" + version.substr(0, patch));
-}
-
-absl::StatusOr<MeasuredRun> ReadMeta(const YamlReader& root) {
-  MeasuredRun run;
-  run.model = root.String("model");
-  run.dataset = root.String("dataset_path", "");
-  FORETRACE_ASSIGN_OR_RETURN(run.engine, EngineOf(root.String("vllm_version")));
-  const YamlReader kwargs = root.Child("engine_kwargs");
-  if (!root.ok()) return root.status();
-  run.tensor_parallel = kwargs.Integer("tensor_parallel_size", 1, 1 << 16, 1);
-  run.data_parallel = kwargs.Integer("data_parallel_size", 1, 1 << 16, 1);
-  run.expert_parallel = kwargs.Bool("enable_expert_parallel", false);
-  EngineConfig& e = run.engine;
-  e.max_num_seqs = kwargs.Integer("max_num_seqs", 1, kMaxSize, e.max_num_seqs);
-  e.max_num_batched_tokens =
-      kwargs.Integer("max_num_batched_tokens", 1, kMaxSize, e.max_num_batched_tokens);
-  e.max_model_len = kwargs.Integer("max_model_len", 1, kMaxTokens);
-  if (root.Has("kv_cache")) ReadKvCache(root.Child("kv_cache"), e);
-  if (root.Has("hardware")) {
-    const YamlReader hardware = root.Child("hardware");
-    run.device = hardware.String("device_name", "");
-    run.device_memory =
-        Bytes(std::llround(hardware.Number("device_total_memory_bytes", 0, 1e15, 0)));
-  }
-  if (root.Has("resolved_config")) {
-    const YamlReader resolved = root.Child("resolved_config");
-    if (resolved.Has("scheduler_config")) ReadScheduler(resolved.Child("scheduler_config"), e);
-    if (resolved.Has("compilation_config")) {
-      const YamlReader graphs = resolved.Child("compilation_config");
-      if (graphs.Has("cudagraph_capture_sizes")) {
-        e.graph_sizes = graphs.Integers("cudagraph_capture_sizes", 1, kMaxSize);
-        std::sort(e.graph_sizes.begin(), e.graph_sizes.end());
-      }
-    }
-  }
-  if (!root.ok()) return root.status();
-  return run;
-}
-
-absl::Status ReadRequests(const std::string& file, MeasuredRun& run) {
+absl::StatusOr<std::vector<Recorded>> ReadRunTable(const std::string& file, size_t& unfinished) {
   FORETRACE_ASSIGN_OR_RETURN(CsvColumns table,
                              CsvColumns::Open(file, {"input_tokens", "output_tokens", "queued_s",
-                                                     "last_token_s", "ttft_s", "tpot_s", "e2e_s"}));
+                                                     "first_token_s", "last_token_s"}));
   int32_t arrival = table.Also("client_arrival_s");
   if (arrival < 0) arrival = table.Also("planned_arrival_s");
-  if (arrival < 0) {
-    return InvalidInput("{}:1: the header has neither client_arrival_s nor planned_arrival_s",
-                        file);
-  }
-  double first = kMaxArrivalSeconds, last = 0;
-  while (table.Next()) {
+  const int32_t number = table.Also("request");
+  const int32_t ttft = table.Also("ttft_s"), tpot = table.Also("tpot_s");
+  const int32_t e2e = table.Also("e2e_s");
+  std::vector<Recorded> all;
+  for (size_t line = 0; table.Next(); ++line) {
     const CsvRow& row = table.row();
-    Request request;
-    request.input_tokens = row.Integer(0, 1, kMaxTokens);
-    request.output_tokens = row.Integer(1, 1, kMaxTokens);
-    request.arrival =
-        SimTime::FromSeconds(row.Number(static_cast<size_t>(arrival), 0, kMaxArrivalSeconds));
-    first = std::min(first, row.Number(2, 0, kMaxArrivalSeconds));
-    last = std::max(last, row.Number(3, 0, kMaxArrivalSeconds));
-    RequestTimes times;
-    times.ttft = row.Number(4, 0, kMaxArrivalSeconds);
-    times.tpot = row.Number(5, 0, kMaxArrivalSeconds);
-    times.e2e = row.Number(6, 0, kMaxArrivalSeconds);
-    run.trace.requests.push_back(request);
-    run.measured.push_back(times);
+    const auto seconds = [&](size_t column) { return row.Number(column, 0, kMaxArrivalSeconds); };
+    const auto stated = [&](int32_t column) {
+      return column < 0 ? std::nullopt : std::optional(seconds(static_cast<size_t>(column)));
+    };
+    if (row.Text(4).empty()) {
+      ++unfinished;
+      continue;
+    }
+    Recorded r;
+    r.row = number < 0
+                ? line
+                : static_cast<size_t>(row.Integer(static_cast<size_t>(number), 0, kMaxTokens));
+    r.request.input_tokens = row.Integer(0, 1, kMaxTokens);
+    r.request.output_tokens = row.Integer(1, 1, kMaxTokens);
+    r.stamps = {0, seconds(2), seconds(3), seconds(4)};
+    r.stamps.arrival = stated(arrival).value_or(r.stamps.queued);
+    r.ttft = stated(ttft), r.tpot = stated(tpot), r.e2e = stated(e2e);
+    if (const std::string problem = Disorder(r.stamps); !problem.empty()) table.Fail(problem);
+    all.push_back(r);
   }
-  run.seconds = last - first;
-  return table.status();
+  FORETRACE_RETURN_IF_ERROR(table.status());
+  return all;
+}
+
+// A member that is a number within bounds; nullopt: it is missing, null or something else.
+std::optional<double> NumberOf(const rapidjson::Value& object, const char* key) {
+  const auto at = object.FindMember(key);
+  if (at == object.MemberEnd() || !at->value.IsNumber()) return std::nullopt;
+  const double value = at->value.GetDouble();
+  return std::isfinite(value) && value >= 0 && value < 1e12 ? std::optional(value) : std::nullopt;
+}
+
+// "bench-12" is the workload's 12th request.
+size_t NumberOfRequest(const rapidjson::Value& object, size_t fallback) {
+  const auto id = object.FindMember("request_id");
+  if (id == object.MemberEnd() || !id->value.IsString()) return fallback;
+  const std::string text = id->value.GetString();
+  uint32_t number = 0;
+  return absl::SimpleAtoi(text.substr(text.rfind('-') + 1), &number) ? number : fallback;
+}
+
+absl::StatusOr<std::vector<Recorded>> ReadRunLines(const std::string& file, size_t& unfinished) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxTableBytes));
+  std::vector<Recorded> all;
+  size_t number = 0;
+  for (const std::string_view line : SplitLines(text)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    rapidjson::Document document;
+    document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag>(
+        line.data(), line.size());
+    if (document.HasParseError() || !document.IsObject()) {
+      return InvalidInput("{}:{}: is no JSON object", file, number);
+    }
+    const auto input = NumberOf(document, "input_toks"), output = NumberOf(document, "output_toks");
+    if (!input || !output || *input < 1 || *output < 1 || *input > kMaxTokens ||
+        *output > kMaxTokens || *input != std::floor(*input) || *output != std::floor(*output)) {
+      return InvalidInput("{}:{}: needs input_toks and output_toks, whole numbers from 1", file,
+                          number);
+    }
+    const auto queued = NumberOf(document, "queued_ts");
+    const auto first = NumberOf(document, "first_token_ts");
+    const auto last = NumberOf(document, "last_token_ts");
+    if (!queued || !first || !last) {
+      ++unfinished;
+      continue;
+    }
+    Recorded r;
+    r.row = NumberOfRequest(document, number - 1);
+    r.request.input_tokens = static_cast<int32_t>(*input);
+    r.request.output_tokens = static_cast<int32_t>(*output);
+    r.stamps = {NumberOf(document, "arrival_time").value_or(*queued), *queued, *first, *last};
+    if (const std::string problem = Disorder(r.stamps); !problem.empty()) {
+      return InvalidInput("{}:{}: {}", file, number, problem);
+    }
+    all.push_back(r);
+  }
+  return all;
+}
+
+absl::Status Take(const std::string& file, const std::vector<Recorded>& all, MeasuredRun& run) {
+  if (all.empty()) return InvalidInput("{}: no request of it finished", file);
+  double arrival = all.front().stamps.arrival, queued = all.front().stamps.queued, last = 0;
+  for (const Recorded& r : all) {
+    arrival = std::min(arrival, r.stamps.arrival);
+    queued = std::min(queued, r.stamps.queued);
+    last = std::max(last, r.stamps.last);
+  }
+  for (const Recorded& r : all) {
+    if (r.stamps.arrival - arrival > kMaxArrivalSeconds) {
+      return InvalidInput("{}: request {} arrives more than a month after the first", file, r.row);
+    }
+    Request request = r.request;
+    request.arrival = SimTime::FromSeconds(r.stamps.arrival - arrival);
+    run.trace.requests.push_back(request);
+    run.rows.push_back(r.row);
+    run.measured.push_back(RecordedTimes(r));
+  }
+  run.seconds = last - queued;
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& folder) {
-  const std::string meta = (fs::path(folder) / "meta.json").string();
-  const std::string requests = (fs::path(folder) / "requests.csv").string();
-  FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run,
-                             LoadYaml<MeasuredRun>(ReadYamlFile(meta), meta, ReadMeta));
+  MeasuredRun run;
   run.folder = folder;
-  run.trace.source = requests;
-  FORETRACE_RETURN_IF_ERROR(ReadRequests(requests, run));
+  FORETRACE_RETURN_IF_ERROR(ReadRunMeta((fs::path(folder) / "meta.json").string(), run));
+  const std::string table = (fs::path(folder) / "requests.csv").string();
+  const std::string lines = (fs::path(folder) / "requests.jsonl").string();
+  std::error_code error;
+  const bool as_lines = !fs::exists(table, error) && fs::exists(lines, error);
+  const std::string& file = as_lines ? lines : table;
+  run.trace.source = file;
+  size_t unfinished = 0;
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Recorded> all, as_lines
+                                                                  ? ReadRunLines(file, unfinished)
+                                                                  : ReadRunTable(file, unfinished));
+  FORETRACE_RETURN_IF_ERROR(Take(file, all, run));
+  if (unfinished > 0) {
+    run.notes.push_back(fmt::format("{} of {} requests have no last token and are left out",
+                                    unfinished, unfinished + all.size()));
+  }
   return run;
 }
 
-absl::Status AddSharedPrefixes(const std::string& file, int32_t block_tokens, RequestTrace& trace) {
+absl::Status AddSharedPrefixes(const std::string& file, MeasuredRun& run) {
   FORETRACE_ASSIGN_OR_RETURN(
       CsvColumns table,
       CsvColumns::Open(file, {"input_tokens", "output_tokens", "shared_prefix_tokens"}));
+  RequestTrace workload;
   std::vector<int32_t> shared;
   while (table.Next()) {
-    const size_t i = shared.size();
-    const int32_t input = table.row().Integer(0, 1, kMaxTokens);
-    const int32_t output = table.row().Integer(1, 1, kMaxTokens);
-    if (i >= trace.requests.size() || trace.requests[i].input_tokens != input ||
-        trace.requests[i].output_tokens != output) {
-      table.Fail(fmt::format("request {} is not that of {}", i, trace.source));
-      break;
-    }
+    Request request;
+    request.input_tokens = table.row().Integer(0, 1, kMaxTokens);
+    request.output_tokens = table.row().Integer(1, 1, kMaxTokens);
+    workload.requests.push_back(request);
     shared.push_back(table.row().Integer(2, 0, kMaxTokens));
   }
   FORETRACE_RETURN_IF_ERROR(table.status());
-  if (shared.size() != trace.requests.size()) {
-    return InvalidInput("{}: has {} requests, {} has {}", file, shared.size(), trace.source,
-                        trace.requests.size());
+  for (size_t i = 0; i < run.rows.size(); ++i) {
+    const Request& asked = run.trace.requests[i];
+    if (run.rows[i] >= workload.requests.size()) {
+      return InvalidInput("{}: has {} requests, {} has a request {}", file,
+                          workload.requests.size(), run.trace.source, run.rows[i]);
+    }
+    const Request& planned = workload.requests[run.rows[i]];
+    if (planned.input_tokens != asked.input_tokens ||
+        planned.output_tokens != asked.output_tokens) {
+      return InvalidInput("{}: request {} is not that of {}", file, run.rows[i], run.trace.source);
+    }
   }
-  ShareEarlierPrefixes(shared, block_tokens, trace);
+  ShareEarlierPrefixes(shared, run.engine.block_tokens, workload);
+  for (size_t i = 0; i < run.rows.size(); ++i) {
+    Request& asked = run.trace.requests[i];
+    asked.prefix_begin = workload.requests[run.rows[i]].prefix_begin;
+    asked.prefix_blocks = workload.requests[run.rows[i]].prefix_blocks;
+  }
+  run.trace.prefix_ids = std::move(workload.prefix_ids);
+  run.trace.prefix_block_tokens = workload.prefix_block_tokens;
   return absl::OkStatus();
 }
 

@@ -59,7 +59,7 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
   m.available =
       Bytes(static_cast<int64_t>(static_cast<double>(device.count()) * engine.memory_utilization));
   m.weights = WeightBytes(model, plan);
-  m.activations = ActivationBytes(model, plan, engine);
+  if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);
   m.reserve = engine.reserve;
   m.kv = std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
   const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);

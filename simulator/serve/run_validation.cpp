@@ -17,13 +17,13 @@ absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
                                           std::shared_ptr<const StepModel> step) {
   Deployment deployment;
   deployment.pool = {run.engine, step, run.data_parallel};
+  deployment.routing = Routing::kShortestQueue;
   FORETRACE_ASSIGN_OR_RETURN(const ServingResult result, Simulate(run.trace, deployment));
   RunValidation v;
   v.run = run.folder;
   v.source = step->Source();
   v.requests = run.trace.requests.size();
-  v.predicted =
-      Summarize(run.trace, result, {}, run.tensor_parallel * run.data_parallel, Since::kQueued);
+  v.predicted = Summarize(run.trace, result, {}, run.devices(), Since::kQueued);
   std::vector<double> ttft, tpot, e2e;
   double tokens = 0;
   for (size_t i = 0; i < run.measured.size(); ++i) {

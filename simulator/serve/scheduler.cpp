@@ -1,6 +1,7 @@
 #include "simulator/serve/scheduler.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "simulator/base/check.h"
 
@@ -20,6 +21,8 @@ Scheduler::Scheduler(const EngineConfig& config, const RequestTrace& trace,
       trace_(trace),
       speculation_(speculation),
       cache_(config.usable_blocks(), config.prefix_caching),
+      tiers_(config.kv_tiers, config.block_bytes),
+      reserved_share_(config.output_reserve.initial),
       sequences_(trace.requests.size()) {}
 
 int32_t Scheduler::Known(SequenceIndex i) const {
@@ -77,15 +80,20 @@ void Scheduler::Enqueue(SequenceIndex request, int32_t sampled, int32_t target) 
   Wait(request, false);
 }
 
-void Scheduler::Schedule(Step& step) {
+void Scheduler::Schedule(Step& step, SimTime now) {
+  now_ = now;
   step.items.clear();
   step.batch.Clear();
   step.batch.tokens_per_decode = speculation_.CheckedTokens();
   step.admitted.clear();
   step.preempted.clear();
   int32_t budget = config_.max_num_batched_tokens;
-  ScheduleRunning(step, budget);
+  ScheduleRunning(step, budget, true, config_.mixed_steps);
   if (step.preempted.empty()) ScheduleWaiting(step, budget);
+  if (!config_.mixed_steps && step.items.empty() && step.preempted.empty()) {
+    int32_t unbounded = std::numeric_limits<int32_t>::max();
+    ScheduleRunning(step, unbounded, false, true);
+  }
   for (const StepItem& item : step.items) {
     if (item.decode) {
       step.batch.AddDecode(item.cached);
@@ -93,9 +101,43 @@ void Scheduler::Schedule(Step& step) {
       step.batch.prefills.push_back({item.tokens, item.cached});
     }
   }
+  if (config_.output_reserve.enabled()) UpdateReserve(step);
 }
 
-void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
+void Scheduler::UpdateReserve(const Step& step) {
+  const OutputReserve& reserve = config_.output_reserve;
+  if (!step.preempted.empty()) {
+    double made = 0, allowed = 1;
+    for (const SequenceIndex i : running_) {
+      made += sequence(i).sampled + reserve.retract_steps;
+      allowed += sequence(i).target;
+    }
+    reserved_share_ = std::min(1.0, made / allowed);
+  } else if (step.batch.decodes > 0) {
+    const double decay = (reserve.initial - reserve.least) / reserve.decay_steps;
+    reserved_share_ = std::max(reserve.least, reserved_share_ - decay);
+  }
+}
+
+int32_t Scheduler::FutureTokens(SequenceIndex i) const {
+  return std::min(sequence(i).target - sequence(i).sampled, config_.output_reserve.longest);
+}
+
+int32_t Scheduler::ReservedBlocks() const {
+  double tokens = 0;
+  for (const SequenceIndex i : running_) tokens += FutureTokens(i) * reserved_share_;
+  return BlocksFor(static_cast<int64_t>(tokens));
+}
+
+SimTime Scheduler::NextLoaded() const {
+  SimTime next = SimTime::Max();
+  for (const auto& [priority, place, i] : waiting_) {
+    if (sequence(i).loading) next = std::min(next, sequence(i).loaded);
+  }
+  return next;
+}
+
+void Scheduler::ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool with_decodes) {
   for (size_t index = 0; index < running_.size() && budget > 0;) {
     const SequenceIndex i = running_[index];
     Sequence& s = Of(i);
@@ -105,6 +147,10 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
       continue;
     }
     const bool decodes = s.sampled > 0 && s.computed == Known(i) - 1;
+    if (decodes ? !with_decodes : !prompts) {
+      ++index;
+      continue;
+    }
     int32_t tokens = decodes ? speculation_.CheckedTokens() : Known(i) - s.computed;
     if (config_.long_prefill_threshold > 0) {
       tokens = std::min(tokens, config_.long_prefill_threshold);
@@ -112,7 +158,7 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
     tokens = std::min(tokens, budget);
     bool preempted_itself = false;
     while (!Grow(i, s.computed + tokens)) {
-      const size_t victim = Victim();
+      const size_t victim = ChooseVictim();
       preempted_itself = running_[victim] == i;
       if (victim < index) --index;  // it stands before, and its tokens of this step go back
       budget += Preempt(victim, step);
@@ -125,14 +171,22 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget) {
   }
 }
 
-size_t Scheduler::Victim() const {
-  if (config_.policy == AdmissionPolicy::kFcfs) return running_.size() - 1;
-  const auto later = [this](SequenceIndex a, SequenceIndex b) {
-    const Request &x = RequestOf(a), &y = RequestOf(b);
-    return std::tuple(x.priority, x.arrival, a) < std::tuple(y.priority, y.arrival, b);
+size_t Scheduler::ChooseVictim() const {
+  if (config_.policy == AdmissionPolicy::kFcfs && config_.victim == Victim::kLastAdmitted) {
+    return running_.size() - 1;
+  }
+  // Of two the later in this order gives way.
+  const auto key = [this](SequenceIndex i) {
+    const Request& r = RequestOf(i);
+    const bool by_output = config_.victim == Victim::kLeastOutput;
+    return std::tuple(config_.policy == AdmissionPolicy::kPriority ? r.priority : 0,
+                      by_output ? -sequence(i).sampled : 0, by_output ? r.input_tokens : 0,
+                      r.arrival, i);
   };
-  return static_cast<size_t>(std::max_element(running_.begin(), running_.end(), later) -
-                             running_.begin());
+  return static_cast<size_t>(
+      std::max_element(running_.begin(), running_.end(),
+                       [&](SequenceIndex a, SequenceIndex b) { return key(a) < key(b); }) -
+      running_.begin());
 }
 
 int32_t Scheduler::Preempt(size_t index, Step& step) {
@@ -148,6 +202,10 @@ int32_t Scheduler::Preempt(size_t index, Step& step) {
     s.sampled -= item->sampled;
     s.pending -= item->sampled > 0 ? 1 : 0;
     step.items.erase(item);
+  }
+  if (config_.preemption == Preemption::kSwap) {
+    const int32_t full = s.computed / config_.block_tokens;
+    for (int32_t b = 0; b < full; ++b) tiers_.Put(KeyOf(i, b), now_);
   }
   cache_.Release(s.blocks);
   s.blocks.clear();
@@ -166,47 +224,94 @@ bool Scheduler::Grow(SequenceIndex i, int32_t tokens) {
   Sequence& s = Of(i);
   const int32_t more = BlocksFor(tokens) - static_cast<int32_t>(s.blocks.size());
   if (more > cache_.free_blocks()) return false;
-  for (int32_t b = 0; b < more; ++b) s.blocks.push_back(cache_.Take());
+  for (int32_t b = 0; b < more; ++b) s.blocks.push_back(Take());
   return true;
 }
 
 void Scheduler::ScheduleWaiting(Step& step, int32_t& budget) {
-  while (!waiting_.empty() && budget > 0 &&
-         static_cast<int32_t>(running_.size()) < config_.max_num_seqs) {
-    if (!Admit(std::get<2>(*waiting_.begin()), step, budget)) break;
+  for (auto it = waiting_.begin(); it != waiting_.end() && budget > 0 &&
+                                   static_cast<int32_t>(running_.size()) < config_.max_num_seqs;) {
+    const Admission admission = Admit(std::get<2>(*it), step, budget);
+    if (admission == Admission::kBlocked) break;
+    it = admission == Admission::kAdmitted ? waiting_.erase(it) : std::next(it);
   }
 }
 
-bool Scheduler::Admit(SequenceIndex i, Step& step, int32_t& budget) {
+BlockIndex Scheduler::Take() {
+  uint64_t evicted = 0;
+  const BlockIndex block = cache_.Take(evicted);
+  if (evicted != 0) tiers_.Put(evicted, now_);
+  return block;
+}
+
+Scheduler::Found Scheduler::Find(SequenceIndex i) const {
+  Found found;
+  if (sequence(i).transferred > 0) return found;
+  if (tiers_.empty()) {
+    found.blocks = CachedBlocks(i);
+    return found;
+  }
+  if (!cache_.keeps_prefixes() && sequence(i).preemptions == 0) return found;
+  const int32_t most = (Known(i) - 1) / config_.block_tokens;
+  for (; found.blocks < most; ++found.blocks) {
+    const uint64_t key = KeyOf(i, found.blocks);
+    if (cache_.Find(key) >= 0) continue;
+    if (!tiers_.Has(key)) break;
+    found.below.push_back(key);
+  }
+  return found;
+}
+
+Scheduler::Admission Scheduler::Admit(SequenceIndex i, Step& step, int32_t& budget) {
   Sequence& s = Of(i);
-  if (s.pending > 0) return false;  // preempted while a token of it was on the way
-  const int32_t hits = s.transferred > 0 ? 0 : CachedBlocks(i);
-  const int32_t have = s.transferred > 0 ? s.transferred : hits * config_.block_tokens;
+  if (s.pending > 0) return Admission::kBlocked;  // preempted while a token of it was on the way
+  if (s.loading && now_ < s.loaded) return Admission::kLoading;
+  const Found found = Find(i);
+  const int32_t have = s.transferred > 0 ? s.transferred : found.blocks * config_.block_tokens;
   int32_t tokens = Known(i) - have;
   if (config_.long_prefill_threshold > 0) tokens = std::min(tokens, config_.long_prefill_threshold);
-  if (!config_.chunked_prefill && tokens > budget) return false;
+  if (!config_.chunked_prefill && tokens > budget) return Admission::kBlocked;
   tokens = std::min(tokens, budget);
-  const int32_t needs = config_.reserve_full_input ? Known(i) : have + tokens;
+  int32_t needs = config_.reserve_full_input ? Known(i) : have + tokens;
   int64_t free = cache_.free_blocks();
-  for (int32_t b = 0; b < hits; ++b) free -= cache_.IsFree(cache_.Find(KeyOf(i, b))) ? 1 : 0;
-  if (BlocksFor(needs) - hits > free) return false;
-
-  for (int32_t b = 0; b < hits; ++b) {
-    const BlockIndex block = cache_.Find(KeyOf(i, b));
-    cache_.Share(block);
-    s.blocks.push_back(block);
+  if (config_.output_reserve.enabled()) {
+    needs = Known(i) + FutureTokens(i);
+    free -= ReservedBlocks();
   }
-  s.remembered = hits;
+  for (int32_t b = 0; b < found.blocks; ++b) {
+    const BlockIndex block = cache_.Find(KeyOf(i, b));
+    free -= block >= 0 && cache_.IsFree(block) ? 1 : 0;
+  }
+  if (BlocksFor(needs) - found.cached() > free) return Admission::kBlocked;
+  if (!found.below.empty() && !s.loading) {
+    s.loading = true;
+    s.loaded = tiers_.Read(found.below, now_);
+    return Admission::kLoading;
+  }
+  s.loading = false;
+  // Those that are held by nobody first, before a block that is taken could be one of them.
+  s.blocks.assign(static_cast<size_t>(found.blocks), -1);
+  for (int32_t b = 0; b < found.blocks; ++b) {
+    const BlockIndex block = cache_.Find(KeyOf(i, b));
+    if (block >= 0) cache_.Share(s.blocks[static_cast<size_t>(b)] = block);
+  }
+  for (int32_t b = 0; b < found.blocks; ++b) {
+    BlockIndex& block = s.blocks[static_cast<size_t>(b)];
+    if (block >= 0) continue;
+    block = Take();
+    cache_.Remember(block, KeyOf(i, b));
+  }
+  s.remembered = found.blocks;
   s.computed = have;
-  prefix_hits_ += int64_t{hits} * config_.block_tokens;
+  prefix_hits_ += int64_t{found.blocks} * config_.block_tokens;
+  tier_hits_ += static_cast<int64_t>(found.below.size()) * config_.block_tokens;
   prompt_tokens_ += Known(i);
   FORETRACE_CHECK(Grow(i, have + tokens));
-  waiting_.erase(waiting_.begin());
   running_.push_back(i);
   step.admitted.push_back(i);
   Advance(i, tokens, step);
   budget -= tokens;
-  return true;
+  return Admission::kAdmitted;
 }
 
 void Scheduler::Advance(SequenceIndex i, int32_t tokens, Step& step) {
@@ -245,6 +350,7 @@ void Scheduler::Finish(SequenceIndex request) {
   load_ -= RequestOf(request).input_tokens + s.target;
   cache_.Release(s.blocks);
   s.blocks = {};
+  if (idle()) reserved_share_ = config_.output_reserve.initial;
 }
 
 }  // namespace foretrace::serve

@@ -3,7 +3,11 @@
 // vLLM's V1 scheduler (vllm/v1/core/sched/scheduler.py, release 0.19): running sequences first, in
 // order of admission; where the cache is full the last admitted is preempted and recomputed later;
 // then waiting requests, in order, while tokens, sequences and blocks last; none in a step that
-// preempted.
+// preempted. Where steps are not mixed (SGLang, python/sglang/srt/managers/scheduler.py, release
+// 0.5): prompts, running and waiting, else decodes.
+//
+// A request whose blocks are found below the device waits until they are read, while those behind
+// it are admitted; it holds no blocks of the device meanwhile.
 
 #include <cstdint>
 #include <set>
@@ -30,6 +34,8 @@ struct Sequence {
   int32_t remembered = 0;   // blocks that are full and were offered to the prefix cache
   int32_t pending = 0;      // steps under way that make tokens of it
   int32_t transferred = 0;  // tokens whose keys and values come from another engine
+  bool loading = false;     // blocks of it are read from below, until `loaded`
+  SimTime loaded;
   std::vector<BlockIndex> blocks;
 };
 
@@ -58,7 +64,9 @@ class Scheduler {
   // elsewhere, and the keys and values of what came before the last of them are brought here;
   // `target` are made in all.
   void Enqueue(SequenceIndex request, int32_t sampled, int32_t target);
-  void Schedule(Step& step);
+  void Schedule(Step& step, SimTime now);
+  // When the next of those that wait for blocks from below has them; Max(): none waits.
+  SimTime NextLoaded() const;
   // The tokens of one of its steps are there.
   void Collect(SequenceIndex request) { --Of(request).pending; }
   // All of its tokens are out: gives its blocks up.
@@ -77,8 +85,16 @@ class Scheduler {
   int64_t prompt_tokens() const { return prompt_tokens_; }  // of admissions, hits included
   int64_t preemptions() const { return preemptions_; }
   int64_t recomputed_tokens() const { return recomputed_; }
+  int64_t tier_hits() const { return tier_hits_; }  // tokens, of prefix_hits
 
  private:
+  enum class Admission : uint8_t { kAdmitted, kLoading, kBlocked };
+  // Leading blocks of a request that are somewhere, and the keys of those that only tiers have.
+  struct Found {
+    int32_t blocks = 0;
+    std::vector<uint64_t> below;
+    int32_t cached() const { return blocks - static_cast<int32_t>(below.size()); }
+  };
   Sequence& Of(SequenceIndex i) { return sequences_[static_cast<size_t>(i)]; }
   const Request& RequestOf(SequenceIndex i) const {
     return trace_.requests[static_cast<size_t>(i)];
@@ -87,14 +103,21 @@ class Scheduler {
   uint64_t KeyOf(SequenceIndex i, int32_t block) const;
   int32_t BlocksFor(int64_t tokens) const;
   int32_t CachedBlocks(SequenceIndex i) const;
+  Found Find(SequenceIndex i) const;
+  BlockIndex Take();
+  // Output tokens that a sequence may still make, as far as admission counts them; room that it
+  // keeps for those that run, in blocks.
+  int32_t FutureTokens(SequenceIndex i) const;
+  int32_t ReservedBlocks() const;
+  void UpdateReserve(const Step& step);
   // Blocks for `tokens` in all; false where there are not enough.
   bool Grow(SequenceIndex i, int32_t tokens);
-  void ScheduleRunning(Step& step, int32_t& budget);
+  void ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool decodes);
   void ScheduleWaiting(Step& step, int32_t& budget);
-  bool Admit(SequenceIndex i, Step& step, int32_t& budget);
+  Admission Admit(SequenceIndex i, Step& step, int32_t& budget);
   // Adds the sequence's next `tokens` to the step and counts them as computed.
   void Advance(SequenceIndex i, int32_t tokens, Step& step);
-  size_t Victim() const;  // index into running_
+  size_t ChooseVictim() const;  // index into running_
   // Returns the tokens that the step had given to it.
   int32_t Preempt(size_t index, Step& step);
   void Wait(SequenceIndex i, bool first);
@@ -103,6 +126,9 @@ class Scheduler {
   const RequestTrace& trace_;
   const Speculation& speculation_;
   KvCache cache_;
+  KvTiers tiers_;
+  SimTime now_;
+  double reserved_share_;  // of the output that running sequences may still make
   std::vector<Sequence> sequences_;
   std::vector<SequenceIndex> running_;
   // In the order of admission: (priority, place in the queue).
@@ -110,6 +136,7 @@ class Scheduler {
   int64_t next_place_ = 0, first_place_ = 0;
   int64_t load_ = 0;
   int64_t prefix_hits_ = 0, prompt_tokens_ = 0, preemptions_ = 0, recomputed_ = 0;
+  int64_t tier_hits_ = 0;
 };
 
 }  // namespace foretrace::serve

@@ -108,6 +108,7 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("service_level_met_share", s.met_share);
   out.Field("preemptions", r.result->preemptions);
   out.Field("recomputed_tokens", r.result->recomputed_tokens);
+  out.Field("tier_hit_tokens", r.result->tier_hits);
   out.Field("prefix_hit_share", r.result->prompt_tokens > 0
                                     ? static_cast<double>(r.result->prefix_hits) /
                                           static_cast<double>(r.result->prompt_tokens)

@@ -151,6 +151,9 @@ class Simulation : public ServingObserver {
     size_t best = begin;
     // Prefix-aware: the longest cached prefix, of these the least loaded.
     const auto rank = [&](size_t e) {
+      if (deployment_.routing == Routing::kShortestQueue) {
+        return std::pair(0, engines_[e]->queue_score());
+      }
       const int32_t cached = deployment_.routing == Routing::kPrefixAware && begin == 0
                                  ? engines_[e]->scheduler().CachedTokens(request)
                                  : 0;
@@ -170,6 +173,7 @@ class Simulation : public ServingObserver {
       result_.preemptions += s.preemptions();
       result_.recomputed_tokens += s.recomputed_tokens();
       result_.prefix_hits += s.prefix_hits();
+      result_.tier_hits += s.tier_hits();
       result_.prompt_tokens += s.prompt_tokens();
     }
     if (deployment_.concurrency == 0) result_.overloaded_from = overload_.From();
@@ -191,8 +195,8 @@ class Simulation : public ServingObserver {
 }  // namespace
 
 std::string_view Name(Routing routing) {
-  static constexpr std::array<std::string_view, 3> kNames = {"round-robin", "least-loaded",
-                                                             "prefix-aware"};
+  static constexpr std::array<std::string_view, static_cast<size_t>(Routing::kCount)> kNames = {
+      "round-robin", "least-loaded", "prefix-aware", "shortest-queue"};
   return kNames[static_cast<size_t>(routing)];
 }
 

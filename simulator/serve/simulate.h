@@ -14,7 +14,9 @@
 
 namespace foretrace::serve {
 
-enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefixAware, kCount };
+// Least loaded: by the tokens of its requests. Shortest queue: by requests, those that wait four
+// times (vLLM's balance between its data-parallel engines, vllm/v1/engine/core_client.py).
+enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefixAware, kShortestQueue, kCount };
 std::string_view Name(Routing routing);
 
 struct Pool {
@@ -54,6 +56,7 @@ struct ServingResult {
   std::vector<SimTime> busy;  // by engine: steps on its devices
   int64_t preemptions = 0, recomputed_tokens = 0;
   int64_t prefix_hits = 0, prompt_tokens = 0;
+  int64_t tier_hits = 0;    // of prefix_hits, tokens read from below a device's memory
   int64_t peak_blocks = 0;  // of the fullest engine
   int64_t blocks = 0;       // of one engine of the first pool
   int32_t peak_waiting = 0;

@@ -115,6 +115,7 @@ struct PlatformSpec {
   std::string file;
   std::string name;
   std::string description;
+  std::vector<std::string> tables;  // sources of published runs that ran on it
   std::vector<LinkType> links;
   NodeSpec node;
   int32_t nodes = 1;

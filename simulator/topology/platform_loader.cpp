@@ -38,11 +38,16 @@ class Loader {
 
   absl::StatusOr<PlatformSpec> Load(const std::string& file) {
     spec_.file = file;
-    root_.ExpectKeys(std::array<std::string_view, 9>{"name", "description", "links", "node",
-                                                     "nodes", "max_nodes", "fabric", "ranks",
-                                                     "library"});
+    root_.ExpectKeys(std::array<std::string_view, 10>{"name", "description", "tables", "links",
+                                                      "node", "nodes", "max_nodes", "fabric",
+                                                      "ranks", "library"});
     spec_.name = root_.String("name");
     spec_.description = root_.String("description", "");
+    if (root_.Has("tables")) {
+      for (const YamlReader& table : root_.Child("tables").Items()) {
+        spec_.tables.push_back(table.AsString());
+      }
+    }
     LoadLinks(root_.Child("links"));
     LoadNode(root_.Child("node"));
     spec_.nodes = root_.Integer("nodes", 1, kMaxNodes, 1);

@@ -47,8 +47,9 @@ void ExportSample(benchmark::State& state) {
     return;
   }
   for (auto _ : state) {
+    const CommView view = ViewCommunication(*store);
     for (const RankTrace& rank : store->ranks()) {
-      benchmark::DoNotOptimize(EncodeChakra(*store, rank));
+      benchmark::DoNotOptimize(EncodeChakra(*store, view, rank));
     }
   }
   state.SetItemsProcessed(static_cast<int64_t>(store->node_count()) * state.iterations());

@@ -222,7 +222,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretrace", required=True)
-    parser.add_argument("--mutations", type=int, default=2000)
+    parser.add_argument("--mutations", type=int, default=int(os.environ.get("FORETRACE_MUTATIONS", 300)))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--least", type=int, default=900, help="hand-made cases that there must be")

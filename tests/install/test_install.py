@@ -1,6 +1,7 @@
 """What `cmake --install` puts down, run from where it was put."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -58,6 +59,19 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.foretrace("collective", "all_reduce", "--topology", "my-cluster").returncode, 2)
 
+    def test_every_command_finds_its_data(self):
+        for line in (
+            "serve llama3.1-8b --platform dgx-h100 --rate 5 --count 20",
+            "explore dfmodel-dlrm -o explored",
+            "dataflow gpt3-175b --system sn10-8 --batch 2304 --forward",
+            "architect bert-large --devices 64 --hbm 32 --global-batch 1024",
+            "search llama3-8b --platform dgx-h100 --global-batch 64",
+            "list workloads",
+        ):
+            with self.subTest(line):
+                done = self.foretrace(*line.split())
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_modules_are_found_beside_it(self):
         if not list((self.prefix / "lib/foretrace").glob("foretrace_simgrid.so")):
             self.skipTest("built without modules")
@@ -69,8 +83,11 @@ class Installed(unittest.TestCase):
         self.assertIn("foretrace_simgrid.so", done.stderr)
 
     def test_manual_names_every_command(self):
-        page = (self.prefix / "share/man/man1/foretrace.1").read_text()
-        for command in ("predict", "validate", "search", "shard", "collective", "generate", "calibrate"):
+        page = (self.prefix / "share/man/man1/foretrace.1").read_text().replace("\\-", "-")
+        listed = self.foretrace("--help").stdout.split("Subcommands:\n", 1)[1]
+        commands = re.findall(r"^  ([a-z]\S*)", listed, re.M)
+        self.assertGreater(len(commands), 15)
+        for command in commands:
             self.assertIn(f".SS foretrace {command}", page)
 
     def test_bash_completes_commands_options_and_platforms(self):

@@ -152,8 +152,9 @@ TEST(ChakraRoundTrip, RandomStores) {
     for (int32_t r = 0; r < ranks; ++r) drawn.push_back(DrawRank(r, ranks));
     const TraceStore store = Assemble(std::move(drawn));
     std::vector<RankTraceBuilder::Result> again;
+    const CommView view = ViewCommunication(store);
     for (const RankTrace& rank : store.ranks()) {
-      const std::string bytes = EncodeChakra(store, rank);
+      const std::string bytes = EncodeChakra(store, view, rank);
       auto input = MakeMemorySource("t.et", bytes);
       auto file = MakeChakraImporter()->Import(*input, "t.et", ImportOptions());
       if (!file.ok()) RC_FAIL(std::string(file.status().message()));

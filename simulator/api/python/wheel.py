@@ -45,7 +45,7 @@ def run(*command):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     build = pathlib.Path(os.environ.get("FORETRACE_WHEEL_BUILD", ROOT / "build/wheel"))
-    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DFORETRACE_TESTS=OFF",
+    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DFORETRACE_TESTS=OFF", "-DFORETRACE_UNITY=ON",
         "-DFORETRACE_PYTHON=ON", "-DFORETRACE_PYTHON_DIR=.", f"-DPython3_EXECUTABLE={sys.executable}", f"-DPYTHON_EXECUTABLE={sys.executable}")
     run("cmake", "--build", build)
     name = f"{NAME}-{tag()}.whl"

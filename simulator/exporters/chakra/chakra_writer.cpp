@@ -11,18 +11,14 @@
 namespace foretrace {
 namespace {
 
-std::string GroupTable(const TraceStore& store,
-                       const absl::flat_hash_map<std::string, std::string>& numbers) {
+std::string GroupTable(const CommView& view) {
   rapidjson::StringBuffer buffer;
   JsonWriter writer(buffer);
   writer.StartObject();
-  for (const auto& [name, group] : store.process_groups()) {
-    writer.Key(numbers.at(name).c_str());
+  for (const CommView::Group& group : view.groups) {
+    writer.Key(std::to_string(group.number));
     writer.StartArray();
     for (const int32_t rank : group.ranks) writer.Int(rank);
-    if (group.ranks.empty()) {
-      for (int32_t rank = 0; rank < store.world_size(); ++rank) writer.Int(rank);
-    }
     writer.EndArray();
   }
   writer.EndObject();
@@ -31,10 +27,9 @@ std::string GroupTable(const TraceStore& store,
 
 }  // namespace
 
-std::string EncodeChakra(const TraceStore& store, const RankTrace& rank) {
+std::string EncodeChakra(const TraceStore& store, const CommView& view, const RankTrace& rank) {
   std::string bytes;
-  const auto numbers = chakra_wire::NumberProcessGroups(store);
-  chakra_wire::RankEncoder(store, rank, numbers, [&bytes](std::string_view part) {
+  chakra_wire::RankEncoder(store, rank, view, [&bytes](std::string_view part) {
     bytes.append(part);
   }).EncodeAll();
   return bytes;
@@ -42,20 +37,24 @@ std::string EncodeChakra(const TraceStore& store, const RankTrace& rank) {
 
 absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
                          const ChakraWriterOptions& options) {
+  return WriteChakra(store, ViewCommunication(store), directory, options);
+}
+
+absl::Status WriteChakra(const TraceStore& store, const CommView& view,
+                         const std::string& directory, const ChakraWriterOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(directory, options.inputs));
-  const auto numbers = chakra_wire::NumberProcessGroups(store);
   for (const RankTrace& rank : store.ranks()) {
     FORETRACE_ASSIGN_OR_RETURN(
         std::string path, files.Add(fmt::format("{}.{}.et", options.prefix, rank.info().rank)));
     AtomicFile file(std::move(path), options.stop);
-    chakra_wire::RankEncoder(store, rank, numbers, [&file](std::string_view part) {
+    chakra_wire::RankEncoder(store, rank, view, [&file](std::string_view part) {
       file.Append(part);
     }).EncodeAll();
     FORETRACE_RETURN_IF_ERROR(file.Commit());
   }
-  if (!store.process_groups().empty()) {
+  if (!view.groups.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string path, files.Add(options.prefix + ".groups.json"));
-    FORETRACE_RETURN_IF_ERROR(WriteFile(path, GroupTable(store, numbers)));
+    FORETRACE_RETURN_IF_ERROR(WriteFile(path, GroupTable(view)));
   }
   return files.Commit();
 }

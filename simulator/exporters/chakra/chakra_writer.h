@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "simulator/base/atomic_file.h"
+#include "simulator/exporters/chakra/comm_view.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -17,8 +18,9 @@ struct ChakraWriterOptions {
   std::stop_token stop;
 };
 
-// Writes one file per rank into `directory`, which is made if it is missing, and, where the job
-// declares process groups, PREFIX.groups.json for tools that want them beside the traces.
+// Writes one file per rank into `directory`, which is made if it is missing, and, where not all
+// communication is among all ranks, PREFIX.groups.json for tools that want groups beside the
+// traces.
 //
 // The files follow v0.0.4 so that other tools can replay them: node types, dependencies (program
 // order included), durations in whole microseconds, communication attributes. What that schema
@@ -29,8 +31,11 @@ struct ChakraWriterOptions {
 // written (which one and why), or is an input. Cancelled where `stop` was asked for.
 absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
                          const ChakraWriterOptions& options);
+// `view` is of `store`.
+absl::Status WriteChakra(const TraceStore& store, const CommView& view,
+                         const std::string& directory, const ChakraWriterOptions& options);
 
 // Content of one rank's file, for tests and for callers that do not want a file.
-std::string EncodeChakra(const TraceStore& store, const RankTrace& rank);
+std::string EncodeChakra(const TraceStore& store, const CommView& view, const RankTrace& rank);
 
 }  // namespace foretrace

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "simulator/base/utf8.h"
+#include "simulator/exporters/chakra/wire_form.h"
+
 namespace foretrace::chakra_wire {
 namespace {
 
@@ -21,57 +24,15 @@ AttributeProto* Attribute(Message& message, const char* name) {
   return attribute;
 }
 
-// COMM_COLL's comm_type; negative for what the schema has no value for.
-int64_t CommType(CollectiveOp op) {
-  switch (op) {
-    case CollectiveOp::kAllReduce:
-      return ALL_REDUCE;
-    case CollectiveOp::kReduce:
-      return REDUCE;
-    case CollectiveOp::kAllGather:
-      return ALL_GATHER;
-    case CollectiveOp::kGather:
-      return GATHER;
-    case CollectiveOp::kScatter:
-      return SCATTER;
-    case CollectiveOp::kBroadcast:
-      return BROADCAST;
-    case CollectiveOp::kAllToAll:
-      return ALL_TO_ALL;
-    case CollectiveOp::kReduceScatter:
-      return REDUCE_SCATTER;
-    case CollectiveOp::kBarrier:
-      return BARRIER;
-    default:
-      return -1;
-  }
-}
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.size() <= 9 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 }  // namespace
 
-absl::flat_hash_map<std::string, std::string> NumberProcessGroups(const TraceStore& store) {
-  absl::flat_hash_map<std::string, std::string> numbers;
-  int64_t greatest = 0;
-  for (const auto& [name, group] : store.process_groups()) {
-    if (!IsNumber(name)) continue;
-    greatest = std::max<int64_t>(greatest, std::stoll(name));
-    numbers.emplace(name, name);
-  }
-  for (const auto& [name, group] : store.process_groups()) {
-    if (!IsNumber(name)) numbers.emplace(name, std::to_string(++greatest));
-  }
-  return numbers;
-}
-
-RankEncoder::RankEncoder(const TraceStore& store, const RankTrace& rank,
-                         const absl::flat_hash_map<std::string, std::string>& group_numbers,
+RankEncoder::RankEncoder(const TraceStore& store, const RankTrace& rank, const CommView& view,
                          Sink sink)
-    : store_(store), rank_(rank), group_numbers_(group_numbers), sink_(std::move(sink)) {}
+    : store_(store),
+      rank_(rank),
+      rank_index_(static_cast<uint32_t>(&rank - store.ranks().data())),
+      view_(view),
+      sink_(std::move(sink)) {}
 
 void RankEncoder::Emit(const google::protobuf::MessageLite& message) {
   buffer_.clear();
@@ -137,7 +98,22 @@ void RankEncoder::EncodeMetadata() {
     }
   }
   EncodeProcessGroups(metadata);
+  EncodeInferredGroups(metadata);
   Emit(metadata);
+}
+
+// Groups that only other tools see, with what they were found by.
+void RankEncoder::EncodeInferredGroups(GlobalMetadata& metadata) const {
+  for (const CommView::Group& group : view_.groups) {
+    if (group.declared || !std::ranges::count(group.ranks, rank_.info().rank)) continue;
+    StringList* texts = Attribute(metadata, "foretrace.inferred_group")->mutable_string_list();
+    texts->add_values(std::to_string(group.number));
+    texts->add_values(group.name);
+    texts->add_values(std::string(Name(group.matched_by)));
+  }
+  if (rank_index_ != 0 || view_.doubts.empty()) return;
+  StringList* doubts = Attribute(metadata, "foretrace.doubts")->mutable_string_list();
+  for (const std::string& doubt : view_.doubts) doubts->add_values(ValidUtf8(doubt));
 }
 
 // What the rank declares, as the job has it (a user may have replaced members), and, in the first
@@ -172,19 +148,10 @@ void RankEncoder::EncodeProcessGroups(GlobalMetadata& metadata) {
   }
 }
 
+// What has no partner in the files would be waited for without end.
 NodeType RankEncoder::TypeOf(NodeIndex n) const {
-  const CommAttr* comm = rank_.comm(n);
-  switch (rank_.kind(n)) {
-    // Without a type or a peer other tools can only replay the time it took.
-    case NodeKind::kCollective:
-      return CommType(rank_.collective_op(n)) >= 0 && comm != nullptr ? COMM_COLL_NODE : COMP_NODE;
-    case NodeKind::kSend:
-      return comm != nullptr && comm->peer >= 0 ? COMM_SEND_NODE : COMP_NODE;
-    case NodeKind::kRecv:
-      return comm != nullptr && comm->peer >= 0 ? COMM_RECV_NODE : COMP_NODE;
-    default:
-      return COMP_NODE;
-  }
+  const CommView::Node* comm = view_.Find(rank_index_, n);
+  return comm != nullptr && comm->partnered ? TypeInSchema(rank_, n) : COMP_NODE;
 }
 
 void RankEncoder::EncodeNode(NodeIndex n) {
@@ -204,37 +171,32 @@ void RankEncoder::EncodeNode(NodeIndex n) {
 }
 
 void RankEncoder::AddDependencies(NodeIndex n) {
-  std::vector<uint64_t> control;
+  std::vector<NodeIndex> control;
   Int64List others;
-  // Rows of recorded traces are in order of start, and edges from later to earlier rows could form
-  // cycles with the program order below: those only this project's reader sees.
-  const bool recorded = rank_.info().has_times;
   for (const Dependency& d : rank_.dependencies(n)) {
-    const bool acyclic = !recorded || d.producer < n;
-    if (d.kind == DependencyKind::kData && acyclic) {
+    const bool visible = IsVisible(rank_, n, d.producer);
+    if (d.kind == DependencyKind::kData && visible) {
       node_.add_data_deps(d.producer.value);
       continue;
     }
-    if (acyclic) control.push_back(d.producer.value);
+    if (visible) control.push_back(d.producer);
     others.add_values(d.producer.value);
     others.add_values(static_cast<int64_t>(d.kind));
   }
   if (others.values_size() > 0) {
     *Attribute(node_, "foretrace.deps")->mutable_int64_list() = std::move(others);
   }
-  if (recorded) {
-    const NodeIndex issuer = rank_.launcher(n).valid() ? rank_.launcher(n) : rank_.parent(n);
-    const NodeIndex previous = last_on_lane_[rank_.lane(n).value];
-    if (IsDeviceKind(rank_.kind(n)) && issuer.valid() && issuer < n) {
-      control.push_back(issuer.value);
-    }
-    if (previous.valid()) control.push_back(previous.value);
+  AddIssueOrder(rank_, n, last_on_lane_[rank_.lane(n).value], control);
+  if (const CommView::Node* comm = view_.Find(rank_index_, n); comm != nullptr) {
+    control.insert(control.end(), comm->after.begin(), comm->after.end());
   }
   std::sort(control.begin(), control.end());
   control.erase(std::unique(control.begin(), control.end()), control.end());
-  for (const uint64_t producer : control) {
+  for (const NodeIndex producer : control) {
     const auto& data = node_.data_deps();
-    if (std::find(data.begin(), data.end(), producer) == data.end()) node_.add_ctrl_deps(producer);
+    if (std::find(data.begin(), data.end(), producer.value) == data.end()) {
+      node_.add_ctrl_deps(producer.value);
+    }
   }
 }
 
@@ -296,12 +258,17 @@ void RankEncoder::AddWork(NodeIndex n) {
   Attribute(node_, "tensor_size")->set_uint64_val(static_cast<uint64_t>(work->bytes.count()));
 }
 
-void RankEncoder::AddGroup(StringId group) {
-  const std::string name(store_.strings().Get(group));
-  const auto number = group_numbers_.find(name);
-  if (number != group_numbers_.end()) Attribute(node_, "pg_name")->set_string_val(number->second);
-  if (number == group_numbers_.end() || number->second != name) {
-    Attribute(node_, "foretrace.comm_group")->set_string_val(name);
+void RankEncoder::AddGroup(NodeIndex n, const CommAttr& comm) {
+  const CommView::Node& node = *view_.Find(rank_index_, n);
+  const std::string number = node.group.has_value() ? std::to_string(*node.group) : "";
+  if (node.group.has_value()) Attribute(node_, "pg_name")->set_string_val(number);
+  if (!comm.group.valid()) {
+    if (node.group.has_value()) Attribute(node_, "foretrace.inferred")->set_bool_val(true);
+    return;
+  }
+  const std::string_view name = store_.strings().Get(comm.group);
+  if (!node.group.has_value() || number != name) {
+    Attribute(node_, "foretrace.comm_group")->set_string_val(std::string(name));
   }
 }
 
@@ -318,10 +285,9 @@ void RankEncoder::AddComm(NodeIndex n) {
     Attribute(node_, "comm_tag")->set_int32_val(comm->tag);
   }
   if (type != COMP_NODE) {
-    const Bytes size = comm->bytes_in.count() > 0 ? comm->bytes_in : comm->bytes_out;
-    Attribute(node_, "comm_size")->set_int64_val(size.count());
+    Attribute(node_, "comm_size")->set_int64_val(view_.Find(rank_index_, n)->bytes.count());
   }
-  if (comm->group.valid()) AddGroup(comm->group);
+  AddGroup(n, *comm);
   Int64List* values = Attribute(node_, "foretrace.comm")->mutable_int64_list();
   values->add_values(comm->bytes_in.count());
   values->add_values(comm->bytes_out.count());

@@ -7,27 +7,24 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "chakra.pb.h"
+#include "simulator/exporters/chakra/comm_view.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace::chakra_wire {
 
-// Other tools want process groups that are named by numbers. Those that are keep their name; others
-// get the numbers after the greatest of those. Only groups that the job declares.
-absl::flat_hash_map<std::string, std::string> NumberProcessGroups(const TraceStore& store);
-
 class RankEncoder {
  public:
   using Sink = std::function<void(std::string_view bytes)>;
-  RankEncoder(const TraceStore& store, const RankTrace& rank,
-              const absl::flat_hash_map<std::string, std::string>& group_numbers, Sink sink);
+  // `rank` is one of the store's.
+  RankEncoder(const TraceStore& store, const RankTrace& rank, const CommView& view, Sink sink);
 
   void EncodeAll();
 
  private:
   void EncodeMetadata();
   void EncodeProcessGroups(GlobalMetadata& metadata);
+  void EncodeInferredGroups(GlobalMetadata& metadata) const;
   void EncodeNode(NodeIndex n);
   NodeType TypeOf(NodeIndex n) const;
   void AddDependencies(NodeIndex n);
@@ -35,7 +32,7 @@ class RankEncoder {
   void AddPlacement(NodeIndex n);
   void AddWork(NodeIndex n);
   void AddComm(NodeIndex n);
-  void AddGroup(StringId group);
+  void AddGroup(NodeIndex n, const CommAttr& comm);
   void AddTensors(NodeIndex n);
   void AddRow(NodeIndex n);
   void Emit(const google::protobuf::MessageLite& message);
@@ -44,7 +41,8 @@ class RankEncoder {
 
   const TraceStore& store_;
   const RankTrace& rank_;
-  const absl::flat_hash_map<std::string, std::string>& group_numbers_;
+  uint32_t rank_index_;
+  const CommView& view_;
   Sink sink_;
   std::vector<SimTime> self_time_;
   std::vector<NodeIndex> last_on_lane_;

@@ -70,6 +70,7 @@ constexpr KeyName kOwnKeys[] = {
     {"device", AttributeKey::kDevice},
     {"tensors", AttributeKey::kTensors},
     {"producer", AttributeKey::kProducer},
+    {"inferred", AttributeKey::kInferred},
     {"splits_in", AttributeKey::kSplitsIn},
     {"has_times", AttributeKey::kHasTimes},
     {"synthetic", AttributeKey::kSynthetic},

@@ -52,6 +52,7 @@ enum class AttributeKey : uint8_t {
   kFlop,
   kWaves,
   kTensors,
+  kInferred,
   kCount,
 };
 

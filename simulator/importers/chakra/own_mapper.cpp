@@ -176,9 +176,11 @@ absl::Status OwnMapper::AddComm(const Node& node, NodeIndex index) {
   comm.dtype = static_cast<DType>(v[4]);
   comm.group_size = static_cast<int32_t>(v[5]);
   comm.sequence = v[6];
-  // pg_name is the number of the group for readers that want one; comm_group its own name.
+  // pg_name is the number of the group for readers that want one; comm_group its own name. An
+  // inferred group is not the node's.
   const AttributeValue& group = node[node.has(Key::kCommGroup) ? Key::kCommGroup : Key::kGroup];
-  if (group.kind == AttributeValue::Kind::kText) comm.group = builder_.Intern(group.bytes);
+  if (group.kind == AttributeValue::Kind::kText && !node.has(Key::kInferred))
+    comm.group = builder_.Intern(group.bytes);
   splits_in_.clear();
   splits_out_.clear();
   const auto read = [](const AttributeValue& value, std::vector<int64_t>& out) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <random>
 #include <set>
 
@@ -109,32 +108,25 @@ std::vector<KernelChoice> RandomChoices(std::mt19937_64& random, const OperatorD
   return choices;
 }
 
-// All exact covers, by recursion on the first operator without a kernel.
-struct BruteForce {
-  const std::vector<KernelChoice>& choices;
-  int32_t size;
-  std::optional<SimTime> best;
-  double placements = 0;
-
-  void Run(std::vector<bool>& covered, SimTime cost) {
-    const auto free = std::ranges::find(covered, false);
-    if (free == covered.end()) {
-      ++placements;
-      if (!best.has_value() || cost < *best) best = cost;
-      return;
-    }
-    const auto op = static_cast<int32_t>(free - covered.begin());
-    for (const KernelChoice& choice : choices) {
-      const bool fits = std::ranges::find(choice.ops, op) != choice.ops.end() &&
-                        std::ranges::none_of(
-                            choice.ops, [&](int32_t o) { return covered[static_cast<size_t>(o)]; });
-      if (!fits) continue;
-      for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = true;
-      Run(covered, cost + choice.time + kPublishedLaunch);
-      for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = false;
-    }
+// The costs of all exact covers, by recursion on the first operator without a kernel.
+void AllCosts(const std::vector<KernelChoice>& choices, std::vector<bool>& covered, SimTime cost,
+              std::vector<SimTime>& all) {
+  const auto free = std::ranges::find(covered, false);
+  if (free == covered.end()) {
+    all.push_back(cost);
+    return;
   }
-};
+  const auto op = static_cast<int32_t>(free - covered.begin());
+  for (const KernelChoice& choice : choices) {
+    const bool fits = std::ranges::find(choice.ops, op) != choice.ops.end() &&
+                      std::ranges::none_of(
+                          choice.ops, [&](int32_t o) { return covered[static_cast<size_t>(o)]; });
+    if (!fits) continue;
+    for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = true;
+    AllCosts(choices, covered, cost + choice.time + kPublishedLaunch, all);
+    for (const int32_t o : choice.ops) covered[static_cast<size_t>(o)] = false;
+  }
+}
 
 TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
   std::mt19937_64 random(19);
@@ -143,13 +135,13 @@ TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
     const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 12));
     // Two backends: 2^12 placements of single operators alone at most.
     const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
-    BruteForce brute{choices, dag.size(), {}};
+    std::vector<SimTime> all;
     std::vector<bool> covered(static_cast<size_t>(dag.size()));
-    brute.Run(covered, SimTime());
+    AllCosts(choices, covered, SimTime(), all);
     const auto placed = PlaceOps(dag, choices, kPublishedLaunch);
     ASSERT_TRUE(placed.ok()) << placed.status();
-    ASSERT_EQ(placed->cost, *brute.best) << trial;
-    ASSERT_EQ(placed->placements, brute.placements) << trial;
+    ASSERT_EQ(placed->cost, *std::ranges::min_element(all)) << trial;
+    ASSERT_EQ(placed->placements, static_cast<double>(all.size())) << trial;
     // The choices are a cover of this cost, in an order in which they can run.
     SimTime sum;
     std::set<int32_t> done;
@@ -168,6 +160,27 @@ TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
     EXPECT_EQ(done.size(), static_cast<size_t>(dag.size()));
   }
   EXPECT_GT(fused, 300);  // the graphs have something to fuse
+}
+
+TEST(OpPlacement, RankedPlacementsAreTheCheapestOfAll) {
+  std::mt19937_64 random(23);
+  for (int trial = 0; trial < 60; ++trial) {
+    const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 8));
+    const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
+    std::vector<SimTime> all;
+    std::vector<bool> covered(static_cast<size_t>(dag.size()));
+    AllCosts(choices, covered, SimTime(), all);
+    std::ranges::sort(all);
+    const auto ranked = RankPlacements(dag, choices, kPublishedLaunch, 20);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    ASSERT_EQ(ranked->size(), std::min<size_t>(20, all.size()));
+    std::set<std::vector<int32_t>> distinct;
+    for (size_t i = 0; i < ranked->size(); ++i) {
+      EXPECT_EQ((*ranked)[i].cost, all[i]) << trial;
+      distinct.insert((*ranked)[i].choices);
+    }
+    EXPECT_EQ(distinct.size(), ranked->size());
+  }
 }
 
 TEST(OpPlacement, MoreBackendsNeverCostMore) {

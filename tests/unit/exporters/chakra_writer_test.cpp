@@ -88,7 +88,7 @@ const chakra_wire::AttributeProto* Find(const chakra_wire::Node& node, const std
 
 TEST(ChakraWriter, OtherToolsSeeV004) {
   const TraceStore store = MakeStore();
-  const auto nodes = Parse(EncodeChakra(store, store.ranks()[0]));
+  const auto nodes = Parse(EncodeChakra(store, ViewCommunication(store), store.ranks()[0]));
   ASSERT_EQ(nodes.size(), 4u);
   EXPECT_EQ(nodes[0].type(), chakra_wire::COMP_NODE);
   EXPECT_TRUE(Find(nodes[0], "is_cpu_op")->bool_val());
@@ -115,7 +115,7 @@ TEST(ChakraWriter, OtherToolsSeeV004) {
 TEST(ChakraWriter, KeepsGroupsOfTheJob) {
   TraceStore store = MakeStore();
   ASSERT_TRUE(store.SetProcessGroups({{"tensor", "", {2, 3}}, {"data_parallel", "", {0, 3}}}).ok());
-  const std::string bytes = EncodeChakra(store, store.ranks()[0]);
+  const std::string bytes = EncodeChakra(store, ViewCommunication(store), store.ranks()[0]);
   google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
   chakra_wire::GlobalMetadata metadata;
   ASSERT_TRUE(ParseDelimitedFromZeroCopyStream(&metadata, &input, nullptr));

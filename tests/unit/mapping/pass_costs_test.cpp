@@ -71,6 +71,72 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
   EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
 }
 
+// Stages that wait for their messages have them in their passes: what each sends on, forward all
+// but the last, backward all but the first.
+TEST(PassCostsTest, BlockingTransfersHoldTheirStages) {
+  ParallelMapping m = Mapping(1, 1);
+  m.pipeline = 2;
+  m.global_batch = 4;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes free = Times(Model(), m, p);
+  p.blocking_transfers = true;
+  const PassTimes held = Times(Model(), m, p);
+  // 1,024 tokens of 1,024 activations of 2 bytes over 10 GB/s.
+  EXPECT_NEAR(held.transfer.seconds(), 2 * kH2 / 10e9, 1e-9);
+  const auto before = PipelineOf(Model(), m, free), after = PipelineOf(Model(), m, held);
+  ASSERT_TRUE(before.ok() && after.ok());
+  const auto more = [&](size_t stage, bool forward) {
+    const TimedStage &a = after->stages[stage], &b = before->stages[stage];
+    return forward ? a.forward[0] - b.forward[0] : a.backward[0] - b.backward[0];
+  };
+  EXPECT_EQ(more(0, true), held.transfer);
+  EXPECT_EQ(more(0, false), SimTime());
+  EXPECT_EQ(more(1, true), SimTime());
+  EXPECT_EQ(more(1, false), held.transfer);
+  EXPECT_EQ(before->edges[0].forward_transfer, held.transfer);
+  EXPECT_EQ(after->edges[0].forward_transfer, SimTime());
+}
+
+// A kernel of its own reads 2 bytes of each new gradient and 4 of its buffer, and writes 4: 10 of
+// each of 12 h^2 weights over 1 GB/s. Biases are 1e-3 of them. Where gradients have no buffer and
+// there is one micro-batch, nothing is added.
+TEST(PassCostsTest, AccumulationByAKernelOfItsOwn) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1e6);
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  p.fused_accumulation = false;
+  ParallelMapping m = Mapping(1, 1);
+  const SimTime added = Times(c, m, p).layer_weight;
+  m.gradient_bytes = 2;
+  const SimTime alone = Times(c, m, p).layer_weight;
+  EXPECT_NEAR((added - alone).seconds(), 10 * 12 * kH2 / 1e9, 2e-3 * 10 * 12 * kH2 / 1e9);
+}
+
+// Two parts of 512 tokens. Own scores under the mask and half of the other part's are as many as
+// with gathered keys, so that on links that take no time only the gathering is saved. On 1 GB/s the
+// other part's 512 keys and values of 1,024 x 2 bytes take 2,097.15 us, of which the step before
+// hides its scores' 4 x 512 x 256 x 1,024 FLOP at 100 TFLOP/s, 5.37 us.
+TEST(PassCostsTest, RingHidesWhatItsStepsCover) {
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes gathered = Times(c, m, p);
+  m.ring = true;
+  p.step_inside = SimTime();
+  p.intra_gather = Bandwidth::GBps(1e6);
+  const PassTimes fast = Times(c, m, p);
+  EXPECT_NEAR(fast.layer_forward.seconds(),
+              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
+  p.intra_gather = Bandwidth::GBps(1);
+  const SimTime slow = Times(c, m, p).layer_forward;
+  EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
+}
+
 // A forward pass of Llama's kind whose memory alone takes time, kernels one by one. Of each element
 // of a norm the steps move 6, 8, 4, 8 and 6 bytes (both casts, square, mean, scaling), so 32 a norm
 // and 64 of both; rotary embedding 6, 6 and 4 of each of the 2 h elements of queries and keys, 32;

@@ -141,6 +141,14 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
 
 // Llama 3.1 405B: 126 layers, embedding and output layer on 8 stages of 8 chunks are 2 a chunk;
 // BLOOM: 70 layers and both ends on 12 stages are 6 a stage.
+// 31 layers on 4 stages, with which neither 4 nor 33 divide: 8, 8, 8, 7.
+TEST(UnevenStagesTest, FirstStagesHaveOneMore) {
+  const auto rows = Read("known,31,,,,,,4096,16,H100,8,1,4,4,1,,,1,4,16,BF16,none,,NeMo,0,1.5,\n");
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_THAT(rows[0].mapping.layers, ElementsAre(8, 8, 8, 7));
+  EXPECT_THAT(rows[0].notes, ElementsAre(HasSubstr("the first 3 have one more")));
+}
+
 TEST(UnevenStagesTest, EndsCountAsLayers) {
   TransformerConfig c;
   c.hidden = 1024;

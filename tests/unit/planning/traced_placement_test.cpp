@@ -162,6 +162,26 @@ TEST(TracedPlacement, WhatIsReadTwiceIsNotFused) {
   EXPECT_EQ(placed->kernels_gone, 0);
 }
 
+// Work of autograd makes it a training step, in which an inference engine has no part.
+TEST(TracedPlacement, InferenceEnginesDoNotTrain) {
+  Recording r;
+  r.Step(0, 60);
+  r.Op("aten::mm", 10, 20, 22, 42, {{1, {2, 4}}, {2, {4, 8}}}, {3, {2, 8}});
+  r.Op("aten::relu", 20, 30, 42, 52, {{3, {2, 8}}}, {4, {2, 8}});
+  r.Node(NodeKind::kCpuOp, 0, "MmBackward0", LaneIndex(0), 31, 41);
+  r.Op("aten::mm", 32, 40, 52, 57, {{4, {2, 8}}, {2, {8, 4}}}, {6, {2, 4}});
+  r.Synchronize(45, 58);
+  const TraceStore store = r.Store();
+  TracedPlacementSetup setup = SetupOf(12);
+  setup.backends[0].inference_only = true;
+  const auto placed = PlaceTraces(store, setup);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->kernels_gone, 0);
+  EXPECT_THAT(placed->notes, ::testing::Contains(HasSubstr("inference alone")));
+  setup.backends[0].inference_only = false;
+  EXPECT_EQ(PlaceTraces(store, setup)->kernels_gone, 1);
+}
+
 TEST(TracedPlacement, NothingToPriceIsOneLine) {
   TracedPlacementSetup setup;
   setup.backends = {Fusing()};

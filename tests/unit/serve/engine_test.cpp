@@ -162,5 +162,139 @@ TEST(Engine, DraftsThatAreRightSaveSteps) {
   EXPECT_EQ(Serve(trace, d).step_count, 13);
 }
 
+// Blocks of 100 bytes over 1 GB/s take 0.1 us each, one after another. The first tier holds two:
+// the third pushes the one that was used longest ago to the second, which holds one.
+TEST(KvTiers, FullTiersPassTheOldestOn) {
+  KvTiers tiers({{"host", Bytes(200), Bandwidth::GBps(1), SimTime::FromUs(1)},
+                 {"disk", Bytes(100), Bandwidth::GBps(0.5), SimTime()}},
+                Bytes(100));
+  for (const uint64_t key : {1, 2, 3}) tiers.Put(key, SimTime());
+  EXPECT_EQ(tiers.held(0), 2);
+  EXPECT_EQ(tiers.held(1), 1);
+  EXPECT_TRUE(tiers.Has(1));
+  // Written at 0.1, 0.2 and 0.3 us; read from 1 us on: two of the host's in a row and its latency.
+  const std::vector<uint64_t> hosts = {2, 3};
+  EXPECT_EQ(tiers.Read(hosts, SimTime::FromUs(1)), SimTime::FromUs(1 + 0.2 + 1));
+  const std::vector<uint64_t> disks = {1};
+  EXPECT_EQ(tiers.Read(disks, SimTime::FromUs(1)), SimTime::FromUs(1 + 0.2));
+  tiers.Put(2, SimTime::FromUs(2));  // used again: 3 is the oldest
+  tiers.Put(4, SimTime::FromUs(2));
+  EXPECT_FALSE(tiers.Has(1));
+  EXPECT_TRUE(tiers.Has(2));
+  EXPECT_EQ(tiers.blocks_lost(), 1);
+}
+
+TEST(KvTiers, TextsOfTiers) {
+  const auto tier = ParseKvTier("disk:2:0.5:80");
+  ASSERT_TRUE(tier.ok());
+  EXPECT_EQ(tier->capacity, Bytes(int64_t{2} << 30));
+  EXPECT_EQ(tier->latency, SimTime::FromUs(80));
+  for (const char* bad :
+       {"host", "host:1", "host:0:1", "host:1:x", ":1:1", "host:1:1:-2", "a:1:1:1:1"}) {
+    EXPECT_FALSE(ParseKvTier(bad).ok()) << bad;
+  }
+}
+
+EngineConfig WithTier(double gbps) {
+  EngineConfig c = SmallEngine();
+  c.kv_blocks = 8;
+  c.max_num_batched_tokens = 256;
+  c.block_bytes = Bytes(1000);
+  c.kv_tiers = {{"host", Bytes(1 << 20), Bandwidth::GBps(gbps), SimTime()}};
+  return c;
+}
+
+// As AFullCachePreemptsTheLastAdmitted, with the blocks of the preempted kept: they come back at
+// 1 us each and only the last, unfinished block is computed again.
+TEST(Engine, SwappedSequencesComeBack) {
+  EngineConfig c = WithTier(1);
+  c.preemption = Preemption::kSwap;
+  const RequestTrace trace = TraceOf({At(0, 60, 60), At(0, 60, 60)});
+  const ServingResult r = Serve(trace, DeploymentOf(c, 1000, 10));
+  EXPECT_GE(r.outcomes[1].preemptions, 1);
+  EXPECT_EQ(r.outcomes[0].tokens, 60);
+  EXPECT_EQ(r.outcomes[1].tokens, 60);
+  EXPECT_GE(r.tier_hits, 48);
+  c.preemption = Preemption::kRecompute;
+  c.kv_tiers.clear();
+  const ServingResult again = Serve(trace, DeploymentOf(c, 1000, 10));
+  EXPECT_LT(r.outcomes[1].last_token, again.outcomes[1].last_token);
+  c.preemption = Preemption::kSwap;
+  EXPECT_NE(Simulate(trace, DeploymentOf(c, 1, 1)).status().message().find("--kv-tier"),
+            std::string_view::npos);
+}
+
+// A prompt of 64 that fills half of the cache, one of 96 that takes its blocks, and the first
+// again: three of its blocks are read from below, 16 tokens are computed. A slow tier is waited
+// for.
+TEST(Engine, EvictedPrefixesAreReadFromBelow) {
+  RequestTrace trace = TraceOf({At(0, 64, 2), At(50, 112, 2), At(100, 64, 2)});
+  trace.prefix_block_tokens = 16;
+  trace.prefix_ids = {1, 2, 3, 4};
+  trace.requests[0].prefix_blocks = trace.requests[2].prefix_blocks = 4;
+  const auto ttft = [&](EngineConfig c) {
+    c.prefix_caching = true;
+    const ServingResult r = Serve(trace, DeploymentOf(c, 0, 10));
+    return r.outcomes[2].first_token - r.outcomes[2].queued;
+  };
+  EngineConfig without = WithTier(1);
+  without.kv_tiers.clear();
+  EXPECT_GT(ttft(without), SimTime::FromUs(300));
+  EXPECT_LT(ttft(WithTier(1)), SimTime::FromUs(200));
+  EXPECT_GT(ttft(WithTier(1e-4)), SimTime::FromUs(10000));
+}
+
+// Steps of SGLang's kind: a prompt goes alone and before the decodes that run.
+TEST(Engine, PromptsGoFirstWhereStepsAreNotMixed) {
+  EngineConfig c = SmallEngine();
+  c.mixed_steps = false;
+  const ServingResult r = Serve(TraceOf({At(0, 32, 10), At(2, 100, 4)}), DeploymentOf(c, 1000, 0));
+  int32_t prompts = 0;
+  for (const StepRecord& step : r.steps) {
+    EXPECT_TRUE(step.prefill_tokens == 0 || step.decodes == 0);
+    prompts += step.prefill_tokens > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(prompts, 1 + 2);  // 100 tokens in chunks of 64
+  // It arrives as the second step ends: the third and fourth are its own.
+  EXPECT_EQ(r.outcomes[1].first_token, SimTime::FromUs(4000));
+}
+
+// 64 blocks of 16: each of two requests may come to 500 tokens. With all of the output kept free
+// the second waits for the first; with nothing kept they share the cache.
+TEST(Engine, AdmissionKeepsRoomForOutput) {
+  EngineConfig c = SmallEngine();
+  c.max_num_batched_tokens = 256;
+  const RequestTrace trace = TraceOf({At(0, 100, 500), At(0, 100, 500)});
+  EXPECT_EQ(Serve(trace, DeploymentOf(c, 1000, 0)).outcomes[1].scheduled, SimTime());
+  c.output_reserve = {1, 1, 1, 4096, 0};
+  const ServingResult r = Serve(trace, DeploymentOf(c, 1000, 0));
+  EXPECT_GT(r.outcomes[1].scheduled, SimTime());
+  EXPECT_EQ(r.preemptions, 0);
+}
+
+// The one with least output gives way, of equals the one with the longest input.
+TEST(Engine, TheLeastOutputGivesWay) {
+  EngineConfig c = SmallEngine();
+  c.kv_blocks = 8;
+  c.max_num_batched_tokens = 256;
+  c.victim = Victim::kLeastOutput;
+  const ServingResult r = Serve(TraceOf({At(0, 60, 60), At(0, 50, 60)}), DeploymentOf(c, 1000, 0));
+  EXPECT_GE(r.outcomes[0].preemptions, 1);
+  EXPECT_EQ(r.outcomes[1].preemptions, 0);
+}
+
+// What a release sets by memory: the last class that the device reaches counts, unless its name is
+// excepted.
+TEST(EngineConfig, SizesByTheDevicesMemory) {
+  EngineConfig c = SmallEngine();
+  c.graph_sizes = {1, 2, 4, 8};
+  c.memory_classes = {{Bytes(0), {}, 0, 0, 2, Bytes(5)}, {Bytes(70), {"a100"}, 9, 99, 8, Bytes()}};
+  EXPECT_EQ(c.On("h100", Bytes(80)).max_num_seqs, 9);
+  EXPECT_EQ(c.On("h100", Bytes(80)).graph_sizes.back(), 8);
+  EXPECT_EQ(c.On("NVIDIA A100-SXM4-80GB", Bytes(80)).max_num_seqs, 4);
+  EXPECT_EQ(c.On("h100", Bytes(10)).graph_sizes.back(), 2);
+  EXPECT_EQ(c.On("h100", Bytes(10)).reserve, Bytes(5));
+}
+
 }  // namespace
 }  // namespace foretrace::serve
