@@ -35,7 +35,8 @@ constexpr Term kTerms[] = {
     {"extrapolated", "outside the sizes that a model was fitted to."},
     {"GMAE", "geometric mean of absolute relative errors, as the papers' tables report it."},
     {"held out", "rows that took no part in a fit and judge it."},
-    {"iteration", "one training step, from its mark (ProfilerStep) to the next."},
+    {"iteration",
+     "one training step, by its mark (ProfilerStep), or a serving engine's, by its annotation."},
     {"kind of a wait",
      "what held an item back: launch (the CPU had not issued it), stream (work "
      "before it on its stream), dependency (an event or data of another stream), "

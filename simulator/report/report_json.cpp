@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "simulator/base/utf8.h"
+#include "simulator/trace/serving_step.h"
 
 namespace foretrace {
 namespace {
@@ -25,6 +26,7 @@ class ReportWriter {
     List("iterations", report_.iterations, [this](const IterationSummary& i) {
       Object([&] {
         Int("number", i.number);
+        if (const auto phase = PhaseOfStep(store_, i.number)) String("phase", Name(*phase));
         Time("iteration_time_us", i.predicted);
         Recorded(i.recorded);
         Known("unedited_iteration_time_us", i.unedited);

@@ -21,8 +21,9 @@ namespace foretrace {
 //   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
 //   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
 //     difference_us
-//   iterations[]: unedited_iteration_time_us (null without --what-if), number, iteration_time_us,
-//   recorded_iteration_time_us, slowest_rank ranks[]: rank, iteration_time_us,
+//   iterations[]: unedited_iteration_time_us (null without --what-if), number, phase (of a serving
+//     engine's step alone), iteration_time_us, recorded_iteration_time_us, slowest_rank
+//   ranks[]: rank, iteration_time_us,
 //   recorded_iteration_time_us, blocked_share, busy_us, idle_us,
 //     computation_us, communication_us, transfer_us, exposed_communication_us,
 //     exposed_transfer_us, overlapped_share, streams[]: stream, nodes, busy_share,

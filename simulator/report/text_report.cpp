@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "simulator/report/absent_text.h"
+#include "simulator/trace/serving_step.h"
 
 namespace foretrace {
 namespace {
@@ -67,8 +68,8 @@ class ReportPrinter {
   void Head() {
     if (report_.synthetic) out_ += "SYNTHETIC traces: made by a generator, not measured.\n";
     Step();
-    out_ +=
-        fmt::format("Iteration {}: {} us predicted", report_.iteration, Us(report_.iteration_time));
+    out_ += fmt::format("Iteration {}: {} us predicted", Label(report_.iteration),
+                        Us(report_.iteration_time));
     if (report_.what_if) {
       for (const IterationSummary& i : report_.iterations) {
         if (i.number != report_.iteration || i.unedited == SimTime()) continue;
@@ -89,6 +90,12 @@ class ReportPrinter {
     }
     Durations();
     for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
+  }
+
+  // Steps of serving engines with their phase.
+  std::string Label(int64_t number) const {
+    const auto phase = PhaseOfStep(store_, number);
+    return phase ? fmt::format("{} ({})", number, Name(*phase)) : fmt::format("{}", number);
   }
 
   static std::string Change(SimTime to, SimTime from) {
@@ -212,7 +219,7 @@ class ReportPrinter {
     for (const IterationSummary& i : report_.iterations) {
       const SimTime other = what_if ? i.unedited : i.recorded;
       const bool known = other > SimTime();
-      table.AddRow({fmt::format("{}", i.number), Us(i.predicted), known ? Us(other) : "-",
+      table.AddRow({Label(i.number), Us(i.predicted), known ? Us(other) : "-",
                     known ? fmt::format("{:+.2f}", (Share(i.predicted, other) - 1) * 100) : "-",
                     fmt::format("{}", RankNumber(i.slowest))});
     }

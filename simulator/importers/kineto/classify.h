@@ -34,7 +34,8 @@ MemcpyKind ParseMemcpyKind(std::string_view name, bool& host_kind_known);
 // Whether a kernel is a collective of NCCL or RCCL.
 bool IsCollectiveKernel(std::string_view name);
 
-// The number in "ProfilerStep#12"; nullopt for other names.
+// The number in "ProfilerStep#12"; nullopt for other names. Recordings without such marks: see
+// trace/serving_step.h.
 std::optional<int64_t> ParseStepMark(std::string_view name);
 
 }  // namespace foretrace::kineto

@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/importers/kineto/occupancy.h"
+#include "simulator/trace/serving_step.h"
 
 namespace foretrace::kineto {
 namespace {
@@ -173,7 +174,12 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
   spec.kind = category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);
-  if (step) builder_->AddIteration(*step, node);
+  if (step) {
+    builder_->AddIteration(*step, node);
+    step_marked_ = true;
+  } else if (category == Category::kAnnotation && ParseServingStep(spec.name)) {
+    serving_steps_.push_back({spec.start, spec.start + spec.duration, node});
+  }
   AddTensors(event, node);
   if (const auto source = CommRangeSource(spec.name)) {
     if (comm_ranges_.size() <= spec.lane.value) comm_ranges_.resize(spec.lane.value + 1);

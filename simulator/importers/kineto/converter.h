@@ -63,6 +63,7 @@ class Converter : public EventSink {
   void ResolveLaunches();
   void ResolveSyncs();
   void ResolveCollectives();
+  void MarkServingSteps();
   void SetCommunication(NodeIndex node, const CommInfo& info);
   std::string Where(const Event& event) const;
   void Diagnose(std::string_view kind, const Event& event);
@@ -91,6 +92,12 @@ class Converter : public EventSink {
   OccupancyLimits unnamed_;  // of a device that the trace does not describe
   std::optional<int64_t> device_used_;
   std::vector<LinkKey> link_keys_;
+  struct ServingStep {
+    SimTime start, end;
+    NodeIndex node;
+  };
+  std::vector<ServingStep> serving_steps_;
+  bool step_marked_ = false;  // by the profiler
   // The lane of the previous CPU event, which is usually the lane of the next.
   std::string last_thread_;
   LaneIndex last_lane_;

@@ -275,6 +275,22 @@ void Converter::ResolveCollectives() {
   }
 }
 
+// Where the profiler marks no step, the annotations of a serving engine do, numbered from 1 in
+// order of time. Those within another are parts of its step.
+void Converter::MarkServingSteps() {
+  if (step_marked_) return;
+  std::stable_sort(serving_steps_.begin(), serving_steps_.end(), [](const auto& a, const auto& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  });
+  int64_t number = 0;
+  SimTime end = SimTime::Min();
+  for (const ServingStep& step : serving_steps_) {
+    if (step.end <= end) continue;
+    end = step.end;
+    builder_->AddIteration(++number, step.node);
+  }
+}
+
 absl::StatusOr<ImportedFile> Converter::Finish() {
   if (builder_->size() == 0) {
     return InvalidInput("{}: no operators, calls or kernels among the events", source_);
@@ -282,6 +298,7 @@ absl::StatusOr<ImportedFile> Converter::Finish() {
   ResolveLaunches();
   ResolveSyncs();
   ResolveCollectives();
+  MarkServingSteps();
   for (uint32_t i = 0; i < builder_->lanes().size(); ++i) {
     const Lane& lane = builder_->lanes()[i];
     if (lane.kind != Lane::Kind::kCpuThread) continue;
