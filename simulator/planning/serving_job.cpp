@@ -17,6 +17,22 @@
 namespace foretrace {
 namespace {
 
+// What memory and time of a step would be silently wrong for: a cache of latents instead of heads,
+// and weights that are not alike in all layers.
+absl::Status CheckServable(const TransformerConfig& model) {
+  if (model.latent > 0) {
+    return Infeasible(
+        "{}: serve sizes its cache by heads and knows no latent attention ({} elements a token)",
+        model.name, model.latent + model.rotary_size);
+  }
+  if (const int64_t dense = DenseLayers(model); dense > 0) {
+    return Infeasible(
+        "{}: serve takes all layers for alike; {} of {} are dense, the others experts", model.name,
+        dense, model.layers);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TransformerConfig> LoadTransformer(const std::string& name) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
@@ -25,6 +41,7 @@ absl::StatusOr<TransformerConfig> LoadTransformer(const std::string& name) {
   }
   TransformerConfig config = *model.transformer;
   if (!model.workload.name.empty()) config.name = model.workload.name;
+  FORETRACE_RETURN_IF_ERROR(CheckServable(config));
   return config;
 }
 
