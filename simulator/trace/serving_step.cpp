@@ -24,11 +24,14 @@ std::optional<int64_t> TakeCount(std::string_view& from) {
   return count;
 }
 
-// "1(512)": the number of requests.
+// "1(512)": the number of requests. In the parentheses stand tokens, and sums of other quantities
+// after them, as the release has it ("888_788544").
 std::optional<int64_t> TakeRequests(std::string_view& from) {
   const auto requests = TakeCount(from);
-  const bool whole = requests && Take("(", from) && TakeCount(from) && Take(")", from);
-  return whole ? requests : std::nullopt;
+  const size_t close = from.find(')');
+  if (!requests || !from.starts_with('(') || close == std::string_view::npos) return std::nullopt;
+  from.remove_prefix(close + 1);
+  return requests;
 }
 
 ServingPhase PhaseOf(int64_t prefills, int64_t decodes) {

@@ -401,6 +401,8 @@ TEST(Kineto, MarksOfTheProfilerComeBeforeThoseOfEngines) {
 
 TEST(ServingStep, NamesThePhase) {
   EXPECT_EQ(ParseServingStep("execute_context_2(4096)_generation_0(0)"), ServingPhase::kPrefill);
+  EXPECT_EQ(ParseServingStep("execute_context_1(888_788544)_generation_0(0)"),
+            ServingPhase::kPrefill);
   EXPECT_EQ(ParseServingStep("execute_context_0(0)_generation_8(8)"), ServingPhase::kDecode);
   EXPECT_EQ(ParseServingStep("execute_context_1(512)_generation_8(8)"), ServingPhase::kMixed);
   EXPECT_EQ(ParseServingStep("execute_context_0(0)_generation_0(0)"), ServingPhase::kIdle);
