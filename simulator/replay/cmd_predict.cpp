@@ -249,6 +249,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
     if (!attribution.has_value()) return json;
     return WithMember(json, "attribution", AttributionJson(*attribution));
   };
+  FORETRACE_RETURN_IF_ERROR(context.page->Write("predict", document));
   if (options.json) return context.console->PrintJson("predict", document());
   TextReportOptions text;
   text.style = context.console->style();
