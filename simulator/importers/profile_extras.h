@@ -37,6 +37,7 @@ struct ProfileExtras {
     int64_t bytes = 0;      // below 0: freed
     int64_t allocated = 0;  // by the allocator, after it; 0 not recorded
     int64_t reserved = 0;   // from the device, after it; 0 not recorded
+    int64_t address = 0;    // 0 not recorded
     bool on_device = false;
   };
 

@@ -14,6 +14,7 @@
 #include "simulator/importers/profile_extras.h"
 #include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/attribution.h"
+#include "simulator/replay/memory_use.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/sensitivity.h"
@@ -37,33 +38,33 @@ struct PredictOptions {
   size_t top = 10;
   bool sensitivity = false;
   std::string by, flamegraph;
+  bool memory = false;
 };
 
+// What profiles hold besides what is replayed.
+absl::StatusOr<std::vector<ProfileExtras>> Extras(const PredictOptions& options,
+                                                  const CommandContext& context) {
+  ImportOptions import;
+  import.ignore = options.traces.ignore;
+  import.stop = context.stop;
+  return ReadProfileExtras(options.traces.paths, import);
+}
+
 // Time by what --by names, for the reported iteration.
-absl::StatusOr<std::optional<Attribution>> AttributeStep(const PredictOptions& options,
-                                                         const EventTable& table,
-                                                         const Prediction& prediction,
-                                                         const PredictionReport& report,
-                                                         const CommandContext& context) {
-  if (options.by.empty() && options.flamegraph.empty()) return std::nullopt;
+absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const EventTable& table,
+                                          const Prediction& prediction,
+                                          const PredictionReport& report,
+                                          std::span<const ProfileExtras> extras) {
   static const std::map<std::string, AttributeTo> kKinds = {
       {"", AttributeTo::kModule},      {"module", AttributeTo::kModule},
       {"line", AttributeTo::kLine},    {"range", AttributeTo::kRange},
       {"op", AttributeTo::kOp},        {"kernel", AttributeTo::kKernel},
       {"stream", AttributeTo::kStream}};
-  const AttributeTo to = kKinds.at(options.by);
-  std::vector<ProfileExtras> extras;
-  if (to == AttributeTo::kModule || to == AttributeTo::kLine || to == AttributeTo::kRange) {
-    ImportOptions import;
-    import.ignore = options.traces.ignore;
-    import.stop = context.stop;
-    FORETRACE_ASSIGN_OR_RETURN(extras, ReadProfileExtras(options.traces.paths, import));
-  }
   std::vector<IterationWindow> windows;
   for (const RankSummary& rank : report.ranks) windows.push_back(rank.window);
-  FORETRACE_ASSIGN_OR_RETURN(
-      Attribution attribution,
-      Attribute(to, {&table, &prediction, windows, &report.critical_path, extras}));
+  FORETRACE_ASSIGN_OR_RETURN(Attribution attribution,
+                             Attribute(kKinds.at(options.by), {&table, &prediction, windows,
+                                                               &report.critical_path, extras}));
   if (!options.flamegraph.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(options.flamegraph, SpeedscopeJson(attribution)));
   }
@@ -242,12 +243,30 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
                              BuildPredictionReport(table, windows, report_options));
   FORETRACE_RETURN_IF_ERROR(
       options.timeline.Write(table, prediction, windows, report, context.inputs));
-  FORETRACE_ASSIGN_OR_RETURN(const std::optional<Attribution> attribution,
-                             AttributeStep(options, table, prediction, report, context));
+  std::vector<std::pair<std::string_view, std::string>> more;  // members of the document
+  std::string last;
+  const bool attributes = !options.by.empty() || !options.flamegraph.empty();
+  std::vector<ProfileExtras> extras;
+  if (attributes || options.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(extras, Extras(options, context));
+  }
+  if (attributes) {
+    FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
+                               AttributeStep(options, table, prediction, report, extras));
+    more.emplace_back("attribution", AttributionJson(attribution));
+    last += "\n" + AttributionText(attribution, std::max<size_t>(options.top, 40),
+                                   context.console->style());
+  }
+  if (options.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<RankMemory> memory,
+                               MemoryUse(store, prediction, extras, setup.accelerators()));
+    more.emplace_back("memory", MemoryJson(memory));
+    last += "\n" + MemoryText(memory, options.top, context.console->style());
+  }
   const auto document = [&] {
-    const std::string json = ReportJson(report, store);
-    if (!attribution.has_value()) return json;
-    return WithMember(json, "attribution", AttributionJson(*attribution));
+    std::string json = ReportJson(report, store);
+    for (const auto& [key, value] : more) json = WithMember(json, key, value);
+    return json;
   };
   FORETRACE_RETURN_IF_ERROR(context.page->Write("predict", document));
   if (options.json) return context.console->PrintJson("predict", document());
@@ -255,10 +274,6 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   text.style = context.console->style();
   text.max_top = options.top;
   const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
-  std::string last;
-  if (attribution.has_value()) {
-    last = "\n" + AttributionText(*attribution, std::max<size_t>(options.top, 40), text.style);
-  }
   return context.console->Print(first + TextReport(report, store, text) + last);
 }
 
@@ -287,6 +302,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
                    "device time by --by (default: module) for speedscope.app")
       ->group(kOutputGroup)
       ->type_name("FILE");
+  command->add_flag("--memory", options->memory,
+                    "also the device memory at its peak: when, by which op and module, of which "
+                    "phase (recorded with profile_memory)");
   command->add_option("--top", options->top, "entries in the lists of kernels and ops")
       ->capture_default_str();
   command->footer(Examples({

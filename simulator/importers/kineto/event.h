@@ -59,6 +59,7 @@ enum class Field : uint8_t {
   kTotalAllocated,     // args."Total Allocated"
   kTotalReserved,      // args."Total Reserved"
   kDeviceType,         // args."Device Type": 0 is the host
+  kAddress,            // args.Addr
   kCount,
 };
 

@@ -64,6 +64,7 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"Total Allocated", field(Field::kTotalAllocated)},
           {"Total Reserved", field(Field::kTotalReserved)},
           {"Device Type", field(Field::kDeviceType)},
+          {"Addr", field(Field::kAddress)},
           {"Input Dims", {Target::kDims, Field::kCount}},
           {"Input dims", {Target::kDims, Field::kCount}},
           {"Input type", {Target::kTypes, Field::kCount}},

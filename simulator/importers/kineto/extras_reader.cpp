@@ -69,10 +69,10 @@ void ExtrasReader::AddFrame(const Event& event, const ThreadSpan& at) {
 }
 
 void ExtrasReader::AddMemory(const Event& event, const ThreadSpan& at) {
-  extras_.memory.push_back({at.thread, at.start_ns, event.IntegerOr(Field::kAllocatedBytes, 0),
-                            event.IntegerOr(Field::kTotalAllocated, 0),
-                            event.IntegerOr(Field::kTotalReserved, 0),
-                            event.IntegerOr(Field::kDeviceType, 0) != 0});
+  extras_.memory.push_back(
+      {at.thread, at.start_ns, event.IntegerOr(Field::kAllocatedBytes, 0),
+       event.IntegerOr(Field::kTotalAllocated, 0), event.IntegerOr(Field::kTotalReserved, 0),
+       event.IntegerOr(Field::kAddress, 0), event.IntegerOr(Field::kDeviceType, 0) != 0});
 }
 
 ProfileExtras ExtrasReader::Finish() {
