@@ -25,7 +25,12 @@ endif()
 if(FORETRACE_MODULES)
   install(TARGETS ${FORETRACE_MODULES} LIBRARY DESTINATION lib/foretrace COMPONENT foretrace)
 endif()
-install(DIRECTORY topologies calibration DESTINATION share/foretrace COMPONENT foretrace)
+install(DIRECTORY topologies calibration pages DESTINATION share/foretrace COMPONENT foretrace)
+# What pages draw with; where it is missing, --html says so.
+find_file(FORETRACE_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
+if(FORETRACE_CHART_JS)
+  install(FILES ${FORETRACE_CHART_JS} DESTINATION share/foretrace/pages COMPONENT foretrace)
+endif()
 install(DIRECTORY traces/networks traces/samples traces/workloads DESTINATION share/foretrace/traces COMPONENT foretrace)
 install(FILES LICENSE README.md DESTINATION share/doc/foretrace COMPONENT foretrace)
 

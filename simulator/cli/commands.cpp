@@ -4,7 +4,7 @@ namespace foretrace {
 
 std::vector<AddCommand> AllCommands() {
   return {
-      AddInspectCommand,
+      AddInspectCommand,    AddDoctorCommand,
 #ifdef FORETRACE_PLANNING
       AddConvertCommand,    AddCalibrateCommand,
 #endif
@@ -16,7 +16,8 @@ std::vector<AddCommand> AllCommands() {
 #ifdef FORETRACE_PLANNING
       AddShardCommand,      AddShardTasksCommand, AddShardStudyCommand, AddSearchCommand,
       AddGenerateCommand,   AddServeCommand,      AddServeStudyCommand, AddDataflowCommand,
-      AddExploreCommand,    AddArchitectCommand,  AddPlaceCommand,      AddListCommand,
+      AddExploreCommand,    AddArchitectCommand,  AddPlaceCommand,      AddSweepCommand,
+      AddListCommand,
 #endif
       AddHelpCommand,
   };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,25 @@ std::string Complaint(const ::CLI::App& app, const std::vector<std::string>& arg
   return fmt::format("unknown command \"{}\"{} (see foretrace --help)", typed,
                      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
 }
+
+// Knows whether anything was printed.
+class RecordedConsole : public Console {
+ public:
+  explicit RecordedConsole(Console& console) : console_(console) {}
+  absl::Status Print(std::string_view text) override {
+    printed_ = true;
+    return console_.Print(text);
+  }
+  TextStyle style() const override { return console_.style(); }
+  void Progress(std::string_view what, int64_t done, int64_t total) override {
+    console_.Progress(what, done, total);
+  }
+  bool printed() const { return printed_; }
+
+ private:
+  Console& console_;
+  bool printed_ = false;
+};
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
@@ -72,7 +92,41 @@ absl::Status RunCommand(const ::CLI::App& app, CommandContext& context) {
   }
   context.inputs = InputsOf(*command);
   FORETRACE_RETURN_IF_ERROR(CheckOutputs(*command, context.inputs));
-  return NamingAnInput(*command, context.run());
+  FORETRACE_RETURN_IF_ERROR(NamingAnInput(*command, context.run()));
+  if (context.page->asked() && !context.page->written()) {
+    return Infeasible("{}: this form of the command has no page; leave out --html",
+                      CommandName(app));
+  }
+  return absl::OkStatus();
+}
+
+// --html, for every command whose answer is a document; those of the list write files of their own.
+void AddPageOption(::CLI::App& app, std::string& file) {
+  static const std::set<std::string> kWriters = {"convert", "explore",     "generate",
+                                                 "list",    "shard-tasks", "trace-overheads"};
+  for (::CLI::App* command : app.get_subcommands({})) {
+    AddPageOption(*command, file);
+    if (command->get_option_no_throw("--json") == nullptr) continue;
+    if (kWriters.contains(command->get_name())) continue;
+    command->add_option("--html", file, "also the answer as one page for a browser, in this file")
+        ->group(kOutputGroup)
+        ->type_name("FILE");
+  }
+}
+
+absl::Status StatusOf(const ProgramResult& result) {
+  switch (result.exit_code) {
+    case 0:
+      return absl::OkStatus();
+    case kExitBadInput:
+      return absl::InvalidArgumentError(result.error);
+    case kExitInfeasible:
+      return absl::FailedPreconditionError(result.error);
+    case kExitInterrupted:
+      return absl::CancelledError(result.error);
+    default:
+      return absl::InternalError(result.error);
+  }
 }
 
 // `message` as one line of bounded length: arguments and names may be of any.
@@ -124,7 +178,8 @@ ProgramResult RunProgram(const ProgramRun& run) {
   app.require_subcommand(1);
   app.fallthrough(false);
   CommandContext context;
-  context.console = run.console;
+  RecordedConsole recorded(*run.console);
+  context.console = &recorded;
   context.stop = run.stop;
   context.traces = run.traces;
   context.help = [&app](const std::string& command) {
@@ -134,17 +189,25 @@ ProgramResult RunProgram(const ProgramRun& run) {
     }
     return std::string();
   };
+  context.run_command = [&run](std::vector<std::string> arguments, Console& console) {
+    return StatusOf(RunProgram({std::move(arguments), &console, run.stop, run.traces}));
+  };
   CLI::App commands(&app);
   for (const AddCommand add : AllCommands()) add(commands, context);
+  std::string page_file;
+  AddPageOption(app, page_file);
   bool answered = false;
   ProgramResult result = Parse(app, run, answered);
+  PageWriter page;
+  page.Ask(page_file);
+  context.page = &page;
   if (!answered) {
     result = ResultOf(Guarded(app, context));
   }
   if (result.exit_code == 0) return result;
   const bool json =
       std::find(run.arguments.begin(), run.arguments.end(), "--json") != run.arguments.end();
-  if (json && !run.stop.stop_requested()) {
+  if (json && !recorded.printed() && !run.stop.stop_requested()) {
     // Where the answer cannot be written either, the line on standard error says enough.
     run.console->PrintJson(CommandName(app), ErrorJson(result.exit_code, result.error))
         .IgnoreError();

@@ -6,10 +6,12 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/console/output.h"
+#include "simulator/console/page.h"
 
 namespace foretrace {
 
@@ -25,7 +27,11 @@ struct CommandContext {
   std::function<absl::Status()> run;
   // Help on a command, or on all for ""; empty where there is no such command.
   std::function<std::string(const std::string& command)> help;
+  // Runs another command line (without the program's name) within this one; its answer goes to
+  // `console`.
+  std::function<absl::Status(std::vector<std::string> arguments, Console& console)> run_command;
   Console* console = nullptr;
+  PageWriter* page = nullptr;  // --html, which every command has that has --json
   // Traces that were imported already and take the place of those that the command line names.
   std::shared_ptr<const TraceStore> traces;
   std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
@@ -43,6 +49,7 @@ void AddHelpCommand(CLI::App& app, CommandContext& context);
 void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddDiffCommand(CLI::App& app, CommandContext& context);
+void AddDoctorCommand(CLI::App& app, CommandContext& context);
 void AddInspectCommand(CLI::App& app, CommandContext& context);
 void AddConvertCommand(CLI::App& app, CommandContext& context);
 void AddCollectiveCommand(CLI::App& app, CommandContext& context);
@@ -57,6 +64,7 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context);
 void AddPlaceCommand(CLI::App& app, CommandContext& context);
 void AddSearchCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
+void AddSweepCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
 // Subcommands of calibrate.
 void AddServingCalibration(CLI::App& calibrate, CommandContext& context);

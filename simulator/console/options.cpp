@@ -50,6 +50,8 @@ App* App::require_subcommand(int count) { return app_->require_subcommand(count)
 App* App::group(std::string name) { return app_->group(std::move(name)), this; }
 App* App::footer(const std::string& text) { return app_->footer(text), this; }
 App* App::callback(std::function<void()> call) { return app_->callback(std::move(call)), this; }
+App* App::allow_extras() { return app_->allow_extras(), this; }
+std::vector<std::string> App::remaining() const { return app_->remaining(); }
 
 Option* App::Keep(::CLI::Option* option) {
   options_.push_back(std::make_unique<Option>(option));

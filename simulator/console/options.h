@@ -65,6 +65,9 @@ class App {
   App* group(std::string name);  // heading of the help that lists it
   App* footer(const std::string& text);
   App* callback(std::function<void()> call);
+  // Arguments that the command does not know are no error, but left for `remaining`, in order.
+  App* allow_extras();
+  std::vector<std::string> remaining() const;
   // `variable` must outlive the parsing.
   Option* add_option(const std::string& name, std::string& variable, const std::string& help = "");
   Option* add_option(const std::string& name, std::vector<std::string>& variable,

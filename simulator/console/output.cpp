@@ -28,7 +28,7 @@ absl::Status TerminalConsole::Print(std::string_view text) {
   return absl::OkStatus();
 }
 
-absl::Status Console::PrintJson(std::string_view command, std::string_view object) {
+std::string JsonDocument(std::string_view command, std::string_view object) {
   FORETRACE_CHECK(object.starts_with('{'));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
@@ -43,7 +43,11 @@ absl::Status Console::PrintJson(std::string_view command, std::string_view objec
   if (first != std::string_view::npos && object[first] != '}') document += ',';
   document += object;
   if (!document.ends_with('\n')) document += '\n';
-  return Print(document);
+  return document;
+}
+
+absl::Status Console::PrintJson(std::string_view command, std::string_view object) {
+  return Print(JsonDocument(command, object));
 }
 
 std::string ErrorJson(int exit_code, std::string_view message) {

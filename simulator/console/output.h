@@ -27,6 +27,9 @@ class Console {
   absl::Status PrintJson(std::string_view command, std::string_view object);
 };
 
+// The document that PrintJson prints.
+std::string JsonDocument(std::string_view command, std::string_view object);
+
 // Standard output; progress on standard error where that is a terminal, from two seconds on.
 class TerminalConsole : public Console {
  public:

@@ -211,6 +211,7 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
   }
+  FORETRACE_RETURN_IF_ERROR(context.page->Write("calibrate", [&] { return Json(report); }));
   if (options.json) return context.console->PrintJson("calibrate", Json(report));
   return context.console->Print(Text(report, context.console->style()));
 }

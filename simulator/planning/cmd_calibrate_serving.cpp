@@ -42,6 +42,8 @@ absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTable(options.table));
   if (serve::IsOperatorTable(text)) {
     FORETRACE_ASSIGN_OR_RETURN(const auto operators, serve::HoldOutOperators(options.table, text));
+    FORETRACE_RETURN_IF_ERROR(context.page->Write(
+        "calibrate serving", [&] { return OperatorJson(options.table, operators); }));
     if (options.json) {
       return context.console->PrintJson("calibrate serving",
                                         OperatorJson(options.table, operators));
@@ -50,6 +52,8 @@ absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, serve::ReadIterationTable(options.table));
   FORETRACE_ASSIGN_OR_RETURN(const serve::IterationErrors errors, serve::HoldOutThirds(rows));
+  FORETRACE_RETURN_IF_ERROR(context.page->Write(
+      "calibrate serving", [&] { return IterationJson(options.table, errors); }));
   if (options.json) {
     return context.console->PrintJson("calibrate serving", IterationJson(options.table, errors));
   }

@@ -303,6 +303,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
     FORETRACE_RETURN_IF_ERROR(
         WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
   }
+  FORETRACE_RETURN_IF_ERROR(context.page->Write("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
     return context.console->Print(

@@ -166,6 +166,8 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
       FORETRACE_ASSIGN_OR_RETURN(rows, Decode(options, base));
     }
   }
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("serve-study", [&] { return Json(options.study, rows); }));
   if (options.json) {
     return context.console->PrintJson("serve-study", Json(options.study, rows));
   }

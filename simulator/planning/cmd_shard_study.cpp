@@ -170,6 +170,8 @@ absl::Status Study(const StudyOptions& options, const CommandContext& context) {
     context.console->Progress("tasks", static_cast<int64_t>(rows.size()),
                               static_cast<int64_t>(options.tasks.size()));
   }
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("shard-study", [&] { return StudyJson(rows, options.search); }));
   if (options.json)
     return context.console->PrintJson("shard-study", StudyJson(rows, options.search));
   return context.console->Print(FormatStudy(rows, options.search, context.console->style()));

@@ -51,6 +51,8 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     ServingValidationOptions serving = options.serving;
     serving.platform = options.inline_case.simulation.platform;
     FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
+    FORETRACE_RETURN_IF_ERROR(
+        context.page->Write("validate", [&] { return RunValidationJson(run); }));
     if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
     return context.console->Print(RunValidationText(run));
   }
@@ -69,10 +71,14 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     if (!calibrations.empty()) mappings.calibration = calibrations.front();
     if (IsTrainingTable(mappings.rows)) {
       FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
+      FORETRACE_RETURN_IF_ERROR(
+          context.page->Write("validate", [&] { return TrainingValidationJson(jobs); }));
       if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
       return context.console->Print(TrainingValidationText(jobs, context.console->style()));
     }
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
+    FORETRACE_RETURN_IF_ERROR(
+        context.page->Write("validate", [&] { return MappingValidationJson(result); }));
     if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
     return context.console->Print(MappingValidationText(result, context.console->style()));
   }
@@ -99,6 +105,8 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     }
     FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
   }
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("validate", [&] { return ValidationJson(result); }));
   if (options.json) return context.console->PrintJson("validate", ValidationJson(result));
   return context.console->Print(ValidationText(result, context.console->style()));
 }

@@ -131,6 +131,8 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     }
   }
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
+  FORETRACE_RETURN_IF_ERROR(context.page->Write(
+      "collective", [&] { return StudyJson(fit ? &platform : nullptr, tier, tables); }));
   if (options.json) {
     return context.console->PrintJson("collective",
                                       StudyJson(fit ? &platform : nullptr, tier, tables));
@@ -169,6 +171,8 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
                                SizeOption("--bytes", options.bytes.substr(colon + 1)));
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("collective", [&] { return CollectiveTableJson(rows); }));
   if (options.json) return context.console->PrintJson("collective", CollectiveTableJson(rows));
   return context.console->Print(FormatCollectiveTable(rows));
 }

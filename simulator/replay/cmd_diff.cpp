@@ -137,6 +137,8 @@ absl::Status RunDiff(const DiffOptions& options, const CommandContext& context) 
   FORETRACE_ASSIGN_OR_RETURN(
       const ExplainedRun to,
       ExplainedRun::Make(*after.store, after.prediction, after.step, by_completion));
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("diff", [&] { return Json(before, after, from, to, by_completion); }));
   if (options.json)
     return context.console->PrintJson("diff", Json(before, after, from, to, by_completion));
   return context.console->Print(
@@ -153,6 +155,7 @@ void AddDiffCommand(CLI::App& app, CommandContext& context) {
   command->add_option("before", options->before.paths, "the first capture")
       ->required()
       ->expected(1)
+      ->allow_extra_args(false)
       ->type_name("TRACES");
   command->add_option("after", options->after, "the second; else --what-if changes the first")
       ->type_name("TRACES");

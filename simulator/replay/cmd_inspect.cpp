@@ -77,6 +77,8 @@ absl::Status RunInspect(const InspectOptions& options, const CommandContext& con
   const TraceStore& store = *loaded;
   if (options.kernels || options.ops) {
     const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
+    FORETRACE_RETURN_IF_ERROR(
+        context.page->Write("inspect", [&] { return WorkListJson(list, options.ops); }));
     if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
     return context.console->Print(WorkListText(list, options.ops, context.console->style()));
   }
@@ -85,6 +87,8 @@ absl::Status RunInspect(const InspectOptions& options, const CommandContext& con
   for (std::string& note : UnknownDevices(store, accelerators)) {
     inspection.missing.push_back(std::move(note));
   }
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("inspect", [&] { return InspectionJson(inspection); }));
   if (options.json) return context.console->PrintJson("inspect", InspectionJson(inspection));
   return context.console->Print(InspectionText(inspection, context.console->style()));
 }

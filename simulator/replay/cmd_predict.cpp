@@ -1,27 +1,27 @@
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/engine/executor.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/importers/profile_extras.h"
 #include "simulator/replay/absent_ranks.h"
-#include "simulator/replay/rank_list.h"
+#include "simulator/replay/attribution.h"
+#include "simulator/replay/memory_use.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/sensitivity.h"
 #include "simulator/replay/step_report.h"
-#include "simulator/report/kineto_timeline.h"
+#include "simulator/replay/timeline_request.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
-#include "simulator/report/timeline.h"
-#include "simulator/report/timeline_size.h"
 
 namespace foretrace {
 namespace {
@@ -33,71 +33,49 @@ struct PredictOptions {
   TraceOptions traces;
   SimulationOptions simulation;
   bool json = false;
-  std::string timeline;
-  std::string timeline_ranks;
-  std::string timeline_steps;
+  TimelineRequest timeline;
   int64_t iteration = -1;
   size_t top = 10;
   bool sensitivity = false;
+  std::string by, flamegraph;
+  bool memory = false;
 };
 
-// A folder is asked for by its slash: one in the place of a file is an error.
-bool IsFolder(const std::string& path) { return path.ends_with('/'); }
-
-// One file a rank, as profilers write them.
-absl::Status WriteTimelineFolder(const PredictOptions& options, const EventTable& table,
-                                 const Prediction& prediction,
-                                 const std::vector<std::vector<IterationWindow>>& windows,
-                                 const ProtectedFiles& inputs) {
-  KinetoTimelineOptions timeline;
-  timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
-    return prediction.PredictedCpuTime(rank, recorded);
-  };
-  timeline.windows = windows;
-  std::set<int32_t> ranks;
-  if (!options.timeline_ranks.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(ranks, ParseRankList(options.timeline_ranks));
-  }
-  if (!options.timeline_steps.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> steps,
-                               ParseRankList(options.timeline_steps));
-    timeline.steps.insert(steps.begin(), steps.end());
-  }
-  FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(options.timeline, inputs));
-  for (RankIndex r = 0; r < table.rank_count(); ++r) {
-    const RankTrace& rank = table.store().ranks()[r];
-    if (!ranks.empty() && !ranks.contains(rank.info().rank)) continue;
-    FORETRACE_ASSIGN_OR_RETURN(std::string path,
-                               files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
-    TraceEventWriter writer(path, KinetoHead(table.store(), rank));
-    WriteKinetoTimeline(table, r, timeline, writer);
-    FORETRACE_RETURN_IF_ERROR(writer.Close());
-  }
-  return files.Commit();
+// What profiles hold besides what is replayed.
+absl::StatusOr<std::vector<ProfileExtras>> Extras(const PredictOptions& options,
+                                                  const CommandContext& context) {
+  ImportOptions import;
+  import.ignore = options.traces.ignore;
+  import.stop = context.stop;
+  return ReadProfileExtras(options.traces.paths, import);
 }
 
-absl::Status CheckTimelineOptions(const PredictOptions& options) {
-  const bool narrowed = !options.timeline_ranks.empty() || !options.timeline_steps.empty();
-  if (narrowed && !IsFolder(options.timeline)) {
-    return InvalidInput(
-        "--timeline-ranks and --timeline-steps narrow the files of --timeline DIR/; give a folder");
+// Time by what --by names, for the reported iteration.
+absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const EventTable& table,
+                                          const Prediction& prediction,
+                                          const PredictionReport& report,
+                                          std::span<const ProfileExtras> extras) {
+  static const std::map<std::string, AttributeTo> kKinds = {
+      {"", AttributeTo::kModule},      {"module", AttributeTo::kModule},
+      {"line", AttributeTo::kLine},    {"range", AttributeTo::kRange},
+      {"op", AttributeTo::kOp},        {"kernel", AttributeTo::kKernel},
+      {"stream", AttributeTo::kStream}};
+  std::vector<IterationWindow> windows;
+  for (const RankSummary& rank : report.ranks) windows.push_back(rank.window);
+  FORETRACE_ASSIGN_OR_RETURN(Attribution attribution,
+                             Attribute(kKinds.at(options.by), {&table, &prediction, windows,
+                                                               &report.critical_path, extras}));
+  if (!options.flamegraph.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteFile(options.flamegraph, SpeedscopeJson(attribution)));
   }
-  return absl::OkStatus();
+  return attribution;
 }
 
-absl::Status WriteTimelineFile(const PredictOptions& options, const EventTable& table,
-                               const Prediction& prediction,
-                               const std::vector<std::vector<IterationWindow>>& windows,
-                               const std::vector<std::string>& notes) {
-  TraceEventWriter writer(options.timeline);
-  TimelineOptions timeline;
-  timeline.predicted_cpu_time = [&prediction](RankIndex rank, SimTime recorded) {
-    return prediction.PredictedCpuTime(rank, recorded);
-  };
-  timeline.windows = windows;
-  timeline.notes = notes;
-  WriteTimeline(table, timeline, writer);
-  return writer.Close();
+// `object`, a JSON object, with one more member.
+std::string WithMember(std::string object, std::string_view key, const std::string& value) {
+  while (!object.ends_with('}')) object.pop_back();
+  object.pop_back();
+  return fmt::format("{},\"{}\":{}}}", object, key, value);
 }
 
 SimTime LongestIteration(const std::vector<PredictedRank>& ranks) {
@@ -210,12 +188,9 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
 }
 
 absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
-  FORETRACE_RETURN_IF_ERROR(CheckTimelineOptions(options));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
-  if (!options.timeline.empty() && !IsFolder(options.timeline)) {
-    FORETRACE_RETURN_IF_ERROR(CheckTimelineSize(store.node_count(), options.timeline));
-  }
+  FORETRACE_RETURN_IF_ERROR(options.timeline.Check(store));
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
                              SimulationSetup::Make(options.simulation, store));
   EventTable table(store);
@@ -266,18 +241,40 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
-  if (!options.timeline.empty() && IsFolder(options.timeline)) {
-    FORETRACE_RETURN_IF_ERROR(
-        WriteTimelineFolder(options, table, prediction, windows, context.inputs));
-  } else if (!options.timeline.empty()) {
-    FORETRACE_RETURN_IF_ERROR(WriteTimelineFile(options, table, prediction, windows, report.notes));
+  FORETRACE_RETURN_IF_ERROR(
+      options.timeline.Write(table, prediction, windows, report, context.inputs));
+  std::vector<std::pair<std::string_view, std::string>> more;  // members of the document
+  std::string last;
+  const bool attributes = !options.by.empty() || !options.flamegraph.empty();
+  std::vector<ProfileExtras> extras;
+  if (attributes || options.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(extras, Extras(options, context));
   }
-  if (options.json) return context.console->PrintJson("predict", ReportJson(report, store));
+  if (attributes) {
+    FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
+                               AttributeStep(options, table, prediction, report, extras));
+    more.emplace_back("attribution", AttributionJson(attribution));
+    last += "\n" + AttributionText(attribution, std::max<size_t>(options.top, 40),
+                                   context.console->style());
+  }
+  if (options.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<RankMemory> memory,
+                               MemoryUse(store, prediction, extras, setup.accelerators()));
+    more.emplace_back("memory", MemoryJson(memory));
+    last += "\n" + MemoryText(memory, options.top, context.console->style());
+  }
+  const auto document = [&] {
+    std::string json = ReportJson(report, store);
+    for (const auto& [key, value] : more) json = WithMember(json, key, value);
+    return json;
+  };
+  FORETRACE_RETURN_IF_ERROR(context.page->Write("predict", document));
+  if (options.json) return context.console->PrintJson("predict", document());
   TextReportOptions text;
   text.style = context.console->style();
   text.max_top = options.top;
   const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
-  return context.console->Print(first + TextReport(report, store, text));
+  return context.console->Print(first + TextReport(report, store, text) + last);
 }
 
 }  // namespace
@@ -289,26 +286,25 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   options->traces.Register(*command, true);
   options->simulation.Register(*command);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
-  command
-      ->add_option("--timeline", options->timeline,
-                   "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
-                   ".json.gz); DIR/: the predicted one as PyTorch's profiler would, a file a rank")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command
-      ->add_option("--timeline-ranks", options->timeline_ranks,
-                   "with --timeline DIR/: these ranks alone")
-      ->group(kOutputGroup)
-      ->type_name("0,2-5");
-  command
-      ->add_option("--timeline-steps", options->timeline_steps,
-                   "with --timeline DIR/: these steps alone")
-      ->group(kOutputGroup)
-      ->type_name("0,2-5");
+  options->timeline.Register(*command);
   command->add_option("--iteration", options->iteration,
                       "the iteration to report (default: the one of median time)");
   command->add_flag("--sensitivity", options->sensitivity,
                     "also what the step owes to each op, communicator, CPU op and synchronisation");
+  command
+      ->add_option(
+          "--by", options->by,
+          "also the step's time by module or line (recorded with_stack), range (annotations, "
+          "NVTX), op, kernel or stream")
+      ->check(CLI::IsMember({"module", "line", "range", "op", "kernel", "stream"}));
+  command
+      ->add_option("--flamegraph", options->flamegraph,
+                   "device time by --by (default: module) for speedscope.app")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command->add_flag("--memory", options->memory,
+                    "also the device memory at its peak: when, by which op and module, of which "
+                    "phase (recorded with profile_memory)");
   command->add_option("--top", options->top, "entries in the lists of kernels and ops")
       ->capture_default_str();
   command->footer(Examples({
@@ -316,6 +312,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",
       "foretrace predict run1/ --timeline predicted/             # for HTA, TensorBoard",
       "foretrace predict run1/ --what-if 'name=.*gemm.*:x0.5'    # GEMMs twice as fast",
+      "foretrace predict run1/ --by module --flamegraph run1.speedscope.json",
       "foretrace predict run1/ --sensitivity                     # what is worth making faster",
       "foretrace predict run1/ --what-if 'call=cudaStreamSynchronize:remove'",
       "foretrace predict run1/ --durations model --calibration v100-sxm2-nvlink --platform "

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -81,7 +84,8 @@ class KinetoWriter {
         options_(options),
         writer_(writer),
         process_(kFirstProcess + rank_.info().rank),
-        extents_(rank_.size()) {
+        extents_(rank_.size()),
+        free_at_(rank_.lanes().size()) {
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
       if (rank_.kind(n) == NodeKind::kRuntimeCall) call_of_id_.emplace(rank_.source_id(n), n);
@@ -150,7 +154,33 @@ class KinetoWriter {
     return l.kind == Lane::Kind::kStream ? Track{l.device, thread} : Track{process_, thread};
   }
 
+  // Readers take a stream for a queue. Where work overlaps on one, as the transfers of symbolic
+  // traces do, what begins later is put on a stream of its own.
+  Track Place(uint32_t lane, SimTime start, SimTime end) {
+    std::vector<SimTime>& free_at = free_at_[lane];
+    size_t k = 0;
+    while (k < free_at.size() && free_at[k] > start) ++k;
+    if (k == free_at.size()) free_at.push_back(end);
+    free_at[k] = end;
+    Track track = TrackOf(lane);
+    if (k == 0) return track;
+    const auto [it, added] = further_streams_.try_emplace({lane, k}, next_stream_);
+    track.thread = it->second;
+    if (added) {
+      ++next_stream_;
+      writer_.Thread(track, fmt::format("{} ({})", rank_.lane_at(LaneIndex(lane)).label, k),
+                     static_cast<int32_t>(lane));
+    }
+    return track;
+  }
+
   void Rows() {
+    for (uint32_t l = 0; l < rank_.lanes().size(); ++l) {
+      constexpr int32_t kRoom = 1 << 20;
+      if (rank_.lane_at(LaneIndex(l)).kind != Lane::Kind::kStream) continue;
+      const int32_t last = std::numeric_limits<int32_t>::max() - kRoom;
+      next_stream_ = std::max(next_stream_, std::min(TrackOf(l).thread, last) + 1);
+    }
     const RankInfo& info = rank_.info();
     const std::string name = fmt::format("rank {} (predicted)", info.rank);
     writer_.Process(process_, name, "CPU", 0);
@@ -283,11 +313,11 @@ class KinetoWriter {
 
   void Device(const ExecutedNode& e) {
     const NodeIndex n = e.node;
-    const Lane& lane = rank_.lane_at(rank_.lane(n));
+    const Track track = Place(rank_.lane(n).value, e.start, e.end);
     const NodeIndex call = rank_.launcher(n);
     std::string args = fmt::format(
         "{{\"External id\":{},\"device\":{},\"stream\":{},\"correlation\":{},\"source\":\"{}\"",
-        ExternalId(call.valid() ? call : rank_.parent(n)), lane.device, lane.id,
+        ExternalId(call.valid() ? call : rank_.parent(n)), track.process, track.thread,
         call.valid() ? Correlation(call) : Correlation(n), Name(e.source));
     if (e.cause != WaitCause::kNone && e.cause != WaitCause::kProgramOrder) {
       args += fmt::format(",\"waited for\":\"{}\"", Name(e.cause));
@@ -304,7 +334,10 @@ class KinetoWriter {
     } else if (const WorkAttr* work = rank_.work(n); work != nullptr && kind != NodeKind::kKernel) {
       args += fmt::format(",\"bytes\":{}", work->bytes.count());
     }
-    Slice(TrackOf(rank_.lane(n).value), name, Category(kind), {e.start, e.end}, args);
+    if (rank_.waves_milli(n) > 0) {
+      args += fmt::format(",\"foretrace.waves\":{}", rank_.waves_milli(n));
+    }
+    Slice(track, name, Category(kind), {e.start, e.end}, args);
   }
 
   void AddCommunication(NodeIndex n, std::string& args) const {
@@ -353,6 +386,9 @@ class KinetoWriter {
   std::vector<Extent> extents_;
   std::vector<NodeIndex> marks_;
   absl::flat_hash_map<uint64_t, NodeIndex> call_of_id_;
+  std::vector<std::vector<SimTime>> free_at_;  // by lane and stream that it has
+  std::map<std::pair<uint32_t, size_t>, int32_t> further_streams_;
+  int32_t next_stream_ = 1;
   SimTime origin_;
 };
 

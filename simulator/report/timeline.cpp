@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "simulator/report/classify.h"
+#include "simulator/report/timeline_extras.h"
+#include "simulator/report/timeline_names.h"
 
 namespace foretrace {
 namespace {
@@ -38,31 +40,6 @@ struct CpuSlice {
   SimTime end;
   NodeIndex node;  // invalid: a wait
   WaitCause cause = WaitCause::kNone;
-};
-
-// Names are escaped once each.
-class Names {
- public:
-  explicit Names(const StringPool& strings) : strings_(strings), texts_(strings.size()) {
-    for (size_t i = 0; i < waits_.size(); ++i) {
-      waits_[i].emplace(fmt::format("wait: {}", Name(static_cast<WaitCause>(i))));
-    }
-  }
-  const JsonText& Of(StringId name) {
-    std::optional<JsonText>& text = texts_[name.value];
-    if (!text.has_value()) {
-      // A hostile name must not blow up the file by its repetitions.
-      const std::string_view full = strings_.Get(name);
-      text.emplace(full.substr(0, 1000));
-    }
-    return *text;
-  }
-  const JsonText& Wait(WaitCause cause) const { return *waits_[static_cast<size_t>(cause)]; }
-
- private:
-  const StringPool& strings_;
-  std::vector<std::optional<JsonText>> texts_;
-  std::array<std::optional<JsonText>, static_cast<size_t>(WaitCause::kCount)> waits_;
 };
 
 // One process row: the lanes of one rank, predicted or recorded. Gives each lane one track, and
@@ -133,9 +110,14 @@ class TimelineWriter {
     for (RankIndex r = 0; r < table_.rank_count(); ++r) {
       synthetic |= Rank(r).info().synthetic;
       Predicted(r);
+      WriteLaunchQueueCounter(table_, r, predicted_origin_, PredictedProcess(r), writer_);
       if (options_.recorded && Rank(r).info().has_times) Recorded(r);
     }
     Arrivals();
+    if (options_.path != nullptr) {
+      const int32_t process = PredictedProcess(table_.rank_count());
+      WriteCriticalPathTrack(table_, *options_.path, predicted_origin_, process, writer_);
+    }
     writer_.Metadata("producer", "foretrace");
     if (synthetic) writer_.Metadata("synthetic", "traces made by a generator, not measured");
     for (size_t i = 0; i < options_.notes.size(); ++i) {
@@ -374,7 +356,7 @@ class TimelineWriter {
   const TimelineOptions& options_;
   TraceEventWriter& writer_;
   Classifier classifier_;
-  Names names_;
+  TimelineNames names_;
   JsonText launch_;
   JsonText arrival_;
   SimTime predicted_origin_;

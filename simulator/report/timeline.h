@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/report/critical_path.h"
 #include "simulator/report/event_table.h"
 
 namespace foretrace {
@@ -21,6 +22,7 @@ struct TimelineOptions {
   // Draw the recorded run beside the predicted one, where traces have times.
   bool recorded = true;
   std::vector<std::string> notes;
+  const CriticalPath* path = nullptr;  // drawn above the ranks; null: not
 };
 
 // Each rank is a process, "rank 3" with "rank 3 (recorded)" below it, its CPU threads and streams
@@ -29,7 +31,8 @@ struct TimelineOptions {
 // their group of work and the source of their duration. Waits are slices of their own, named by
 // cause: in the gap before a node, within a blocked call, and within communication until its last
 // member arrives. Arrows go from launches to device work, and from the last member of a
-// communication to the others. Ranks whose trace was generated are marked "synthetic trace".
+// communication to the others. The critical path is a process of its own; the depth of the launch
+// queue is a counter of each rank. Ranks whose trace was generated are marked "synthetic trace".
 // Errors of the file appear at writer.Close().
 void WriteTimeline(const EventTable& table, const TimelineOptions& options,
                    TraceEventWriter& writer);

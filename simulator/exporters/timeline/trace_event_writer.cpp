@@ -187,6 +187,16 @@ void TraceEventWriter::Flow(const JsonText& name, Track from, SimTime from_time,
   ++next_flow_;
 }
 
+void TraceEventWriter::Counter(int32_t process, std::string_view name, SimTime time,
+                               int64_t value) {
+  Begin();
+  fmt::format_to(std::back_inserter(buffer_),
+                 FMT_COMPILE("\"ph\":\"C\",\"pid\":{},\"tid\":0,\"name\":\"{}\",\"ts\":"), process,
+                 name);
+  AppendMicroseconds(buffer_, Nanoseconds(time));
+  fmt::format_to(std::back_inserter(buffer_), FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), value);
+}
+
 void TraceEventWriter::Metadata(std::string_view key, std::string_view value) {
   if (!metadata_.empty()) metadata_ += ',';
   metadata_ += JsonText(key).literal() + ":" + JsonText(value).literal();

@@ -52,6 +52,8 @@ class TraceEventWriter {
   // An arrow from the slice around `from_time` on one track to the slice around `to_time` on
   // another.
   void Flow(const JsonText& name, Track from, SimTime from_time, Track to, SimTime to_time);
+  // A value of a process from `time` on.
+  void Counter(int32_t process, std::string_view name, SimTime time, int64_t value);
   // Any text under "otherData"; before Close.
   void Metadata(std::string_view key, std::string_view value);
 

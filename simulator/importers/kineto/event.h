@@ -52,6 +52,14 @@ enum class Field : uint8_t {
   kSharedMemory,       // args."shared memory"
   kExactStart,         // args."foretrace.ts": of predictions, whose ts and dur are rounded
   kExactDuration,      // args."foretrace.dur"
+  kExactWaves,         // args."foretrace.waves": of predictions, RankTrace::waves_milli
+  kSequenceNumber,     // args."Sequence number": of an operator and its backward
+  kForwardThread,      // args."Fwd thread id": 0 in the forward pass
+  kAllocatedBytes,     // args.Bytes, of [memory]; below 0: freed
+  kTotalAllocated,     // args."Total Allocated"
+  kTotalReserved,      // args."Total Reserved"
+  kDeviceType,         // args."Device Type": 0 is the host
+  kAddress,            // args.Addr
   kCount,
 };
 

@@ -17,6 +17,9 @@ double Real(std::string_view text) {
 }  // namespace
 
 uint32_t KernelWavesMilli(const Event& event, const OccupancyLimits& limits) {
+  if (const auto waves = event.Integer(Field::kExactWaves)) {
+    return static_cast<uint32_t>(std::clamp<int64_t>(*waves, 0, 4'000'000'000));
+  }
   const double blocks = Real(event.Text(Field::kBlocksPerSm));
   const double warps = Real(event.Text(Field::kWarpsPerSm));
   if (!(blocks > 0) || !(warps > 0) || !std::isfinite(blocks) || !std::isfinite(warps)) return 0;

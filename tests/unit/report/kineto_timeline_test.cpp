@@ -108,5 +108,45 @@ TEST_F(KinetoTimelineTest, StepsCanBeLeftOut) {
   for (const auto& e : document_["traceEvents"].GetArray()) EXPECT_STREQ(e["ph"].GetString(), "M");
 }
 
+// Two receives of a symbolic trace wait side by side on one lane; readers take a stream for a
+// queue.
+TEST_F(KinetoTimelineTest, WorkThatOverlapsGoesToStreamsOfItsOwn) {
+  RankInfo info;
+  info.has_times = false;
+  RankTraceBuilder b(info);
+  const LaneIndex lane = b.AddLane(Lane::Kind::kStream, 20);
+  for (const char* name : {"recv 0", "recv 1", "recv 2"}) {
+    RankTraceBuilder::NodeSpec spec;
+    spec.kind = NodeKind::kRecv;
+    spec.name = name;
+    spec.lane = lane;
+    b.AddNode(spec);
+  }
+  auto built = b.Build({});
+  ASSERT_TRUE(built.ok());
+  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
+  ranks.emplace_back(std::move(built->trace), std::move(built->strings));
+  Scenario s;
+  s.store = std::make_unique<TraceStore>(*TraceStore::Assemble(std::move(ranks), Diagnostics()));
+  s.table = std::make_unique<EventTable>(*s.store);
+  // [0,30), [0,50), and [30,40) when the first stream is free again.
+  const std::pair<int64_t, int64_t> times[] = {{0, 30}, {0, 50}, {30, 40}};
+  for (uint32_t i = 0; i < 3; ++i) {
+    NodeEvent event;
+    event.node = {0, NodeIndex(i)};
+    event.lane = lane;
+    event.start = event.active_start = Us(times[i].first);
+    event.end = Us(times[i].second);
+    s.table->OnNode(event);
+  }
+  Write(s, 0, {});
+  const int first = Event("ncclDevKernel_SendRecv recv 0")["args"]["stream"].GetInt();
+  const int second = Event("ncclDevKernel_SendRecv recv 1")["args"]["stream"].GetInt();
+  EXPECT_EQ(first, 20);
+  EXPECT_NE(second, 20);
+  EXPECT_EQ(Event("ncclDevKernel_SendRecv recv 1")["tid"].GetInt(), second);
+  EXPECT_EQ(Event("ncclDevKernel_SendRecv recv 2")["args"]["stream"].GetInt(), 20);
+}
+
 }  // namespace
 }  // namespace foretrace

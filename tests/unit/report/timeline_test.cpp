@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/report/critical_path.h"
 #include "tests/unit/report/scenario.h"
 
 namespace foretrace {
@@ -57,6 +58,8 @@ class TimelineTest : public testing::Test {
         EXPECT_FALSE(std::string(e["cat"].GetString()).empty());
         const double start = e["ts"].GetDouble();
         slices[track].emplace_back(start, start + e["dur"].GetDouble());
+      } else if (phase == "C") {
+        EXPECT_GE(e["args"]["value"].GetInt64(), 0);
       } else {
         ASSERT_TRUE(phase == "s" || phase == "f") << phase;
         auto& [starts, ends] = flows[e["id"].GetInt64()];
@@ -108,7 +111,9 @@ class TimelineTest : public testing::Test {
               e["ts"].GetDouble(),
               e["dur"].GetDouble(),
               ""};
-      if (e.HasMember("args")) f.group = e["args"]["group"].GetString();
+      if (e.HasMember("args") && e["args"].HasMember("group")) {
+        f.group = e["args"]["group"].GetString();
+      }
       found.push_back(f);
     }
     return found;
@@ -201,6 +206,34 @@ TEST_F(TimelineTest, OverlappingWorkGoesOnFurtherTracks) {
   EXPECT_EQ(found[0].thread, "stream 7");
   EXPECT_EQ(found[1].thread, "stream 7 (concurrent 1)");
   EXPECT_EQ(found[2].thread, "stream 7");
+}
+
+// Work of rank 0 that is launched and has not started: the GEMM's launch ends at 4 and it starts at
+// 5, the all-reduce's at 8 and it starts at 25, the element-wise kernel's at 9 and it starts at 26.
+// Of what changes within the same 10 us the last value counts: 2 at 9, 0 at 26.
+TEST_F(TimelineTest, LaunchQueueAndCriticalPath) {
+  const Scenario s = MakeScenario();
+  const CriticalPath path = ComputeCriticalPath(*s.table, Classifier(*s.store), s.windows);
+  const std::vector<std::vector<IterationWindow>> windows(2, s.windows);
+  ASSERT_FALSE(path.segments.empty());
+  TimelineOptions options;
+  options.path = &path;
+  options.windows = windows;
+  options.recorded = false;
+  Write(s, options, "extras.json");
+  std::vector<int64_t> depths;
+  double on_path = 0;
+  for (const auto& e : document_["traceEvents"].GetArray()) {
+    if (std::string_view(e["ph"].GetString()) == "C" && e["pid"].GetInt() == 1) {
+      depths.push_back(e["args"]["value"].GetInt64());
+    }
+    if (std::string_view(e["ph"].GetString()) == "X" &&
+        std::string_view(e["cat"].GetString()) == "critical_path") {
+      on_path += e["dur"].GetDouble();
+    }
+  }
+  EXPECT_EQ(depths, (std::vector<int64_t>{2, 0}));
+  EXPECT_NEAR(on_path, path.total.us(), 1e-3);
 }
 
 }  // namespace

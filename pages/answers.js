@@ -1,0 +1,226 @@
+'use strict';
+// What each command's page leads with: the number, why, and the pictures that its users expect.
+
+const LOG = { type: 'logarithmic' };
+const percent = (part, whole) => (whole ? `${(100 * (part / whole - 1)).toFixed(2)} %` : '');
+const ms = (us) => us / 1000;
+
+const answers = {};
+
+// A flame graph: a row a level, a bar a module, as wide as its device time.
+function flame(where, attribution) {
+  const total = attribution.device_us;
+  const starts = [];
+  const within = new Map();  // parent to where its next child begins
+  const levels = Math.min(14, Math.max(...attribution.rows.map((r) => r.depth)) + 1);
+  const bars = attribution.rows.map((r, i) => {
+    starts[i] = within.get(r.parent) ?? (r.parent < 0 ? 0 : starts[r.parent]);
+    within.set(r.parent, starts[i] + r.total.device_us);
+    return { x: [starts[i], starts[i] + r.total.device_us], y: r.depth, name: r.name, us: r.total.device_us };
+  }).filter((b) => b.us > total / 1000 && b.y < levels);
+  chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}`, { type: 'bar',
+    data: { labels: Array.from({ length: levels }, (_, i) => i), datasets: [{ data: bars, grouped: false, barPercentage: 1, categoryPercentage: 1,
+      borderWidth: 1, borderColor: colour('--paper'), backgroundColor: bars.map((_, i) => palette(i)) }] },
+    options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('us', { max: total }), y: axis('depth') },
+      plugins: { legend: { display: false }, tooltip: { callbacks: { title: () => '', label: (at) => `${at.raw.name}: ${shown(at.raw.us, '_us')} (${(100 * at.raw.us / total).toFixed(1)} %)` } } } } },
+  'point at a bar for its name', 60 + 22 * levels);
+}
+
+answers.predict = (a) => {
+  headline(`Iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')}`, [
+    a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
+    a.step?.period_us ? `in steady state ${shown(a.step.period_us, '_us')} a step` : '',
+    `the busiest stream alone would take ${shown(a.baseline_us, '_us')}`]);
+  notes(a.notes);
+  const why = section('Where the time goes');
+  const ranks = a.ranks.map((r) => `rank ${r.rank}`);
+  stacked(why, 'Time of each rank', ranks, {
+    computation: a.ranks.map((r) => ms(r.computation_us)),
+    'exposed transfer': a.ranks.map((r) => ms(r.exposed_transfer_us)),
+    'waiting for other ranks': a.ranks.map((r) => ms(r.exposed_communication_us - r.exposed_transfer_us)),
+    'nothing on the device': a.ranks.map((r) => ms(r.iteration_time_us - r.computation_us - r.exposed_communication_us)),
+  }, 'ms', 'communication counts where no computation hides it');
+  const busiest = a.ranks.map((r) => [...r.streams].sort((x, y) => y.busy_share - x.busy_share)[0]);
+  const causes = [...new Set(busiest.flatMap((s) => Object.keys(s?.idle_us ?? {})))];
+  stacked(why, 'What the busiest stream of each rank waits for', ranks, Object.fromEntries(
+    causes.map((c) => [c, busiest.map((s) => ms(s?.idle_us[c] ?? 0))])), 'ms', 'idle time by cause');
+  const path = section('Critical path');
+  const rows = [...new Set(a.critical_path.runs.map((r) => `rank ${r.rank}`))].sort();
+  const kinds = [...new Set(a.critical_path.runs.map((r) => r.kind))];
+  chart(path, 'What decides when the iteration ends', { type: 'bar', data: { labels: rows,
+    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: palette(i), grouped: false,
+      data: a.critical_path.runs.filter((r) => r.kind === kind).map((r) => ({
+        x: [ms(r.start_us), ms(r.start_us + r.time_us)], y: `rank ${r.rank}`, text: `${r.lane}: ${r.name}, ${shown(r.time_us, '_us')}` })) })) },
+  options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('ms'), y: axis('') },
+    plugins: { tooltip: { callbacks: { label: (at) => at.raw.text } } } } }, 'point at a bar for its lane and work', 90 + 34 * rows.length);
+  shareBar(path, 'What it is spent on', Object.fromEntries(Object.entries(a.critical_path.activities_us)
+    .map(([k, v]) => [k, v / a.critical_path.total_us])));
+  if (a.difference.length > 0) bars(section('What the change does'), 'Difference by cause', a.difference.slice(0, 20), 'cause', 'difference_us', 'us');
+  if (a.sensitivity.length > 0) {
+    bars(section('What is worth making faster'), 'Gain if it took no time', a.sensitivity.slice(0, 25), 'name', 'gain_us', 'us',
+      'of the step, one kind of work at a time');
+  }
+  if (a.attribution) flame(section(`Device time by ${a.attribution.to}`), a.attribution);
+  shareBar(section('What it rests on'), 'Critical-path time by source', a.sources);
+};
+
+answers.validate = (a) => {
+  const scale = a.cases.some((c) => c.measured_us !== undefined) ? 'us' : 's';
+  const s = a.summary ?? {};
+  headline(s.mape_percent !== undefined ? `Mean absolute error ${shown(s.mape_percent, '_percent')}, largest ${shown(s.max_percent, '_percent')}` : 'Predicted against measured',
+    [s.count !== undefined ? `${s.count} cases judged${s.refused ? `, ${s.refused} refused` : ''}` : '']);
+  notes(a.notes);
+  const judged = (a.cases ?? []).filter((c) => c[`predicted_${scale}`] > 0 && c[`measured_${scale}`] > 0);
+  if (judged.length === 0) return;
+  const name = (c) => [c.name, c.mapping, c.rank === undefined ? '' : `rank ${c.rank}`, c.step === undefined ? '' : `step ${c.step}`].filter(Boolean).join(' ');
+  const point = (c) => ({ x: c[`measured_${scale}`], y: c[`predicted_${scale}`], text: `${name(c)}: ${shown(c.error_percent, '_percent')}` });
+  const low = Math.min(...judged.map((c) => c[`measured_${scale}`])) * 0.8;
+  const high = Math.max(...judged.map((c) => c[`measured_${scale}`])) * 1.25;
+  const line = (factor) => [{ x: low, y: low * factor }, { x: high, y: high * factor }];
+  const why = section('Predicted over measured');
+  scatter(why, 'Predicted over measured', { cases: judged.map(point), equal: line(1), '+10 %': line(1.1), '-10 %': line(0.9) },
+    axis(`measured ${scale}`, LOG), axis(`predicted ${scale}`, LOG), ['equal', '+10 %', '-10 %']);
+  bars(why, 'Error by case', judged.slice(0, 60).map((c) => ({ ...c, label: name(c) })), 'label', 'error_percent', '%',
+    judged.length > 60 ? `the first 60 of ${judged.length}` : '');
+};
+
+answers.search = (a) => {
+  const best = a.mappings[0];
+  headline(best ? `${best.mapping}: ${shown(best.iteration_time_us, '_us')} an iteration` : 'No mapping fits',
+    [`${a.workload} on ${a.devices} devices, ${a.global_batch} samples an iteration`,
+      `${a.evaluated} mappings evaluated, ${a.infeasible} do not fit`]);
+  notes([...(a.notes ?? []), ...(a.failures ?? [])]);
+  const point = (m) => ({ x: m.memory_bytes_max / 1e9, y: ms(m.iteration_time_us), text: `${m.mapping}: ${shown(m.iteration_time_us, '_us')}, ${shown(m.memory_bytes_max, 'bytes')}` });
+  const front = [...a.pareto].map(point).sort((x, y) => x.x - y.x);
+  scatter(section('Time and memory'), 'Time against memory', { 'Pareto front': front, mappings: a.mappings.map(point) },
+    axis('memory GB'), axis('iteration ms'), ['Pareto front'], 'point at a mark for its mapping');
+};
+
+answers.shard = (a) => {
+  const best = a.best;
+  headline(best ? `${best.sharder}: ${shown(best.iteration_time_us, '_us')} an iteration` : 'No plan fits',
+    [`${a.task} on ${a.gpus} GPUs, batch ${a.batch}`]);
+  notes(a.notes);
+  const plans = section('Plans');
+  bars(plans, 'Iteration time by sharder', a.plans.map((p) => ({ ...p, ms: ms(p.iteration_time_us) })), 'sharder', 'ms', 'ms');
+  if (!best) return;
+  const gpus = best.ranks.map((r) => `GPU ${r.rank}`);
+  const balance = section('The best plan by GPU');
+  stacked(balance, 'Time', gpus, Object.fromEntries(['computing', 'exposed_transfer', 'waiting', 'idle']
+    .map((k) => [k, best.ranks.map((r) => ms(r[`${k}_us`]))])), 'ms');
+  bars(balance, 'Memory', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, GB: r.memory_bytes / 1e9 })), 'gpu', 'GB', 'GB',
+    `largest: ${shown(best.memory_bytes_max, 'bytes')}`);
+  bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
+};
+
+answers.collective = (a) => {
+  if (a.tables) {
+    headline('Collectives against measurements', [`network: ${a.network}`]);
+    bars(section('Errors'), 'Mean absolute error of each table', a.tables.map((t) => ({
+      ...t, label: `${t.operation}, ${t.ranks} ranks, ${t.nodes} nodes${t.held_out ? ' (held out)' : ''}` })), 'label', 'mape_percent', '%');
+    return;
+  }
+  const last = a.rows[a.rows.length - 1];
+  headline(`${shown(last.bytes, 'bytes')} on ${last.ranks} ranks: ${shown(last.time_us, '_us')}, ${shown(last.busbw_GBps)} GB/s of bus bandwidth`,
+    [`${last.algorithm}, ${last.network}`]);
+  const series = (value) => {
+    const groups = {};
+    for (const row of a.rows) (groups[`${row.ranks} ranks, ${row.algorithm}`] ??= []).push({ x: row.bytes, y: row[value] });
+    return groups;
+  };
+  const over = section('Over size');
+  for (const [title, value, unit] of [['Time', 'time_us', 'us'], ['Bus bandwidth', 'busbw_GBps', 'GB/s']]) {
+    const groups = series(value);
+    scatter(over, title, groups, axis('bytes', LOG), axis(unit, LOG), Object.keys(groups));
+  }
+};
+
+answers.calibrate = (a) => {
+  const mean = a.mean_of_models ?? {};
+  headline(`Mean error over models ${shown(mean.mape_percent, '_percent')}`, [a.in_sample ? 'on the rows that were fitted' : 'on held-out rows']);
+  notes(a.notes);
+  bars(section('Errors'), 'Geometric mean absolute error by model', a.models ?? [], 'name', 'gmae_percent', '%');
+};
+
+answers.diff = (a) => {
+  headline(`${a.difference_us < 0 ? 'Faster' : 'Slower'} by ${shown(Math.abs(a.difference_us), '_us')}`,
+    [`before ${shown(a.before.time_us, '_us')}, after ${shown(a.after.time_us, '_us')} (${percent(a.after.time_us, a.before.time_us)})`]);
+  bars(section('Where it comes from'), 'Difference by cause', a.causes.slice(0, 30), 'cause', 'difference_us', 'us');
+};
+
+answers.serve = (a) => {
+  if (a.configurations) {
+    const best = a.configurations[0];
+    headline(best ? `${best.configuration}: ${shown(best.goodput_requests_per_s)} requests/s within the service level` : 'No configuration fits', [a.why]);
+    const groups = { configurations: a.configurations.map((c) => ({ x: c.tokens_per_s_per_user, y: c.tokens_per_s_per_gpu, text: c.configuration })) };
+    scatter(section('Speed and cost'), 'Throughput of a GPU against speed of a user', groups, axis('tokens/s of a user'), axis('tokens/s of a GPU'));
+    return;
+  }
+  const s = a.summary;
+  headline(`${shown(s.output_tokens_per_s)} output tokens/s; ${s.verdict}`, [`${a.model} on ${a.platform}, ${a.engine}, ${a.parallel}`,
+    `first token ${shown(s.ttft_s.mean, '_s')}, then ${shown(s.tpot_s.mean, '_s')} a token (means)`]);
+  notes(a.notes);
+  const latencies = section('Latencies');
+  const kinds = Object.keys(s.ttft_s).filter((k) => typeof s.ttft_s[k] === 'number');
+  chart(latencies, 'Latency by percentile', { type: 'bar', data: { labels: kinds, datasets: ['ttft_s', 'tpot_s', 'itl_s', 'e2e_s', 'queue_s'].map((k, i) => ({
+    label: words(k.replace('_s', '')), data: kinds.map((q) => s[k]?.[q] * 1000), backgroundColor: palette(i) })) },
+  options: { scales: { x: axis(''), y: axis('ms', LOG) } } });
+  if ((a.load ?? []).length > 1) {
+    scatter(section('Load'), 'Requests over time', { running: a.load.map((l) => ({ x: l.time_s, y: l.running })),
+      waiting: a.load.map((l) => ({ x: l.time_s, y: l.waiting })) }, axis('s'), axis('requests'), ['running', 'waiting']);
+  }
+};
+
+answers.dataflow = (a) => {
+  headline(`${a.workload} on ${a.system}: ${shown(a.iteration_ns, '_ns')}, utilisation ${(100 * a.utilisation).toFixed(1)} %`, [`${a.chips} chips`]);
+  const parts = a.partitions ?? [];
+  stacked(section('Partitions'), 'What bounds each partition', parts.map((_, i) => `partition ${i + 1}`), Object.fromEntries(
+    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), parts.map((p) => (p[k] ?? 0) / 1000)])), 'us');
+};
+
+answers.architect = (a) => {
+  headline(`One design for ${a.models.length} models on ${a.devices} devices`, [`objective: ${a.objective}`]);
+  bars(section('Throughput'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: m.plan_on_common.throughput_samples_per_s })), 'name', 'v', 'samples/s');
+  bars(section('Utilisation'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: 100 * m.plan_on_common.mfu })), 'name', 'v', '%');
+};
+
+answers.place = (a) => {
+  headline(`${a.network ?? 'The recording'}: ${shown(a.cost_us ?? a.time_us, '_us')}`, [a.operators !== undefined ? `${a.operators} operators` : '']);
+  notes(a.notes);
+  if ((a.backends ?? []).length > 0) bars(section('Backends'), 'Time by backend', a.backends, 'name', 'time_us', 'us');
+};
+
+answers.sweep = (a) => {
+  const points = a.points.filter((p) => p.feasible);
+  const value = a.values[0];
+  headline(`${a.points.length} runs of ${a.swept}`, [`${a.points.length - points.length} cannot be met`]);
+  const [x, ...others] = a.axes;
+  const numeric = x.values.every((v) => v !== '' && Number.isFinite(Number(v)));
+  for (const column of a.values) {
+    if (!points.every((p) => typeof p[column] === 'number')) continue;
+    const groups = {};
+    for (const p of points) {
+      const name = others.map((o) => `${o.name}=${p[o.name]}`).join(', ') || column;
+      (groups[name] ??= []).push({ x: Number(p[x.name]), y: p[column] });
+    }
+    const where = column === value ? section('Over the values') : page.lastChild;
+    if (numeric) scatter(where, words(column), groups, axis(x.name), axis(words(column)), Object.keys(groups));
+    else bars(where, words(column), points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: p[column] })), 'label', 'v', words(column));
+  }
+};
+
+answers.doctor = (a) => {
+  headline(a.verdict, [a.source]);
+};
+
+answers.inspect = (a) => {
+  headline(`${a.nodes ?? ''} nodes of ${(a.ranks ?? []).length ?? ''} ranks`, a.missing ?? []);
+};
+
+answers.other = (a) => {
+  headline(a.verdict ?? 'Answer');
+  notes(a.notes);
+};
+
+draw();
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);

@@ -1,0 +1,341 @@
+#include "simulator/replay/attribution.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/replay/span_index.h"
+#include "simulator/report/classify.h"
+#include "simulator/report/overlap.h"
+
+namespace foretrace {
+namespace {
+
+constexpr int32_t kOutside = -1;
+
+class RowTree {
+ public:
+  int32_t Row(int32_t parent, std::string_view name) {
+    const auto [it, added] = index_.try_emplace({parent, std::string(name)}, rows_.size());
+    if (added) {
+      AttributedRow row;
+      row.name = std::string(name);
+      row.parent = parent;
+      row.depth = parent < 0 ? 0 : rows_[static_cast<size_t>(parent)].depth + 1;
+      rows_.push_back(std::move(row));
+    }
+    return static_cast<int32_t>(it->second);
+  }
+  SpentTime& At(int32_t row) {
+    return row == kOutside ? outside : rows_[static_cast<size_t>(row)].own;
+  }
+  void Count(int32_t row) {
+    if (row != kOutside) ++rows_[static_cast<size_t>(row)].count;
+  }
+  // With totals; parents before children, siblings by time.
+  std::vector<AttributedRow> Ordered() &&;
+
+  SpentTime outside;
+
+ private:
+  std::vector<AttributedRow> rows_;  // parents come first
+  std::map<std::pair<int32_t, std::string>, size_t> index_;
+};
+
+std::vector<AttributedRow> RowTree::Ordered() && {
+  for (AttributedRow& row : rows_) row.total = row.own;
+  for (size_t i = rows_.size(); i-- > 0;) {
+    if (rows_[i].parent >= 0) rows_[static_cast<size_t>(rows_[i].parent)].total += rows_[i].total;
+  }
+  std::vector<std::vector<size_t>> children(rows_.size() + 1);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    children[static_cast<size_t>(rows_[i].parent + 1)].push_back(i);
+  }
+  for (std::vector<size_t>& list : children) {
+    std::stable_sort(list.begin(), list.end(), [this](size_t a, size_t b) {
+      const SpentTime &x = rows_[a].total, &y = rows_[b].total;
+      return x.device != y.device ? x.device > y.device : x.cpu > y.cpu;
+    });
+  }
+  std::vector<AttributedRow> ordered;
+  std::vector<std::pair<size_t, int32_t>> open;  // row, and its parent in `ordered`
+  const auto push = [&](const std::vector<size_t>& list, int32_t parent) {
+    for (size_t i = list.size(); i-- > 0;) open.emplace_back(list[i], parent);
+  };
+  push(children[0], -1);
+  while (!open.empty()) {
+    const auto [row, parent] = open.back();
+    open.pop_back();
+    const auto place = static_cast<int32_t>(ordered.size());
+    ordered.push_back(std::move(rows_[row]));
+    ordered.back().parent = parent;
+    push(children[row + 1], place);
+  }
+  return ordered;
+}
+
+// Where the nodes of one rank belong: spans of its threads, or names of its nodes.
+class RankRows {
+ public:
+  RankRows(AttributeTo to, const AttributionInput& input, RankIndex r, const Classifier& classifier,
+           RowTree& tree)
+      : to_(to),
+        input_(input),
+        store_(input.table->store()),
+        rank_(store_.ranks()[r]),
+        r_(r),
+        classifier_(classifier),
+        tree_(tree) {
+    if (!IsTree()) return;
+    std::vector<NamedSpan> spans = to == AttributeTo::kRange ? Ranges() : Frames();
+    found_ = spans.size();
+    spans_.emplace(std::move(spans));
+    for (const SpanIndex::Entry& entry : spans_->entries()) {
+      const int32_t parent = entry.parent == SpanIndex::kNone ? kOutside : rows_[entry.parent];
+      rows_.push_back(tree_.Row(parent, names_[entry.span.name]));
+    }
+    ReadAutograd();
+  }
+
+  bool IsTree() const {
+    return to_ == AttributeTo::kModule || to_ == AttributeTo::kLine || to_ == AttributeTo::kRange;
+  }
+  size_t found() const { return found_; }
+
+  int32_t RowOf(NodeIndex n) {
+    switch (to_) {
+      case AttributeTo::kKernel:
+        return IsDeviceKind(rank_.kind(n)) ? tree_.Row(kOutside, store_.name(rank_, n)) : kOutside;
+      case AttributeTo::kStream: {
+        const Lane& lane = rank_.lane_at(rank_.lane(n));
+        return tree_.Row(kOutside, fmt::format("rank {} {}", rank_.info().rank, lane.label));
+      }
+      case AttributeTo::kOp: {
+        const NodeIndex op = classifier_.FrameworkOp(r_, n);
+        return op.valid() ? tree_.Row(kOutside, store_.name(rank_, op)) : kOutside;
+      }
+      default:
+        return RowOfSpan(n);
+    }
+  }
+
+  // CPU time of spans within the window, each without those within it.
+  void AddCpu(const IterationWindow& window) {
+    if (!IsTree()) return;
+    const auto entries = spans_->entries();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const SimTime length = Within(window, entries[i].span);
+      if (length == SimTime()) continue;
+      tree_.Count(rows_[i]);
+      tree_.At(rows_[i]).cpu += length;
+      if (entries[i].parent != SpanIndex::kNone) tree_.At(rows_[entries[i].parent]).cpu -= length;
+    }
+    for (const SpanIndex::Entry& entry : backward_->entries()) {
+      if (entry.parent != SpanIndex::kNone) continue;
+      if (spans_->At(entry.span.thread, entry.span.start) != SpanIndex::kNone) continue;
+      tree_.At(RowOfBackward(entry.span)).cpu += Within(window, entry.span);
+    }
+  }
+
+ private:
+  SimTime Relative(int64_t ns) const { return SimTime::FromNs(ns - rank_.info().origin_ns); }
+
+  SimTime Within(const IterationWindow& window, const NamedSpan& span) const {
+    return Overlap(window, input_.prediction->PredictedCpuTime(r_, span.start),
+                   input_.prediction->PredictedCpuTime(r_, span.end));
+  }
+
+  const ProfileExtras* Extras() const {
+    for (const ProfileExtras& extras : input_.extras) {
+      if (rank_.info().source.find(extras.source) != std::string::npos) return &extras;
+    }
+    return nullptr;
+  }
+
+  std::vector<NamedSpan> Frames() {
+    std::vector<NamedSpan> spans;
+    const ProfileExtras* extras = Extras();
+    if (extras == nullptr) return spans;
+    names_ = extras->names;
+    for (const ProfileExtras::Frame& frame : extras->frames) {
+      if (frame.module != (to_ == AttributeTo::kModule)) continue;
+      spans.push_back(
+          {frame.at.thread, Relative(frame.at.start_ns), Relative(frame.at.end_ns), frame.name});
+    }
+    return spans;
+  }
+
+  std::vector<NamedSpan> Ranges() {
+    std::vector<NamedSpan> spans;
+    for (uint32_t i = 0; i < rank_.size(); ++i) {
+      const NodeIndex n(i);
+      if (rank_.kind(n) != NodeKind::kAnnotation || !rank_.has_duration(n)) continue;
+      const auto is_mark = [n](const IterationMark& mark) { return mark.node == n; };
+      if (std::ranges::any_of(rank_.iterations(), is_mark)) continue;
+      spans.push_back({rank_.lane_at(rank_.lane(n)).id, rank_.start(n), rank_.end(n),
+                       static_cast<uint32_t>(names_.size())});
+      names_.emplace_back(store_.name(rank_, n));
+    }
+    return spans;
+  }
+
+  void ReadAutograd() {
+    std::vector<NamedSpan> backward;
+    const ProfileExtras* extras = Extras();
+    for (size_t i = 0; extras != nullptr && i < extras->autograd.size(); ++i) {
+      const ProfileExtras::Autograd& op = extras->autograd[i];
+      const NamedSpan span{op.at.thread, Relative(op.at.start_ns), Relative(op.at.end_ns),
+                           static_cast<uint32_t>(sequence_.size())};
+      if (op.backward) {
+        sequence_.push_back(op.sequence);
+        backward.push_back(span);
+      } else {
+        forward_.emplace(std::pair(op.sequence, span.start), span.thread);
+      }
+    }
+    backward_.emplace(std::move(backward));
+  }
+
+  int32_t RowOfSpan(NodeIndex n) const {
+    NodeIndex call = n;
+    if (IsDeviceKind(rank_.kind(n))) {
+      call = rank_.launcher(n).valid() ? rank_.launcher(n) : rank_.parent(n);
+    }
+    if (!call.valid()) return kOutside;
+    const int64_t thread = rank_.lane_at(rank_.lane(call)).id;
+    const SimTime time = rank_.start(call);
+    const uint32_t entry = spans_->At(thread, time);
+    if (entry != SpanIndex::kNone) return rows_[entry];
+    const uint32_t op = backward_->At(thread, time);
+    return op == SpanIndex::kNone ? kOutside : RowOfBackward(backward_->entries()[op].span);
+  }
+
+  // Of the last forward operator with its number before it.
+  int32_t RowOfBackward(const NamedSpan& op) const {
+    const int64_t sequence = sequence_[op.name];
+    auto it = forward_.upper_bound({sequence, op.start});
+    if (it == forward_.begin()) return kOutside;
+    --it;
+    if (it->first.first != sequence) return kOutside;
+    const uint32_t entry = spans_->At(it->second, it->first.second);
+    return entry == SpanIndex::kNone ? kOutside : rows_[entry];
+  }
+
+  const AttributeTo to_;
+  const AttributionInput& input_;
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  const RankIndex r_;
+  const Classifier& classifier_;
+  RowTree& tree_;
+  size_t found_ = 0;
+  std::vector<std::string> names_;
+  std::optional<SpanIndex> spans_, backward_;
+  std::vector<int32_t> rows_;                               // by entry of spans_
+  std::vector<int64_t> sequence_;                           // by name of backward_
+  std::map<std::pair<int64_t, SimTime>, int64_t> forward_;  // sequence and start to thread
+};
+
+SimTime WaitOf(const EventTable& table, const ExecutedNode& e) {
+  if (e.end_cause == WaitCause::kNone) return {};
+  const ExecutedNode* awaited = table.Find(e.end_binding);
+  const SimTime until = awaited != nullptr ? std::clamp(awaited->end, e.start, e.end) : e.end;
+  return until - e.start;
+}
+
+// Adds what the rank's executed nodes do within the window; returns its device time.
+SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, RowTree& tree) {
+  const EventTable& table = *input.table;
+  const RankTrace& rank = table.store().ranks()[r];
+  const IterationWindow& window = input.windows[r];
+  std::vector<Interval> computing;
+  for (const ExecutedNode& e : table.events(r)) {
+    const NodeKind kind = rank.kind(e.node);
+    if (IsDeviceKind(kind) && !IsCommunicationKind(kind)) computing.push_back({e.start, e.end});
+  }
+  computing = Union(std::move(computing));
+  SimTime device;
+  for (const ExecutedNode& e : table.events(r)) {
+    const NodeKind kind = rank.kind(e.node);
+    if (Overlap(window, e.start, e.end) == SimTime()) continue;
+    const int32_t row = rows.RowOf(e.node);
+    SpentTime& spent = tree.At(row);
+    if (!IsDeviceKind(kind)) {
+      spent.waiting += WaitOf(table, e);
+      continue;
+    }
+    if (!rows.IsTree()) tree.Count(row);
+    const SimTime active = Overlap(window, e.active_start, e.end);
+    spent.device += active;
+    device += active;
+    if (!IsCommunicationKind(kind)) continue;
+    spent.waiting += Overlap(window, e.start, e.active_start);
+    const Interval whole{std::max(e.start, window.predicted_start),
+                         std::min(e.end, window.predicted_end)};
+    spent.exposed_communication += LengthOutside({&whole, 1}, computing);
+  }
+  return device;
+}
+
+absl::Status NothingOf(AttributeTo to, const AttributionInput& input) {
+  const std::string& source = input.table->store().ranks().front().info().source;
+  switch (to) {
+    case AttributeTo::kModule:
+      return Infeasible(
+          "{}: no modules are recorded; record with profile(with_stack=True, with_modules=True), "
+          "or use --by range, op or kernel",
+          source);
+    case AttributeTo::kLine:
+      return Infeasible(
+          "{}: no Python frames are recorded; record with profile(with_stack=True), or use --by "
+          "op or kernel",
+          source);
+    default:
+      return Infeasible(
+          "{}: no ranges are recorded; mark them with torch.profiler.record_function(\"name\") or "
+          "torch.cuda.nvtx.range(\"name\"), or use --by op or kernel",
+          source);
+  }
+}
+
+}  // namespace
+
+SpentTime& SpentTime::operator+=(const SpentTime& other) {
+  cpu += other.cpu;
+  device += other.device;
+  exposed_communication += other.exposed_communication;
+  waiting += other.waiting;
+  critical_path += other.critical_path;
+  return *this;
+}
+
+absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& input) {
+  const EventTable& table = *input.table;
+  const Classifier classifier(table.store());
+  Attribution out;
+  out.to = to;
+  RowTree tree;
+  std::vector<RankRows> ranks;
+  ranks.reserve(table.rank_count());
+  size_t found = 0;
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    RankRows& rows = ranks.emplace_back(to, input, r, classifier, tree);
+    found += rows.found();
+    rows.AddCpu(input.windows[r]);
+    out.device += AddEvents(input, r, rows, tree);
+  }
+  if (ranks.front().IsTree() && found == 0) return NothingOf(to, input);
+  for (const PathSegment& segment : input.path->segments) {
+    const int32_t row = segment.node.valid() ? ranks[segment.rank].RowOf(segment.node) : kOutside;
+    tree.At(row).critical_path += segment.end - segment.start;
+  }
+  out.step = input.path->total;
+  out.outside = tree.outside;
+  out.rows = std::move(tree).Ordered();
+  return out;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,66 @@
+#pragma once
+// What evidence costs that a capture lacks, and the lines of PyTorch's profiler that record it.
+// Costs with figures are measured by leaving the evidence out of good captures: docs/capture.md
+// holds the table and the command.
+
+#include <string_view>
+
+namespace foretrace::CaptureLines {
+
+inline constexpr std::string_view kWholeCapture =
+    "record a run: with torch.profiler.profile(activities=[ProfilerActivity.CPU, "
+    "ProfilerActivity.CUDA], schedule=torch.profiler.schedule(wait=1, warmup=2, active=4), "
+    "record_shapes=True, on_trace_ready=lambda p: p.export_chrome_trace(f\"rank{rank}.json.gz\")) "
+    "as prof: ... prof.step()";
+inline constexpr std::string_view kActivities =
+    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])";
+inline constexpr std::string_view kSteps =
+    "profile(schedule=torch.profiler.schedule(wait=1, warmup=2, active=4)), and prof.step() after "
+    "every step";
+inline constexpr std::string_view kEveryRank =
+    "on every rank: profile(on_trace_ready=lambda p: "
+    "p.export_chrome_trace(f\"rank{torch.distributed.get_rank()}.json.gz\"))";
+inline constexpr std::string_view kShapes = "profile(record_shapes=True)";
+inline constexpr std::string_view kExecutionTrace =
+    "observer = torch.profiler.ExecutionTraceObserver().register_callback(\"et_rank0.json\"); "
+    "profile(execution_trace_observer=observer)";
+inline constexpr std::string_view kEvents =
+    "profile(experimental_config=torch._C._profiler._ExperimentalConfig("
+    "enable_cuda_sync_events=True))";
+inline constexpr std::string_view kNewPytorch =
+    "PyTorch 2.5 or later, whose NCCL kernels name group, size and number; or --process-groups "
+    "FILE";
+inline constexpr std::string_view kStacks = "profile(with_stack=True, with_modules=True)";
+inline constexpr std::string_view kMemory = "profile(profile_memory=True)";
+inline constexpr std::string_view kLessOverhead =
+    "leave out with_stack, with_modules and profile_memory for the run that times are taken from";
+
+inline constexpr std::string_view kCorrelationCost =
+    "when device work could start is not known: steps of four of five public captures are replayed "
+    "74 to 275 % off without it";
+inline constexpr std::string_view kOccupancyCost =
+    "streams that compete for the device are timed as if there were room: of five public captures "
+    "one does, and is 7.7 instead of 0.5 % off without it";
+inline constexpr std::string_view kDeviceNameCost =
+    "launch queue and latencies are those of a common device; --on needs the name";
+inline constexpr std::string_view kStepsCost =
+    "no steady state: the first step's device work runs into the next, which is then not seen";
+inline constexpr std::string_view kRanksCost =
+    "what absent ranks are waited for is an interval, not a figure";
+inline constexpr std::string_view kShapesCost =
+    "kernels cannot be modelled on another device (--on, --durations model)";
+inline constexpr std::string_view kExecutionTraceCost =
+    "dependencies come from events and rules instead of tensors";
+inline constexpr std::string_view kEventsCost =
+    "what waits for what is inferred from times, by rules (inspect says how well they fit)";
+inline constexpr std::string_view kGroupsCost =
+    "members of communicators are inferred from which kernels end together";
+inline constexpr std::string_view kSizesCost =
+    "communication cannot be modelled on another network (--on, --network)";
+inline constexpr std::string_view kSequenceCost =
+    "operations are matched by their order; recordings cut at different places may be misaligned";
+inline constexpr std::string_view kStacksCost = "no time by line of the program";
+inline constexpr std::string_view kModulesCost = "no time by module (predict --by module)";
+inline constexpr std::string_view kMemoryCost = "no memory over time (predict --memory)";
+
+}  // namespace foretrace::CaptureLines

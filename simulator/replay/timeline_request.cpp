@@ -1,0 +1,96 @@
+#include "simulator/replay/timeline_request.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <set>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/replay/rank_list.h"
+#include "simulator/report/kineto_timeline.h"
+#include "simulator/report/timeline.h"
+#include "simulator/report/timeline_size.h"
+
+namespace foretrace {
+namespace {
+
+std::function<SimTime(RankIndex, SimTime)> CpuTimes(const Prediction& prediction) {
+  return [&prediction](RankIndex rank, SimTime recorded) {
+    return prediction.PredictedCpuTime(rank, recorded);
+  };
+}
+
+}  // namespace
+
+void TimelineRequest::Register(CLI::App& command) {
+  command
+      .add_option("--timeline", path,
+                  "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
+                  ".json.gz); DIR/: the predicted one as PyTorch's profiler would, a file a rank")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_option("--timeline-ranks", ranks, "with --timeline DIR/: these ranks alone")
+      ->group(kOutputGroup)
+      ->type_name("0,2-5");
+  command.add_option("--timeline-steps", steps, "with --timeline DIR/: these steps alone")
+      ->group(kOutputGroup)
+      ->type_name("0,2-5");
+}
+
+absl::Status TimelineRequest::Check(const TraceStore& store) const {
+  if ((!ranks.empty() || !steps.empty()) && !IsFolder()) {
+    return InvalidInput(
+        "--timeline-ranks and --timeline-steps narrow the files of --timeline DIR/; give a folder");
+  }
+  if (path.empty() || IsFolder()) return absl::OkStatus();
+  return CheckTimelineSize(store.node_count(), path);
+}
+
+absl::Status TimelineRequest::WriteFolder(const EventTable& table, const Prediction& prediction,
+                                          std::span<const std::vector<IterationWindow>> windows,
+                                          const ProtectedFiles& inputs) const {
+  KinetoTimelineOptions timeline;
+  timeline.predicted_cpu_time = CpuTimes(prediction);
+  timeline.windows = windows;
+  std::set<int32_t> wanted;
+  if (!ranks.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(wanted, ParseRankList(ranks));
+  }
+  if (!steps.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> numbers, ParseRankList(steps));
+    timeline.steps.insert(numbers.begin(), numbers.end());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(path, inputs));
+  for (RankIndex r = 0; r < table.rank_count(); ++r) {
+    const RankTrace& rank = table.store().ranks()[r];
+    if (!wanted.empty() && !wanted.contains(rank.info().rank)) continue;
+    FORETRACE_ASSIGN_OR_RETURN(std::string file,
+                               files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
+    TraceEventWriter writer(file, KinetoHead(table.store(), rank));
+    WriteKinetoTimeline(table, r, timeline, writer);
+    FORETRACE_RETURN_IF_ERROR(writer.Close());
+  }
+  return files.Commit();
+}
+
+absl::Status TimelineRequest::Write(const EventTable& table, const Prediction& prediction,
+                                    std::span<const std::vector<IterationWindow>> windows,
+                                    const PredictionReport& report,
+                                    const ProtectedFiles& inputs) const {
+  if (path.empty()) return absl::OkStatus();
+  if (IsFolder()) return WriteFolder(table, prediction, windows, inputs);
+  TraceEventWriter writer(path);
+  TimelineOptions timeline;
+  timeline.predicted_cpu_time = CpuTimes(prediction);
+  timeline.windows = windows;
+  timeline.notes = report.notes;
+  timeline.path = &report.critical_path;
+  WriteTimeline(table, timeline, writer);
+  return writer.Close();
+}
+
+}  // namespace foretrace

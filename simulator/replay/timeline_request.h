@@ -1,0 +1,39 @@
+#pragma once
+// The timeline that `predict` was asked for.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "simulator/base/atomic_file.h"
+#include "simulator/engine/replay.h"
+#include "simulator/report/event_table.h"
+#include "simulator/report/prediction_report.h"
+
+namespace foretrace {
+
+namespace CLI {
+class App;
+}
+
+struct TimelineRequest {
+  std::string path;          // empty: none; "DIR/": one file a rank
+  std::string ranks, steps;  // "0,2-5"; empty: all
+
+  void Register(CLI::App& command);
+  // Before work begins. Errors: ranks or steps of one file; more than viewers open.
+  absl::Status Check(const TraceStore& store) const;
+  absl::Status Write(const EventTable& table, const Prediction& prediction,
+                     std::span<const std::vector<IterationWindow>> windows,
+                     const PredictionReport& report, const ProtectedFiles& inputs) const;
+
+ private:
+  // A folder is asked for by its slash: one in the place of a file is an error.
+  bool IsFolder() const { return path.ends_with('/'); }
+  absl::Status WriteFolder(const EventTable& table, const Prediction& prediction,
+                           std::span<const std::vector<IterationWindow>> windows,
+                           const ProtectedFiles& inputs) const;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Opens pages of --html in a real browser: charts are drawn, tables sort and filter, names stay text, nothing is said on
+the console and nothing is asked of a network. Skipped (77) where Debian's chromium-driver or libjs-chart.js is missing.
+
+  tests/pages/test_pages.py FORETRACE [FOLDER FOR PICTURES]
+"""
+import gzip
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTILE = '</script><img src=x onerror="document.title=\'owned\'">'
+FORETRACE, PICTURES = "", None
+SAMPLE = "traces/samples/dlrm_8rank"
+PAGES = {  # name: (command, charts at least)
+    "predict": (f"predict {SAMPLE} --sensitivity --what-if name=gemm:x0.5", 6),
+    "predict-module": (f"predict {SAMPLE} --by op", 6),
+    "validate": (f"validate --trace {SAMPLE}", 2),
+    "diff": (f"diff {SAMPLE} --what-if kind=collective:x0.5", 1),
+    "inspect": (f"inspect {SAMPLE}", 0),
+    "doctor": (f"doctor {SAMPLE}", 0),
+    "collective": ("collective all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1GB", 2),
+    "sweep": ("sweep collective all_reduce --topology dgx-h100 --bytes 64MB --over ranks=2:8:x2 --over links.nvlink4.bandwidth_GBps=25,50", 2),
+    "search": ("search traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16", 1),
+    "shard": ("shard traces/samples/dlrm_sharding.yaml --sharders lpt", 4),
+    "serve": ("serve llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv", 1),
+    "place": ("place gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb", 1),
+}
+
+
+def page(folder, name, command):
+    path = folder / f"{name}.html"
+    done = subprocess.run([FORETRACE, *command.split(), "--html", str(path)], cwd=ROOT, capture_output=True, text=True)
+    return path if done.returncode == 0 else done.stderr
+
+
+def ranks(folder, count, name):
+    """Traces of `count` ranks in which kernels are called `name`."""
+    folder.mkdir()
+    for rank in range(count):
+        events = []
+        for step in range(2):
+            at = 1000 * step
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": 900})
+            for i in range(12):
+                events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 10 + 20 * i,
+                               "dur": 5, "args": {"correlation": 100 * step + i + 1}})
+                events.append({"ph": "X", "cat": "kernel", "name": f"{name} {i}", "pid": 0, "tid": 7, "ts": at + 20 + 60 * i, "dur": 50,
+                               "args": {"stream": 7, "device": 0, "correlation": 100 * step + i + 1}})
+        with gzip.open(folder / f"rank{rank}.json.gz", "wt") as file:
+            json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+    return folder
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="foretrace-pages-")
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.browser = browser.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.temporary.cleanup()
+
+    def quiet(self):
+        self.assertEqual(self.browser.messages(), [])
+        self.assertEqual(self.browser.requests(), [])
+
+    def test_every_kind(self):
+        for name, (command, charts) in PAGES.items():
+            with self.subTest(name):
+                path = page(self.folder, name, command)
+                self.assertIsInstance(path, pathlib.Path, path)
+                self.assertLess(path.stat().st_size, 2_000_000)
+                self.browser.open(path)
+                self.quiet()
+                self.assertGreaterEqual(int(self.browser.run("return document.documentElement.dataset.charts")), charts)
+                blank = self.browser.run("""return [...document.querySelectorAll('canvas')].filter((c) =>
+                    !c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v !== 0)).length""")
+                self.assertEqual(blank, 0, "charts without a drawing")
+                if PICTURES:
+                    self.browser.picture(PICTURES / f"{name}.png")
+
+    def test_tables_sort_and_filter(self):
+        self.browser.open(page(self.folder, "sort", PAGES["collective"][0]))
+        cells = """return [...document.querySelector('tbody').rows].map((r) => r.cells[0].textContent)"""
+        before = self.browser.run(cells)
+        self.browser.run("document.querySelector('th button').click()")
+        self.assertEqual(self.browser.run(cells), before[::-1])
+        self.assertEqual(self.browser.run("return document.querySelector('th').getAttribute('aria-sort')"), "descending")
+        self.browser.run("""const f = document.querySelector('input[type=search]'); f.value = 'ring'; f.dispatchEvent(new Event('input'))""")
+        kept = self.browser.run("return [...document.querySelector('tbody').rows].map((r) => r.textContent)")
+        self.assertTrue(kept and all("ring" in row for row in kept))
+        self.assertLess(len(kept), len(before))
+        self.quiet()
+
+    def test_names_are_text(self):
+        path = page(self.folder, "hostile", f"predict {ranks(self.folder / 'hostile', 1, HOSTILE)} --by kernel")
+        self.assertNotIn(HOSTILE, path.read_text())
+        self.browser.open(path)
+        self.assertEqual(self.browser.run("return document.title"), "foretrace predict")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
+        self.assertIn(HOSTILE, self.browser.run("return document.body.textContent"))
+        self.quiet()
+
+    def test_injected_script_does_not_run(self):
+        path = page(self.folder, "policy", PAGES["doctor"][0])
+        path.write_text(path.read_text().replace("<main", "<script>document.title = 'owned'</script><main"))
+        self.browser.open(path)
+        self.assertEqual(self.browser.run("return document.title"), "foretrace doctor")
+        self.assertTrue(any("Content Security Policy" in m["message"] for m in self.browser.messages()))
+
+    def test_64_ranks(self):
+        path = page(self.folder, "64", f"predict {ranks(self.folder / '64', 64, 'kernel')} --by kernel")
+        self.assertIsInstance(path, pathlib.Path, path)
+        self.assertLess(path.stat().st_size, 10_000_000)
+        self.browser.open(path)
+        self.assertLess(int(self.browser.run("return document.documentElement.dataset.milliseconds")), 2000)
+        self.quiet()
+
+
+if __name__ == "__main__":
+    FORETRACE = str(pathlib.Path(sys.argv[1]).resolve())
+    if len(sys.argv) > 2:
+        PICTURES = pathlib.Path(sys.argv[2])
+        PICTURES.mkdir(parents=True, exist_ok=True)
+    if not browser.CHROMIUM or not browser.DRIVER:
+        print("skipped: needs chromium and chromedriver (Debian: chromium-driver)")
+        sys.exit(77)
+    if not (pathlib.Path("/usr/share/javascript/chart.js/chart.min.js").exists()):
+        print("skipped: needs Chart.js (Debian: libjs-chart.js)")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,88 @@
+#include "simulator/planning/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include "simulator/planning/sweep_report.h"
+
+namespace foretrace {
+namespace {
+
+std::vector<std::string> ValuesOf(std::string_view text) {
+  const absl::StatusOr<SweepAxis> axis = ParseSweepAxis(text);
+  EXPECT_TRUE(axis.ok()) << axis.status();
+  return axis.ok() ? axis->values : std::vector<std::string>();
+}
+
+TEST(Sweep, ListsAndRanges) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(ValuesOf("n=1,2,x"), (List{"1", "2", "x"}));
+  EXPECT_EQ(ValuesOf("--n=0,1;2-3"), (List{"0,1", "2-3"}));
+  EXPECT_EQ(ValuesOf("n=1:4"), (List{"1", "2", "3", "4"}));
+  EXPECT_EQ(ValuesOf("n=0.25:1:0.25"), (List{"0.25", "0.5", "0.75", "1"}));
+  EXPECT_EQ(ValuesOf("n=8:64:x2"), (List{"8", "16", "32", "64"}));
+  EXPECT_EQ(ValuesOf("n=1:10:x3"), (List{"1", "3", "9"}));  // 27 is over 10
+  EXPECT_EQ(ValuesOf("w=name=a:x2"), (List{"name=a:x2"}));  // no numbers: a value
+  for (const char* bad :
+       {"n", "n=", "=1", "n=1,,2", "n=4:1", "n=1:4:-1", "n=0:4:x2", "n=1:4:x1", "n=0:1e9"}) {
+    EXPECT_FALSE(ParseSweepAxis(bad).ok()) << bad;
+  }
+}
+
+TEST(Sweep, TheLastAxisVariesFastest) {
+  const auto swept =
+      SweptCommand::Make({"predict", "run/{a}", "--x={a}"},
+                         {{"a", {"p", "q"}}, {"top", {"1", "2", "3"}}}, "  --top UINT  entries\n");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->points(), 6u);
+  EXPECT_EQ(swept->Label(0), "a=p, top=1");
+  EXPECT_EQ(swept->Label(4), "a=q, top=2");
+  const auto arguments = swept->Arguments(4, "");
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_EQ(*arguments, (std::vector<std::string>{"predict", "run/q", "--x=q", "--top=2"}));
+}
+
+TEST(Sweep, ColumnsOfADocument) {
+  const std::string json = R"({"a": {"b": [1, {"c": 2.5}]}, "t": "text", "n": null})";
+  const auto values = ReadColumns(json, {"a.b[0]", "a.b[-1].c", "t", "n"});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].number, 1.0);
+  EXPECT_EQ((*values)[1].number, 2.5);
+  EXPECT_EQ((*values)[2].text, "text");
+  EXPECT_FALSE((*values)[3].number.has_value());
+  for (const char* bad : {"a", "a.b", "a.b[2]", "a.b[x]", "q", "a.b[0"}) {
+    EXPECT_FALSE(ReadColumns(json, {bad}).ok()) << bad;
+  }
+}
+
+TEST(Sweep, JournalLinesComeBack) {
+  SweepPoint point;
+  point.feasible = true;
+  point.values = {{"x", 0.1 + 0.2, ""}, {"y", std::nullopt, "a\tb | c"}};
+  SweepPoint back;
+  ASSERT_TRUE(Decode(Encode(point), {"x", "y"}, back));
+  EXPECT_EQ(back.values[0].number, 0.1 + 0.2);  // to the bit
+  EXPECT_EQ(back.values[1].text, "a b   c");    // one field of one line
+  EXPECT_FALSE(Decode("ok\tn1", {"x", "y"}, back));
+  EXPECT_FALSE(Decode("what", {"x"}, back));
+}
+
+// Times 8, 5, 4 at 1, 2, 4 devices. Strong scaling: 8/5/2 = 0.8, 8/4/4 = 0.5; weak: 8/5, 8/4.
+TEST(Sweep, Efficiency) {
+  const auto swept = SweptCommand::Make({"c", "{n}"}, {{"n", {"1", "2", "4"}}}, "");
+  ASSERT_TRUE(swept.ok());
+  SweepReport report;
+  report.swept = &*swept;
+  report.columns = {"t_us"};
+  for (const double t : {8., 5., 4.}) report.points.push_back({true, "", {{"t_us", t, ""}}, {}});
+  ASSERT_TRUE(AddScaling("strong", report).ok());
+  EXPECT_DOUBLE_EQ(*report.points[0].efficiency, 1);
+  EXPECT_DOUBLE_EQ(*report.points[1].efficiency, 0.8);
+  EXPECT_DOUBLE_EQ(*report.points[2].efficiency, 0.5);
+  ASSERT_TRUE(AddScaling("weak", report).ok());
+  EXPECT_DOUBLE_EQ(*report.points[2].efficiency, 2);
+  report.columns = {"busbw_GBps"};
+  EXPECT_FALSE(AddScaling("weak", report).ok());
+}
+
+}  // namespace
+}  // namespace foretrace
