@@ -17,7 +17,7 @@ namespace foretrace {
 namespace {
 
 struct ServingCalibrationOptions {
-  std::string table;
+  std::string table, test;
   bool json = false;
 };
 
@@ -37,18 +37,32 @@ absl::StatusOr<std::string> ReadTable(const std::string& path) {
   return text;
 }
 
+absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
+                          const CommandContext& context) {
+  std::vector<serve::OperatorErrors> errors;
+  if (options.test.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(errors, serve::HoldOutOperators(options.table, text));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTable(options.test));
+    FORETRACE_ASSIGN_OR_RETURN(errors,
+                               serve::TestOperators(options.table, text, options.test, test));
+  }
+  const std::string& of = options.test.empty() ? options.table : options.test;
+  FORETRACE_RETURN_IF_ERROR(
+      context.page->Write("calibrate serving", [&] { return OperatorJson(of, errors); }));
+  if (options.json) {
+    return context.console->PrintJson("calibrate serving", OperatorJson(of, errors));
+  }
+  return context.console->Print(OperatorText(of, errors));
+}
+
 absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
                                    const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTable(options.table));
-  if (serve::IsOperatorTable(text)) {
-    FORETRACE_ASSIGN_OR_RETURN(const auto operators, serve::HoldOutOperators(options.table, text));
-    FORETRACE_RETURN_IF_ERROR(context.page->Write(
-        "calibrate serving", [&] { return OperatorJson(options.table, operators); }));
-    if (options.json) {
-      return context.console->PrintJson("calibrate serving",
-                                        OperatorJson(options.table, operators));
-    }
-    return context.console->Print(OperatorText(options.table, operators));
+  if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
+  if (!options.test.empty()) {
+    return InvalidInput("{}: is no table of operators, and only those have --test rows",
+                        options.table);
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, serve::ReadIterationTable(options.table));
   FORETRACE_ASSIGN_OR_RETURN(const serve::IterationErrors errors, serve::HoldOutThirds(rows));
@@ -73,6 +87,10 @@ void AddServingCalibration(CLI::App& calibrate, CommandContext& context) {
                    "Splitwise's or aiconfigurator's columns (docs/serving.md)")
       ->type_name("TABLE.csv")
       ->required();
+  command
+      ->add_option("--test", options->test,
+                   "operators to predict from TABLE's, in the same columns, instead of TABLE's own")
+      ->type_name("TABLE.csv");
   command->add_flag("--json", options->json, "one JSON document instead of a table");
   command->callback([options, &context] {
     context.run = [options, &context] { return RunServingCalibration(*options, context); };

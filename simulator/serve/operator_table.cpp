@@ -39,6 +39,11 @@ struct Row {
   bool first_line_counts = false;  // else the mean of all
 };
 using Points = std::map<double, double>;
+using Lines = absl::flat_hash_map<std::string, Points>;
+struct Table {
+  std::string header;
+  std::vector<Row> rows;
+};
 
 class Header {
  public:
@@ -169,12 +174,18 @@ std::optional<double> FromOthers(const Points& points, const Line& line) {
   return below * std::pow(above / below, weight);
 }
 
-std::optional<double> Predict(const Row& row,
-                              const absl::flat_hash_map<std::string, Points>& lines) {
+// From the lines that it lies on; where its own time counts, that of its very shape first.
+std::optional<double> Predict(const Row& row, const Lines& lines, bool own_counts) {
   double sum = 0;
   int count = 0;
   for (const Line& line : row.lines) {
-    const auto ms = FromOthers(lines.at(line.key), line);
+    const auto points = lines.find(line.key);
+    if (points == lines.end()) continue;
+    if (own_counts && line.along != Along::kAlike) {
+      const auto own = points->second.find(line.x);
+      if (own != points->second.end()) return own->second;
+    }
+    const auto ms = FromOthers(points->second, line);
     if (!ms) continue;
     if (row.first_line_counts) return ms;
     sum += *ms;
@@ -189,31 +200,34 @@ std::string_view FirstLine(std::string_view text) {
   return line;
 }
 
-}  // namespace
-
-bool IsOperatorTable(std::string_view text) {
-  return KindOf(Header(FirstLine(text))) != Kind::kNone;
-}
-
-absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
-                                                             std::string_view text) {
-  const Header header(FirstLine(text));
+absl::StatusOr<Table> ReadTable(const std::string& file, std::string_view text) {
+  Table table{std::string(FirstLine(text)), {}};
+  const Header header(table.header);
   const Kind kind = KindOf(header);
   if (kind == Kind::kNone) return InvalidInput("{}:1: is no table of operators", file);
   Reader reader(file, header, kind);
-  std::vector<Row> rows;
   size_t number = 0;
   for (std::string_view line : SplitLines(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number == 1 || line.empty()) continue;
     FORETRACE_ASSIGN_OR_RETURN(Row row, reader.Read(line, number));
-    rows.push_back(std::move(row));
+    table.rows.push_back(std::move(row));
   }
-  if (rows.empty()) return InvalidInput("{}: has a header and no rows", file);
-  absl::flat_hash_map<std::string, Points> lines;
+  if (table.rows.empty()) return InvalidInput("{}: has a header and no rows", file);
+  return table;
+}
+
+Lines LinesOf(const std::vector<Row>& rows) {
+  Lines lines;
   for (const Row& row : rows) {
     for (const Line& line : row.lines) lines[line.key][line.x] = row.ms;
   }
+  return lines;
+}
+
+absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
+                                                     const std::vector<Row>& rows,
+                                                     const Lines& lines, bool own_counts) {
   struct Group {
     size_t rows = 0;
     std::vector<double> percent;
@@ -222,7 +236,7 @@ absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& 
   for (const Row& row : rows) {
     Group& group = groups[row.precision];
     ++group.rows;
-    const auto ms = Predict(row, lines);
+    const auto ms = Predict(row, lines, own_counts);
     if (ms) group.percent.push_back(100 * std::abs(*ms / row.ms - 1));
   }
   std::vector<OperatorErrors> errors;
@@ -235,6 +249,31 @@ absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& 
                       Quantile(group.percent, 0.9)});
   }
   return errors;
+}
+
+}  // namespace
+
+bool IsOperatorTable(std::string_view text) {
+  return KindOf(Header(FirstLine(text))) != Kind::kNone;
+}
+
+absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
+                                                             std::string_view text) {
+  FORETRACE_ASSIGN_OR_RETURN(const Table table, ReadTable(file, text));
+  return ErrorsOf(file, table.rows, LinesOf(table.rows), false);
+}
+
+absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
+                                                          std::string_view text,
+                                                          const std::string& test_file,
+                                                          std::string_view test_text) {
+  FORETRACE_ASSIGN_OR_RETURN(const Table known, ReadTable(file, text));
+  FORETRACE_ASSIGN_OR_RETURN(const Table test, ReadTable(test_file, test_text));
+  if (known.header != test.header) {
+    return InvalidInput("{}:1: has other columns than {}: '{}', not '{}'", test_file, file,
+                        test.header, known.header);
+  }
+  return ErrorsOf(test_file, test.rows, LinesOf(known.rows), true);
 }
 
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
@@ -254,11 +293,11 @@ std::string OperatorJson(const std::string& file, const std::vector<OperatorErro
   PrettyJsonWriter out(buffer);
   out.StartObject();
   out.Field("table", file);
-  out.Key("operators");
+  out.Key("models");
   out.StartArray();
   for (const OperatorErrors& e : errors) {
     out.StartObject();
-    out.Field("precision", e.name);
+    out.Field("name", e.name);
     out.Field("rows", static_cast<uint64_t>(e.rows));
     out.Field("held_out", static_cast<uint64_t>(e.held_out));
     out.Field("median_percent", e.median_percent);

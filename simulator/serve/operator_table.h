@@ -30,6 +30,12 @@ struct OperatorErrors {
 // A row is predicted from rows of other groups alone. Errors name file and line.
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);
+// The rows of `test_text`, of the same columns, from those of `text`: by lines as above, and a
+// shape that both have as it was measured. Errors: as above, or other columns.
+absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
+                                                          std::string_view text,
+                                                          const std::string& test_file,
+                                                          std::string_view test_text);
 // Whether the header is of such a table.
 bool IsOperatorTable(std::string_view text);
 

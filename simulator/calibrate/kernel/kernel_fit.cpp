@@ -8,6 +8,7 @@
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/boosting.h"
+#include "simulator/calibrate/kernel/kriging_fit.h"
 #include "simulator/calibrate/least_squares.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
 
@@ -193,20 +194,22 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   return absl::OkStatus();
 }
 
-// What is left between measurement and model, by shape.
-MeasuredShapes Remaining(const GpuPeaks& device, std::span<const KernelSample> samples,
-                         const KernelModel& model) {
+// What is left between measurement and the roofline or, where that is asked for, the whole model,
+// by shape.
+std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const KernelSample> samples,
+                                  const KernelModel& model, bool whole) {
   std::vector<MeasuredShape> shapes;
   for (const KernelSample& sample : samples) {
     const KernelWork& work = sample.work;
     if (std::min({work.m, work.n, work.k, work.batch}) < 1) continue;
-    const double us = model.LearntUs(model.Point(device, work));
+    const KernelPoint point = model.Point(device, work);
+    const double us = whole ? model.InterpolatedUs(point, work) : point.kernel_us;
     const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
     const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
     shapes.push_back({work.m, work.n, work.k, work.batch,
                       static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining))});
   }
-  return MeasuredShapes::Select(std::move(shapes));
+  return shapes;
 }
 
 }  // namespace
@@ -224,7 +227,14 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
     FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, model));
-    if (key.kind == KernelKind::kGemm) model.measured = Remaining(device, samples, model);
+    if (key.kind == KernelKind::kGemm) {
+      if (key.precision != Precision::kFloat32) {
+        FORETRACE_ASSIGN_OR_RETURN(
+            model.kriging,
+            FitShapeKriging({device.sms, device.l2_mbytes}, LeftOf(device, samples, model, false)));
+      }
+      model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
+    }
   }
   model.lower = model.upper = RangeOf(model.form, samples[0].work);
   for (const KernelSample& sample : samples) {

@@ -98,6 +98,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
       if (Compare(prior->device().accelerator, device.accelerator) == DeviceMatch::kOther) {
         model.residual = TreeEnsemble();
         model.residual_clip = 0;
+        model.kriging = ShapeKriging();
         model.measured = MeasuredShapes();
       }
       models.push_back(std::move(model));
@@ -211,13 +212,22 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
       keep_back =
           n && k &&
           Mix(seed ^ Mix(static_cast<uint64_t>(*n) << 32 ^ static_cast<uint64_t>(*k))) % 5 == 0;
+    } else if (rule == "unseen-heads") {
+      const auto heads = row.shape.Int("heads"), kv_heads = row.shape.Int("kv_heads"),
+                 d = row.shape.Int("d");
+      keep_back =
+          heads && kv_heads && d &&
+          Mix(seed ^ Mix(static_cast<uint64_t>(*heads) << 40 ^
+                         static_cast<uint64_t>(*kv_heads) << 20 ^ static_cast<uint64_t>(*d))) %
+                  5 ==
+              0;
     } else if (rule == "twenty") {
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
       keep_back = n++ % stride != 0;
     } else {
       return InvalidInput(
-          "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk and "
+          "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk, unseen-heads and "
           "twenty",
           rule);
     }

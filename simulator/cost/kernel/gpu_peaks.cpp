@@ -16,7 +16,7 @@ double Tflops(FlopRate rate) { return rate.per_second() / 1e12; }
 }  // namespace
 
 std::string_view Name(Precision precision) {
-  static constexpr std::array<std::string_view, 3> kNames = {"float32", "tf32", "half"};
+  static constexpr std::array<std::string_view, 4> kNames = {"float32", "tf32", "half", "float8"};
   return EnumName(kNames, precision);
 }
 
@@ -25,6 +25,8 @@ Precision PrecisionOf(DType dtype, bool allow_tf32) {
     case DType::kFloat16:
     case DType::kBFloat16:
       return Precision::kHalf;
+    case DType::kFloat8:
+      return Precision::kFloat8;
     case DType::kFloat32:
       return allow_tf32 ? Precision::kTensorFloat32 : Precision::kFloat32;
     default:
@@ -33,9 +35,11 @@ Precision PrecisionOf(DType dtype, bool allow_tf32) {
 }
 
 double GpuPeaks::peak_tflops(Precision precision) const {
-  const double tensor = precision == Precision::kHalf            ? fp16_tflops
-                        : precision == Precision::kTensorFloat32 ? tf32_tflops
-                                                                 : 0;
+  double tensor = 0;
+  if (precision == Precision::kTensorFloat32) tensor = tf32_tflops;
+  if (precision == Precision::kFloat8) tensor = fp8_tflops;
+  const bool widened = precision == Precision::kFloat8 && tensor <= 0;
+  if (precision == Precision::kHalf || widened) tensor = fp16_tflops;
   return tensor > 0 ? tensor : fp32_tflops;
 }
 
@@ -49,6 +53,7 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
   peaks.fp32_tflops = Tflops(accelerator.simt_peak(RateKind::kFp32));
   peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
   peaks.fp16_tflops = Tflops(accelerator.peak(RateKind::kFp16));
+  peaks.fp8_tflops = Tflops(accelerator.peak(RateKind::kFp8));
   if (cache == nullptr || peaks.sms <= 0 || peaks.threads_per_sm <= 0 || peaks.dram_gbps <= 0 ||
       peaks.fp32_tflops <= 0) {
     return InvalidInput(

@@ -11,7 +11,7 @@
 namespace foretrace {
 
 // The arithmetic that a GEMM-like kernel runs in. Storage may differ: tf32 operands are fp32.
-enum class Precision : unsigned char { kFloat32, kTensorFloat32, kHalf, kCount };
+enum class Precision : unsigned char { kFloat32, kTensorFloat32, kHalf, kFloat8, kCount };
 std::string_view Name(Precision precision);
 // The arithmetic for a dtype. fp32 GEMMs may run on tensor cores: `allow_tf32` is the framework's
 // setting, visible in kernel names.
@@ -27,6 +27,7 @@ struct GpuPeaks {
   double fp32_tflops = 0;  // dense, without tensor cores
   double tf32_tflops = 0;  // dense tensor cores; 0: none
   double fp16_tflops = 0;  // dense tensor cores, or the rate of the multiprocessors
+  double fp8_tflops = 0;   // dense tensor cores; 0: operands are widened to 16 bits
   Accelerator accelerator;
 
   // TFLOP/s; the fp32 rate where the device has no units of that kind.

@@ -173,12 +173,13 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
                              std::vector<Entry>& entries) const {
   OperatorCall call = traced.op;
   std::vector<NodeIndex> mains;
-  bool tf32 = false, half = false;
+  bool tf32 = false, half = false, float8 = false;
   int64_t load_elements = 0;
   for (NodeIndex node : op.kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
     half |= traits.precision == Precision::kHalf;
+    float8 |= traits.precision == Precision::kFloat8;
     load_elements = std::max(load_elements, traits.load_elements);
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
     // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
@@ -189,7 +190,9 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   if (list.empty()) return;
   if (list.size() == 1) list[0].load_elements = load_elements;
   const KernelWork& first = list[0];
-  const Precision precision = half ? Precision::kHalf : PrecisionOf(call.dtype, tf32);
+  const Precision precision = float8 ? Precision::kFloat8
+                              : half ? Precision::kHalf
+                                     : PrecisionOf(call.dtype, tf32);
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, precision);
     estimate.extrapolated |= traced.assumed;

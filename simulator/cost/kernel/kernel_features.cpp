@@ -118,6 +118,46 @@ KernelPoint ConvolutionPoint(const ConvolutionTime& time, const GpuPeaks& device
   return point;
 }
 
+// Blocks go over queries, by head or by the group of heads that share keys, and where there are
+// few, over keys.
+KernelPoint AttentionPoint(const GemmTime& time, const GpuPeaks& device, const KernelWork& work) {
+  const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
+  const double m = real(work.m), n = real(work.n), k = real(work.k), batch = real(work.batch);
+  const bool forward = work.pass == Direction::kForward;
+  const double elements = static_cast<double>((forward ? work.read : work.written).count()) /
+                          real(ElementSize(work.dtype));
+  // Keys and values are what is neither query nor, backward, its gradient.
+  const double shared = std::clamp((elements - batch * m * k) / (2 * n * k), 1.0, batch);
+  const double group = batch / shared;
+  const auto by_group = [&](double tile) {
+    return shared * std::ceil(m * group / tile) / device.sms;
+  };
+  const auto by_keys = [&](double tile) { return by_group(64) * std::ceil(n / tile); };
+  KernelPoint point;
+  point.kernel_us = time.kernel_us;
+  point.features = {Log2(time.kernel_us),
+                    Log2(time.compute_us / time.memory_us),
+                    Log2(m),
+                    Log2(n),
+                    Log2(k),
+                    Log2(batch),
+                    Log2(shared),
+                    Log2(group),
+                    Log2(time.waves),
+                    WaveShare(time.waves),
+                    WaveShare(batch * std::ceil(m / 64) / device.sms),
+                    Log2(by_group(128)),
+                    WaveShare(by_group(128)),
+                    WaveShare(by_group(64)),
+                    Log2(by_keys(256)),
+                    WaveShare(by_keys(256)),
+                    WaveShare(by_keys(1024)),
+                    Alignment(work.m, kRowAlignment),
+                    Alignment(work.n, kRowAlignment)};
+  return point;
+}
+constexpr int kAttentionFeatureCount = 19;
+
 }  // namespace
 
 KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
@@ -125,10 +165,15 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, 
   if (work.kind == KernelKind::kConvolution) {
     return ConvolutionPoint(ConvolutionRoofline(parameters, device, precision, work), device, work);
   }
-  return MatmulPoint(GemmRoofline(parameters, device, precision, work), device, work);
+  const GemmTime time = GemmRoofline(parameters, device, precision, work);
+  return work.kind == KernelKind::kAttention ? AttentionPoint(time, device, work)
+                                             : MatmulPoint(time, device, work);
 }
 
-int GemmFeatureCount(KernelKind kind) { return kind == KernelKind::kConvolution ? 27 : 22; }
+int GemmFeatureCount(KernelKind kind) {
+  if (kind == KernelKind::kAttention) return kAttentionFeatureCount;
+  return kind == KernelKind::kConvolution ? 27 : 22;
+}
 
 KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
                         const KernelWork& work) {

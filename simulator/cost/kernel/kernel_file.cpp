@@ -149,6 +149,7 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
 // What the residual file holds of a model.
 struct Residual {
   TreeEnsemble trees;
+  ShapeKriging kriging;
   MeasuredShapes measured;
 };
 using Residuals = std::map<std::string, Residual>;
@@ -177,6 +178,37 @@ absl::StatusOr<MeasuredShapes> ShapesOf(const proto::MeasuredShapes& file) {
     }
   }
   return MeasuredShapes::Create(std::move(shapes));
+}
+
+absl::StatusOr<ShapeKriging> KrigingOf(const proto::ShapeKriging& file) {
+  std::vector<KrigingSlice> slices;
+  for (const auto& in : file.slices()) {
+    if (in.n_size() != in.k_size() || in.n_size() != in.weight_size()) {
+      return InvalidInput("a slice with {} n, {} k and {} weights", in.n_size(), in.k_size(),
+                          in.weight_size());
+    }
+    KrigingSlice& slice = slices.emplace_back(in.m());
+    for (int i = 0; i < in.n_size(); ++i) slice.points.push_back({in.n(i), in.k(i), in.weight(i)});
+  }
+  return ShapeKriging::Create({file.multiprocessors(), file.l2_mbytes()}, std::move(slices));
+}
+
+void AddKriging(const ShapeKriging& kriging, const std::string& model,
+                proto::KernelResiduals& file) {
+  if (kriging.empty()) return;
+  auto* out = file.add_kriging();
+  out->set_model(model);
+  out->set_multiprocessors(kriging.device().multiprocessors);
+  out->set_l2_mbytes(kriging.device().l2_mbytes);
+  for (const KrigingSlice& slice : kriging.slices()) {
+    auto* to = out->add_slices();
+    to->set_m(slice.m);
+    for (const KrigingPoint& point : slice.points) {
+      to->add_n(point.n);
+      to->add_k(point.k);
+      to->add_weight(point.weight);
+    }
+  }
 }
 
 void AddShapes(const MeasuredShapes& shapes, const std::string& model,
@@ -226,6 +258,11 @@ absl::StatusOr<Residuals> LoadResiduals(const std::filesystem::path& path,
     if (!trees.ok()) return wrong(e.model(), trees.status());
     residuals[e.model()].trees = *std::move(trees);
   }
+  for (const auto& k : file.kriging()) {
+    auto kriging = KrigingOf(k);
+    if (!kriging.ok()) return wrong(k.model(), kriging.status());
+    residuals[k.model()].kriging = *std::move(kriging);
+  }
   for (const auto& m : file.measured()) {
     auto shapes = ShapesOf(m);
     if (!shapes.ok()) return wrong(m.model(), shapes.status());
@@ -242,11 +279,14 @@ std::string KernelModelsYaml(const KernelModels& models) {
     yaml += fmt::format(
         "  - kernel: {}\n    precision: {}\n    pass: {}\n    variant: {}\n"
         "    form: {}\n    points: {}\n    lower: {}\n    upper: {}\n"
-        "    residual_trees: {}\n    measured_shapes: {}\n",
+        "    residual_trees: {}\n    measured_shapes: {}\n{}",
         Name(model.key.kind), Name(model.key.precision),
         model.key.pass == Direction::kForward ? "forward" : "backward", model.key.variant,
         Name(model.form), model.points, ListText(model.lower), ListText(model.upper),
-        model.residual.tree_count(), model.measured.shapes().size());
+        model.residual.tree_count(), model.measured.shapes().size(),
+        model.kriging.empty()
+            ? ""
+            : fmt::format("    kriging_slices: {}\n", model.kriging.slices().size()));
     for (const Field& field : FieldsOf(model)) {
       yaml += fmt::format("    {}: {}\n", field.key, *field.value);
     }
@@ -267,6 +307,7 @@ std::string KernelResidualBytes(const KernelModels& models) {
     for (uint8_t f : model.residual.features()) e->add_feature(f);
     for (float t : model.residual.thresholds()) e->add_threshold(t);
     for (float v : model.residual.leaves()) e->add_leaf(v);
+    AddKriging(model.kriging, Name(model.key), file);
     AddShapes(model.measured, Name(model.key), file);
   }
   std::string bytes;
@@ -307,8 +348,10 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
       }
       const auto it = residuals->find(Name(model->key));
       const size_t shapes = static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));
+      const size_t slices = static_cast<size_t>(Get<int64_t>(node, "kriging_slices").value_or(0));
       if (it == residuals->end() || it->second.trees.tree_count() != trees ||
           it->second.measured.shapes().size() != shapes ||
+          it->second.kriging.slices().size() != slices ||
           it->second.trees.feature_count() != model->feature_count()) {
         return InvalidInput(
             "{}: the residual of {} in {} is missing or of another calibration; "
@@ -316,6 +359,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
             path, Name(model->key), kKernelResidualFile);
       }
       model->residual = it->second.trees;
+      model->kriging = it->second.kriging;
       model->measured = it->second.measured;
     }
     list.push_back(*std::move(model));

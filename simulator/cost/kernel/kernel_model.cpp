@@ -33,9 +33,7 @@ size_t Packed(const KernelKey& key) {
          key.variant;
 }
 
-bool UsesTensorCores(Precision precision) {
-  return precision == Precision::kHalf || precision == Precision::kTensorFloat32;
-}
+bool UsesTensorCores(Precision precision) { return precision != Precision::kFloat32; }
 
 bool IsGemmLike(KernelKind kind) {
   return IsProduct(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -58,7 +56,10 @@ int Likeness(const KernelKey& model, const KernelKey& key) {
          (model.pass == key.pass ? 1 : 0);
 }
 
-double OperandBytes(Precision precision) { return precision == Precision::kHalf ? 2 : 4; }
+double OperandBytes(Precision precision) {
+  if (precision == Precision::kFloat8) return 1;
+  return precision == Precision::kHalf ? 2 : 4;
+}
 
 }  // namespace
 
@@ -79,6 +80,8 @@ KernelKey KeyOf(const KernelWork& work, Precision precision) {
     key.variant = static_cast<uint8_t>((IsWinograd(work) ? 0 : kImplicitOnly) |
                                        (work.weight_gradient ? kWeightGradient : 0));
   }
+  // One query of each sequence: kernels split the keys, which others do not.
+  if (work.kind == KernelKind::kAttention) key.variant = work.m <= 1 ? 1 : 0;
   // Element-wise and data-moving kernels are the same code in either direction.
   if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelKind::kBatchNorm) {
     key.pass = Direction::kForward;
@@ -94,6 +97,7 @@ std::string Name(const KernelKey& key) {
   std::string_view variant;
   if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
   if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
+  if (key.kind == KernelKind::kAttention && key.variant == 1) variant = "/decode";
   if (key.kind == KernelKind::kConvolution) {
     static constexpr std::array<std::string_view, kVariants> kConvolutions = {
         "/winograd", "/implicit", "/weight_winograd", "/weight_implicit"};
@@ -125,8 +129,16 @@ double KernelModel::LearntUs(const KernelPoint& point) const {
   return point.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
 }
 
+double KernelModel::InterpolatedUs(const KernelPoint& point, const KernelWork& work) const {
+  const double us = LearntUs(point);
+  if (kriging.empty() || work.batch != 1) return us;
+  // Two answers to the same question, which err differently: their geometric mean.
+  const double kriged = point.kernel_us * std::exp(kriging.LogResidual(work.m, work.n, work.k));
+  return std::sqrt(us * kriged);
+}
+
 double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
-  const double us = LearntUs(Point(device, work));
+  const double us = InterpolatedUs(Point(device, work), work);
   if (measured.empty()) return us;
   return us * std::exp(measured.LogResidual(work.m, work.n, work.k, work.batch));
 }

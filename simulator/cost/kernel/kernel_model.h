@@ -15,6 +15,7 @@
 #include "simulator/cost/kernel/kernel_features.h"
 #include "simulator/cost/kernel/measured_shapes.h"
 #include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/shape_kriging.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
 #include "simulator/cost/operator/kernel_work.h"
 
@@ -45,7 +46,8 @@ struct KernelModel {
   Measurement measurement;   // of the rows it was fitted to
   TreeEnsemble residual;     // of log time; empty: none
   double residual_clip = 0;  // largest absolute value that the residual may take
-  MeasuredShapes measured;   // form kGemm; what the residual leaves, where it was measured
+  ShapeKriging kriging;      // form kGemm; of log time, between shapes that were measured
+  MeasuredShapes measured;   // form kGemm; what all that leaves, where it was measured
   // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;
@@ -53,8 +55,10 @@ struct KernelModel {
   int feature_count() const;  // of the residual
   // Roofline and features, without the residual.
   KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
-  // The roofline with the learnt residual, before what was measured.
+  // The roofline with the trees' residual.
   double LearntUs(const KernelPoint& point) const;
+  // The mean of that and of what kriging says, before what was measured of the shape itself.
+  double InterpolatedUs(const KernelPoint& point, const KernelWork& work) const;
   // Time of the kernel alone in microseconds.
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;

@@ -69,6 +69,10 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
     traits.precision = Precision::kTensorFloat32;
     traits.precision_known = true;
+  } else if (HasAny(name, {"e4m3", "e5m2"})) {
+    // The types of the operands stand first, before that of the result, which may be of 16 bits.
+    traits.precision = Precision::kFloat8;
+    traits.precision_known = true;
   } else if (HasAny(name, {"h884", "h1688", "s884", "f16", "16816", "hgemm", "hmma", "bf16"})) {
     traits.precision = Precision::kHalf;
     traits.precision_known = true;

@@ -19,6 +19,8 @@ TEST(KernelNames, RolesAndPrecisions) {
           .precision,
       Precision::kTensorFloat32);
   EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").precision, Precision::kHalf);
+  EXPECT_EQ(TraitsOfKernel("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize64x128x128").precision,
+            Precision::kFloat8);
   EXPECT_EQ(TraitsOfKernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8").load_elements, 8);
   EXPECT_EQ(TraitsOfKernel("cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>").load_elements, 1);
   EXPECT_EQ(TraitsOfKernel("volta_sgemm_128x64_nt").load_elements, 0);

@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "simulator/cost/kernel/kernel_features.h"
+#include "simulator/cost/kernel/kernel_model.h"
+
+namespace foretrace {
+namespace {
+
+KernelWork Only(OperatorCall::Shape shape, DType dtype) {
+  return Kernels({std::move(shape), dtype, Direction::kForward})[0];
+}
+
+TEST(GpuPeaksTest, EightBitsRunAtTheirRateOrWidened) {
+  // The H100's datasheet: 989.4 TFLOP/s in 16 bits, 1,978.9 in 8; the A100 widens them, at 312.
+  EXPECT_EQ(PrecisionOf(DType::kFloat8, true), Precision::kFloat8);
+  EXPECT_EQ(FindGpuPeaks("h100-sxm5-80gb")->peak_tflops(Precision::kFloat8), 1978.9);
+  EXPECT_EQ(FindGpuPeaks("a100-sxm4-80gb")->peak_tflops(Precision::kFloat8), 312);
+  // A product of 8192 bound by its FLOP, where 16 bits alone were measured: half their time.
+  KernelModel half;
+  half.key = KeyOf(Only(LinearOp{8, 8, 8}, DType::kFloat16), Precision::kHalf);
+  half.form = KernelForm::kGemm;
+  half.gemm = {0, 0.7, 0, 1};
+  const KernelModels models(*FindGpuPeaks("h100-sxm5-80gb"), {half});
+  const auto us = [&](DType dtype) {
+    const KernelWork work = Only(LinearOp{8192, 8192, 8192}, dtype);
+    return models.Predict(work, PrecisionOf(dtype, false)).time.us();
+  };
+  EXPECT_NEAR(us(DType::kFloat8) / us(DType::kFloat16), 989.4 / 1978.9, 0.01);
+}
+
+TEST(KernelModels, DecodesOfAttentionHaveAModelOfTheirOwn) {
+  const auto name = [](int64_t queries) {
+    return Name(
+        KeyOf(Only(AttentionOp{4, 32, 8, queries, 4096, 128, queries > 1, true}, DType::kBFloat16),
+              Precision::kHalf));
+  };
+  EXPECT_EQ(name(4096), "attention half forward");
+  EXPECT_EQ(name(1), "attention/decode half forward");
+}
+
+TEST(KernelFeatures, AttentionKnowsHowManyHeadsShareKeys) {
+  // 4 sequences of 32 heads over 8 of keys: 128 heads, 32 of keys, 4 to a group; in log2 7, 5, 2.
+  for (const Direction pass : {Direction::kForward, Direction::kBackward}) {
+    const KernelWork work =
+        Kernels({AttentionOp{4, 32, 8, 512, 4096, 128, false, true}, DType::kBFloat16, pass})[0];
+    const KernelPoint point =
+        GemmPoint(GemmParameters(), *FindGpuPeaks("a100-sxm4-80gb"), Precision::kHalf, work);
+    EXPECT_NEAR(point.features[5], 7, 1e-3);
+    EXPECT_NEAR(point.features[6], 5, 1e-3);
+    EXPECT_NEAR(point.features[7], 2, 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,113 @@
+#include "simulator/cost/kernel/shape_kriging.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/cost/calibration_file.h"
+#include "simulator/cost/kernel/kernel_file.h"
+
+namespace foretrace {
+namespace {
+
+constexpr ShapeDevice kDevice = {108, 40};
+
+TEST(ShapeKriging, AShapeVariesMostWithItself) {
+  // All parts at distance 0: 1 + 0.324^2 + 0.016^2 + 0.08^2 + 0.062^2 + 0.035^2 + 0.062^2
+  // = 1.120545.
+  const ShapeCoordinates x = CoordinatesOf(kDevice, 4096, 1024, 2048);
+  EXPECT_NEAR(ShapeCovariance(x, x), 1.120545, 1e-9);
+  const ShapeCoordinates near = CoordinatesOf(kDevice, 4096, 1536, 2048),
+                         far = CoordinatesOf(kDevice, 4096, 65536, 32);
+  EXPECT_DOUBLE_EQ(ShapeCovariance(x, near), ShapeCovariance(near, x));
+  EXPECT_GT(ShapeCovariance(x, x), ShapeCovariance(x, near));
+  EXPECT_GT(ShapeCovariance(x, near), ShapeCovariance(x, far));
+  EXPECT_GT(ShapeCovariance(x, far), 1);
+}
+
+TEST(ShapeKriging, WavesAreCoordinates) {
+  // 108 * 128 rows by 256 columns are one wave of 128 x 256 tiles on 108 multiprocessors, whose log
+  // loss is 0; one row more needs 109 tiles, 2 waves of 109 / 108: log(2 / (109 / 108)).
+  EXPECT_FLOAT_EQ(CoordinatesOf(kDevice, 108 * 128, 256, 64)[2], 0);
+  EXPECT_FLOAT_EQ(CoordinatesOf(kDevice, 108 * 128 + 1, 256, 64)[2],
+                  static_cast<float>(std::log(216.0 / 109)));
+}
+
+TEST(ShapeKriging, WeightsTimesCovariancesBetweenSlices) {
+  const std::vector<KrigingSlice> slices = {{64, {{512, 512, 0.25f}}}, {256, {{512, 512, 0.5f}}}};
+  const auto kriging = ShapeKriging::Create(kDevice, slices);
+  ASSERT_TRUE(kriging.ok());
+  // At the point itself the covariance is 1.120545; 128 is half way between 64 and 256 in log m.
+  constexpr double kSelf = 1.120545;
+  EXPECT_NEAR(kriging->LogResidual(64, 512, 512), 0.25 * kSelf, 1e-6);
+  EXPECT_NEAR(kriging->LogResidual(256, 512, 512), 0.5 * kSelf, 1e-6);
+  EXPECT_NEAR(kriging->LogResidual(128, 512, 512), 0.375 * kSelf, 1e-6);
+  EXPECT_NEAR(kriging->LogResidual(1, 512, 512), 0.25 * kSelf, 1e-6);
+  EXPECT_NEAR(kriging->LogResidual(1 << 20, 512, 512), 0.5 * kSelf, 1e-6);
+  EXPECT_EQ(ShapeKriging().LogResidual(64, 512, 512), 0);
+  // Sizes without limits stay finite: all that is left is what shapes have in common.
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  EXPECT_NEAR(kriging->LogResidual(kHuge, kHuge, kHuge), 0.5, 0.01);
+}
+
+TEST(ShapeKriging, RefusesFilesThatAreOutOfOrderOrRange) {
+  const KrigingPoint good = {512, 512, 0.1f};
+  const auto ok = [](const ShapeDevice& device, std::vector<KrigingSlice> slices) {
+    return ShapeKriging::Create(device, std::move(slices)).ok();
+  };
+  EXPECT_TRUE(ok(kDevice, {{1, {good}}, {2, {good}}}));
+  EXPECT_FALSE(ok(kDevice, {{2, {good}}, {1, {good}}}));
+  EXPECT_FALSE(ok(kDevice, {{1, {good}}, {1, {good}}}));
+  EXPECT_FALSE(ok(kDevice, {{0, {good}}}));
+  EXPECT_FALSE(ok(kDevice, {{1, {}}}));
+  EXPECT_FALSE(ok(kDevice, {{1, {{0, 512, 0.1f}}}}));
+  EXPECT_FALSE(ok(kDevice, {{1, {{512, 512, std::nanf("")}}}}));
+  EXPECT_FALSE(ok({0, 40}, {{1, {good}}}));
+}
+
+TEST(ShapeKriging, SurvivesTheFileOfItsModel) {
+  KernelModel model;
+  model.form = KernelForm::kGemm;
+  model.key = {KernelKind::kGemm, Precision::kHalf, Direction::kForward, 0};
+  model.upper = {1 << 20, 1 << 20, 1 << 20, 1};
+  const auto trees = TreeEnsemble::Create(1, model.feature_count(), {0}, {0}, {0.1f, 0.2f});
+  const auto kriging = ShapeKriging::Create(
+      kDevice, {{64, {{512, 512, 0.25f}, {1024, 64, -0.5f}}}, {256, {{512, 512, 0.5f}}}});
+  ASSERT_TRUE(trees.ok() && kriging.ok());
+  model.residual = *trees;
+  model.residual_clip = 1;
+  model.kriging = *kriging;
+  const KernelModels models(*FindGpuPeaks("a100-sxm4-80gb"), {model});
+  CalibrationHeader header;
+  header.kind = "kernel";
+  header.platform = "a100-sxm4-nvswitch";
+  header.date = "2026-01-01";
+  header.command = "test";
+  const auto folder = std::filesystem::temp_directory_path() / "foretrace_kriging";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "kernels.yaml") << HeaderYaml(header) << KernelModelsYaml(models);
+  std::ofstream(folder / std::string(kKernelResidualFile)) << KernelResidualBytes(models);
+  const auto loaded = LoadKernelModels((folder / "kernels.yaml").string());
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(KernelResidualBytes(loaded->models), KernelResidualBytes(models));
+  const KernelWork work =
+      Kernels({LinearOp{100, 768, 512}, DType::kFloat16, Direction::kForward}).front();
+  EXPECT_EQ(loaded->models.Predict(work, Precision::kHalf).time,
+            models.Predict(work, Precision::kHalf).time);
+  // With the trees' time and the roofline's times e^kriging: the root of their product.
+  const KernelPoint point = model.Point(models.device(), work);
+  EXPECT_NEAR(model.InterpolatedUs(point, work),
+              std::sqrt(model.LearntUs(point) * point.kernel_us *
+                        std::exp(kriging->LogResidual(100, 768, 512))),
+              1e-9);
+}
+
+}  // namespace
+}  // namespace foretrace
