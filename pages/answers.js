@@ -61,6 +61,12 @@ answers.predict = (a) => {
       'of the step, one kind of work at a time');
   }
   if (a.attribution) flame(section(`Device time by ${a.attribution.to}`), a.attribution);
+  if (a.memory) {
+    const kinds = Object.keys(a.memory[0].phases);
+    stacked(section('Memory'), 'Device memory at its peak, by what it was allocated in', a.memory.map((m) => `rank ${m.rank}`), Object.fromEntries(
+      kinds.map((k) => [k.replace('_bytes', ''), a.memory.map((m) => m.phases[k] / 1e6)])), 'MB',
+    a.memory.map((m) => m.capacity_bytes ? `rank ${m.rank}: ${shown(m.peak_bytes, 'bytes')} of ${shown(m.capacity_bytes, 'bytes')}` : '').filter(Boolean).slice(0, 4).join('; '));
+  }
   shareBar(section('What it rests on'), 'Critical-path time by source', a.sources);
 };
 
@@ -110,6 +116,7 @@ answers.shard = (a) => {
     .map((k) => [k, best.ranks.map((r) => ms(r[`${k}_us`]))])), 'ms');
   bars(balance, 'Memory', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, GB: r.memory_bytes / 1e9 })), 'gpu', 'GB', 'GB',
     `largest: ${shown(best.memory_bytes_max, 'bytes')}`);
+  shareBar(section('What it rests on'), 'Simulated time by source', best.sources);
   bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
 };
 
@@ -165,6 +172,7 @@ answers.serve = (a) => {
   chart(latencies, 'Latency by percentile', { type: 'bar', data: { labels: kinds, datasets: ['ttft_s', 'tpot_s', 'itl_s', 'e2e_s', 'queue_s'].map((k, i) => ({
     label: words(k.replace('_s', '')), data: kinds.map((q) => s[k]?.[q] * 1000), backgroundColor: palette(i) })) },
   options: { scales: { x: axis(''), y: axis('ms', LOG) } } });
+  shareBar(section('What it rests on'), 'Time of steps by source', { calibrated: a.step_time.calibrated_share, analytic: a.step_time.analytic_share });
   if ((a.load ?? []).length > 1) {
     scatter(section('Load'), 'Requests over time', { running: a.load.map((l) => ({ x: l.time_s, y: l.running })),
       waiting: a.load.map((l) => ({ x: l.time_s, y: l.waiting })) }, axis('s'), axis('requests'), ['running', 'waiting']);
@@ -187,6 +195,7 @@ answers.architect = (a) => {
 answers.place = (a) => {
   headline(`${a.network ?? 'The recording'}: ${shown(a.cost_us ?? a.time_us, '_us')}`, [a.operators !== undefined ? `${a.operators} operators` : '']);
   notes(a.notes);
+  if (a.source_shares) shareBar(section('What it rests on'), 'Time by source', a.source_shares);
   if ((a.backends ?? []).length > 0) bars(section('Backends'), 'Time by backend', a.backends, 'name', 'time_us', 'us');
 };
 

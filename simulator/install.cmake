@@ -25,7 +25,7 @@ endif()
 if(FORETRACE_MODULES)
   install(TARGETS ${FORETRACE_MODULES} LIBRARY DESTINATION lib/foretrace COMPONENT foretrace)
 endif()
-install(DIRECTORY topologies calibration pages DESTINATION share/foretrace COMPONENT foretrace)
+install(DIRECTORY topologies calibration pages schemas DESTINATION share/foretrace COMPONENT foretrace)
 # What pages draw with; where it is missing, --html says so.
 find_file(FORETRACE_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(FORETRACE_CHART_JS)

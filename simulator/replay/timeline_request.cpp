@@ -70,7 +70,7 @@ absl::Status TimelineRequest::WriteFolder(const EventTable& table, const Predict
     if (!wanted.empty() && !wanted.contains(rank.info().rank)) continue;
     FORETRACE_ASSIGN_OR_RETURN(std::string file,
                                files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
-    TraceEventWriter writer(file, KinetoHead(table.store(), rank));
+    TraceEventWriter writer(file, KinetoTail(table.store(), rank));
     WriteKinetoTimeline(table, r, timeline, writer);
     FORETRACE_RETURN_IF_ERROR(writer.Close());
   }

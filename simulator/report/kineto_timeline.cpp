@@ -394,7 +394,7 @@ class KinetoWriter {
 
 }  // namespace
 
-std::string KinetoHead(const TraceStore& store, const RankTrace& rank) {
+std::string KinetoTail(const TraceStore& store, const RankTrace& rank) {
   const RankInfo& info = rank.info();
   std::vector<std::string> groups;
   for (const auto& [name, group] : store.process_groups()) {
@@ -410,7 +410,7 @@ std::string KinetoHead(const TraceStore& store, const RankTrace& rank) {
   }
   // HTA searches the text for the rank, and wants the space.
   return fmt::format(
-      "{{\"schemaVersion\": 1,\n\"foretracePrediction\": \"computed by foretrace, not recorded\",\n"
+      "\"schemaVersion\": 1,\n\"foretracePrediction\": \"computed by foretrace, not recorded\",\n"
       "\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
       "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, "
       "\"pg_count\": {}, \"pg_config\": [{}]}},\n",

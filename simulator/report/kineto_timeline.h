@@ -20,8 +20,9 @@ struct KinetoTimelineOptions {
   std::set<int64_t> steps;  // numbers of iterations to write; empty: everything
 };
 
-// How such a file begins: schema, and that it is a prediction, which importers pass on.
-std::string KinetoHead(const TraceStore& store, const RankTrace& rank);
+// What follows the events of such a file: schema, and that it is a prediction, which importers pass
+// on.
+std::string KinetoTail(const TraceStore& store, const RankTrace& rank);
 
 // Kineto's categories (kernel, gpu_memcpy, gpu_memset, cuda_runtime, cuda_sync, cpu_op,
 // user_annotation) and args (correlation, External id, device, stream, bytes, shapes, process

@@ -20,7 +20,8 @@ FORETRACE, PICTURES = "", None
 SAMPLE = "traces/samples/dlrm_8rank"
 PAGES = {  # name: (command, charts at least)
     "predict": (f"predict {SAMPLE} --sensitivity --what-if name=gemm:x0.5", 6),
-    "predict-module": (f"predict {SAMPLE} --by op", 6),
+    "predict-op": (f"predict {SAMPLE} --by op", 6),
+    "predict-memory": ("predict tests/data/profile/modules.json --by module --memory", 7),
     "validate": (f"validate --trace {SAMPLE}", 2),
     "diff": (f"diff {SAMPLE} --what-if kind=collective:x0.5", 1),
     "inspect": (f"inspect {SAMPLE}", 0),

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <iterator>
+#include <utility>
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/check.h"
@@ -97,16 +98,18 @@ JsonText::JsonText(std::string_view text) {
   literal_.assign(buffer.GetString(), buffer.GetSize());
 }
 
+// Without displayTimeUnit, which viewers take for different things: Perfetto 20 for the unit of ts.
 TraceEventWriter::TraceEventWriter(const std::string& path)
-    : TraceEventWriter(path, kTimelineMark) {}
-
-TraceEventWriter::TraceEventWriter(const std::string& path, std::string_view head)
-    : sink_(std::make_unique<Sink>(path)) {
+    : sink_(std::make_unique<Sink>(path)), first_(false) {
   buffer_.reserve(kBufferBytes + 65536);
-  buffer_ = head;
-  // Without displayTimeUnit, which viewers take for different things: Perfetto 20 for the unit of
-  // ts.
-  buffer_ += "\"traceEvents\":[";
+  buffer_ = kTimelineMark;
+  buffer_ += "\"args\":{}}";
+}
+
+TraceEventWriter::TraceEventWriter(const std::string& path, std::string tail)
+    : sink_(std::make_unique<Sink>(path)), tail_(std::move(tail)) {
+  buffer_.reserve(kBufferBytes + 65536);
+  buffer_ = "{\"traceEvents\":[";
 }
 
 TraceEventWriter::~TraceEventWriter() = default;
@@ -203,7 +206,7 @@ void TraceEventWriter::Metadata(std::string_view key, std::string_view value) {
 }
 
 absl::Status TraceEventWriter::Close() {
-  buffer_ += "\n],\"otherData\":{" + metadata_ + "}}\n";
+  buffer_ += "\n],\n" + tail_ + "\"otherData\":{" + metadata_ + "}}\n";
   sink_->Write(buffer_, /*last=*/true);
   return sink_->Commit();
 }

@@ -35,9 +35,9 @@ class TraceEventWriter {
 
   // The file appears whole on Close() or not at all; compressed when `path` ends in ".gz".
   explicit TraceEventWriter(const std::string& path);
-  // Begins with `head`, an opened JSON object up to the comma before its next key, in place of the
-  // mark by which importers refuse timelines.
-  TraceEventWriter(const std::string& path, std::string_view head);
+  // Without the mark by which importers refuse timelines. `tail`: members of the document, each
+  // with a comma behind it, which follow the events.
+  TraceEventWriter(const std::string& path, std::string tail);
   ~TraceEventWriter();
   TraceEventWriter(const TraceEventWriter&) = delete;
   TraceEventWriter& operator=(const TraceEventWriter&) = delete;
@@ -68,6 +68,7 @@ class TraceEventWriter {
   std::unique_ptr<Sink> sink_;
   std::string buffer_;
   std::string metadata_;
+  std::string tail_;
   uint64_t next_flow_ = 1;
   bool first_ = true;
 };

@@ -24,7 +24,7 @@ class KinetoTimelineTest : public testing::Test {
  protected:
   void Write(const Scenario& s, RankIndex rank, const KinetoTimelineOptions& options) {
     path_ = testing::TempDir() + "/" + std::to_string(getpid()) + "kineto.json";
-    TraceEventWriter writer(path_, KinetoHead(*s.store, s.store->ranks()[rank]));
+    TraceEventWriter writer(path_, KinetoTail(*s.store, s.store->ranks()[rank]));
     WriteKinetoTimeline(*s.table, rank, options, writer);
     ASSERT_TRUE(writer.Close().ok());
     std::ifstream file(path_);

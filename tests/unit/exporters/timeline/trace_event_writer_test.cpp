@@ -34,13 +34,15 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
                {});
   writer.Metadata("note", "a \"b\"");
   ASSERT_TRUE(writer.Close().ok());
-  EXPECT_EQ(Read(path),
-            "{\"foretraceTimeline\":1,\"traceEvents\":[\n"
-            "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":0.001,"
-            "\"dur\":0.002,\"args\":{\"a\":1}},\n"
-            "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":1234.050,"
-            "\"dur\":1}\n"
-            "],\"otherData\":{\"note\":\"a \\\"b\\\"\"}}\n");
+  EXPECT_EQ(
+      Read(path),
+      "{\"traceEvents\":[\n"
+      "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"ts\":0,\"name\":\"foretrace_timeline\",\"args\":{}},\n"
+      "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":0.001,"
+      "\"dur\":0.002,\"args\":{\"a\":1}},\n"
+      "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":1234.050,"
+      "\"dur\":1}\n"
+      "],\n\"otherData\":{\"note\":\"a \\\"b\\\"\"}}\n");
   std::filesystem::remove(path);
 }
 

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes schemas/COMMAND.json: what the documents of --json hold, as JSON Schema (2020-12).
+
+Types are those of the documents that the commands below print; a member is required where all of them have it. A number
+may always be null (what is no number is written so), further members may come. Read the difference before you commit it:
+a member that goes or changes its type is a new schema_version (simulator/console/output.h).
+
+  scripts/make_schemas.py --foretrace build/release/foretrace [--check]
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "schemas"
+VERSION = 1
+SAMPLE = "traces/samples/dlrm_8rank"
+MODULES = "tests/data/profile/modules.json"
+COMMANDS = {
+    "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory",
+                f"{SAMPLE} --by stream", "tests/data/doctor/bare.json --allow-missing-ranks"],
+    "diff": [f"{SAMPLE} {SAMPLE}", f"{SAMPLE} --what-if kind=collective:x0.5"],
+    "doctor": [SAMPLE, "tests/data/doctor/bare.json"],
+    "inspect": [SAMPLE, MODULES],
+    "validate": [f"--trace {SAMPLE}", f"--trace {SAMPLE} --durations model --calibration a100-sxm4-nvswitch --platform dgx-a100"],
+    "collective": ["all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1MB"],
+    "search": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16",
+               "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8"],
+    "shard": ["traces/samples/dlrm_sharding.yaml --sharders lpt", "traces/samples/dlrm_sharding.yaml --sharders lpt,naive,random"],
+    "serve": ["llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv",
+              "llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --replicas 2 --decode-engines 1"],
+    "place": ["gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb"],
+    "sweep": [f"predict {SAMPLE} --over cpu-scale=0.5,1 --scaling weak", f"predict {SAMPLE} --over top=1,2 --value step.period_us"],
+    "list": ["platforms", "calibrations", "workloads", "gpus"],
+}
+# Objects whose members are names of the input or of kinds of work, all of one type.
+UNITS = ("_us", "_ns", "_s", "_bytes", "_percent", "_share")
+MAPS = {"work_us", "idle_us", "sources_us", "activities_us", "groups_us", "collective_bytes", "source_shares", "repairs"}
+
+
+def document(foretrace, command, arguments):
+    done = subprocess.run([foretrace, command, *arguments.split(), "--json"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"foretrace {command} {arguments}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def kind(value):
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return {type(None): "null", str: "string", list: "array", dict: "object"}[type(value)]
+
+
+def schema_of(values, name=""):
+    """Of values that stand in the same place in several documents."""
+    kinds = {kind(v) for v in values}
+    if kinds == {"null"}:  # says nothing of what else it may be, but for numbers
+        return {"type": ["null", "number"]} if name.endswith(UNITS) else {}
+    if "number" in kinds:
+        kinds.add("null")
+    kinds = sorted(kinds)
+    schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
+    objects = [v for v in values if isinstance(v, dict)]
+    if objects and name in MAPS:
+        schema["additionalProperties"] = schema_of([x for o in objects for x in o.values()])
+    elif objects:
+        keys = list(dict.fromkeys(k for o in objects for k in o))
+        schema["properties"] = {k: schema_of([o[k] for o in objects if k in o], k) for k in keys}
+        required = [k for k in keys if all(k in o for o in objects)]
+        if required:
+            schema["required"] = required
+    items = [x for v in values if isinstance(v, list) for x in v]
+    if items:
+        schema["items"] = schema_of(items)
+    return schema
+
+
+def make(foretrace, command):
+    documents = [document(foretrace, command, arguments) for arguments in COMMANDS[command]]
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:foretrace:{command}:{VERSION}",
+              "title": f"foretrace {command} --json",
+              "description": "Keys end in their unit: _us microseconds, _ns nanoseconds, _s seconds, _bytes bytes, _percent per cent; "
+                             "_share is a fraction of 1."}
+    schema |= schema_of(documents)
+    schema["properties"]["schema_version"] = {"const": VERSION}
+    schema["properties"]["command"] = {"const": command}
+    return schema
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foretrace", required=True)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a schema differs")
+    options = parser.parse_args()
+    foretrace = str(pathlib.Path(options.foretrace).resolve())
+    stale = []
+    for command in COMMANDS:
+        text = json.dumps(make(foretrace, command), indent=1) + "\n"
+        path = FOLDER / f"{command}.json"
+        if options.check and (not path.exists() or path.read_text() != text):
+            stale.append(path.name)
+        elif not options.check:
+            path.write_text(text)
+    if stale:
+        print(f"make_schemas: {', '.join(stale)} differ; run without --check and read the difference")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
