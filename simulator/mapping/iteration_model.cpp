@@ -106,10 +106,17 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
     }
     pipeline.stages.push_back(std::move(stage));
   }
-  pipeline.stages.front().forward.front() += passes.embedding_forward;
-  pipeline.stages.front().backward.front() += passes.embedding_backward;
-  pipeline.stages.back().forward.back() += passes.head_forward;
-  pipeline.stages.back().backward.back() += passes.head_backward;
+  const auto add = [](TimedStage& stage, size_t chunk, const RootExchange& root) {
+    stage.forward[chunk] += root.gather;
+    stage.backward[chunk] += root.reduce;
+  };
+  TimedStage &first = pipeline.stages.front(), &last = pipeline.stages.back();
+  first.forward.front() += passes.embedding_forward;
+  first.backward.front() += passes.embedding_backward;
+  add(first, 0, passes.first_root);
+  last.forward.back() += passes.head_forward;
+  last.backward.back() += passes.head_backward;
+  add(last, chunks - 1, passes.last_root);
   return pipeline;
 }
 
@@ -142,9 +149,11 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   }
   out.time = reduced + out.passes.optimizer;
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
-  const double exchanges = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
-                           static_cast<double>(StageLayers(model, mapping, 0)) *
-                           mapping.microbatches();
+  const double of_layers = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
+                           static_cast<double>(StageLayers(model, mapping, 0));
+  const RootExchange& root = out.passes.first_root;
+  const double exchanges =
+      (of_layers + (root.gather + root.reduce).seconds()) * mapping.microbatches();
   out.exposed_communication = (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
   out.model_flop_utilisation =
       ModelFlopUtilisation(Flop(ModelFlopOf(model).count() * mapping.global_batch), out.time,

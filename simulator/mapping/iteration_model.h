@@ -52,6 +52,15 @@ struct ClusterParameters {
   // Without interleaving a stage goes on only when what it sent and received between two passes is
   // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
   bool blocking_transfers = false;
+  // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
+  // what was gathered is copied into whole parameters, gradients are cast and copied into the
+  // buffer that is reduced (layer_costs.h, ShardCopies).
+  bool per_parameter_sharding = false;
+  // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
+  // otherwise from earlier steps, and weights are cast once an iteration.
+  bool dynamic_scaling = false;
+  // Weights that are divided over replicas are cast to 8 bits before they are gathered.
+  bool eight_bit_gathers = false;
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
   // for its own, and a recomputed one gathers them once more.
   bool gathers_ahead = true;
@@ -95,6 +104,15 @@ struct HiddenExchange {
   }
 };
 
+// Weights outside of the layers, divided over replicas (ZeRO stages 2 and 3). They are of the root
+// module, whose weights are gathered before a micro-batch's forward pass begins and whose gradients
+// are reduced after its backward pass (torch/distributed/fsdp/_runtime_utils.py, _root_pre_forward
+// and _post_backward_hook): nothing hides either.
+struct RootExchange {
+  SimTime gather, reduce;
+  Bytes weights, gradients;
+};
+
 struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
@@ -113,7 +131,8 @@ struct PassTimes {
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
   Bytes weight_bytes, expert_weight_bytes;
-  SimTime transfer;  // of a micro-batch between neighbouring stages
+  RootExchange first_root, last_root;  // of the first stage; of the last where there are several
+  SimTime transfer;                    // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;
   bool blocking_transfers = false;  // ClusterParameters'
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.

@@ -30,7 +30,8 @@ class OpCoster {
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
     if (op.kind == GraphOpKind::kMatmul && op.in_block) {
-      if (m_.fp8) AddCasts(op, forward, input);
+      if (m_.fp8 && p_.dynamic_scaling) AddScaledCasts(op, forward, input);
+      if (m_.fp8 && !p_.dynamic_scaling) AddCasts(op, forward, input);
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
     cost.forward += forward;
@@ -46,6 +47,16 @@ class OpCoster {
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;
     }
+  }
+
+  ShardCopies Copies(double elements, int64_t weight_bytes) const {
+    if (!p_.per_parameter_sharding || m_.zero < 3 || m_.replicas() < 2 || elements <= 0) return {};
+    const auto n = static_cast<int64_t>(elements);
+    ElementwiseOp gradients{n, n};
+    if (l_.gradient_bytes() >= 4) gradients.output_dtype = DType::kFloat32;
+    const bool eight = weight_bytes == 1;
+    return {Call(ElementwiseOp{n, n}, eight ? DType::kUInt8 : l_.dtype()),
+            m_.lora > 0 ? 0 : Call(gradients, l_.dtype())};
   }
 
  private:
@@ -217,6 +228,29 @@ class OpCoster {
     for (const TensorId t : op.outputs) input += cast(t);
   }
 
+  // The scale of a whole tensor is its largest magnitude, which a kernel of its own finds. Operands
+  // are kept in 16 bits, and the input and the weights scaled and cast again for the backward pass
+  // (torchao, float8/float8_linear.py, matmul_with_hp_or_float8_args); the output's gradient is
+  // cast in both orders. Weights that are gathered in 8 bits were cast while divided.
+  void AddScaledCasts(const GraphOp& op, double& forward, double& input) const {
+    const OperatorGraph& g = l_.graph();
+    const auto cast = [&](TensorId t, int64_t orders) {
+      const int64_t n = Elements(g, l_.sizes(), t);
+      ElementwiseOp call{n, n, orders};
+      call.output_dtype = DType::kUInt8;
+      const DType dtype = g.tensor(t).dtype;
+      return Call(ReductionOp{1, n}, dtype) + Call(call, dtype);
+    };
+    for (const TensorId t : op.inputs) {
+      const bool weight = g.tensor(t).role == TensorRole::kWeight;
+      if (weight && (p_.eight_bit_gathers || g.tensor(t).axes.size() < 2)) continue;
+      const double seconds = cast(t, 1);
+      forward += seconds;
+      if (weight || m_.lora == 0) input += seconds;
+    }
+    for (const TensorId t : op.outputs) input += cast(t, 2);
+  }
+
   // Two products of the adapter's rank and the addition of their result; backward their gradients,
   // twice as much, and the addition of the input's.
   void AddAdapter(OpId id, double& forward, double& input) const {
@@ -264,6 +298,12 @@ OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
     passed |= in_block;
     coster.Add(id, in_block ? costs.layer : passed ? costs.after : costs.before);
   }
+  const bool eight = mapping.fp8 && cluster.eight_bit_gathers;
+  const auto [first, last] = layer.RootWeights();
+  costs.layer_copies =
+      coster.Copies(layer.dense() + layer.expert(), eight ? 1 : ElementSize(layer.dtype()));
+  costs.first_copies = coster.Copies(first, ElementSize(layer.dtype()));
+  costs.last_copies = coster.Copies(last, ElementSize(layer.dtype()));
   return costs;
 }
 

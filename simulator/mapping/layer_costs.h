@@ -21,9 +21,18 @@ struct PassCost {
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 
+// Where weights are divided parameter by parameter, in seconds: of gathered shards, which lie rank
+// by rank, into whole parameters, before each pass; of gradients, cast and rank by rank, into the
+// buffer that is reduced. Both on the stream that computes (torch/distributed/fsdp/_fully_shard/
+// _fsdp_collectives.py, foreach_all_gather_copy_out and foreach_reduce_scatter_copy_in).
+struct ShardCopies {
+  double weights = 0, gradients = 0;
+};
+
 // Of a layer, and of what comes before and after the layers.
 struct OpCosts {
   PassCost before, layer, after;
+  ShardCopies layer_copies, first_copies, last_copies;  // MappedLayer::RootWeights
 };
 
 OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,

@@ -14,6 +14,9 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       model_, c,
       {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
   gradient_bytes_ = GradientBytes(c, m);
+  single_stage_ = m.pipeline == 1;
+  tied_ = IsTied(config);
+  dtype_ = c.dtype;
   const OperatorGraph& g = model_.graph;
   for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {
     if (!IsAdapted(g.op(id), m)) continue;
@@ -35,6 +38,11 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
     }
   }
+}
+
+std::pair<double, double> MappedLayer::RootWeights() const {
+  if (!single_stage_) return {embedding_, head_};
+  return {embedding_ + (tied_ ? 0 : head_), 0};
 }
 
 bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {

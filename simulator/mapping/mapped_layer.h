@@ -1,6 +1,8 @@
 #pragma once
 // One device's share of a transformer under a mapping: its graph with local sizes.
 
+#include <utility>
+
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/workload/transformer_graph.h"
@@ -20,15 +22,21 @@ class MappedLayer {
   double expert() const { return expert_; }
   double embedding() const { return embedding_; }
   double head() const { return head_; }
+  // Elements of weights outside of layers: of the first stage, with the output layer's where it is
+  // the only one and does not share the embedding's; of the last stage where there are several.
+  std::pair<double, double> RootWeights() const;
   // Elements of one layer's adapters (ParallelMapping::lora); 0 where all weights are trained.
   double adapters() const { return adapters_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
+  DType dtype() const { return dtype_; }
 
  private:
   TransformerGraph model_;
   Binding sizes_;
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, adapters_ = 0;
   int64_t gradient_bytes_ = 0;
+  bool single_stage_ = true, tied_ = false;
+  DType dtype_ = DType::kUnknown;
 };
 
 // Whether a product has an adapter.

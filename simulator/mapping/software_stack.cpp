@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 15> kKeys = {"since",
+  static constexpr std::array<std::string_view, 17> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
@@ -22,6 +22,8 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "blocking_transfers",
                                                              "ring_attention",
                                                              "gathers_ahead",
+                                                             "per_parameter_sharding",
+                                                             "dynamic_scaling",
                                                              "dropout",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
@@ -43,6 +45,8 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.fused_accumulation = in.Bool("fused_accumulation", true);
   r.blocking_transfers = in.Bool("blocking_transfers", false);
   r.gathers_ahead = in.Bool("gathers_ahead", true);
+  r.per_parameter_sharding = in.Bool("per_parameter_sharding", false);
+  r.dynamic_scaling = in.Bool("dynamic_scaling", false);
   r.ring_attention = in.Bool("ring_attention", false);
   r.dropout = in.Bool("dropout", false);
   r.sequence_parallel = in.Bool("sequence_parallel", false);

@@ -24,10 +24,12 @@ struct StackRelease {
   std::map<std::string, double> attention_slowdown;
   // ClusterParameters::fused_pointwise.
   bool fused_pointwise = true;
-  bool fused_accumulation = true;   // ClusterParameters'
-  bool blocking_transfers = false;  // ClusterParameters'
-  bool gathers_ahead = true;        // ClusterParameters'
-  bool ring_attention = false;      // ParallelMapping::ring, wherever there is context parallelism
+  bool fused_accumulation = true;       // ClusterParameters'
+  bool blocking_transfers = false;      // ClusterParameters'
+  bool gathers_ahead = true;            // ClusterParameters'
+  bool per_parameter_sharding = false;  // ClusterParameters'
+  bool dynamic_scaling = false;         // ClusterParameters'
+  bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;

@@ -159,6 +159,7 @@ class RankWriter {
       input = NodeIndex();
     }
     const bool embeds = stage_ == 0 && pass.chunk == 0;
+    if (forward) input = GatherRoot(name, embeds, head, input);
     if (embeds && forward) {
       out_.Compute(name + " embedding", passes_.embedding_forward, input);
       input = NodeIndex();
@@ -166,9 +167,35 @@ class RankWriter {
     WriteLayers(pass, name, input);
     if (embeds && !forward) out_.Compute(name + " embedding", passes_.embedding_backward);
     if (head && forward) out_.Compute(name + " head", passes_.head_forward);
+    if (!forward) ReduceRoot(name, embeds, head);
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
       out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
     }
+  }
+
+  // What a stage holds outside of layers; a stage that is first and last has all in first_root.
+  NodeIndex GatherRoot(const std::string& name, bool first, bool last, NodeIndex input) {
+    const auto gather = [&](const RootExchange& root) {
+      if (root.gather == SimTime()) return;
+      input =
+          out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllGather, "root weights " + name,
+                            data_group_, m_.replicas(), root.weights, root.gather},
+                           out_.last(), input);
+    };
+    if (first) gather(passes_.first_root);
+    if (last) gather(passes_.last_root);
+    return input;
+  }
+  void ReduceRoot(const std::string& name, bool first, bool last) {
+    const auto reduce = [&](const RootExchange& root) {
+      if (root.reduce == SimTime()) return;
+      out_.WaitFor(out_.Communicate(
+          {NodeKind::kCollective, CollectiveOp::kReduceScatter, "root gradients " + name,
+           data_group_, m_.replicas(), root.gradients, root.reduce},
+          out_.last()));
+    };
+    if (first) reduce(passes_.first_root);
+    if (last) reduce(passes_.last_root);
   }
 
   int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }

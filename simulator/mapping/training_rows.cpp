@@ -128,6 +128,9 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   row.fused_pointwise = release.fused_pointwise || compiled;
   row.fused_accumulation = release.fused_accumulation;
   row.gathers_ahead = release.gathers_ahead;
+  row.per_parameter_sharding = release.per_parameter_sharding;
+  row.dynamic_scaling = release.dynamic_scaling;
+  row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
   row.blocking_transfers = release.blocking_transfers;
   m.ring = m.context > 1 && release.ring_attention;
   const std::string recompute = LowerCase(f.Text("recompute"));
@@ -231,6 +234,17 @@ void ReadVariants(const Fields& f, TrainingRow& row) {
       "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
 }
 
+// What is timed as if it were not so.
+void NoteApproximations(const Fields& f, TrainingRow& row) {
+  if (Contains(f.Text("precision"), "rowwise")) {
+    row.notes.emplace_back("8-bit products scaled by row are timed as if scaled by tensor");
+  }
+  if (Contains(f.Text("note"), "async tp")) {
+    row.notes.emplace_back(
+        "asynchronous tensor parallelism is timed as if its exchanges were waited for");
+  }
+}
+
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
   if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
@@ -260,6 +274,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);
   ReadVariants(f, row);
+  NoteApproximations(f, row);
   std::string unknown = ApplyStack(f, stacks, row);
   if (error.empty()) error = std::move(unknown);
   const DType dtype = PrecisionOf(f.Text("precision"));

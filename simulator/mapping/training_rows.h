@@ -23,8 +23,9 @@ struct TrainingRow {
   std::string stack;                                 // framework and release, as the row names them
   std::string family, release;                       // of stacks
   std::map<std::string, double> attention_slowdown;  // StackRelease's
-  bool fused_pointwise = true;                       // ClusterParameters', as the next three
+  bool fused_pointwise = true;                       // ClusterParameters', as the next six
   bool fused_accumulation = true, blocking_transfers = false, gathers_ahead = true;
+  bool per_parameter_sharding = false, dynamic_scaling = false, eight_bit_gathers = false;
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;

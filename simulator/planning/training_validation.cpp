@@ -213,6 +213,9 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   own_cluster.fused_pointwise = row.fused_pointwise;
   own_cluster.fused_accumulation = row.fused_accumulation;
   own_cluster.gathers_ahead = row.gathers_ahead;
+  own_cluster.per_parameter_sharding = row.per_parameter_sharding;
+  own_cluster.dynamic_scaling = row.dynamic_scaling;
+  own_cluster.eight_bit_gathers = row.eight_bit_gathers;
   own_cluster.blocking_transfers = row.blocking_transfers;
   AssumeRecomputation(row, (*cluster)->memory);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
