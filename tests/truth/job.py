@@ -659,20 +659,24 @@ def auxiliary(layers, beside=False, factor=1.0, steps=(3, 4)):
 
 
 def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0, order="late",
-                reuse=True, steps=range(3, 9)):
+                reuse=1, cache=False, gradients=False, throttle=0, uneven=0.0, steps=range(3, 9)):
     """A recommendation model whose pipeline copies batch i+2, distributes the indices of batch i+1 and
     trains on batch i, on a stream each. The event that the distribution waits for is recorded before
     the forward pass; it is issued after it (`order` late) or before it (early: then it waits for what
     the compute stream held at the end of the iteration before). `reuse`: the copy waits until the
-    forward pass of the iteration before has read the buffer. `slower`: rank -> factor of its GEMMs."""
-    job = Job(ranks, {"mp": list(range(ranks))})
+    forward pass of so many iterations before has read the buffer; 0: for nothing. `cache`: a fourth
+    stream fills a cache of embedding rows for the next forward pass. `gradients`: of the layers, reduced
+    beside the backward pass. `throttle`: the CPU waits for the end of so many iterations before.
+    `uneven`: by how much the times of one kernel differ. `slower`: rank -> factor of its GEMMs."""
+    job = Job(ranks, {"mp": list(range(ranks)), "ddp": list(range(ranks))})
     for rank in job.ranks:
-        rank.read, rank.forward_begins, rank.distributed = None, None, None
+        rank.reads, rank.ends = [], []
+        rank.forward_begins, rank.distributed, rank.cached = None, None, None
 
     def copy_batch(rank):
         with rank.range("## copy_batch_to_gpu ##", "user_annotation"):
-            if reuse and rank.read is not None:
-                rank.wait_event(COPIES, rank.read)
+            if reuse and len(rank.reads) >= reuse:
+                rank.wait_event(COPIES, rank.reads[-reuse])
             for part in (0.7, 0.3):
                 with rank.range("aten::to"), rank.range("aten::copy_"):
                     rank.launch(COPIES, copy_us * part, "Memcpy HtoD (Pinned -> Device)",
@@ -693,8 +697,49 @@ def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0
             rank.distributed = job.exchange(rank, "mp", (step, "indices"), 260.0 * exchange_factor,
                                             INPUT_DIST)
 
+    def fill_cache(rank, factor):
+        with rank.range("## prefetch ##", "user_annotation"):
+            rank.wait_event(AUXILIARY, rank.forward_begins)
+            rank.wait_event(AUXILIARY, rank.record_event(INPUT_DIST))
+            with rank.range("fbgemm::lru_cache_populate"):
+                rank.launch(AUXILIARY, 800.0 * factor(), f"{GEMM}_tn")
+            rank.cached = rank.record_event(AUXILIARY)
+
+    def backward(rank, step, factor):
+        rank.thread = 2
+        reduced = []
+        for layer in range(layers):
+            job.compute(rank, "autograd::engine::evaluate_function: AddmmBackward0", 2,
+                        900.0 * factor(), "nt")
+            if gradients and layer % 2 == 1:
+                reduced.append(job.all_reduce(rank, "ddp", (step, layer), 500.0 * exchange_factor,
+                                              wait=False, stream=DATA_PARALLEL))
+        rank.wait_event(COMPUTE, job.exchange(rank, "mp", (step, "gradients"),
+                                              400.0 * exchange_factor, COMPUTE))
+        job.compute(rank, "autograd::engine::evaluate_function: EmbeddingBackward", 1,
+                    500.0 * factor(), "nt")
+        for end in reduced:
+            rank.stream_waits(COMPUTE, end)
+        rank.thread = 1
+
+    def forward(rank, step, factor):
+        with rank.range("## forward ##", "user_annotation"):
+            job.compute(rank, "embedding_lookup", 2, 700.0 * factor(), "tn")
+            pooled = job.exchange(rank, "mp", (step, "pooled"), 330.0 * exchange_factor, COMPUTE)
+            job.compute(rank, "bottom_mlp", 3, 600.0 * factor(), "tn")
+            rank.wait_event(COMPUTE, pooled)
+            for _ in range(layers):
+                job.compute(rank, "aten::linear", 1, 420.0 * factor(), "tn")
+        rank.reads.append(rank.record_event(COMPUTE))
+
     def one_step(rank, step):
-        factor = (slower or {}).get(rank.number, 1.0)
+        noise = random.Random(1000 * rank.number + step)
+
+        def factor():
+            return (slower or {}).get(rank.number, 1.0) * (1 + uneven * (noise.random() - 0.5))
+
+        if throttle and len(rank.ends) >= throttle:
+            rank.block("cudaEventSynchronize", [rank.ends[-throttle]])
         with rank.range("## zero_grad ##", "user_annotation"), rank.range("aten::zero_"):
             rank.launch(COMPUTE, 25.0, "vectorized_elementwise_kernel")
         copy_batch(rank)
@@ -704,32 +749,20 @@ def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0
                 with rank.range("fbgemm::permute_sparse_data"):
                     rank.launch(INPUT_DIST, 30.0, "permute_data_kernel")
             rank.wait_event(COMPUTE, rank.record_event(INPUT_DIST))
+        if rank.cached is not None:
+            rank.wait_event(COMPUTE, rank.cached)
         if order == "early":
             distribute(rank, step)
-            rank.forward_begins = rank.record_event(COMPUTE)
-        else:
-            rank.forward_begins = rank.record_event(COMPUTE)
-        with rank.range("## forward ##", "user_annotation"):
-            job.compute(rank, "embedding_lookup", 2, 700.0 * factor, "tn")
-            pooled = job.exchange(rank, "mp", (step, "pooled"), 330.0 * exchange_factor, COMPUTE)
-            job.compute(rank, "bottom_mlp", 3, 600.0 * factor, "tn")
-            rank.wait_event(COMPUTE, pooled)
-            for _ in range(layers):
-                job.compute(rank, "aten::linear", 1, 420.0 * factor, "tn")
-        rank.read = rank.record_event(COMPUTE)
+        rank.forward_begins = rank.record_event(COMPUTE)
+        forward(rank, step, factor)
         if order == "late":
             distribute(rank, step)
-        rank.thread = 2
-        for _ in range(layers):
-            job.compute(rank, "autograd::engine::evaluate_function: AddmmBackward0", 2,
-                        900.0 * factor, "nt")
-        gradients = job.exchange(rank, "mp", (step, "gradients"), 400.0 * exchange_factor, COMPUTE)
-        rank.wait_event(COMPUTE, gradients)
-        job.compute(rank, "autograd::engine::evaluate_function: EmbeddingBackward", 1,
-                    500.0 * factor, "nt")
-        rank.thread = 1
+        if cache:
+            fill_cache(rank, factor)
+        backward(rank, step, factor)
         with rank.range("## optimizer ##", "user_annotation"):
             job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+        rank.ends.append(rank.last[COMPUTE])
 
     for step in steps:
         for rank in job.ranks:

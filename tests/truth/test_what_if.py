@@ -250,14 +250,14 @@ class WhatIf(unittest.TestCase):
                    [(["op=topk:stream=50"], {"beside": True}),
                     (["op=topk:stream=50", "op=topk:x9"], {"beside": True, "factor": 9.0})], 0.001)
 
-    def check_prefetching(self, ranks, unnamed_cases=4, **job):
+    def check_prefetching(self, ranks, unnamed_cases=4, steps_checked=(5, 7), **job):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
                  (["kind=memcpy,name=HtoD:x5"], {"copy_us": 4500.0}),
                  (["kind=collective:x3"], {"exchange_factor": 3.0}),
                  (["name=gemm.*_(tn|nt):x0.4"], {"slower": {r: 0.4 for r in range(ranks)}})]
         for events in ("named", "recorded", "absent"):
             known = cases if events == "named" else cases[:unnamed_cases]
-            for step in (5, 7):
+            for step in steps_checked:
                 with self.subTest(events=events, step=step):
                     self.check(lambda change: truth.prefetching(ranks, **job, **(change or {})),
                                known, 0.001, step, events=events)
@@ -271,7 +271,24 @@ class WhatIf(unittest.TestCase):
         self.check_prefetching(2, unnamed_cases=2, order="early")
 
     def test_copies_that_wait_for_nothing(self):
-        self.check_prefetching(2, reuse=False)
+        self.check_prefetching(2, reuse=0)
+
+    def test_prefetching_in_other_ways(self):
+        for job in ({"reuse": 2}, {"cache": True}, {"gradients": True}, {"throttle": 2},
+                    {"uneven": 0.6},
+                    {"uneven": 0.4, "gradients": True, "cache": True, "reuse": 2, "throttle": 2}):
+            with self.subTest(**job):
+                self.check_prefetching(2, steps_checked=(6,), **job)
+
+    def test_recordings_cut_out_of_a_prefetching_job(self):
+        """Work that was in flight when recording began, on ranks that began in different steps."""
+        for begin in (lambda rank: (4, 7), lambda rank: (4 + rank % 2, 7)):
+            self.check(lambda change: truth.prefetching(2, steps=range(9), uneven=0.3,
+                                                        **(change or {})),
+                       [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
+                        (["kind=memcpy,name=HtoD:x5"], {"copy_us": 4500.0}),
+                        (["kind=collective:x3"], {"exchange_factor": 3.0})],
+                       0.001, 6, events="absent", recorded=begin)
 
     def test_prefetching_of_one_rank(self):
         self.check_prefetching(1)
