@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
+#include "simulator/engine/reorder.h"
 
 namespace foretrace {
 namespace {
@@ -32,28 +33,11 @@ std::vector<Issued> CountIssued(const RankProgram& rank, const std::vector<bool>
   return issued;
 }
 
-// The waits of a rank but for those on the launch queue, which depend on the order of launches.
-std::vector<WaitOfItem> WaitsOf(const RankProgram& rank) {
-  std::vector<WaitOfItem> waits;
-  waits.reserve(rank.waits.size());
-  for (uint32_t i = 0; i < rank.items.size(); ++i) {
-    for (uint32_t w = rank.items[i].waits_begin; w < rank.waits_end(i); ++w) {
-      if (rank.waits[w].cause != WaitCause::kLaunchQueue) waits.emplace_back(i, rank.waits[w]);
-    }
-  }
-  return waits;
-}
-
-void SetWaitsAndQueue(RankProgram& rank, std::vector<WaitOfItem> waits) {
-  AddLaunchQueue(rank, waits);
-  SetWaits(rank, std::move(waits));
-}
-
 // Takes device items out of one rank.
 class Remover {
  public:
   Remover(RankProgram& rank, const std::vector<uint32_t>& items)
-      : rank_(rank), removed_(Mask(rank, items)), place_(rank.items.size(), kNoItem) {}
+      : rank_(rank), removed_(Mask(rank, items)) {}
 
   // Where each item is afterwards; kNoItem: gone.
   std::vector<uint32_t> Run() {
@@ -158,26 +142,13 @@ class Remover {
   }
 
   void Compact() {
-    std::vector<Item> kept;
-    for (LaneProgram& lane : rank_.lanes) {
-      const auto begin = static_cast<uint32_t>(kept.size());
-      for (uint32_t i = lane.begin; i < lane.end; ++i) {
-        if (removed_[i]) continue;
-        place_[i] = static_cast<uint32_t>(kept.size());
-        kept.push_back(rank_.items[i]);
+    std::vector<std::vector<uint32_t>> lanes(rank_.lanes.size());
+    for (uint32_t l = 0; l < lanes.size(); ++l) {
+      for (uint32_t i = rank_.lanes[l].begin; i < rank_.lanes[l].end; ++i) {
+        if (!removed_[i]) lanes[l].push_back(i);
       }
-      lane.begin = begin;
-      lane.end = static_cast<uint32_t>(kept.size());
     }
-    for (Item& item : kept) {
-      if (item.issuer != kNoItem) item.issuer = place_[item.issuer];
-    }
-    for (OverheadPart& part : rank_.overheads) part.item = place_[part.item];
-    for (IterationItems& it : rank_.iterations) {
-      if (it.begin_item != kNoItem) it.begin_item = place_[it.begin_item];
-      if (it.end_item != kNoItem) it.end_item = place_[it.end_item];
-    }
-    rank_.items = std::move(kept);
+    place_ = Rearrange(rank_, lanes);
   }
 
   RankProgram& rank_;
@@ -259,21 +230,6 @@ class GraphCapture {
   size_t gone_ = 0;
 };
 
-// Awaits name members by position.
-void DropRemovedMembers(RendezvousProgram& rendezvous) {
-  std::vector<uint32_t> place(rendezvous.members.size(), kNoItem);
-  uint32_t kept = 0;
-  for (size_t m = 0; m < place.size(); ++m) {
-    if (rendezvous.members[m].item != kNoItem) place[m] = kept++;
-  }
-  if (kept == place.size()) return;
-  std::erase_if(rendezvous.members, [](const auto& m) { return m.item == kNoItem; });
-  std::erase_if(rendezvous.awaits, [&](const auto& await) {
-    return place[await.member] == kNoItem || place[await.source] == kNoItem;
-  });
-  for (auto& await : rendezvous.awaits) await = {place[await.member], place[await.source]};
-}
-
 }  // namespace
 
 void RemoveDeviceWork(Program& program, const ItemSet& items) {
@@ -286,12 +242,7 @@ void RemoveDeviceWork(Program& program, const ItemSet& items) {
     }
     places[r] = Remover(program.ranks[r], items.ranks[r]).Run();
   }
-  for (RendezvousProgram& rendezvous : program.rendezvous) {
-    for (auto& m : rendezvous.members) {
-      if (!places[m.rank].empty()) m.item = places[m.rank][m.item];
-    }
-    DropRemovedMembers(rendezvous);
-  }
+  FollowItems(program, places);
 }
 
 size_t FuseDeviceWork(Program& program, const ItemSet& items, const GroupOf& group_of) {

@@ -110,4 +110,15 @@ absl::Status AcceleratorCatalog::Unknown(std::string_view name) const {
       nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), fmt::join(names, ", "));
 }
 
+absl::StatusOr<Accelerator> FindAccelerator(std::string_view name) {
+  const std::string wanted = Normal(name);
+  for (const ShippedFile& file : ListShipped(kAccelerators)) {
+    if (file.name == wanted) return LoadAccelerator(file.path);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const Accelerator* found = catalog.Find(name);
+  if (found == nullptr) return catalog.Unknown(name);
+  return *found;
+}
+
 }  // namespace foretrace

@@ -42,4 +42,8 @@ class AcceleratorCatalog {
   std::vector<Accelerator> all_;  // by name
 };
 
+// What AcceleratorCatalog::Find finds, without reading the other files where `name` is that of a
+// file. Errors: as Load; no file has that name or alias.
+absl::StatusOr<Accelerator> FindAccelerator(std::string_view name);
+
 }  // namespace foretrace

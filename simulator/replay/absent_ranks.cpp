@@ -94,7 +94,7 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
     options.absent = absent;
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob other, Compile(store, options));
     Program program = other.program;
-    FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, program));
+    FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, setup.sizes(), program));
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, run(program));
     (absent == AbsentRanks::kNeverLast ? interval.never_last
      : absent == AbsentRanks::kAlike   ? interval.alike

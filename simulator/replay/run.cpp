@@ -108,7 +108,7 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
   }
   ScaleCpu(job.program, setup.cpu_scale());
-  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, job.program));
+  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, setup.sizes(), job.program));
   return Replay(store, std::move(job), network);
 }
 

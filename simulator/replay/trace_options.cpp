@@ -164,7 +164,7 @@ absl::Status SimulationSetup::AddPlatform(const SimulationOptions& options,
   if (!options.on.empty()) return FindTopology(options.on, store);
   const bool symbolic = LacksDurations(store);
   const bool modelled = symbolic || NetworkOf(options, *plan_, store) != "recorded";
-  if (!modelled && !plan_->models_something()) {
+  if (!modelled && !plan_->models_something() && !what_if_.resizes_collectives()) {
     const bool platform = !options.platform.empty();
     if (platform || !options.durations.calibrations.empty()) {
       return InvalidInput(
@@ -224,12 +224,29 @@ absl::Status SimulationSetup::AddDurations(const SimulationOptions& options,
   return absl::OkStatus();
 }
 
+std::unique_ptr<NetworkModel> SimulationSetup::Fitted(bool& measured) const {
+  FittedNetwork::Measured curves;
+  measured = calibration_ != nullptr && calibration_->collectives != nullptr;
+  if (measured) curves = CalibratedTransfers(calibration_->collectives, *topology_);
+  return std::make_unique<FittedNetwork>(*topology_, NetworkOptions(), std::move(curves));
+}
+
 absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
                                          const TraceStore& store) {
   std::string network = NetworkOf(options, *plan_, store);
   const bool retargeted = retargets_ && options.network.empty();
   if (network == "recorded" && (LacksDurations(store) || retargeted)) network = "fitted";
-  if (network == "recorded") return absl::OkStatus();
+  if (network == "recorded") {
+    bool measured = false;
+    if (topology_ != nullptr && what_if_.resizes_collectives()) sizes_ = Fitted(measured);
+    if (sizes_ != nullptr) {
+      notes_.push_back(
+          fmt::format("collectives of other sizes: as recorded, times the ratio of "
+                      "both on platform {} ({})",
+                      topology_->spec().name, measured ? "measured curves" : "closed forms"));
+    }
+    return absl::OkStatus();
+  }
   compile_.model_communication = true;
   if (options.network.empty() && plan_->models_something()) {
     compile_.model_communication_of = [this_plan = plan_.get(), &store](
@@ -244,10 +261,7 @@ absl::Status SimulationSetup::AddNetwork(const SimulationOptions& options,
   } else if (network == "simgrid") {
     FORETRACE_ASSIGN_OR_RETURN(network_, SimgridNetwork::Create(*topology_, NetworkOptions()));
   } else {
-    FittedNetwork::Measured curves;
-    measured = calibration_ != nullptr && calibration_->collectives != nullptr;
-    if (measured) curves = CalibratedTransfers(calibration_->collectives, *topology_);
-    network_ = std::make_unique<FittedNetwork>(*topology_, NetworkOptions(), std::move(curves));
+    network_ = Fitted(measured);
   }
   notes_.push_back(fmt::format(
       "communication: {} network on platform {}{}", network_->name(), topology_->spec().name,
@@ -292,11 +306,11 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   compile.allow_missing_ranks = options.allow_missing_ranks;
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
+  FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddOverheads(options));
-  FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
   compile.keep_overheads = setup.what_if_.edits_overheads();
   compile.durations = &setup.models_->chain;
   setup.cpu_scale_ = options.cpu_scale;

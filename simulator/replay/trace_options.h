@@ -59,6 +59,8 @@ class SimulationSetup {
   const CompileOptions& compile() const { return compile_; }
   CompileOptions& compile() { return compile_; }
   NetworkModel* network() const { return network_.get(); }
+  // What says how long collectives of other sizes than recorded take; null: no --platform.
+  NetworkModel* sizes() const { return network_ != nullptr ? network_.get() : sizes_.get(); }
   // The changes of --what-if, which are applied to the compiled job.
   const WhatIf& what_if() const { return what_if_; }
   // How much longer the CPU takes for all it does (engine/cpu_scale.h).
@@ -80,6 +82,7 @@ class SimulationSetup {
   absl::Status AddPlatform(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddDurations(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddNetwork(const SimulationOptions& options, const TraceStore& store);
+  std::unique_ptr<NetworkModel> Fitted(bool& measured) const;
   absl::Status AddOverheads(const SimulationOptions& options);
 
   CompileOptions compile_;
@@ -92,7 +95,8 @@ class SimulationSetup {
   WhatIf what_if_;
   double cpu_scale_ = 1;
   bool retargets_ = false;
-  std::unique_ptr<NetworkModel> network_;
+  std::unique_ptr<NetworkModel> network_;  // null: as recorded
+  std::unique_ptr<NetworkModel> sizes_;    // for what-ifs, where network_ is null
   std::vector<std::string> notes_;
 };
 

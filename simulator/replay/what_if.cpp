@@ -7,6 +7,8 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/engine/comm_edits.h"
+#include "simulator/engine/move_streams.h"
 #include "simulator/engine/restructure.h"
 
 namespace foretrace {
@@ -22,6 +24,28 @@ std::string_view CommunicatorOf(const CompiledJob& job, uint32_t rendezvous) {
 bool ParseNumber(std::string_view text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 1e12;
+}
+
+// "50MB", "25MiB"; false when it is none.
+bool ParseBytes(std::string_view text, int64_t& bytes) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"GiB", 1 << 30}, {"GB", 1e9}};
+  for (const auto& [unit, factor] : kUnits) {
+    double value = 0;
+    if (!text.ends_with(unit) || !ParseNumber(text.substr(0, text.size() - unit.size()), value)) {
+      continue;
+    }
+    if (value * factor < 1 || value * factor > 1e15) return false;
+    bytes = static_cast<int64_t>(value * factor);
+    return true;
+  }
+  return false;
+}
+
+bool ParseWhole(std::string_view text, int64_t least, int64_t most, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least &&
+         number <= most;
 }
 
 absl::Status SelectsNothing(std::string_view text, std::string_view what) {
@@ -73,6 +97,15 @@ absl::StatusOr<WhatIf::Edit> WhatIf::ParseEdit(const std::string& text) {
   } else if (action.starts_with("delay=")) {
     edit.action = Action::kDelay;
     ok = ParseTime(action.substr(6), edit.delay);
+  } else if (action.starts_with("stream=")) {
+    edit.action = Action::kStream;
+    ok = ParseWhole(action.substr(7), 0, INT32_MAX, edit.number);
+  } else if (action.starts_with("ranks=")) {
+    edit.action = Action::kRanks;
+    ok = ParseWhole(action.substr(6), 2, 1 << 20, edit.number);
+  } else if (action.starts_with("buckets=")) {
+    edit.action = Action::kBuckets;
+    ok = ParseBytes(action.substr(8), edit.number);
   } else if (action == "remove" || action == "fuse" || action == "graph") {
     edit.action = action == "remove" ? Action::kRemove
                   : action == "fuse" ? Action::kFuse
@@ -82,7 +115,8 @@ absl::StatusOr<WhatIf::Edit> WhatIf::ParseEdit(const std::string& text) {
   if (ok) return edit;
   return InvalidInput(
       "--what-if {}: cannot read the action \"{}\"; expected x0.5 (at most x1000000), =12us, +3us "
-      "(us, ms, s; at most a day), remove, fuse, graph or delay=1ms",
+      "(us, ms, s; at most a day), remove, fuse, graph, stream=40, ranks=64, buckets=50MB or "
+      "delay=1ms",
       text, action);
 }
 
@@ -100,8 +134,15 @@ bool WhatIf::edits_overheads() const {
                      [](const Edit& edit) { return edit.selector.selects_cpu_work(); });
 }
 
+bool WhatIf::resizes_collectives() const {
+  return std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) {
+    return edit.action == Action::kRanks || edit.action == Action::kBuckets;
+  });
+}
+
 absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
-                                   const CompiledJob& job, Program& program) {
+                                   const CompiledJob& job, NetworkModel* network,
+                                   Program& program) {
   const ItemSet items = SelectItems(program, [&](uint32_t r, const Item& item) {
     if (item.kind == ItemKind::kBlocking) return false;
     const RankTrace& rank = store.ranks()[r];
@@ -114,6 +155,9 @@ absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
     return edit.selector.Selects(store, rank, item.node, communicator);
   });
   if (items.empty()) return SelectsNothing(edit.text, "device work");
+  if (edit.action == Action::kRanks || edit.action == Action::kBuckets) {
+    return ChangeCollectives(edit, store, job, items, network, program);
+  }
   if (edit.action != Action::kChange) return Restructure(edit, store, job, items, program);
   ChangeDurations(program, items, edit.change);
   return absl::OkStatus();
@@ -128,6 +172,18 @@ absl::Status WhatIf::Restructure(const Edit& edit, const TraceStore& store, cons
   if (edit.action == Action::kRemove) {
     RemoveDeviceWork(program, items);
     return absl::OkStatus();
+  }
+  if (edit.action == Action::kStream) {
+    std::vector<LaneIndex> streams(store.ranks().size());
+    for (size_t r = 0; r < streams.size(); ++r) {
+      const std::span<const Lane> lanes = store.ranks()[r].lanes();
+      for (uint32_t l = 0; l < lanes.size(); ++l) {
+        const bool named = lanes[l].kind == Lane::Kind::kStream && lanes[l].id == edit.number;
+        if (named) streams[r] = LaneIndex(l);
+      }
+    }
+    if (MoveToStream(program, items, streams) > 0) return absl::OkStatus();
+    return InvalidInput("--what-if {}: all of it runs on that stream", edit.text);
   }
   // Within each call or range that op= names; without it, all neighbours.
   const GroupOf group_of = [&](uint32_t r, const Item& item) {
@@ -144,6 +200,36 @@ absl::Status WhatIf::Restructure(const Edit& edit, const TraceStore& store, cons
   if (saved > 0) return absl::OkStatus();
   return InvalidInput("--what-if {}: no two neighbours to {}", edit.text,
                       edit.action == Action::kFuse ? "fuse" : "capture in a graph");
+}
+
+absl::Status WhatIf::ChangeCollectives(const Edit& edit, const TraceStore& store,
+                                       const CompiledJob& job, const ItemSet& items,
+                                       NetworkModel* network, Program& program) {
+  const bool ranks = edit.action == Action::kRanks;
+  if (job.symbolic || job.semantics != Semantics::kFull) {
+    return InvalidInput("--what-if {}: only recorded jobs can be restructured, and not with {}",
+                        edit.text, "--semantics algorithm1");
+  }
+  if (ranks && network == nullptr) {
+    return InvalidInput(
+        "--what-if {}: how long collectives of more or fewer ranks take is asked of a network: "
+        "name "
+        "a --platform that holds them (`foretrace list platforms`)",
+        edit.text);
+  }
+  const auto changed =
+      ranks
+          ? ChangeGroupSize(store, job, items, static_cast<int32_t>(edit.number), *network, program)
+          : MergeBuckets(store, job, items, Bytes(edit.number), network, program);
+  if (!changed.ok()) {
+    return InvalidInput("--what-if {}: {}", edit.text, std::string(changed.status().message()));
+  }
+  if (*changed > 0) return absl::OkStatus();
+  if (ranks) return SelectsNothing(edit.text, "collectives that meet");
+  return InvalidInput(
+      "--what-if {}: no two neighbouring all-reduces or reduce-scatters of a step and communicator "
+      "hold less together; buckets can be made larger than recorded, not smaller",
+      edit.text);
 }
 
 absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program) {
@@ -200,7 +286,7 @@ absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Progr
   return absl::OkStatus();
 }
 
-absl::Status WhatIf::Apply(const TraceStore& store, const CompiledJob& job,
+absl::Status WhatIf::Apply(const TraceStore& store, const CompiledJob& job, NetworkModel* network,
                            Program& program) const {
   for (const Edit& edit : edits_) {
     if (edit.action == Action::kDelay) {
@@ -214,7 +300,7 @@ absl::Status WhatIf::Apply(const TraceStore& store, const CompiledJob& job,
     } else if (edit.selector.selects_cpu_work()) {
       FORETRACE_RETURN_IF_ERROR(ApplyToCpu(edit, store, program));
     } else {
-      FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, program));
+      FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, network, program));
     }
   }
   return absl::OkStatus();

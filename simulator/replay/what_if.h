@@ -13,6 +13,11 @@
 //     fuse         neighbouring kernels of a stream become one, as long as all together, within
 //                  each call that op= names    op=Optimizer.step:fuse
 //     graph        neighbouring launches become one launch of a graph, likewise
+//     stream=N     device work runs on that stream, beside what follows it on its own
+//                                              name=embedding_backward:stream=40
+//     ranks=N      the communicators of the collectives have N members    comm=dp:ranks=64
+//     buckets=S    neighbouring all-reduces or reduce-scatters become one that holds S; bytes with
+//                  MB or MiB                   comm=dp:buckets=50MB
 //     delay=T      the selected ranks start T later (a straggler from the start)
 //   T is a number with us, ms or s.
 
@@ -21,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/edit.h"
+#include "simulator/network/network_model.h"
 #include "simulator/replay/node_selector.h"
 
 namespace foretrace {
@@ -33,26 +39,44 @@ class WhatIf {
   bool empty() const { return edits_.empty(); }
   // The job has to be compiled with keep_overheads.
   bool edits_overheads() const;
+  // Asks for times of collectives that were not recorded.
+  bool resizes_collectives() const;
 
-  // Applies all edits, in order, to a program compiled as `job`. Errors: one that selects nothing,
-  // or nothing that its action could apply to.
-  absl::Status Apply(const TraceStore& store, const CompiledJob& job, Program& program) const;
+  // Applies all edits, in order, to a program compiled as `job`. `network` says what collectives of
+  // other sizes take; null: none does. Errors: an edit that selects nothing, or nothing that its
+  // action could apply to.
+  absl::Status Apply(const TraceStore& store, const CompiledJob& job, NetworkModel* network,
+                     Program& program) const;
 
  private:
-  enum class Action : uint8_t { kChange, kDelay, kRemove, kFuse, kGraph };
+  enum class Action : uint8_t {
+    kChange,
+    kDelay,
+    kRemove,
+    kFuse,
+    kGraph,
+    kStream,
+    kRanks,
+    kBuckets,
+  };
   struct Edit {
     std::string text;
     NodeSelector selector;
     Action action = Action::kChange;
     DurationChange change;
     SimTime delay;
+    int64_t number = 0;  // of the stream, of ranks, of bytes
   };
 
   static absl::StatusOr<Edit> ParseEdit(const std::string& text);
   static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store,
-                                    const CompiledJob& job, Program& program);
+                                    const CompiledJob& job, NetworkModel* network,
+                                    Program& program);
   static absl::Status Restructure(const Edit& edit, const TraceStore& store, const CompiledJob& job,
                                   const ItemSet& items, Program& program);
+  static absl::Status ChangeCollectives(const Edit& edit, const TraceStore& store,
+                                        const CompiledJob& job, const ItemSet& items,
+                                        NetworkModel* network, Program& program);
   static absl::Status ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program);
 
   std::vector<Edit> edits_;

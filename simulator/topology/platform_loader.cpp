@@ -125,16 +125,10 @@ class Loader {
   void LoadAcceleratorOf(const YamlReader& node) {
     const std::string name = node.String("accelerator");
     if (!node.ok()) return;
-    absl::StatusOr<Accelerator> found;
-    if (name.ends_with(".yaml")) {
-      found = LoadAccelerator(std::filesystem::path(spec_.file).parent_path() / name);
-    } else {
-      const absl::StatusOr<AcceleratorCatalog> catalog = AcceleratorCatalog::Load();
-      const Accelerator* known = catalog.ok() ? catalog->Find(name) : nullptr;
-      found = !catalog.ok()      ? catalog.status()
-              : known != nullptr ? absl::StatusOr<Accelerator>(*known)
-                                 : catalog->Unknown(name);
-    }
+    absl::StatusOr<Accelerator> found =
+        name.ends_with(".yaml")
+            ? LoadAccelerator(std::filesystem::path(spec_.file).parent_path() / name)
+            : FindAccelerator(name);
     if (!found.ok()) return node.Fail("accelerator", std::string(found.status().message()));
     spec_.node.accelerator = *std::move(found);
   }

@@ -18,6 +18,7 @@ LAUNCH_QUEUE = 1021  # launches that wait for the device before a launch call wa
 # Streams. Those of pairs of ranks, in transfers one by one, lie above PIPELINE.
 COMPUTE, TENSOR_PARALLEL, EMBEDDING, DATA_PARALLEL, PIPELINE = 7, 20, 24, 28, 30
 COPIES, INPUT_DIST, EXCHANGE = 40, 41, 42  # of a pipeline that prefetches its input
+AUXILIARY = 50
 
 
 class EventGraph:
@@ -212,9 +213,10 @@ class Job:
                 with rank.range("aten::mm"):
                     rank.launch(COMPUTE, us / kernels, f"{GEMM}_{suffix}")
 
-    def all_reduce(self, rank, group, key, us=60.0, wait=True, stream=TENSOR_PARALLEL):
+    def all_reduce(self, rank, group, key, us=60.0, wait=True, stream=TENSOR_PARALLEL,
+                   elements=1 << 20):
         number = rank.numbers[group] = rank.numbers.get(group, 0) + 1
-        arguments = communication("allreduce", 1 << 20, group, self.groups[group], _Seq=number)
+        arguments = communication("allreduce", elements, group, self.groups[group], _Seq=number)
         with rank.range("c10d::allreduce_"):
             with rank.range("record_param_comms", arguments=arguments):
                 rank.after_stream(stream, COMPUTE)
@@ -608,6 +610,51 @@ def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4
                 with rank.range("Optimizer.step#SGD.step", "user_annotation"):
                     job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 rank.read_loss()
+    return job.solve()
+
+
+def bucketed(ranks, buckets, slower=None, steps=(3, 4)):
+    """Backward, in which each of `buckets` is reduced as soon as its layers are done: 120 us and 200 us
+    a layer of 2 MB."""
+    job = Job(ranks, {"dp": list(range(ranks))})
+    for step in steps:
+        for rank in job.ranks:
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                pending = []
+                for bucket, layers in enumerate(buckets):
+                    for _ in range(layers):
+                        job.compute(rank, "AddmmBackward0", 2, 430 * factor, "nt")
+                    pending.append(job.all_reduce(rank, "dp", (step, bucket), 120.0 + 200.0 * layers,
+                                                  wait=False, elements=layers << 20))
+                for end in pending:
+                    rank.stream_waits(COMPUTE, end)
+                job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+                rank.read_loss()
+    return job.solve()
+
+
+def auxiliary(layers, beside=False, factor=1.0, steps=(3, 4)):
+    """One rank; each layer is followed by a kernel whose result only the end of the step needs. `beside`:
+    on a stream of its own."""
+    job = Job(1, {})
+    rank = job.ranks[0]
+    for step in steps:
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            last = None
+            for _ in range(layers):
+                job.compute(rank, "aten::linear", 2, 300.0, "tn")
+                with rank.range("aten::topk"):
+                    if beside:
+                        rank.waits.setdefault(AUXILIARY, []).append(
+                            job.graph.add([rank.last[COMPUTE]], 1.3))
+                    last = rank.launch(AUXILIARY if beside else COMPUTE, 180.0 * factor,
+                                       "gatherTopK")[1]
+            job.compute(rank, "aten::linear", 1, 300.0, "tn")
+            with rank.range("aten::item"), rank.range("aten::_local_scalar_dense"):
+                _, copied = rank.launch(COMPUTE, 2.0, "Memcpy DtoH (Device -> Pageable)",
+                                        {"bytes": 4}, "cudaMemcpyAsync", "gpu_memcpy")
+                rank.block("cudaStreamSynchronize", [copied, last])
     return job.solve()
 
 

@@ -236,6 +236,20 @@ class WhatIf(unittest.TestCase):
                     (["name=_beside:x5"], {"beside": 5.0}), (["name=_last:x0.5"], {"last": 0.5})],
                    0.001)
 
+    def test_gradients_in_larger_buckets(self):
+        """Merged from the first on until they hold 8 MB: the first five layers, then four, then the rest.
+        The CPU, which then issues fewer collectives, is ahead of the device."""
+        recorded, merged = [1, 2, 2, 2, 2, 2, 1], [5, 4, 3]
+        self.check(lambda change: truth.bucketed(4, **{"buckets": recorded, **(change or {})}),
+                   [(["collective=all_reduce:buckets=8MB"], {"buckets": merged}),
+                    (["collective=all_reduce:buckets=8MB", "name=gemm.*_nt,rank=2:x0.3"],
+                     {"buckets": merged, "slower": {2: 0.3}})], 0.002)
+
+    def test_work_on_another_stream(self):
+        self.check(lambda change: truth.auxiliary(8, **(change or {})),
+                   [(["op=topk:stream=50"], {"beside": True}),
+                    (["op=topk:stream=50", "op=topk:x9"], {"beside": True, "factor": 9.0})], 0.001)
+
     def check_prefetching(self, ranks, unnamed_cases=4, **job):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
                  (["kind=memcpy,name=HtoD:x5"], {"copy_us": 4500.0}),

@@ -62,9 +62,8 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
 }
 
 absl::StatusOr<GpuPeaks> FindGpuPeaks(std::string_view device) {
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
-  const Accelerator* found = catalog.Find(device);
-  return found == nullptr ? catalog.Unknown(device) : PeaksOf(*found);
+  FORETRACE_ASSIGN_OR_RETURN(const Accelerator found, FindAccelerator(device));
+  return PeaksOf(found);
 }
 
 absl::StatusOr<GpuPeaks> FindGpuPeaksOfLabel(std::string_view label) {

@@ -35,6 +35,16 @@ TEST(Catalog, FindsWhatDriversAndPeopleSay) {
   EXPECT_EQ(Found(catalog, ""), "");
 }
 
+TEST(Catalog, OneAcceleratorIsFoundByNameOrAliasAsAmongAll) {
+  const AcceleratorCatalog catalog = Shipped();
+  for (const char* name : {"h100-sxm5-80gb", "H100_SXM5 80GB", "nvidia h100 80gb hbm3", "sn10"}) {
+    const auto found = FindAccelerator(name);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->file, catalog.Find(name)->file) << name;
+  }
+  EXPECT_EQ(FindAccelerator("h1000").status(), catalog.Unknown("h1000"));
+}
+
 TEST(Catalog, LabelsOfMeasurementsBeginWithTheDevice) {
   const AcceleratorCatalog catalog = Shipped();
   EXPECT_EQ(catalog.FindLabel("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");

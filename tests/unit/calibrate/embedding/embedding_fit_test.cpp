@@ -21,7 +21,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-GpuPeaks Device() { return *FindGpuPeaks("a100-sxm4-40gb"); }
+const GpuPeaks& Device() {
+  static const GpuPeaks device = *FindGpuPeaks("a100-sxm4-40gb");
+  return device;
+}
 
 LookupSample SampleOf(LookupPass pass, int tables, double batch, double rows, double dim,
                       double pooling, TimedPart part = TimedPart::kAll) {

@@ -12,7 +12,10 @@
 namespace foretrace {
 namespace {
 
-GpuPeaks P100() { return *FindGpuPeaks("p100-pcie"); }
+const GpuPeaks& P100() {
+  static const GpuPeaks device = *FindGpuPeaks("p100-pcie");
+  return device;
+}
 
 TEST(Measurement, DriftsWithTheShapesRunBefore) {
   const Measurement measurement{0, 60, 80, 15};

@@ -5,7 +5,10 @@
 namespace foretrace {
 namespace {
 
-GpuPeaks A100() { return *FindGpuPeaks("a100-pcie-40gb"); }
+const GpuPeaks& A100() {
+  static const GpuPeaks device = *FindGpuPeaks("a100-pcie-40gb");
+  return device;
+}
 
 // 64 images of 32x32, 512 channels and filters, stride 1 and "same" padding.
 KernelWork Conv(int64_t filter, Direction pass = Direction::kForward) {

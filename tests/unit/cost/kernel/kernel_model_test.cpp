@@ -22,7 +22,10 @@ KernelWork Only(OperatorCall::Shape shape, DType dtype = DType::kFloat32) {
   return Kernels({std::move(shape), dtype, Direction::kForward})[0];
 }
 
-GpuPeaks A100() { return *FindGpuPeaks("a100-pcie-40gb"); }
+const GpuPeaks& A100() {
+  static const GpuPeaks device = *FindGpuPeaks("a100-pcie-40gb");
+  return device;
+}
 
 TEST(GpuPeaksTest, FindsPlatformsAndDriverNames) {
   EXPECT_EQ(FindGpuPeaksOfLabel("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");
