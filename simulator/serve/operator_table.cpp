@@ -176,15 +176,17 @@ std::optional<double> FromOthers(const Points& points, const Line& line) {
 
 // From the lines that it lies on; where its own time counts, that of its very shape first.
 std::optional<double> Predict(const Row& row, const Lines& lines, bool own_counts) {
+  for (const Line& line : row.lines) {
+    const auto points = lines.find(line.key);
+    if (!own_counts || line.along == Along::kAlike || points == lines.end()) continue;
+    const auto own = points->second.find(line.x);
+    if (own != points->second.end()) return own->second;
+  }
   double sum = 0;
   int count = 0;
   for (const Line& line : row.lines) {
     const auto points = lines.find(line.key);
     if (points == lines.end()) continue;
-    if (own_counts && line.along != Along::kAlike) {
-      const auto own = points->second.find(line.x);
-      if (own != points->second.end()) return own->second;
-    }
     const auto ms = FromOthers(points->second, line);
     if (!ms) continue;
     if (row.first_line_counts) return ms;

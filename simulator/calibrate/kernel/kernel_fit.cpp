@@ -86,6 +86,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
       list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
       list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
     }
+    if (model.key.kind == KernelKind::kAttention) {
+      list.push_back({&model.gemm.block_us, {0, 20}, {0.5, 2}});
+    }
     if (convolution && IsWinograd(samples[0].work)) {
       // Above 1: fewer multiplications than the form they are counted in.
       if (!samples[0].work.weight_gradient) {

@@ -58,6 +58,9 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.compute_us = masked * (work.flop.count() / rate + scores * between) * filled / time.waves;
   const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
+  // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
+  // those of one multiprocessor follow each other.
+  time.compute_us += p.block_us * time.waves;
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
   return time;
 }

@@ -53,6 +53,9 @@ std::vector<Field> FieldsOf(KernelModel& m) {
       fields.push_back({"wave_us", &m.gemm.wave_us, 0, 1e6});
       fields.push_back({"choice_spread", &m.gemm.choice_spread, 1e-3, 10});
     }
+    if (m.key.kind == KernelKind::kAttention) {
+      fields.push_back({"block_us", &m.gemm.block_us, 0, 1e6});
+    }
     if (m.key.kind == KernelKind::kConvolution) {
       fields.push_back({"fused_efficiency", &m.gemm.fused_efficiency, 0, 5});
       fields.push_back({"staged_efficiency", &m.gemm.staged_efficiency, 0, 5});

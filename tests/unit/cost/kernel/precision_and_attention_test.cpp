@@ -40,6 +40,16 @@ TEST(KernelModels, DecodesOfAttentionHaveAModelOfTheirOwn) {
   EXPECT_EQ(name(1), "attention/decode half forward");
 }
 
+TEST(AttentionRooflineTest, BlocksOfOneMultiprocessorFollowEachOther) {
+  // 27 sequences of 8 heads with one query each: 216 blocks, 2 for each of 108 multiprocessors.
+  const KernelWork work = Only(AttentionOp{27, 8, 8, 1, 16, 64, false, true}, DType::kBFloat16);
+  const GpuPeaks device = *FindGpuPeaks("a100-sxm4-80gb");
+  GemmParameters p;
+  const double without = GemmRoofline(p, device, Precision::kHalf, work).compute_us;
+  p.block_us = 0.5;
+  EXPECT_NEAR(GemmRoofline(p, device, Precision::kHalf, work).compute_us, without + 2 * 0.5, 1e-9);
+}
+
 TEST(KernelFeatures, AttentionKnowsHowManyHeadsShareKeys) {
   // 4 sequences of 32 heads over 8 of keys: 128 heads, 32 of keys, 4 to a group; in log2 7, 5, 2.
   for (const Direction pass : {Direction::kForward, Direction::kBackward}) {
