@@ -100,10 +100,6 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto evaluator, SimulatedEvaluator::Create(task, loaded.models));
   if (evaluator->capture() != nullptr) {
-    // Dense kernels and CPU overheads are the capture's.
-    std::erase_if(loaded.notes, [](const std::string& note) {
-      return note.starts_with("CPU overheads") || note.starts_with("dense kernels");
-    });
     loaded.notes.push_back(
         fmt::format("template {}: {}", task.capture, evaluator->capture()->Describe()));
   }

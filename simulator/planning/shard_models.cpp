@@ -24,6 +24,36 @@ absl::StatusOr<std::string> Shipped(const ShippedKind& kind, const std::string& 
   return InvalidInput("{}: {}", task.file, std::string(path.status().message()));
 }
 
+// One line for each kind of duration.
+std::vector<std::string> RestsOn(const ShardingTask& task, const ShardingModels& models,
+                                 const std::string& peaks, bool lookups_calibrated,
+                                 bool kernels_calibrated) {
+  std::vector<std::string> rests_on;
+  rests_on.push_back(
+      lookups_calibrated
+          ? fmt::format(
+                "lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
+                task.calibration)
+          : fmt::format(
+                "lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
+                peaks));
+  // A capture has dense kernels and CPU overheads of its own.
+  const bool captured = !task.capture.empty();
+  if (!captured) {
+    rests_on.push_back(kernels_calibrated
+                           ? fmt::format("dense kernels: calibration {}", task.calibration)
+                           : fmt::format("dense kernels: roofline of {} (analytic)", peaks));
+  }
+  rests_on.push_back(
+      models.collectives != nullptr
+          ? fmt::format(
+                "collectives: calibration {} where it covers them, else platform {} (analytic)",
+                task.calibration, models.platform.name)
+          : fmt::format("collectives: platform {} (analytic)", models.platform.name));
+  if (!captured) rests_on.push_back(fmt::format("CPU overheads: {}", task.cpu.source));
+  return rests_on;
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task) {
@@ -70,24 +100,10 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
       lookups_calibrated = true;
     }
   }
-  const std::vector<std::string> rests_on = {
-      lookups_calibrated
-          ? fmt::format(
-                "lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
-                task.calibration)
-          : fmt::format(
-                "lookups: caches, bandwidth and latency of {} with typical parameters (analytic)",
-                peaks->name),
-      kernels_calibrated ? fmt::format("dense kernels: calibration {}", task.calibration)
-                         : fmt::format("dense kernels: roofline of {} (analytic)", peaks->name),
-      models.collectives != nullptr
-          ? fmt::format(
-                "collectives: calibration {} where it covers them, else platform {} (analytic)",
-                task.calibration, models.platform.name)
-          : fmt::format("collectives: platform {} (analytic)", models.platform.name),
-      fmt::format("CPU overheads: {}", task.cpu.source),
-  };
-  loaded.notes.insert(loaded.notes.end(), rests_on.begin(), rests_on.end());
+  for (std::string& note :
+       RestsOn(task, models, peaks->name, lookups_calibrated, kernels_calibrated)) {
+    loaded.notes.push_back(std::move(note));
+  }
   return loaded;
 }
 

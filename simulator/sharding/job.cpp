@@ -17,13 +17,13 @@ namespace {
 // early (kDefaultFirstBucketBytes).
 constexpr int64_t kFirstBucketBytes = 1 << 20;
 
-using Ref = RankScript::Ref;
+using Ref = ShardedRankScript::Ref;
 
 // The iteration of one rank, in the order in which torchrec and the DLRM reference issue it.
 class IterationWriter {
  public:
   IterationWriter(const ShardingTask& task, const DenseWork& dense, PlanShape shape,
-                  RankScript& script)
+                  ShardedRankScript& script)
       : task_(task), dense_(dense), shape_(shape), script_(script) {}
 
   void Write() {
@@ -131,7 +131,7 @@ class IterationWriter {
   const ShardingTask& task_;
   const DenseWork& dense_;
   PlanShape shape_;
-  RankScript& script_;
+  ShardedRankScript& script_;
   Bytes bucket_;
   Ref last_bucket_;
 };
@@ -148,13 +148,13 @@ std::string_view Name(WorkPart part) {
 // Turns the script of one rank into the program of all.
 class JobBuilder {
  public:
-  JobBuilder(const ShardingTask& task, const RankScript& script, CollectiveTimes& collectives,
-             int32_t ranks)
+  JobBuilder(const ShardingTask& task, const ShardedRankScript& script,
+             CollectiveTimes& collectives, int32_t ranks)
       : task_(task), script_(script), collectives_(collectives), ranks_(ranks) {
     uint32_t begin = 0;
-    for (int l = 0; l < RankScript::kLanes; ++l) {
+    for (int l = 0; l < ShardedRankScript::kLanes; ++l) {
       begin_[l] = begin;
-      begin += static_cast<uint32_t>(script.lane(static_cast<RankScript::Lane>(l)).size());
+      begin += static_cast<uint32_t>(script.lane(static_cast<ShardedRankScript::Lane>(l)).size());
     }
   }
 
@@ -189,8 +189,9 @@ class JobBuilder {
                                builder.AddLane(Lane::Kind::kStream, 20)};
     builder.SetLaneLabel(lanes[1], "compute");
     builder.SetLaneLabel(lanes[2], "communication");
-    for (int l = 0; l < RankScript::kLanes; ++l) {
-      for (const RankScript::Entry& e : script_.lane(static_cast<RankScript::Lane>(l))) {
+    for (int l = 0; l < ShardedRankScript::kLanes; ++l) {
+      for (const ShardedRankScript::Entry& e :
+           script_.lane(static_cast<ShardedRankScript::Lane>(l))) {
         RankTraceBuilder::NodeSpec spec;
         spec.kind = e.node_kind;
         spec.detail = e.node_detail;
@@ -209,15 +210,15 @@ class JobBuilder {
 
   void AddItems(ShardedJob& job) const {
     RankProgram program;
-    for (uint8_t l = 0; l < RankScript::kLanes; ++l) {
-      const auto lane = static_cast<RankScript::Lane>(l);
+    for (uint8_t l = 0; l < ShardedRankScript::kLanes; ++l) {
+      const auto lane = static_cast<ShardedRankScript::Lane>(l);
       LaneProgram lane_program;
       lane_program.lane = LaneIndex(l);
       lane_program.begin = begin_[l];
       lane_program.end = begin_[l] + static_cast<uint32_t>(script_.lane(lane).size());
-      lane_program.cpu = lane == RankScript::kCpu;
+      lane_program.cpu = lane == ShardedRankScript::kCpu;
       program.lanes.push_back(lane_program);
-      for (const RankScript::Entry& e : script_.lane(lane)) {
+      for (const ShardedRankScript::Entry& e : script_.lane(lane)) {
         Item item = e.item;
         item.lane = l;
         item.node = NodeIndex(static_cast<uint32_t>(program.items.size()));
@@ -237,9 +238,9 @@ class JobBuilder {
 
   void AddRendezvous(ShardedJob& job) const {
     const auto per_node = static_cast<uint32_t>(collectives_.ranks_per_node());
-    const auto& comms = script_.lane(RankScript::kCommunication);
+    const auto& comms = script_.lane(ShardedRankScript::kCommunication);
     for (uint32_t c = 0; c < comms.size(); ++c) {
-      const uint32_t item = begin_[RankScript::kCommunication] + c;
+      const uint32_t item = begin_[ShardedRankScript::kCommunication] + c;
       const CommScope scope = ScopeOf(comms[c].step);
       const auto base = static_cast<uint32_t>(job.program_.rendezvous.size());
       const uint32_t count = scope == CommScope::kNode ? static_cast<uint32_t>(collectives_.nodes())
@@ -258,17 +259,17 @@ class JobBuilder {
   }
 
   const ShardingTask& task_;
-  const RankScript& script_;
+  const ShardedRankScript& script_;
   CollectiveTimes& collectives_;
   int32_t ranks_;
-  uint32_t begin_[RankScript::kLanes] = {};
+  uint32_t begin_[ShardedRankScript::kLanes] = {};
 };
 
 absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const DenseWork& dense,
                                              PlanShape shape, JobSemantics semantics,
                                              CollectiveTimes& collectives, int32_t ranks) {
   FORETRACE_CHECK(ranks == task.gpus || !shape.table_row);
-  RankScript script(task.cpu, semantics);
+  ShardedRankScript script(task.cpu, semantics);
   IterationWriter writer(task, dense, shape, script);
   writer.Write();
   JobBuilder builder(task, script, collectives, ranks);
@@ -282,12 +283,12 @@ absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const Den
   // The dense part's all-reduces are the same for every plan.
   job.buckets_.resize(job.parts_.size());
   size_t bucket = 0;
-  const auto& comms = script.lane(RankScript::kCommunication);
+  const auto& comms = script.lane(ShardedRankScript::kCommunication);
   for (uint32_t c = 0; c < comms.size(); ++c) {
     if (comms[c].step != CommStep::kDenseGradient) continue;
     const Bytes bytes = writer.buckets[bucket++];
     const Estimate estimate = collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld, bytes);
-    const uint32_t item = builder.ItemOf({RankScript::kCommunication, c});
+    const uint32_t item = builder.ItemOf({ShardedRankScript::kCommunication, c});
     job.buckets_[item] = bytes;
     for (RankProgram& rank : job.program_.ranks) {
       rank.items[item].duration = estimate.time;

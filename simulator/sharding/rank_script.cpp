@@ -10,7 +10,7 @@ constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
 
 }  // namespace
 
-RankScript::Ref RankScript::Launch(std::string name) {
+ShardedRankScript::Ref ShardedRankScript::Launch(std::string name) {
   Entry call;
   call.item.kind = ItemKind::kCall;
   call.item.lead = lead_ + (op_launches_ == 0 ? cpu_.t2 : cpu_.t5);
@@ -23,8 +23,8 @@ RankScript::Ref RankScript::Launch(std::string name) {
   return Last(kCpu);
 }
 
-RankScript::Ref RankScript::Kernel(std::string name, WorkPart part, SimTime duration,
-                                   EstimateSource source) {
+ShardedRankScript::Ref ShardedRankScript::Kernel(std::string name, WorkPart part, SimTime duration,
+                                                 EstimateSource source) {
   Entry kernel;
   kernel.issuer = Launch("cudaLaunchKernel");
   kernel.item.kind = ItemKind::kDevice;
@@ -40,7 +40,7 @@ RankScript::Ref RankScript::Kernel(std::string name, WorkPart part, SimTime dura
   return Last(kCompute);
 }
 
-RankScript::Ref RankScript::Communicate(CommStep step, WorkPart part) {
+ShardedRankScript::Ref ShardedRankScript::Communicate(CommStep step, WorkPart part) {
   Entry comm;
   comm.issuer = Launch("cudaLaunchKernelExC");
   comm.item.kind = ItemKind::kComm;
@@ -61,11 +61,11 @@ RankScript::Ref RankScript::Communicate(CommStep step, WorkPart part) {
   return Last(kCommunication);
 }
 
-void RankScript::Await(Ref work) {
+void ShardedRankScript::Await(Ref work) {
   if (work.valid()) awaited_.push_back(work);
 }
 
-void RankScript::Block(std::string name, Ref work) {
+void ShardedRankScript::Block(std::string name, Ref work) {
   if (semantics_ == JobSemantics::kAlgorithm1 || !work.valid()) return;
   Entry call;
   call.item.kind = ItemKind::kBlocking;

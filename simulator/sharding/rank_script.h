@@ -11,7 +11,7 @@
 
 namespace foretrace {
 
-class RankScript {
+class ShardedRankScript {
  public:
   enum Lane : uint8_t { kCpu, kCompute, kCommunication, kLanes };
   // An item, by its position on its lane.
@@ -32,7 +32,8 @@ class RankScript {
     CommStep step = CommStep::kCount;  // communication only
   };
 
-  RankScript(const CpuOverheads& cpu, JobSemantics semantics) : cpu_(cpu), semantics_(semantics) {}
+  ShardedRankScript(const CpuOverheads& cpu, JobSemantics semantics)
+      : cpu_(cpu), semantics_(semantics) {}
 
   // Everything launched until the next Op belongs to this framework op.
   void Op() {
