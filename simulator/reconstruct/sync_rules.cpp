@@ -7,6 +7,7 @@
 #include "simulator/reconstruct/declared_edges.h"
 #include "simulator/reconstruct/edge_list.h"
 #include "simulator/reconstruct/graph_branches.h"
+#include "simulator/reconstruct/in_flight_waits.h"
 #include "simulator/reconstruct/named_events.h"
 
 namespace foretrace {
@@ -58,17 +59,9 @@ class Inference {
 
   RankSync Run() {
     AddDataDependencies();
-    AddDeclaredDependencies();
-    for (const SyncEdge& e : FindGraphBranches(rank_, index_)) {
-      edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
-    }
-    for (const SyncEdge& e : earlier_.edges) {
-      if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
-        edges_.AddBlockEdge(e.consumer, e.producer, e.rule);
-      } else {
-        edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
-      }
-    }
+    AddEdges(DeclaredDependencies(rank_));
+    AddEdges(FindGraphBranches(rank_, index_));
+    AddEdges(earlier_.edges);
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
       if (rank_.kind(n) == NodeKind::kRuntimeCall) OnCall(n);
@@ -83,6 +76,7 @@ class Inference {
   }
 
   std::vector<UnnamedWait>& unnamed() { return unnamed_; }
+  const std::vector<UnnamedWait>& before_recording() const { return before_recording_; }
 
  private:
   // --- dependencies that the files declare ------------------------------------------------------
@@ -95,9 +89,13 @@ class Inference {
     }
   }
 
-  void AddDeclaredDependencies() {
-    for (const SyncEdge& e : DeclaredDependencies(rank_)) {
-      edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
+  void AddEdges(const std::vector<SyncEdge>& edges) {
+    for (const SyncEdge& e : edges) {
+      if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
+        edges_.AddBlockEdge(e.consumer, e.producer, e.rule);
+      } else {
+        edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
+      }
     }
   }
 
@@ -137,15 +135,20 @@ class Inference {
     events_.Record(call, last_record_tail_);
   }
 
-  uint32_t AddUnnamed(NodeIndex call, bool blocks, bool resolved) {
+  UnnamedWait WaitAt(NodeIndex call, bool blocks, bool resolved) const {
     const int timeline = timeline_of_lane_[rank_.lane(call).value];
-    unnamed_.push_back({call, static_cast<uint32_t>(timeline), blocks, resolved});
+    return {call, static_cast<uint32_t>(timeline), blocks, resolved};
+  }
+
+  uint32_t AddUnnamed(NodeIndex call, bool blocks, bool resolved) {
+    unnamed_.push_back(WaitAt(call, blocks, resolved));
     return static_cast<uint32_t>(unnamed_.size() - 1);
   }
 
   void OnStreamWait(TimelineState& state, NodeIndex call) {
     if (const SyncAttr* attr = rank_.sync(call); attr && attr->stream.valid()) {
       if (const std::optional<NodeIndex> producer = events_.TailFor(*attr)) {
+        if (!producer->valid()) before_recording_.push_back(WaitAt(call, false, true));
         if (producer->valid()) pending_exact_[attr->stream.value].push_back(*producer);
         return;
       }
@@ -173,6 +176,7 @@ class Inference {
         const std::optional<NodeIndex> producer = attr ? events_.TailFor(*attr) : std::nullopt;
         if (producer.has_value()) {
           edges_.AddBlockEdge(call, *producer, SyncRule::kEventId);
+          if (!producer->valid()) before_recording_.push_back(WaitAt(call, true, true));
         } else {
           BlockOnUnnamed(call, last_record_tail_);
         }
@@ -357,7 +361,8 @@ class Inference {
   NamedEvents events_;
   RankSync result_;
   std::vector<UnnamedWait> unnamed_;
-  std::vector<NodeIndex> tail_;  // by lane: the last device node issued
+  std::vector<UnnamedWait> before_recording_;  // that name an event of before it
+  std::vector<NodeIndex> tail_;                // by lane: the last device node issued
   std::vector<std::vector<NodeIndex>> pending_exact_;
   // By lane: last work on other streams of the graph that the lane's last launch issued.
   std::vector<std::vector<NodeIndex>> branches_;
@@ -373,10 +378,19 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   EarlierEvents earlier;
   Inference call_by_call(rank, index, order, earlier);
   RankSync sync = call_by_call.Run();
-  const std::vector<UnnamedWait> waits = std::move(call_by_call.unnamed());
+  std::vector<UnnamedWait> waits = std::move(call_by_call.unnamed());
   earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
   if (!earlier.decided.empty()) sync = Inference(rank, index, order, earlier).Run();
-  sync.held = FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  const auto& before = call_by_call.before_recording();
+  waits.insert(waits.end(), before.begin(), before.end());
+  std::ranges::sort(waits, {}, &UnnamedWait::call);
+  const auto held = [&] {
+    return FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
+  };
+  if (AddInFlightWaits(rank, index, held(), earlier)) {
+    sync = Inference(rank, index, order, earlier).Run();
+  }
+  sync.held = held();
   sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
   return sync;
 }

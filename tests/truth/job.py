@@ -352,18 +352,19 @@ class Job:
                       if row[3] == "kernel")
 
     def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded",
-              recorded=None):
+              recorded=None, in_flight=False):
         """One profile a rank. `metadata` of communication: all, numbered (and its sequence numbers),
         annotations, none. `events`: their records are calls without arguments (recorded), are left
         out (absent), or waits name them, as newer profilers write it (named). `recorded`: the first
-        and last step that a rank's profile holds."""
+        and last step that a rank's profile holds; `in_flight`: and the device work issued before
+        that began later, whose launch it does not hold."""
         os.makedirs(folder, exist_ok=True)
         for rank in self.ranks:
             rows = [row for row in rank.rows if events != "absent" or row[2] != "cudaEventRecord"]
             if events == "named":
                 rows += self._named_waits(rank)
             if recorded is not None:
-                rows = self._within(rank, rows, *recorded(rank.number))
+                rows = self._within(rank, rows, *recorded(rank.number), in_flight)
             rows = [self._event(rank, row, clocks(rank.number), metadata) for row in rows]
             info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
             if metadata in ("all", "numbered"):
@@ -377,7 +378,7 @@ class Job:
                                                  "name": "NVIDIA A100-SXM4-80GB"}],
                            "traceEvents": [e for e in rows if e is not None]}, file)
 
-    def _within(self, rank, rows, first, last):
+    def _within(self, rank, rows, first, last, in_flight):
         """Rows of those steps and of what they issued."""
         times = self.graph.times
         marks = {name: (times[begin], times[end]) for begin, end, name, *_ in rank.rows
@@ -385,6 +386,13 @@ class Job:
         begin, end = marks[f"ProfilerStep#{first}"][0], marks[f"ProfilerStep#{last}"][1]
         kept = {args["correlation"] for b, _, _, category, _, args in rank.rows
                 if category == "cuda_runtime" and begin <= times[b] < end}
+        if in_flight:
+            kept_work = {args["correlation"] for b, _, _, category, _, args in rank.rows
+                         if category in ("kernel", "gpu_memcpy") and begin <= times[b]
+                         and args["correlation"] <= min(kept)}
+            rows = [row for row in rows if row[3] in ("kernel", "gpu_memcpy")
+                    or row[5].get("correlation") not in kept_work - kept]
+            kept = kept | kept_work
         return [row for row in rows if (row[5]["correlation"] in kept if "correlation" in row[5]
                                         else begin <= times[row[0]] < end)]
 

@@ -1,0 +1,140 @@
+"""Jobs whose CPU runs ahead of the device over the limits of steps, by events of earlier steps."""
+
+import job as truth
+from job import COMPUTE, COPIES, INPUT_DIST
+
+GATHERS, SCATTERS, LOOKUP = 21, 22, 43
+
+
+def event_synchronize(rank, event):
+    rank.block("cudaEventSynchronize", [event["end"]])
+
+
+def _collective(job, rank, operation, kernel, key, us, stream):
+    arguments = truth.communication(operation, 1 << 22, "dp", job.groups["dp"])
+    with rank.range(f"c10d::{operation}_"):
+        with rank.range("record_param_comms", arguments=arguments):
+            launched = rank.launch(stream, None, f"ncclDevKernel_{kernel}(ncclDevKernelArgsStorage)",
+                                   arguments, "cudaLaunchKernelExC")
+            done = rank.record_event(stream)
+    job.rendezvous.setdefault(("dp", key), (us, []))[1].append(launched)
+    return done
+
+
+def fully_sharded(ranks, layers=8, slower=None, gather_us=300.0, scatter_us=400.0,
+                  steps=range(1, 10), limit=2):
+    """Parameters are gathered ahead, for at most `limit` layers that are not yet done: the CPU waits
+    for the event that the compute stream recorded so many layers ago."""
+    job = truth.Job(ranks, {"dp": list(range(ranks))})
+    freed = [[] for _ in job.ranks]
+
+    def one_layer(rank, key, factor):
+        backward = key[1] == "backward"
+        with rank.range("FullyShardedDataParallel._pre", "user_annotation"):
+            if len(freed[rank.number]) >= limit:
+                event_synchronize(rank, freed[rank.number][-limit])
+            rank.wait_event(COMPUTE, _collective(job, rank, "allgather_base", "AllGather_RING_LL",
+                                                 key + ("gather",), gather_us, GATHERS))
+        job.compute(rank, "aten::linear", 3, (1700.0 if backward else 900.0) * factor, "tn")
+        reduced = None
+        if backward:
+            with rank.range("FullyShardedDataParallel._post_backward", "user_annotation"):
+                rank.wait_event(SCATTERS, rank.record_event(COMPUTE))
+                reduced = _collective(job, rank, "reduce_scatter_base", "ReduceScatter_Sum_bf16_RING",
+                                      key + ("scatter",), scatter_us, SCATTERS)
+        freed[rank.number].append(rank.record_event(COMPUTE))
+        return reduced
+
+    for step in steps:
+        for rank in job.ranks:
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for direction in ("forward", "backward"):
+                    for layer in range(layers):
+                        reduced = one_layer(rank, (step, direction, layer), factor)
+                rank.wait_event(COMPUTE, reduced)
+                with rank.range("Optimizer.step", "user_annotation"):
+                    job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+    return job.solve()
+
+
+def lookup_ahead(ranks, layers=6, slower=None, exchange_factor=1.0, steps=range(1, 10)):
+    """The embeddings of batch i+1 are looked up on a stream of their own, beside the dense part of batch
+    i, after the optimizer of batch i-1 (torchrec's TrainPipelineSemiSync)."""
+    job = truth.Job(ranks, {"mp": list(range(ranks))})
+    pooled_before = [None] * ranks
+    updated = [None] * ranks
+
+    def distribute(rank, step):
+        with rank.range("## sparse_data_dist ##", "user_annotation"):
+            rank.wait_event(INPUT_DIST, rank.record_event(COPIES))
+            rank.wait_event(INPUT_DIST, job.exchange(rank, "mp", (step, "lengths"),
+                                                     70.0 * exchange_factor, INPUT_DIST))
+            with rank.range("aten::tolist"):
+                rank.copy_to_host(INPUT_DIST)
+            rank.wait_event(INPUT_DIST, job.exchange(rank, "mp", (step, "indices"),
+                                                     260.0 * exchange_factor, INPUT_DIST))
+            with rank.range("fbgemm::permute_sparse_data"):
+                rank.launch(INPUT_DIST, 30.0, "permute_data_kernel")
+            return rank.record_event(INPUT_DIST)
+
+    def look_up(rank, step, distributed):
+        with rank.range("## start_embedding_lookup ##", "user_annotation"):
+            rank.wait_event(LOOKUP, distributed)
+            if updated[rank.number] is not None:
+                rank.wait_event(LOOKUP, updated[rank.number])
+            with rank.range("fbgemm::split_embedding_codegen_lookup"):
+                rank.launch(LOOKUP, 800.0, "split_embedding_codegen_forward_kernel")
+            rank.wait_event(LOOKUP, job.exchange(rank, "mp", (step, "pooled"),
+                                                 330.0 * exchange_factor, LOOKUP))
+            return rank.record_event(LOOKUP)
+
+    for step in steps:
+        for rank in job.ranks:
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                with rank.range("aten::to"), rank.range("aten::copy_"):
+                    rank.launch(COPIES, 700.0, "Memcpy HtoD (Pinned -> Device)",
+                                {"bytes": 1 << 20}, "cudaMemcpyAsync", "gpu_memcpy")
+                pooled = look_up(rank, step, distribute(rank, step))
+                with rank.range("## dense ##", "user_annotation"):
+                    if pooled_before[rank.number] is not None:
+                        rank.wait_event(COMPUTE, pooled_before[rank.number])
+                    for _ in range(layers):
+                        job.compute(rank, "aten::linear", 2, 420.0 * factor, "tn")
+                    for _ in range(layers):
+                        job.compute(rank, "AddmmBackward0", 2, 500.0 * factor, "nt")
+                pooled_before[rank.number] = pooled
+                with rank.range("## optimizer ##", "user_annotation"):
+                    job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+                updated[rank.number] = rank.record_event(COMPUTE)
+    return job.solve()
+
+
+def decoding(ahead, slower=None, kernels=30, us=60.0, steps=range(1, 12)):
+    """Steps of a graph each, whose tokens a side stream copies to pinned memory; the CPU waits for the
+    event of the copy `ahead` steps before (asynchronous scheduling)."""
+    job = truth.Job(1, {})
+    rank = job.ranks[0]
+    copied = []
+    for step in steps:
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            with rank.range("schedule"):
+                rank.spend(150.0)
+            with rank.range("aten::copy_"):
+                rank.launch(COMPUTE, 2.0, "Memcpy HtoD (Pinned -> Device)", {"bytes": 4096},
+                            "cudaMemcpyAsync", "gpu_memcpy")
+            with rank.range("graph_replay"):
+                rank.launch_graph(COMPUTE, f"{truth.GEMM}_graph",
+                                  [us * (slower or {}).get(0, 1.0)] * kernels)
+            with rank.range("sampler"):
+                rank.launch(COMPUTE, 40.0, "softmax_kernel")
+            rank.wait_event(COPIES, rank.record_event(COMPUTE))
+            with rank.range("aten::to"), rank.range("aten::copy_"):
+                rank.launch(COPIES, 3.0, "Memcpy DtoH (Device -> Pinned)", {"bytes": 256},
+                            "cudaMemcpyAsync", "gpu_memcpy")
+            copied.append(rank.record_event(COPIES))
+            if len(copied) > ahead:
+                with rank.range("get_output"):
+                    event_synchronize(rank, copied[-1 - ahead])
+    return job.solve()

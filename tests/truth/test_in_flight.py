@@ -1,0 +1,81 @@
+"""Recordings that begin while the device still does what was issued before."""
+
+import tempfile
+import unittest
+
+import job as truth
+import pipelines
+from test_what_if import predict
+
+
+class InFlight(unittest.TestCase):
+    def check(self, build, cases=(), steps=(6, 7), events=("named", "recorded", "absent"),
+              tolerance=0.001):
+        """`build`: factors of GEMMs by rank -> job; `cases`: (what-if, factors) for the last of `steps`.
+        Steps 5 to 8 are recorded."""
+        for known in events:
+            with tempfile.TemporaryDirectory() as folder:
+                build(None).write(folder, events=known, recorded=lambda rank: (5, 8), in_flight=True)
+                for step in steps:
+                    changes = [((), None)] + (list(cases) if step == steps[-1] else [])
+                    for what_if, slower in changes:
+                        expected = build(slower).step_times(step)
+                        for rank, (p, e) in enumerate(zip(predict(folder, what_if, step), expected)):
+                            self.assertAlmostEqual(
+                                p / e, 1.0, delta=tolerance,
+                                msg=f"events {known}, step {step}, rank {rank}, {what_if}: "
+                                    f"{p:.1f} us, not {e:.1f}")
+
+    def test_lookup_of_the_next_batch(self):
+        self.check(lambda slower: pipelines.lookup_ahead(2, slower=slower))
+
+    def test_limit_of_gathered_layers(self):
+        self.check(lambda slower: pipelines.fully_sharded(2, slower=slower),
+                   [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {0: 1.5})])
+
+    def test_asynchronous_decoding(self):
+        for ahead in (1, 2):
+            with self.subTest(ahead=ahead):
+                self.check(lambda slower: pipelines.decoding(ahead, slower))
+
+    def test_prefetched_input(self):
+        self.check(lambda slower: truth.prefetching(2, slower=slower, steps=range(1, 10)))
+
+
+class WhatIf(unittest.TestCase):
+    def check(self, build, cases, step=6, events=("named", "recorded", "absent")):
+        for known in events:
+            with tempfile.TemporaryDirectory() as folder:
+                build(None).write(folder, events=known)
+                for what_if, change in cases:
+                    expected = build(change).step_times(step)
+                    for rank, (p, e) in enumerate(zip(predict(folder, what_if, step), expected)):
+                        self.assertAlmostEqual(p / e, 1.0, delta=0.001,
+                                               msg=f"events {known}, rank {rank}, {what_if}: "
+                                                   f"{p:.1f} us, not {e:.1f}")
+
+    def test_limit_of_gathered_layers(self):
+        self.check(lambda change: pipelines.fully_sharded(2, steps=range(3, 8), **(change or {})),
+                   [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
+                    (["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}}),
+                    (["kind=collective:x3"], {"gather_us": 900.0, "scatter_us": 1200.0})])
+
+    def test_asynchronous_decoding(self):
+        for ahead in (0, 1, 2):
+            with self.subTest(ahead=ahead):
+                self.check(lambda slower: pipelines.decoding(ahead, slower),
+                           [(["name=gemm:x2"], {0: 2.0}), (["name=gemm:x0.5"], {0: 0.5})])
+
+    def test_lookup_of_the_next_batch(self):
+        # With GEMMs faster than the lookup the dense part waits for it, which it never did when
+        # recorded: without names nothing shows for which lookup.
+        build = lambda change: pipelines.lookup_ahead(2, steps=range(3, 9), **(change or {}))
+        cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
+                 (["kind=collective:x3"], {"exchange_factor": 3.0})]
+        self.check(build, cases)
+        self.check(build, [(["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})],
+                   events=("named",))
+
+
+if __name__ == "__main__":
+    unittest.main()
