@@ -9,12 +9,13 @@
 // Ranks here are positions in the communicator.
 //
 // Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece:
-// every hop streams at once, a flow each, and the last piece then passes hop by hop. That is the
-// time of the pipeline (its steady state, and what filling or draining it adds) with as few flows
-// as hops.
+// every hop streams at once, a flow each, and one piece passes hop by hop, the first (chains) or
+// the last (trees). That is the time of the pipeline (its steady state, and what filling or
+// draining it adds) with as few flows as hops.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,8 @@ class CollectiveSchedule {
   virtual int32_t NextStep(int32_t /*rank*/, int32_t /*lane*/, int32_t step) const { return step; }
   // The earliest step with exactly the same sends, ranks and sizes as `step`; `step` if none.
   virtual int32_t SameStep(int32_t step) const { return step; }
+  // In every step every rank sends so many bytes to every other; nullopt: something else.
+  virtual std::optional<double> BytesOfEveryPair() const { return std::nullopt; }
   // Total messages over all ranks, lanes and steps; the default counts them.
   virtual int64_t flows() const;
   // Seconds on a non-blocking switch.
