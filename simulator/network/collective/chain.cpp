@@ -1,7 +1,6 @@
-// Broadcast and reduce along chains, one per ring order, pipelined: the first piece passes hop by
-// hop, and behind it all hops stream. So a larger message does all that a smaller one does, and
-// then more. The root is rank 0: a broadcast starts there and runs round the ring, a reduce ends
-// there.
+// Broadcast and reduce along chains, one per ring order, pipelined: all hops stream at once, and
+// the last piece passes hop by hop behind. The root is rank 0: a broadcast starts there and runs
+// round the ring, a reduce ends there.
 
 #include <algorithm>
 
@@ -28,25 +27,23 @@ class Chain : public CollectiveSchedule {
 
   int32_t ranks() const override { return n_; }
   int32_t lanes() const override { return static_cast<int32_t>(orders_.size()); }
-  // The rank at position x sends the piece in step x. The last step streams; the last hop has no
-  // piece of its own: its stream carries everything.
+  // Step 0 streams; the first hop has no piece of its own: its stream carries everything. Then the
+  // rank at position x sends the piece in step x.
   int32_t steps() const override { return n_ - 1; }
   void Sends(int32_t rank, int32_t lane, int32_t step, std::vector<Send>& out) const override {
     const int32_t x = Position(rank, lane);
-    const bool last_hop = x == n_ - 2;
-    if (x == n_ - 1 || (Streams(step) ? !last_hop && !Rest() : x != step)) return;
-    const double bytes = !Streams(step) ? piece_ : last_hop ? bytes_ : bytes_ - piece_;
+    if (x == n_ - 1 || (step > 0 ? x != step : x > 0 && !Rest())) return;
+    const double bytes = step > 0 ? piece_ : x == 0 ? bytes_ : bytes_ - piece_;
     out.push_back({orders_[static_cast<size_t>(lane)][static_cast<size_t>(x + 1)], bytes, reduce_});
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
     const int32_t x = Position(rank, lane);
-    return Streams(step) ? x == n_ - 1 || (x > 0 && Rest()) : x == step + 1;
+    return step > 0 ? x == step + 1 : x == 1 || (x > 1 && Rest());
   }
   int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
-    const int32_t last = n_ - 2;
-    if (step > last) return steps();
+    if (step == 0) return 0;
     const int32_t x = Position(rank, lane);
-    return std::min(x - 1 >= step ? x - 1 : x >= step ? x : last, last);
+    return std::min(steps(), x - 1 >= step ? x - 1 : x >= step ? x : steps());
   }
   int64_t flows() const override {
     return n_ == 1 ? 0 : int64_t{lanes()} * (Rest() ? 2 * n_ - 3 : n_ - 1);
@@ -56,21 +53,20 @@ class Chain : public CollectiveSchedule {
     return (n_ - 1) * net.alpha + lanes() * (std::max(0, n_ - 2) * piece_ + bytes_) / net.bandwidth;
   }
   int32_t blocks() const override { return Rest() ? 2 : 1; }
-  int32_t rounds(int32_t, int32_t step) const override { return Streams(step) ? n_ - 1 : 1; }
+  int32_t rounds(int32_t, int32_t step) const override { return step == 0 ? n_ - 1 : 1; }
   void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t, int32_t round,
                   std::vector<int32_t>& out) const override {
     const int32_t x = Position(rank, lane);
-    if (!Streams(step)) {
+    if (step > 0) {
       out.push_back(0);
     } else if (round == x) {
-      if (x == n_ - 2) out.push_back(0);
+      if (x == 0) out.push_back(0);
       if (Rest()) out.push_back(1);
     }
   }
 
  private:
-  bool Streams(int32_t step) const { return step == n_ - 2; }
-  // Something is left to stream behind the piece.
+  // Something is left to stream beside the piece.
   bool Rest() const { return bytes_ > piece_; }
   int32_t Position(int32_t rank, int32_t lane) const {
     return positions_[static_cast<size_t>(lane)][static_cast<size_t>(rank)];

@@ -9,9 +9,9 @@
 // Ranks here are positions in the communicator.
 //
 // Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece:
-// every hop streams at once, a flow each, and one piece passes hop by hop, the first (chains) or
-// the last (trees). That is the time of the pipeline (its steady state, and what filling or
-// draining it adds) with as few flows as hops.
+// every hop streams at once, a flow each, and the last piece then passes hop by hop. That is the
+// time of the pipeline (its steady state, and what filling or draining it adds) with as few flows
+// as hops.
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
-#include "absl/strings/str_split.h"
+#include <sstream>
 
 #include "simulator/report/prediction_report.h"
 #include "simulator/report/report_json.h"
@@ -156,7 +156,8 @@ TEST(Headline, SaysTheAnswerFirst) {
               HasSubstr("\nRests on: recorded 66.7 %, calibrated 33.3 % of the critical path\n"));
   EXPECT_THAT(text, HasSubstr("\nNote: " + std::string(50, 'a') + "\n  " + std::string(60, 'b')));
   size_t longest = 0;
-  for (const std::string_view line : absl::StrSplit(text, '\n')) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     longest = std::max(longest, DisplayWidth(line));
   }
   EXPECT_LE(longest, 70u);
