@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
@@ -94,23 +93,6 @@ void TerminalConsole::ClearProgress() {
   const std::lock_guard lock(mutex_);
   if (shown_) fmt::print(stderr, "\r\033[K");
   shown_ = false;
-}
-
-std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent) {
-  std::string out;
-  std::istringstream words{std::string(text)};
-  for (std::string word; words >> word;) {
-    if (!out.empty() && at + 1 + word.size() > width) {
-      out += "\n" + std::string(indent, ' ');
-      at = indent;
-    } else if (!out.empty()) {
-      out += ' ';
-      ++at;
-    }
-    out += word;
-    at += word.size();
-  }
-  return out;
 }
 
 std::string CsvQuoted(std::string_view text) {

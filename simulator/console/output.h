@@ -54,10 +54,6 @@ inline constexpr int kJsonSchemaVersion = 1;
 // {"error": {"exit_code": ..., "message": ...}}, as every command with --json ends when it fails.
 std::string ErrorJson(int exit_code, std::string_view message);
 
-// `text` with line breaks between words, so that no line is longer than `width`: its first line
-// begins at column `at`, the others are indented by `indent`.
-std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent);
-
 // A field of a CSV file, in quotes.
 std::string CsvQuoted(std::string_view text);
 

@@ -20,9 +20,26 @@ absl::Status CheckTimes(const TraceStore& store, const Program& program) {
                std::abs(static_cast<double>(item.lead.ps()));
     }
     if (total >= static_cast<double>(kLongestProgram.ps())) {
-      return InvalidInput(
+      return Infeasible(
           "{}: the work of ranks up to this one takes over {:.1f} days, one after the other, which "
           "is more than can be simulated; record fewer steps, or change less by --what-if",
+          store.ranks()[r].info().source, kLongestProgram.seconds() / 86'400);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Each wait for the network is bounded, but not their sum: a time beyond what SimTime holds comes
+// after a start that is within it.
+absl::Status CheckSchedule(const TraceStore& store, const Schedule& schedule) {
+  for (uint32_t r = 0; r < schedule.ranks.size(); ++r) {
+    const RankSchedule& rank = schedule.ranks[r];
+    for (size_t i = 0; i < rank.end.size(); ++i) {
+      if (rank.end[i] >= rank.start[i]) continue;
+      return Infeasible(
+          "{}: its communication takes over {:.0f} days by the network model, which is more than "
+          "can "
+          "be simulated; check the sizes of its collectives",
           store.ranks()[r].info().source, kLongestProgram.seconds() / 86'400);
     }
   }
@@ -44,8 +61,11 @@ bool NeedsDataflow(const Program& program) {
 absl::StatusOr<Schedule> Execute(const TraceStore& store, const Program& program,
                                  NetworkModel* network) {
   FORETRACE_RETURN_IF_ERROR(CheckTimes(store, program));
-  return NeedsDataflow(program) ? RunDataflow(store, program, network)
-                                : RunStraight(store, program, network);
+  FORETRACE_ASSIGN_OR_RETURN(Schedule schedule, NeedsDataflow(program)
+                                                    ? RunDataflow(store, program, network)
+                                                    : RunStraight(store, program, network));
+  if (network != nullptr) FORETRACE_RETURN_IF_ERROR(CheckSchedule(store, schedule));
+  return schedule;
 }
 
 }  // namespace foretrace

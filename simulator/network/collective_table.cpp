@@ -36,20 +36,19 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
     row.protocol = choice.protocol;
     seconds = choice.seconds;
   } else {
-    FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
-    row.algorithm = plan.algorithm;
-    row.protocol = plan.protocol;
-    row.flows = plan.schedule->flows();
-    if (query.tier == NetworkTier::kFluid) {
-      FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(topology, plan, true));
-      seconds = run.seconds;
-    } else {
+    FORETRACE_ASSIGN_OR_RETURN(const PlannedRun alone, planner.PlanAndRun(spec));
+    row.algorithm = alone.plan.algorithm;
+    row.protocol = alone.plan.protocol;
+    row.flows = alone.run.flows;
+    seconds = alone.run.seconds;
+    if (query.tier == NetworkTier::kSimgrid) {
       FORETRACE_ASSIGN_OR_RETURN(const auto network,
                                  SimgridNetwork::Create(topology, query.options));
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network->IsolatedDuration(spec));
       seconds = estimate.time.seconds();
     }
   }
+  FORETRACE_RETURN_IF_ERROR(TransferTime(seconds, spec).status());
   row.time_us = seconds * 1e6;
   if (seconds > 0) row.algbw_GBps = static_cast<double>(row.bytes) / seconds * 1e-9;
   row.busbw_GBps = row.algbw_GBps * BusFactor(query.op, row.ranks);
@@ -156,32 +155,20 @@ std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows) {
 std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto text = [&](std::string_view value) {
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  };
   json.StartObject();
   json.Key("rows");
   json.StartArray();
   for (const CollectiveRow& row : rows) {
     json.StartObject();
-    json.Key("bytes");
-    json.Int64(row.bytes);
-    json.Key("ranks");
-    json.Int(row.ranks);
-    json.Key("algorithm");
-    text(Name(row.algorithm));
-    json.Key("protocol");
-    text(Name(row.protocol));
-    json.Key("network");
-    text(Name(row.tier));
-    json.Key("time_us");
-    json.Double(row.time_us);
-    json.Key("algbw_GBps");
-    json.Double(row.algbw_GBps);
-    json.Key("busbw_GBps");
-    json.Double(row.busbw_GBps);
-    json.Key("flows");
-    json.Int64(row.flows);
+    json.Field("bytes", row.bytes);
+    json.Field("ranks", row.ranks);
+    json.Field("algorithm", Name(row.algorithm));
+    json.Field("protocol", Name(row.protocol));
+    json.Field("network", Name(row.tier));
+    json.Field("time_us", row.time_us);
+    json.Field("algbw_GBps", row.algbw_GBps);
+    json.Field("busbw_GBps", row.busbw_GBps);
+    json.Field("flows", row.flows);
     json.EndObject();
   }
   json.EndArray();

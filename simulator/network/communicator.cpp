@@ -1,9 +1,11 @@
 #include "simulator/network/communicator.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/network/folded_exchange.h"
 #include "simulator/topology/ring_orders.h"
 
 namespace foretrace {
@@ -125,8 +127,34 @@ absl::StatusOr<std::shared_ptr<const Communicator>> CommunicatorCache::Get(
   return std::shared_ptr<const Communicator>(c);
 }
 
+namespace {
+
+// The step of an exchange between all pairs, from its fold; nullopt: it cannot be folded.
+std::optional<StepCost> FoldedStep(double bytes, std::span<const DeviceId> devices,
+                                   const Topology& topology) {
+  const std::optional<FoldedExchange> exchange = FoldExchange(topology, devices);
+  if (!exchange) return std::nullopt;
+  std::vector<double> loads(exchange->links.size(), 0);
+  StepCost cost;
+  for (const FoldedExchange::Class& c : exchange->classes) {
+    cost.latency = std::max(cost.latency, c.latency);
+    for (size_t i = 0; i < c.links.size(); ++i) loads[c.links[i]] += c.counts[i] * bytes;
+  }
+  for (size_t l = 0; l < loads.size(); ++l) {
+    cost.drain = std::max(cost.drain, loads[l] / exchange->links[l]);
+  }
+  return cost;
+}
+
+}  // namespace
+
 double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
                const Topology& topology) {
+  if (const std::optional<double> bytes = schedule.BytesOfEveryPair()) {
+    if (const auto cost = FoldedStep(*bytes, devices, topology)) {
+      return schedule.steps() * (cost->drain + cost->latency);
+    }
+  }
   std::vector<StepCost> costs(static_cast<size_t>(schedule.steps()));
   std::vector<Send> sends;
   LinkLoads loads(topology);

@@ -6,12 +6,15 @@ namespace foretrace {
 
 absl::StatusOr<Estimate> FittedNetwork::IsolatedDuration(const TransferSpec& spec) {
   if (measured_) {
-    if (const auto estimate = measured_(spec)) return *estimate;
+    if (const auto estimate = measured_(spec)) {
+      FORETRACE_RETURN_IF_ERROR(TransferTime(estimate->time.seconds(), spec).status());
+      return *estimate;
+    }
   }
   FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner_.Choose(spec));
   // With measured curves at hand, a closed form answers for what they do not cover.
-  return Estimate{SimTime::FromSeconds(choice.seconds), EstimateSource::kAnalytic,
-                  measured_ != nullptr};
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(choice.seconds, spec));
+  return Estimate{time, EstimateSource::kAnalytic, measured_ != nullptr};
 }
 
 absl::StatusOr<TransferHandle> FittedNetwork::Start(const TransferSpec& spec, SimTime start) {

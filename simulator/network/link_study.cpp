@@ -138,25 +138,17 @@ std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
                       const std::vector<StudyTable>& tables) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto text = [&](const char* key, std::string_view value) {
-    json.Key(key);
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  };
-  const auto number = [&](const char* key, double value) {
-    json.Key(key);
-    json.Double(value);
-  };
   json.StartObject();
-  text("network", Name(tier));
+  json.Field("network", Name(tier));
   if (fitted != nullptr) {
-    number("launch_us", fitted->library.launch.us());
+    json.Field("launch_us", fitted->library.launch.us());
     json.Key("links");
     json.StartArray();
     for (const LinkType& link : fitted->links) {
       json.StartObject();
-      text("name", link.name);
-      number("latency_us", link.latency.us());
-      number("efficiency", link.efficiency);
+      json.Field("name", link.name);
+      json.Field("latency_us", link.latency.us());
+      json.Field("efficiency", link.efficiency);
       json.EndObject();
     }
     json.EndArray();
@@ -165,18 +157,14 @@ std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
   json.StartArray();
   for (const StudyTable& table : tables) {
     json.StartObject();
-    text("operation", Name(table.op));
-    json.Key("nodes");
-    json.Int(table.nodes);
-    json.Key("ranks");
-    json.Int(table.ranks);
-    json.Key("held_out");
-    json.Bool(table.held_out);
-    json.Key("rows");
-    json.Uint64(table.rows.size());
-    number("gmae_percent", table.errors.gmae_percent);
-    number("mape_percent", table.errors.mape_percent);
-    number("max_percent", table.errors.max_percent);
+    json.Field("operation", Name(table.op));
+    json.Field("nodes", table.nodes);
+    json.Field("ranks", table.ranks);
+    json.Field("held_out", table.held_out);
+    json.Field("rows", uint64_t{table.rows.size()});
+    json.Field("gmae_percent", table.errors.gmae_percent);
+    json.Field("mape_percent", table.errors.mape_percent);
+    json.Field("max_percent", table.errors.max_percent);
     json.EndObject();
   }
   json.EndArray();

@@ -13,8 +13,6 @@ namespace {
 
 // NCCL runs this many of a rank's sends and receives at a time; further peers wait for a round.
 constexpr int32_t kPeersPerRound = 8;
-// Flows at a time, beyond which their state would take gigabytes.
-constexpr int64_t kMaxFlows = int64_t{1} << 23;
 
 bool RingOp(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
@@ -35,6 +33,22 @@ std::string Describe(const TransferSpec& spec) {
   }
   return fmt::format("{} of {} bytes on {} ranks", Name(spec.op), spec.bytes.count(),
                      spec.members.size());
+}
+
+absl::StatusOr<SimTime> TransferTime(double seconds, const TransferSpec& spec) {
+  constexpr double kLongest = 86'400;
+  if (seconds >= 0 && seconds <= kLongest) return SimTime::FromSeconds(seconds);
+  return Infeasible("{}: takes {:.3g} s, more than the day that can be simulated", Describe(spec),
+                    seconds);
+}
+
+absl::StatusOr<SimTime> CompletionTime(double seconds) {
+  constexpr double kLongest = 26 * 86'400.0;
+  if (seconds <= kLongest) return SimTime::FromSeconds(seconds);
+  return Infeasible(
+      "the simulated communication ends after {:.3g} s, more than the 26 days that can "
+      "be simulated; check the sizes of the collectives",
+      seconds);
 }
 
 absl::StatusOr<TransferPlanner::Job> TransferPlanner::Check(const TransferSpec& spec) {
@@ -249,14 +263,6 @@ absl::StatusOr<TransferPlan> TransferPlanner::PlanFor(const Job& job, const Choi
   TransferPlan plan;
   FORETRACE_ASSIGN_OR_RETURN(
       plan.schedule, MakeSchedule(choice.algorithm, Request(job, choice, WireRate(c, choice))));
-  const CollectiveSchedule& schedule = *plan.schedule;
-  if (int64_t{schedule.lanes()} * schedule.ranks() > kMaxFlows ||
-      schedule.flows() / std::max(1, schedule.steps()) > kMaxFlows) {
-    return Infeasible(
-        "{}: {} messages in {} steps are more than can be in flight at a time ({}); use "
-        "--network fitted, or another algorithm",
-        Describe(job.spec), schedule.flows(), schedule.steps(), kMaxFlows);
-  }
   plan.devices = c.devices;
   plan.launch = choice.cost.launch;
   plan.algorithm = choice.algorithm;
@@ -270,21 +276,31 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
   if (candidates.size() == 1) return PlanFor(job, candidates.front());
-  const std::tuple key(job.communicator.get(), spec.op, spec.bytes.count());
-  const auto known = chosen_.find(key);
+  const auto known = chosen_.find({job.communicator.get(), spec.op, spec.bytes.count()});
   if (known != chosen_.end()) return PlanFor(job, candidates[known->second]);
-  TransferPlan best;
-  double least = 0;
+  FORETRACE_ASSIGN_OR_RETURN(PlannedRun best, Fastest(job, candidates));
+  return std::move(best.plan);
+}
+
+absl::StatusOr<PlannedRun> TransferPlanner::PlanAndRun(const TransferSpec& spec) {
+  FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
+  return Fastest(job, candidates);
+}
+
+absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
+                                                    const std::vector<Choice>& candidates) {
+  PlannedRun best;
   size_t chosen = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    FORETRACE_ASSIGN_OR_RETURN(TransferPlan plan, PlanFor(job, candidates[i]));
-    FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(topology_, plan, true));
-    if (best.schedule != nullptr && run.seconds >= least) continue;
-    least = run.seconds;
-    best = std::move(plan);
+    PlannedRun trial;
+    FORETRACE_ASSIGN_OR_RETURN(trial.plan, PlanFor(job, candidates[i]));
+    FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true));
+    if (best.plan.schedule != nullptr && trial.run.seconds >= best.run.seconds) continue;
+    best = std::move(trial);
     chosen = i;
   }
-  chosen_[key] = chosen;
+  chosen_[{job.communicator.get(), job.spec.op, job.spec.bytes.count()}] = chosen;
   return best;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "simulator/network/communicator.h"
+#include "simulator/network/fluid/run_alone.h"
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/schedule_runner.h"
@@ -32,6 +33,11 @@ struct Choice {
   double seconds = 0;  // on an idle network
 };
 
+struct PlannedRun {
+  TransferPlan plan;
+  PlanRun run;
+};
+
 // Not thread-safe. The topology must outlive it.
 //
 // Where the library has a choice, the fitted tier takes what its closed forms find fastest, and the
@@ -47,6 +53,8 @@ class TransferPlanner {
   absl::StatusOr<Choice> Choose(const TransferSpec& spec);
   // For the tiers that run flows.
   absl::StatusOr<TransferPlan> Plan(const TransferSpec& spec);
+  // The same, and how it runs alone.
+  absl::StatusOr<PlannedRun> PlanAndRun(const TransferSpec& spec);
 
  private:
   struct Job {
@@ -61,6 +69,8 @@ class TransferPlanner {
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   bool Allowed(const Choice& candidate) const;
   absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
+  // Of the candidates, the one that is fastest when run alone.
+  absl::StatusOr<PlannedRun> Fastest(const Job& job, const std::vector<Choice>& candidates);
   absl::StatusOr<TransferPlan> PlanFor(const Job& job, const Choice& choice) const;
   CollectiveRequest Request(const Job& job, const Choice& choice, double rate) const;
   double PieceBytes(const Job& job, const Choice& choice) const;
@@ -74,6 +84,10 @@ class TransferPlanner {
   absl::flat_hash_map<std::tuple<const Communicator*, CollectiveOp, int64_t>, size_t> chosen_;
 };
 
+// The time of a transfer; one of more than a day is refused, long before SimTime ends.
+absl::StatusOr<SimTime> TransferTime(double seconds, const TransferSpec& spec);
+// An instant of a simulation of many transfers; one after 26 days is refused.
+absl::StatusOr<SimTime> CompletionTime(double seconds);
 // "all_reduce of 1048576 bytes on 8 ranks", for messages.
 std::string Describe(const TransferSpec& spec);
 

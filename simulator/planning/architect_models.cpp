@@ -14,13 +14,16 @@
 
 namespace foretrace {
 
+bool IsRecording(const std::string& name) {
+  return !name.ends_with(".yaml") && !name.ends_with(".yml") && std::filesystem::exists(name);
+}
+
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
                                                   const TrainingSetup& setup,
                                                   const CommandContext& context,
                                                   std::string& inputs) {
   const absl::StatusOr<std::string> file = FindShipped(kWorkloads, name);
-  const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-  if (is_yaml || !std::filesystem::exists(name)) {
+  if (!IsRecording(name)) {
     if (!file.ok()) return file.status();
     FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));
     inputs += text;

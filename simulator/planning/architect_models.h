@@ -9,6 +9,9 @@
 
 namespace foretrace {
 
+// Whether a model is given as a recording of an iteration, not as a model file or the name of one.
+bool IsRecording(const std::string& name);
+
 // A model file or the name of one that ships, at every width and micro-batch of the setup; or a
 // recording of an iteration of `samples`, at the micro-batch that it has. `inputs` learns the bytes
 // of a file, or the layers of a recording. Errors: no such file; a model without operators; a

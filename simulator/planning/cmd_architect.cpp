@@ -90,6 +90,9 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
     return InvalidInput("--weights: {} for {} models; give one each", o.weights.size(),
                         o.models.size());
   }
+  if (o.samples > 0 && std::ranges::none_of(o.models, IsRecording)) {
+    return InvalidInput("--samples would change nothing: no model is a recording");
+  }
   std::vector<SearchedModel> models;
   for (size_t i = 0; i < o.models.size(); ++i) {
     SearchedModel model;

@@ -252,12 +252,17 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->group(kOutputGroup)
       ->type_name("DIR");
   command->add_option("--platform", run.platform, "use only rows of this platform");
-  command->add_option("--as", run.output_platform, "name of the written platform");
+  command->add_option("--as", run.output_platform, "name of the written platform")
+      ->needs("--output");
   command->add_option("--form", run.fit.form, "form of the model, such as curve or three_region");
-  command->add_option("--interconnect", options->interconnect, "switch or mesh")->type_name("KIND");
+  command->add_option("--interconnect", options->interconnect, "switch or mesh")
+      ->needs("--output")
+      ->type_name("KIND");
   command->add_option("--seed", run.fit.seed, "of the random starts")->capture_default_str();
-  command->add_option("--date", run.date, "date to write into the file")->type_name("YYYY-MM-DD");
-  command->add_option("--note", run.note, "words to write into the file");
+  command->add_option("--date", run.date, "date to write into the file")
+      ->needs("--output")
+      ->type_name("YYYY-MM-DD");
+  command->add_option("--note", run.note, "words to write into the file")->needs("--output");
   command
       ->add_option("--rows", options->rows_file,
                    "write measured and predicted times, for scripts/plot_fit.py")

@@ -191,13 +191,17 @@ void AddConvertCommand(CLI::App& app, CommandContext& context) {
                    "parameters and their backward passes, as a workload for search and generate")
       ->group(kOutputGroup)
       ->type_name("FILE.yaml");
-  command->add_option("--rank", options->model.rank, "with --workload: which (default: the first)");
-  command->add_option("--iteration", options->model.iteration,
-                      "with --workload: which (default: the first that is marked)");
+  command->add_option("--rank", options->model.rank, "with --workload: which (default: the first)")
+      ->needs("--workload");
+  command
+      ->add_option("--iteration", options->model.iteration,
+                   "with --workload: which (default: the first that is marked)")
+      ->needs("--workload");
   command
       ->add_option("--samples", options->model.samples,
                    "with --workload: what one iteration of a rank trains on; the workload is per "
                    "sample")
+      ->needs("--workload")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   command->footer(Examples({

@@ -245,8 +245,10 @@ void AddDataflowCommand(CLI::App& app, CommandContext& context) {
                    "write the mapping as Chakra traces, one a chip, for predict to run")
       ->group(kOutputGroup)
       ->type_name("DIR");
-  command->add_flag("--sizes-only", o->sizes_only,
-                    "communication of those traces without durations, for a network model to give");
+  command
+      ->add_flag("--sizes-only", o->sizes_only,
+                 "communication of those traces without durations, for a network model to give")
+      ->needs("--write-traces");
   command->add_flag("--json", o->json, "one JSON document on standard output");
   command->footer(Examples({
       "foretrace dataflow gpt3-175b --system sn10-8 --batch 2304 --forward",

@@ -205,12 +205,17 @@ void AddGraphLevelOptions(CLI::App& command, PlaceOptions& o) {
           "--engine-call", o.engine_call,
           "us of its measured times that a call pays once; auto: how much more its shortest "
           "row takes than the shortest of all")
+      ->needs("--graph-level")
       ->capture_default_str();
-  command.add_option("--seed", o.evolution.seed, "of the evolution")->capture_default_str();
+  command.add_option("--seed", o.evolution.seed, "of the evolution")
+      ->needs("--graph-level")
+      ->capture_default_str();
   command.add_option("--population", o.evolution.population, "of the evolution")
+      ->needs("--graph-level")
       ->check(CLI::Range(2, 100'000))
       ->capture_default_str();
   command.add_option("--generations", o.evolution.generations, "at most")
+      ->needs("--graph-level")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
 }

@@ -140,9 +140,12 @@ void AddRequestOptions(CLI::App& command, ServingOptions& o) {
                                "arrivals and lengths: CSV, Azure, Mooncake, ShareGPT "
                                "(docs/serving.md)")
                    ->type_name("FILE");
-  command.add_flag("--skip-too-long", o.skip_too_long,
-                   "with --requests: leave out requests longer than the context");
+  command
+      .add_flag("--skip-too-long", o.skip_too_long,
+                "with --requests: leave out requests longer than the context")
+      ->needs("--requests");
   command.add_option("--prefix-block", o.prefix_block, "tokens that a prefix id stands for")
+      ->needs("--requests")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command.add_option("--rate", o.generator.rate, "generated requests a second (0: all at once)")
@@ -211,8 +214,10 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
                     "rank configurations of --gpus devices instead: parallelism, engines, pools, "
                     "limits of steps");
   command->add_option("--gpus", o->gpus, "with --search: devices (default: of a node)")
+      ->needs("--search")
       ->check(CLI::Range(0, 1 << 16));
   command->add_option("--top", o->top, "with --search: configurations to show")
+      ->needs("--search")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command->add_option("--timeline", o->timeline, "write steps and requests for ui.perfetto.dev")

@@ -73,6 +73,10 @@ absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& ta
                              const ShardingModels& models, SimulatedEvaluator& evaluator,
                              std::vector<ShardingPlan> given, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const auto sharders, ChooseSharders(options.sharders));
+  if (options.budget > 0 && !options.sharders.empty() &&
+      std::ranges::find(options.sharders, "search") == options.sharders.end()) {
+    return InvalidInput("--budget would change nothing: it is of the sharder search");
+  }
   RankControl control;
   control.jobs = options.jobs;
   control.stop = context.stop;

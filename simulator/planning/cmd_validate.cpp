@@ -150,28 +150,37 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--kernels", mappings.kernels,
                    "with --mappings: measured GEMMs and all-reduces of the device (search "
                    "--help)")
+      ->needs("--mappings")
       ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();
   command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
+      ->needs("--mappings")
       ->type_name("WORKLOAD.yaml");
   command
       ->add_option(
           "--workloads", mappings.workloads,
           "with --mappings: a folder of workload files, named as the rows name their model")
+      ->needs("--mappings")
       ->type_name("DIR")
       ->check(CLI::ExistingFolder());
   command
       ->add_option("--fit", mappings.fit,
                    "with --mappings: first fit the parameters to these rows; may be repeated")
+      ->needs("--mappings")
       ->type_name("ROWS.csv");
-  command->add_flag("--hold-out-half", mappings.hold_out_half,
-                    "with --mappings: predict each half with parameters fitted to the other");
-  command->add_flag("--fit-stacks", mappings.fit_stacks,
-                    "with --mappings: also with one efficiency a software stack, fitted to its "
-                    "rows of other models");
+  command
+      ->add_flag("--hold-out-half", mappings.hold_out_half,
+                 "with --mappings: predict each half with parameters fitted to the other")
+      ->needs("--mappings");
+  command
+      ->add_flag("--fit-stacks", mappings.fit_stacks,
+                 "with --mappings: also with one efficiency a software stack, fitted to its "
+                 "rows of other models")
+      ->needs("--mappings");
   command
       ->add_option("--recompute", mappings.recompute,
                    "with --mappings: none, selective or full, where rows do not say")
+      ->needs("--mappings")
       ->check(CLI::IsMember({"none", "selective", "full"}))
       ->capture_default_str();
   command

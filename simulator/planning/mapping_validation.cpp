@@ -232,57 +232,42 @@ std::string MappingValidationText(const MappingValidation& result, const TextSty
 std::string MappingValidationJson(const MappingValidation& result) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto text = [&](const char* key, const std::string& value) {
-    json.Key(key);
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  };
-  const auto number = [&](const char* key, double value) {
-    json.Key(key);
-    json.Double(value);
-  };
   json.StartObject();
   json.Key("cases");
   json.StartArray();
   for (const ValidatedMapping& row : result.rows) {
     json.StartObject();
-    text("name", row.name);
-    text("model", row.model);
-    text("mapping", row.mapping);
-    number("measured_us", row.measured.us());
-    number("predicted_us", row.predicted.us());
-    number("error_percent", 100 * row.error);
+    json.Field("name", row.name);
+    json.Field("model", row.model);
+    json.Field("mapping", row.mapping);
+    json.Field("measured_us", row.measured.us());
+    json.Field("predicted_us", row.predicted.us());
+    json.Field("error_percent", 100 * row.error);
     json.EndObject();
   }
   json.EndArray();
   json.Key("summary");
   json.StartObject();
-  json.Key("count");
-  json.Uint64(result.summary.count);
-  number("gmae_percent", result.summary.gmae_percent);
-  number("mape_percent", result.summary.mape_percent);
-  number("median_percent", result.median_percent);
-  number("std_percent", result.summary.std_percent);
-  number("min_percent", result.summary.min_percent);
-  number("max_percent", result.summary.max_percent);
+  json.Field("count", uint64_t{result.summary.count});
+  json.Field("gmae_percent", result.summary.gmae_percent);
+  json.Field("mape_percent", result.summary.mape_percent);
+  json.Field("median_percent", result.median_percent);
+  json.Field("std_percent", result.summary.std_percent);
+  json.Field("min_percent", result.summary.min_percent);
+  json.Field("max_percent", result.summary.max_percent);
   json.EndObject();
   json.Key("rankings");
   json.StartArray();
   for (const MappingRanking& r : result.rankings) {
     json.StartObject();
-    text("model", r.model);
-    json.Key("rows");
-    json.Uint64(r.rows);
-    number("spearman", r.spearman);
-    number("regret_percent", 100 * r.regret);
+    json.Field("model", r.model);
+    json.Field("rows", uint64_t{r.rows});
+    json.Field("spearman", r.spearman);
+    json.Field("regret_percent", 100 * r.regret);
     json.EndObject();
   }
   json.EndArray();
-  json.Key("notes");
-  json.StartArray();
-  for (const std::string& note : result.notes) {
-    json.String(note.data(), static_cast<rapidjson::SizeType>(note.size()));
-  }
-  json.EndArray();
+  json.Field("notes", result.notes);
   json.EndObject();
   return buffer.GetString();
 }

@@ -233,12 +233,25 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
 }
 
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {
-  if (access(argument.c_str(), R_OK) == 0) return LoadMapping(argument);
+  const auto contradicts = [&](const ParallelMapping& mapping) {
+    return global_batch > 0 && mapping.global_batch != global_batch
+               ? InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
+                              global_batch, argument, mapping.global_batch)
+               : absl::OkStatus();
+  };
+  if (access(argument.c_str(), R_OK) == 0) {
+    FORETRACE_ASSIGN_OR_RETURN(MappingFile file, LoadMapping(argument));
+    if (const auto* mapping = std::get_if<ParallelMapping>(&file)) {
+      FORETRACE_RETURN_IF_ERROR(contradicts(*mapping));
+    }
+    return file;
+  }
   if (argument.ends_with(".yaml") || argument.find('/') != std::string::npos) {
     return InvalidInput("{}: cannot open the mapping file", argument);
   }
   FORETRACE_ASSIGN_OR_RETURN(const ParallelMapping mapping,
                              ParseMapping(argument, global_batch, "mapping '" + argument + "'"));
+  FORETRACE_RETURN_IF_ERROR(contradicts(mapping));
   return mapping;
 }
 

@@ -316,70 +316,50 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
 std::string TrainingValidationJson(const TrainingValidation& result) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto text = [&](const char* key, const std::string& value) {
-    json.Key(key);
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  };
-  const auto number = [&](const char* key, double value) {
-    json.Key(key);
-    json.Double(value);
-  };
-  const auto list = [&](const char* key, const std::vector<std::string>& values) {
-    json.Key(key);
-    json.StartArray();
-    for (const std::string& v : values) {
-      json.String(v.data(), static_cast<rapidjson::SizeType>(v.size()));
-    }
-    json.EndArray();
-  };
   json.StartObject();
   json.Key("cases");
   json.StartArray();
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
     json.StartObject();
-    text("name", row.name);
-    text("model", row.model);
-    text("stack", row.stack);
-    text("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
-    json.Key("gpus");
-    json.Int(row.gpus);
-    text("mapping", ToString(row.mapping));
-    number("measured_s", row.measured.seconds());
+    json.Field("name", row.name);
+    json.Field("model", row.model);
+    json.Field("stack", row.stack);
+    json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
+    json.Field("gpus", row.gpus);
+    json.Field("mapping", ToString(row.mapping));
+    json.Field("measured_s", row.measured.seconds());
     if (row.refused.empty()) {
-      number("predicted_s", judged.predicted.seconds());
-      number("error_percent", 100 * judged.error);
-      number("predicted_memory_gib", judged.memory_gib);
-      if (row.memory_gib) number("measured_memory_gib", *row.memory_gib);
-      if (judged.fitted_error) number("fitted_error_percent", 100 * *judged.fitted_error);
+      json.Field("predicted_s", judged.predicted.seconds());
+      json.Field("error_percent", 100 * judged.error);
+      json.Field("predicted_memory_gib", judged.memory_gib);
+      if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
+      if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
     } else {
-      text("refused", row.refused);
+      json.Field("refused", row.refused);
     }
-    list("notes", row.notes);
+    json.Field("notes", row.notes);
     json.EndObject();
   }
   json.EndArray();
   json.Key("summary");
   json.StartObject();
-  json.Key("count");
-  json.Uint64(result.summary.count);
-  json.Key("refused");
-  json.Uint64(result.refused);
-  number("mape_percent", result.summary.mape_percent);
-  number("median_percent", result.median_percent);
-  number("max_percent", result.summary.max_percent);
+  json.Field("count", uint64_t{result.summary.count});
+  json.Field("refused", uint64_t{result.refused});
+  json.Field("mape_percent", result.summary.mape_percent);
+  json.Field("median_percent", result.median_percent);
+  json.Field("max_percent", result.summary.max_percent);
   if (result.memory_summary.count > 0) {
-    number("memory_mape_percent", result.memory_summary.mape_percent);
+    json.Field("memory_mape_percent", result.memory_summary.mape_percent);
   }
   if (result.fitted) {
-    json.Key("fitted_count");
-    json.Uint64(result.fitted_summary.count);
-    number("fitted_mape_percent", result.fitted_summary.mape_percent);
+    json.Field("fitted_count", uint64_t{result.fitted_summary.count});
+    json.Field("fitted_mape_percent", result.fitted_summary.mape_percent);
   }
-  number("calibrated_share", result.calibrated);
-  number("extrapolated_share", result.extrapolated);
+  json.Field("calibrated_share", result.calibrated);
+  json.Field("extrapolated_share", result.extrapolated);
   json.EndObject();
-  list("notes", result.notes);
+  json.Field("notes", result.notes);
   json.EndObject();
   return buffer.GetString();
 }

@@ -211,7 +211,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
                              DoubtOfReplay(store, setup, prediction, before));
   if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
-  if (doubt.has_value()) report_options.notes.insert(report_options.notes.begin(), *doubt);
+  report_options.doubt = doubt;
   report_options.iteration =
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
@@ -273,8 +273,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   TextReportOptions text;
   text.style = context.console->style();
   text.max_top = options.top;
-  const std::string first = doubt.has_value() ? fmt::format("WARNING: {}\n", *doubt) : "";
-  return context.console->Print(first + TextReport(report, store, text) + last);
+  return context.console->Print(TextReport(report, store, text) + last);
 }
 
 }  // namespace

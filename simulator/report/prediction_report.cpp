@@ -128,6 +128,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.durations = ComputeDurationSources(table, classifier, chosen, kMaxDurationOps);
   for (const RankTrace& rank : table.store().ranks()) report.synthetic |= rank.info().synthetic;
   report.notes = options.notes;
+  report.doubt = options.doubt;
   report.step = options.step;
   report.causes = options.causes;
   report.sensitivity = options.sensitivity;

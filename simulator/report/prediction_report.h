@@ -98,6 +98,8 @@ struct PredictionReport {
   CriticalPath critical_path;
   TopOps top;
   DurationSources durations;
+  // What speaks against the prediction: the replay cannot reproduce its own recording.
+  std::optional<std::string> doubt;
   // Some rank's trace was made by a generator.
   bool synthetic = false;
   // What limits the meaning of the figures ("ranks 4-7 are missing: ..."); printed with them.
@@ -115,6 +117,7 @@ struct ReportOptions {
   size_t top = 15;                       // entries of `top`
   CommunicatorNames communicator_names;  // for communicators without a declared name
   std::vector<std::string> notes;
+  std::optional<std::string> doubt;
   std::optional<StepSummary> step;
   std::vector<StepCause> causes;
   std::vector<SensitivityRow> sensitivity;

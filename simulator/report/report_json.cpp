@@ -20,6 +20,15 @@ class ReportWriter {
     Time("baseline_us", report_.baseline);
     Step();
     Absent();
+    Key("reliable");
+    // Null: there is no recorded time to judge it by.
+    if (report_.recorded_time > SimTime() || report_.doubt.has_value()) {
+      json_.Bool(!report_.doubt.has_value());
+    } else {
+      json_.Null();
+    }
+    Key("doubt");
+    report_.doubt.has_value() ? Text(*report_.doubt) : static_cast<void>(json_.Null());
     Key("synthetic");
     json_.Bool(report_.synthetic);
     List("notes", report_.notes, [this](const std::string& note) { Text(note); });

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "simulator/report/absent_text.h"
-#include "simulator/trace/serving_step.h"
+#include "simulator/report/headline.h"
+#include "simulator/report/time_unit.h"
 
 namespace foretrace {
 namespace {
@@ -14,14 +14,13 @@ namespace {
 using Align = TextTable::Align;
 using Column = TextTable::Column;
 
-std::string Us(SimTime time) { return fmt::format("{:.1f}", time.us()); }
 std::string Percent(double share) { return fmt::format("{:.1f}", share * 100); }
 
 class ReportPrinter {
  public:
   ReportPrinter(const PredictionReport& report, const TraceStore& store,
                 const TextReportOptions& options)
-      : report_(report), store_(store), options_(options) {
+      : report_(report), store_(store), options_(options), unit_(Longest(report)) {
     for (RankIndex r = 0; r < report.ranks.size(); ++r) shown_.push_back(r);
     if (shown_.size() > options.max_ranks) {
       std::stable_sort(shown_.begin(), shown_.end(), [&](RankIndex a, RankIndex b) {
@@ -33,7 +32,7 @@ class ReportPrinter {
   }
 
   std::string Print() {
-    Head();
+    out_ += Headline(report_, store_, options_.style, unit_);
     Causes();
     Sensitivity();
     Iterations();
@@ -52,9 +51,22 @@ class ReportPrinter {
   std::string Lane(RankIndex rank, LaneIndex lane) const {
     return lane.valid() ? store_.ranks()[rank].lane_at(lane).label : "-";
   }
+  // Of the times that are printed, sums over ranks included.
+  static SimTime Longest(const PredictionReport& report) {
+    SimTime longest = std::max(report.iteration_time, report.recorded_time);
+    for (const TopEntry& entry : report.top.kernels) longest = std::max(longest, entry.time);
+    for (const TopEntry& entry : report.top.ops) longest = std::max(longest, entry.time);
+    for (const CommunicatorSummary& c : report.communicators) longest = std::max(longest, c.wait);
+    return longest;
+  }
+  std::string Time(SimTime time) const { return unit_.Number(time); }
+  std::string WithUnit(std::string_view heading) const {
+    return fmt::format("{} {}", heading, unit_.name());
+  }
   void Heading(std::string_view text) {
-    out_ += options_.style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text)
-                                  : fmt::format("\n{}\n", text);
+    const std::string wrapped = Wrapped(text, options_.style.width, 0, 2);
+    out_ += options_.style.colour ? fmt::format("\n\x1b[1m{}\x1b[0m\n", wrapped)
+                                  : fmt::format("\n{}\n", wrapped);
   }
   void Print(std::string_view heading, const TextTable& table) {
     if (table.empty()) return;
@@ -65,128 +77,55 @@ class ReportPrinter {
     if (all > shown) out_ += fmt::format("... and {} more {}\n", all - shown, what);
   }
 
-  void Head() {
-    if (report_.synthetic) out_ += "SYNTHETIC traces: made by a generator, not measured.\n";
-    Step();
-    out_ += fmt::format("Iteration {}: {} us predicted", Label(report_.iteration),
-                        Us(report_.iteration_time));
-    if (report_.what_if) {
-      for (const IterationSummary& i : report_.iterations) {
-        if (i.number != report_.iteration || i.unedited == SimTime()) continue;
-        out_ += fmt::format(", {} us without the change ({})", Us(i.unedited),
-                            Change(i.predicted, i.unedited));
-      }
-    } else if (report_.recorded_time > SimTime()) {
-      out_ += fmt::format(", {} us recorded ({:+.2f} %)", Us(report_.recorded_time),
-                          (Share(report_.iteration_time, report_.recorded_time) - 1) * 100);
-    }
-    out_ += fmt::format("; baseline (busiest stream) {} us\n", Us(report_.baseline));
-    if (report_.absent.has_value()) out_ += AbsentText(*report_.absent, report_.what_if);
-    const auto shares = report_.SourceShares();
-    out_ += "Critical-path time by source:";
-    for (size_t i = 0; i < shares.size(); ++i) {
-      out_ += fmt::format(" {} {} %{}", Name(static_cast<EstimateSource>(i)), Percent(shares[i]),
-                          i + 1 < shares.size() ? "," : "\n");
-    }
-    Durations();
-    for (const std::string& note : report_.notes) out_ += fmt::format("Note: {}\n", note);
-  }
-
-  // Steps of serving engines with their phase.
-  std::string Label(int64_t number) const {
-    const auto phase = PhaseOfStep(store_, number);
-    return phase ? fmt::format("{} ({})", number, Name(*phase)) : fmt::format("{}", number);
-  }
-
-  static std::string Change(SimTime to, SimTime from) {
-    return fmt::format("{:+.2f} %", (Share(to, from) - 1) * 100);
-  }
-
-  // The headline.
-  void Step() {
-    if (!report_.step.has_value()) return;
-    const StepSummary& step = *report_.step;
-    out_ += fmt::format("Step: {} us in steady state", Us(step.period));
-    if (step.unedited_period > SimTime()) {
-      out_ += fmt::format(", {} us without the change ({})", Us(step.unedited_period),
-                          Change(step.period, step.unedited_period));
-    } else if (!report_.what_if && step.recorded_period > SimTime()) {
-      out_ += fmt::format(", {} us recorded ({})", Us(step.recorded_period),
-                          Change(step.period, step.recorded_period));
-    }
-    out_ += fmt::format(
-        "; iteration {} over and over{}\n", report_.iteration,
-        step.settled ? "" : fmt::format(", the mean of {} as it does not settle", step.copies / 2));
-    out_ +=
-        fmt::format("  its CPU alone {} us a step; its device work is done {} us after it begins",
-                    Us(step.cpu_period), Us(step.completion));
-    if (!report_.what_if && step.recorded_completion > SimTime()) {
-      out_ += fmt::format(", {} us recorded ({})", Us(step.recorded_completion),
-                          Change(step.completion, step.recorded_completion));
-    }
-    out_ += "\n";
-  }
-
   // Where the difference of a what-if comes from.
   void Causes() {
-    TextTable table({{"before us"}, {"after us"}, {"difference us"}, {"", Align::kLeft, true}});
+    TextTable table({{WithUnit("before")},
+                     {WithUnit("after")},
+                     {WithUnit("difference")},
+                     {"", Align::kLeft, true}});
     SimTime difference;
     for (const StepCause& cause : report_.causes) difference += cause.difference();
     for (size_t i = 0; i < std::min(options_.max_top, report_.causes.size()); ++i) {
       const StepCause& cause = report_.causes[i];
-      table.AddRow({Us(cause.before), Us(cause.after),
-                    fmt::format("{:+.1f}", cause.difference().us()), cause.what});
+      table.AddRow(
+          {Time(cause.before), Time(cause.after), unit_.Signed(cause.difference()), cause.what});
     }
-    Print(fmt::format("Where the difference of {:+.1f} us comes from (along the critical paths)",
-                      difference.us()),
+    Print(fmt::format("Where the difference of {} {} comes from (along the critical paths)",
+                      unit_.Signed(difference), unit_.name()),
           table);
     if (!table.empty()) More(report_.causes.size(), options_.max_top, "causes");
   }
 
   void Sensitivity() {
     TextTable table({{"kind", Align::kLeft},
-                     {"gain us"},
+                     {WithUnit("gain")},
                      {"gain %"},
-                     {"us per us"},
-                     {"us a step"},
+                     {"per unit"},
+                     {WithUnit("a step:")},
                      {"count"},
                      {"name", Align::kLeft, true}});
     const SimTime step = report_.step.has_value() ? report_.step->period : report_.iteration_time;
     const size_t shown = std::min(report_.sensitivity.size(), 3 * options_.max_top);
     for (size_t i = 0; i < shown; ++i) {
       const SensitivityRow& row = report_.sensitivity[i];
-      table.AddRow({row.kind, Us(row.gain), fmt::format("{:.1f}", 100 * row.gain.us() / step.us()),
-                    fmt::format("{:.2f}", row.cost), Us(row.time), fmt::format("{}", row.count),
+      table.AddRow({row.kind, Time(row.gain),
+                    fmt::format("{:.1f}", 100 * row.gain.us() / step.us()),
+                    fmt::format("{:.2f}", row.cost), Time(row.time), fmt::format("{}", row.count),
                     row.name});
     }
     Print(
-        "What the step owes to what (gain: without it; us per us: what one more of it costs the "
+        "What the step owes to what (gain: without it; per unit: what one more of it costs the "
         "step)",
         table);
     More(report_.sensitivity.size(), shown, "with less to gain");
-  }
-
-  void Durations() {
-    const DurationSources& d = report_.durations;
-    if (d.all_recorded()) return;
-    out_ += "Device time by source:";
-    for (size_t i = 0; i < d.by_source.size(); ++i) {
-      const auto source = static_cast<EstimateSource>(i);
-      if (source == EstimateSource::kMissing) continue;
-      out_ += fmt::format(" {} {} %,", Name(source), Percent(Share(d.by_source[i], d.device_time)));
-    }
-    out_ += fmt::format(" extrapolated {} %; missing {} nodes",
-                        Percent(Share(d.extrapolated, d.device_time)), d.missing);
-    if (d.missing > 0) out_ += fmt::format(", recorded as {} us", Us(d.missing_recorded));
-    out_ += "\n";
   }
 
   // Ops whose durations do not come from a model within its range.
   void WeakDurations() {
     TextTable table({{"source", Align::kLeft},
                      {"%"},
-                     {"predicted us"},
-                     {"recorded us"},
+                     {WithUnit("predicted")},
+                     {WithUnit("recorded")},
                      {"count"},
                      {"op", Align::kLeft, true}});
     size_t all = 0, shown = 0;
@@ -197,8 +136,8 @@ class ReportPrinter {
       if (shown == options_.max_top) continue;
       ++shown;
       table.AddRow({calibrated ? "extrapolated" : std::string(Name(entry.source)),
-                    Percent(entry.share), Us(entry.predicted),
-                    entry.recorded > SimTime() ? Us(entry.recorded) : "-",
+                    Percent(entry.share), Time(entry.predicted),
+                    entry.recorded > SimTime() ? Time(entry.recorded) : "-",
                     fmt::format("{}", entry.count), std::string(store_.strings().Get(entry.name))});
     }
     Print(
@@ -212,14 +151,14 @@ class ReportPrinter {
     if (report_.iterations.size() < 2) return;
     const bool what_if = report_.what_if;
     TextTable table({{"iteration"},
-                     {"predicted us"},
-                     {what_if ? "unedited us" : "recorded us"},
+                     {WithUnit("predicted")},
+                     {WithUnit(what_if ? "unedited" : "recorded")},
                      {what_if ? "change %" : "error %"},
                      {"slowest rank"}});
     for (const IterationSummary& i : report_.iterations) {
       const SimTime other = what_if ? i.unedited : i.recorded;
       const bool known = other > SimTime();
-      table.AddRow({Label(i.number), Us(i.predicted), known ? Us(other) : "-",
+      table.AddRow({IterationLabel(store_, i.number), Time(i.predicted), known ? Time(other) : "-",
                     known ? fmt::format("{:+.2f}", (Share(i.predicted, other) - 1) * 100) : "-",
                     fmt::format("{}", RankNumber(i.slowest))});
     }
@@ -228,31 +167,40 @@ class ReportPrinter {
 
   void Ranks() {
     TextTable table({{"rank"},
-                     {"predicted us"},
-                     {"recorded us"},
+                     {"predicted"},
+                     {"recorded"},
                      {"error %"},
                      {"blocked %"},
                      {"busy %"},
-                     {"comm us"},
-                     {"exposed us"},
-                     {"transfer us"},
+                     {"comm"},
+                     {"exposed"},
+                     {"transfer"},
                      {"hidden %"}});
     for (RankIndex r : shown_) {
       const RankSummary& rank = report_.ranks[r];
       const OverlapSummary& overlap = report_.overlap[r];
       const SimTime predicted = rank.window.predicted(), recorded = rank.window.recorded();
       const bool known = recorded > SimTime();
-      table.AddRow({fmt::format("{}", RankNumber(r)), Us(predicted), known ? Us(recorded) : "-",
+      table.AddRow({fmt::format("{}", RankNumber(r)), Time(predicted), known ? Time(recorded) : "-",
                     known && !report_.what_if
                         ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100)
                         : "-",
                     Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
-                    Us(overlap.communication), Us(overlap.exposed), Us(overlap.exposed_transfer),
+                    Time(overlap.communication), Time(overlap.exposed),
+                    Time(overlap.exposed_transfer),
                     overlap.communication > SimTime() ? Percent(overlap.overlapped_share()) : "-"});
     }
-    Print("Ranks (exposed: communication while nothing is computed; transfer: without waiting)",
+    Print(fmt::format(
+              "Ranks, {} (exposed: communication while nothing is computed; transfer: without "
+              "waiting)",
+              unit_.name()),
           table);
     More(report_.ranks.size(), shown_.size(), "ranks, all faster");
+  }
+
+  static constexpr std::string_view kNothing = "0.0";
+  std::string Part(const StreamBreakdown& stream, SimTime time) const {
+    return Percent(Share(time, report_.ranks[stream.rank].window.predicted()));
   }
 
   // One table of the enumerators that some shown stream spends time on.
@@ -262,7 +210,7 @@ class ReportPrinter {
     std::vector<size_t> used;
     for (size_t i = 0; i < kCount; ++i) {
       const auto spends = [&](const StreamBreakdown& s) {
-        return Shown(s.rank) && times_of(s)[i] > SimTime();
+        return Shown(s.rank) && Part(s, times_of(s)[i]) != kNothing;
       };
       if (std::any_of(report_.streams.begin(), report_.streams.end(), spends)) used.push_back(i);
     }
@@ -276,8 +224,8 @@ class ReportPrinter {
       std::vector<std::string> row = {fmt::format("{}", RankNumber(s.rank)), Lane(s.rank, s.lane)};
       bool any = false;
       for (size_t i : used) {
-        row.push_back(Percent(Share(times_of(s)[i], report_.ranks[s.rank].window.predicted())));
-        any = any || row.back() != "0.0";
+        row.push_back(Part(s, times_of(s)[i]));
+        any = any || row.back() != kNothing;
       }
       any ? table.AddRow(std::move(row)) : static_cast<void>(++quiet);
     }
@@ -314,39 +262,41 @@ class ReportPrinter {
                      {"members"},
                      {"count"},
                      {"MB"},
-                     {"transfer us"},
-                     {"wait us"},
-                     {"worst us"},
-                     {"last: rank (times, caused us)", Align::kLeft, true}});
+                     {"transfer"},
+                     {"wait"},
+                     {"worst"},
+                     {"came last", Align::kLeft, true}});
     const size_t shown = std::min(options_.max_communicators, report_.communicators.size());
     for (size_t i = 0; i < shown; ++i) {
       const CommunicatorSummary& c = report_.communicators[i];
       std::string last;
       for (size_t k = 0; k < std::min<size_t>(3, c.latecomers.size()); ++k) {
         const Latecomer& l = c.latecomers[k];
-        last += fmt::format("{}{} ({}, {:.0f})", k > 0 ? ", " : "", RankNumber(l.rank),
-                            l.times_last, l.caused_wait.us());
+        last += fmt::format("{}{} ({}, {})", k > 0 ? ", " : "", RankNumber(l.rank), l.times_last,
+                            Time(l.caused_wait));
       }
       table.AddRow({c.name.empty() ? "(not declared)" : c.name, std::string(Name(c.operation)),
                     fmt::format("{}", c.members), fmt::format("{}", c.count),
                     fmt::format("{:.2f}", static_cast<double>(c.bytes.count()) * 1e-6),
-                    Us(c.transfer), Us(c.wait), Us(c.worst_wait), last});
+                    Time(c.transfer), Time(c.wait), Time(c.worst_wait), last});
     }
-    Print("Communicators: wait is summed over members, worst is one member in one operation",
+    Print(fmt::format("Communicators, {}: wait is summed over members, worst is one member in one "
+                      "operation; came last: which rank (times, wait caused)",
+                      unit_.name()),
           table);
     More(report_.communicators.size(), shown, "communicators");
   }
 
   void Path() {
     const CriticalPath& path = report_.critical_path;
-    TextTable activities({{"activity", Align::kLeft}, {"us"}, {"%"}});
+    TextTable activities({{"activity", Align::kLeft}, {std::string(unit_.name())}, {"%"}});
     for (size_t i = 0; i < path.by_activity.size(); ++i) {
       if (path.by_activity[i] == SimTime()) continue;
-      activities.AddRow({std::string(Name(static_cast<PathActivity>(i))), Us(path.by_activity[i]),
+      activities.AddRow({std::string(Name(static_cast<PathActivity>(i))), Time(path.by_activity[i]),
                          Percent(Share(path.by_activity[i], path.total))});
     }
-    Print(fmt::format("Critical path of rank {}: {} us in {} runs over {} ranks",
-                      RankNumber(path.end_rank), Us(path.total), path.runs.size(),
+    Print(fmt::format("Critical path of rank {}: {} in {} runs over {} ranks",
+                      RankNumber(path.end_rank), unit_.Text(path.total), path.runs.size(),
                       std::count_if(path.by_rank.begin(), path.by_rank.end(),
                                     [](SimTime t) { return t > SimTime(); })),
           activities);
@@ -355,9 +305,9 @@ class ReportPrinter {
                     {"lane", Align::kLeft, true},
                     {"kind", Align::kLeft},
                     {"nodes"},
-                    {"start us"},
-                    {"us"},
-                    {"latency us"},
+                    {"start"},
+                    {std::string(unit_.name())},
+                    {"latency"},
                     {"%"},
                     {"mostly", Align::kLeft, true}});
     for (const PathRun& run : longest) {
@@ -365,7 +315,7 @@ class ReportPrinter {
           run.group == WorkGroup::kCount ? "" : fmt::format("{}: ", Name(run.group));
       runs.AddRow({fmt::format("{}", RankNumber(run.rank)), Lane(run.rank, run.lane),
                    std::string(Name(run.kind)), fmt::format("{}", run.nodes),
-                   Us(run.start - path.runs.front().start), Us(run.time()), Us(run.latency),
+                   Time(run.start - path.runs.front().start), Time(run.time()), Time(run.latency),
                    Percent(Share(run.time(), path.total)),
                    fmt::format("{}{}", group, store_.strings().Get(run.name))});
     }
@@ -374,11 +324,11 @@ class ReportPrinter {
   }
 
   void Top(std::string_view heading, const std::vector<TopEntry>& entries) {
-    TextTable table({{"us"}, {"%"}, {"count"}, {"name", Align::kLeft, true}});
+    TextTable table({{std::string(unit_.name())}, {"%"}, {"count"}, {"name", Align::kLeft, true}});
     for (size_t i = 0; i < std::min(options_.max_top, entries.size()); ++i) {
       const TopEntry& entry = entries[i];
       const std::string_view name = store_.strings().Get(entry.name);
-      table.AddRow({Us(entry.time), Percent(entry.share), fmt::format("{}", entry.count),
+      table.AddRow({Time(entry.time), Percent(entry.share), fmt::format("{}", entry.count),
                     name.empty() ? "(no op known)" : std::string(name)});
     }
     Print(heading, table);
@@ -387,6 +337,7 @@ class ReportPrinter {
   const PredictionReport& report_;
   const TraceStore& store_;
   const TextReportOptions& options_;
+  TimeUnit unit_;
   std::vector<RankIndex> shown_;  // ascending
   std::string out_;
 };

@@ -1,6 +1,7 @@
 #include "simulator/report/text_table.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "simulator/base/check.h"
@@ -45,6 +46,23 @@ std::string Shorten(std::string_view text, size_t width) {
   return shortened;
 }
 
+std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent) {
+  std::string out;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    if (!out.empty() && at + 1 + word.size() > width) {
+      out += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (!out.empty()) {
+      out += ' ';
+      ++at;
+    }
+    out += word;
+    at += word.size();
+  }
+  return out;
+}
+
 void TextTable::AddRow(std::vector<std::string> cells) {
   FORETRACE_CHECK(cells.size() == columns_.size());
   for (std::string& cell : cells) {
@@ -76,10 +94,33 @@ std::string TextTable::Format(const TextStyle& style) const {
     --widths[widest];
     --total;
   }
+  std::vector<size_t> keys;
+  while (keys.size() < columns_.size() &&
+         (keys.empty() || columns_[keys.size()].align == Align::kLeft)) {
+    keys.push_back(keys.size());
+  }
+  std::string out;
+  for (size_t next = keys.size();;) {
+    std::vector<size_t> shown = keys;
+    size_t used = 0;
+    for (const size_t c : shown) used += widths[c] + kGap;
+    const size_t first = next;
+    while (next < columns_.size() && (next == first || used + widths[next] <= style.width)) {
+      used += widths[next] + kGap;
+      shown.push_back(next++);
+    }
+    if (first > keys.size()) out += '\n';
+    out += FormatColumns(style, shown, widths);
+    if (next == columns_.size()) return out;
+  }
+}
+
+std::string TextTable::FormatColumns(const TextStyle& style, const std::vector<size_t>& shown,
+                                     const std::vector<size_t>& widths) const {
   const auto line = [&](const auto& cell_of) {
     std::string text;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) text.append(kGap, ' ');
+    for (const size_t c : shown) {
+      if (c != shown.front()) text.append(kGap, ' ');
       const std::string cell = Shorten(cell_of(c), widths[c]);
       const std::string padding(widths[c] - DisplayWidth(cell), ' ');
       text += columns_[c].align == Align::kRight ? padding + cell : cell + padding;

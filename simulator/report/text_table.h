@@ -28,9 +28,14 @@ class TextTable {
   void AddRow(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   // Two spaces between columns, every line ends in '\n'. Cut cells keep head and tail around "...".
+  // Columns that still do not fit follow in further tables below, each after the first column and
+  // the left-aligned ones beside it, which name the row.
   std::string Format(const TextStyle& style) const;
 
  private:
+  std::string FormatColumns(const TextStyle& style, const std::vector<size_t>& shown,
+                            const std::vector<size_t>& widths) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
@@ -38,6 +43,9 @@ class TextTable {
 // `text` in at most `width` characters, with "..." in place of its middle. UTF-8 sequences stay
 // whole.
 std::string Shorten(std::string_view text, size_t width);
+// `text` with line breaks between words, so that no line is longer than `width`: its first line
+// begins at column `at`, the others are indented by `indent`.
+std::string Wrapped(std::string_view text, size_t width, size_t at, size_t indent);
 // Characters, counting each UTF-8 sequence as one.
 size_t DisplayWidth(std::string_view text);
 

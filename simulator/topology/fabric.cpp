@@ -30,6 +30,7 @@ class TreeFabric : public Fabric {
     if (by_rail) {
       const int64_t leaf = levels.front().radix;
       fabric->rail_stride_ = (spec.nodes + leaf - 1) / leaf * leaf;
+      fabric->rail_leaves_ = fabric->rail_stride_ / leaf;
       ports = fabric->rail_stride_ * fabric->nics_;
     }
     int64_t children = ports;
@@ -77,6 +78,41 @@ class TreeFabric : public Fabric {
       links.push_back(base + Up(l, b) + static_cast<LinkId>(units_[l]));
     }
   }
+  // Children of a switch may be exchanged for each other. That moves whole nodes where switches
+  // hold whole nodes, or the same NIC of every one of theirs.
+  bool Interchangeable(int32_t nodes) const override {
+    if (width_.empty()) return nodes == 1;
+    if (rail_stride_ > 0) {
+      const auto leaf = static_cast<int32_t>(width_[0]);
+      if (nodes <= leaf) return true;
+      // The leaves of a rail have one parent, so that they can change places in every rail at once.
+      return nodes % leaf == 0 && width_.size() > 1 && width_[1] / width_[0] % rail_leaves_ == 0;
+    }
+    if (width_[0] % nics_ != 0) return false;
+    int64_t below = 1;
+    for (const int64_t width : width_) {
+      const int64_t inside = width / nics_;
+      if (nodes <= inside) return nodes % below == 0;
+      below = inside;
+    }
+    return false;
+  }
+  LinkOrbit Orbit(LinkId id, int32_t nodes) const override {
+    const size_t level = LevelOf(id);
+    const int64_t direction = (id - base_[level]) / units_[level] * units_[level];
+    const int64_t unit = (id - base_[level]) % units_[level];
+    const auto orbit = [&](int64_t first, int64_t size) {
+      return LinkOrbit{static_cast<LinkId>(base_[level] + direction + first),
+                       std::max<int64_t>(1, size)};
+    };
+    if (rail_stride_ > 0) {
+      if (level == 0) return orbit(unit / rail_stride_ * rail_stride_, nodes);
+      if (level == 1) return orbit(unit / rail_leaves_ * rail_leaves_, nodes / width_[0]);
+      return orbit(unit, 1);
+    }
+    if (level == 0) return orbit(unit % nics_, nodes);
+    return orbit(0, nodes / (width_[level - 1] / nics_));
+  }
 
  private:
   size_t LevelOf(LinkId id) const {
@@ -93,7 +129,8 @@ class TreeFabric : public Fabric {
 
   LinkTypeIndex type_ = kNoLinkType;
   int32_t nics_ = 1;
-  int64_t rail_stride_ = 0;
+  int64_t rail_stride_ = 0;     // ports of a rail; 0: ports are not by rail
+  int64_t rail_leaves_ = 0;     // leaf switches of a rail
   std::vector<int64_t> base_;   // per level: first link; level 0 are the ports
   std::vector<int64_t> units_;  // per level: uplinks (downlinks follow)
   std::vector<double> count_;   // per level: parallel links per uplink
@@ -244,6 +281,19 @@ class DimensionFabric : public Fabric {
       at = moved(y);
       stride *= size;
     }
+  }
+  // Shifts along dimensions map shortest routes onto shortest routes.
+  bool Interchangeable(int32_t nodes) const override { return nodes == nodes_; }
+  LinkOrbit Orbit(LinkId id, int32_t nodes) const override {
+    const size_t d = DimensionOf(id);
+    int64_t which = (id - base_[d]) % per_node_[d];
+    if (dims_[d].kind == DimensionKind::kFullyConnected) {
+      int64_t stride = 1;
+      for (size_t i = 0; i < d; ++i) stride *= dims_[i].size;
+      const int64_t size = dims_[d].size;
+      which = (which - (id - base_[d]) / per_node_[d] / stride % size + size) % size;
+    }
+    return {static_cast<LinkId>(base_[d] + which), nodes};
   }
 
  private:

@@ -22,6 +22,12 @@ struct LinkSpec {
 
 using LinkList = absl::InlinedVector<LinkId, 6>;
 
+// Links that exchanges of nodes map onto each other: one of them stands for all.
+struct LinkOrbit {
+  LinkId first = 0;
+  int64_t size = 1;
+};
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -30,6 +36,12 @@ class Fabric {
   virtual std::string LinkName(LinkId id) const = 0;
   // Appends the links from one port to another, each plus `base`.
   virtual void AppendRoute(int32_t from, int32_t to, LinkId base, LinkList& links) const = 0;
+  // Whether, for any two of the first `nodes` nodes, some permutation of these takes one to the
+  // other and every route between any of them, with its links, onto another route. False: none is
+  // known.
+  virtual bool Interchangeable(int32_t /*nodes*/) const { return false; }
+  // The links that those permutations map `link` onto, of a link on a route between such nodes.
+  virtual LinkOrbit Orbit(LinkId link, int32_t /*nodes*/) const { return {link, 1}; }
 };
 
 // A fabric for spec.nodes x max(1, NICs) ports. Errors: levels that do not reach all ports, too

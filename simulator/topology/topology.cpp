@@ -195,6 +195,13 @@ std::string Topology::LinkName(LinkId id) const {
                      local_links_[id % local_links_.size()].name);
 }
 
+LinkOrbit Topology::Orbit(LinkId link, int32_t nodes) const {
+  if (link < fabric_base_) return {static_cast<LinkId>(link % local_links_.size()), nodes};
+  LinkOrbit orbit = fabric_->Orbit(link - fabric_base_, nodes);
+  orbit.first += fabric_base_;
+  return orbit;
+}
+
 void Topology::AppendLocal(int32_t node, const Path& path, Route& route) const {
   const auto base = static_cast<LinkId>(node) * static_cast<LinkId>(local_links_.size());
   for (uint32_t link : path) route.links.push_back(base + link);

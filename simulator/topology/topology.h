@@ -46,6 +46,9 @@ class Topology {
   double link_rate(LinkId id) const;
   std::string LinkName(LinkId id) const;
   void FindRoute(DeviceId from, DeviceId to, Route& route) const;
+  // As `Fabric::Interchangeable` and `Fabric::Orbit`, with the links within nodes.
+  bool InterchangeableNodes(int32_t nodes) const { return fabric_->Interchangeable(nodes); }
+  LinkOrbit Orbit(LinkId link, int32_t nodes) const;
 
   // Parallel NVLinks (or other mesh links) between two devices of one node; 0: none.
   int32_t MeshLinks(int32_t a, int32_t b) const;

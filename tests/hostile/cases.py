@@ -207,6 +207,12 @@ def slips():
     copy = "cp $SEEDS/kineto/k.json k.json"
     yield Case("input/timeline_over_trace", "predict k.json --timeline k.json", (2,), ("k.json",),
                copy, "cmp k.json $SEEDS/kineto/k.json")
+    for tier in ("fitted", "fluid", "simgrid"):
+        yield Case(f"saturated/collective_{tier}",
+                   f"{COLLECTIVE} --bytes 8000000T --network {tier} --json", (3,),
+                   ("more than the day that can be simulated",))
+    yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
+               ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
                copy + "; ln -s k.json l", "cmp k.json $SEEDS/kineto/k.json")
     yield Case("input/timeline_over_hard_link", "predict k.json --timeline l", (2,), ("l",),

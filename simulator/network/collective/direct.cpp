@@ -31,6 +31,10 @@ class Direct : public CollectiveSchedule {
     return count;
   }
   int32_t SameStep(int32_t) const override { return 0; }
+  std::optional<double> BytesOfEveryPair() const override {
+    if (pair_ || !splits_.empty() || !EveryPair()) return std::nullopt;
+    return bytes_ / n_;
+  }
   int64_t flows() const override {
     if (pair_ || !splits_.empty() || !EveryPair()) return CollectiveSchedule::flows();
     return int64_t{n_} * (n_ - 1) * steps();

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,8 @@ class CollectiveSchedule {
   virtual int32_t NextStep(int32_t /*rank*/, int32_t /*lane*/, int32_t step) const { return step; }
   // The earliest step with exactly the same sends, ranks and sizes as `step`; `step` if none.
   virtual int32_t SameStep(int32_t step) const { return step; }
+  // In every step every rank sends so many bytes to every other; nullopt: something else.
+  virtual std::optional<double> BytesOfEveryPair() const { return std::nullopt; }
   // Total messages over all ranks, lanes and steps; the default counts them.
   virtual int64_t flows() const;
   // Seconds on a non-blocking switch.

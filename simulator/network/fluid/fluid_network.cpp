@@ -23,13 +23,14 @@ FluidNetwork::FluidNetwork(const Topology& topology, NetworkOptions options)
 }
 
 absl::StatusOr<Estimate> FluidNetwork::IsolatedDuration(const TransferSpec& spec) {
-  FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner_.Plan(spec));
-  FORETRACE_ASSIGN_OR_RETURN(const PlanRun run, RunAlone(planner_.topology(), plan, true));
-  return Estimate{SimTime::FromSeconds(run.seconds), EstimateSource::kAnalytic};
+  FORETRACE_ASSIGN_OR_RETURN(const PlannedRun alone, planner_.PlanAndRun(spec));
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(alone.run.seconds, spec));
+  return Estimate{time, EstimateSource::kAnalytic};
 }
 
 absl::StatusOr<TransferHandle> FluidNetwork::Start(const TransferSpec& spec, SimTime start) {
   FORETRACE_ASSIGN_OR_RETURN(TransferPlan plan, planner_.Plan(spec));
+  FORETRACE_RETURN_IF_ERROR(CheckInFlight(plan));
   // Completions were rounded to picoseconds, so `start` may lie a fraction before the solver's now.
   runner_.Begin(next_handle_, std::move(plan), std::max(start.seconds(), backend_.now()));
   return next_handle_++;
@@ -41,11 +42,13 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
     while (!runner_.has_finished()) {
       const double next = backend_.NextTime();
       if (next == FluidSolver::kNever) return Stalled(runner_);
-      if (limit != SimTime::Max() && SimTime::FromSeconds(next) > limit) return std::nullopt;
+      FORETRACE_ASSIGN_OR_RETURN(const SimTime time, CompletionTime(next));
+      if (time > limit) return std::nullopt;
       backend_.RunBatch();
     }
     for (const auto& finished : runner_.TakeFinished()) {
-      completed_.push_back({SimTime::FromSeconds(finished.time), finished.transfer});
+      FORETRACE_ASSIGN_OR_RETURN(const SimTime time, CompletionTime(finished.time));
+      completed_.push_back({time, finished.transfer});
     }
     std::sort(completed_.begin(), completed_.end(),
               [](const Completion& a, const Completion& b) { return a.transfer < b.transfer; });

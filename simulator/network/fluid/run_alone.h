@@ -16,8 +16,12 @@ struct PlanRun {
   bool collapsed = false;
 };
 
-// Runs a plan alone. With `collapse`, steps whose flows are all alike are computed from one of
-// them; the result has the same bits.
+// Refuses a plan that could have more messages in flight at a time than can be simulated.
+absl::Status CheckInFlight(const TransferPlan& plan);
+
+// Runs a plan alone. With `collapse`, flows that are alike are computed from one of them: where all
+// of a step are, and where every rank sends to every other on nodes that can change places. The
+// result has the same bits.
 absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan, bool collapse);
 
 }  // namespace foretrace

@@ -1,6 +1,7 @@
 #include "simulator/network/fluid/solver.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "simulator/base/check.h"
 
@@ -13,8 +14,16 @@ FluidSolver::LinkIndex FluidSolver::AddLink(double capacity) {
   return static_cast<LinkIndex>(links_.size() - 1);
 }
 
-FluidSolver::RouteIndex FluidSolver::AddRoute(std::span<const LinkIndex> links) {
+FluidSolver::RouteIndex FluidSolver::AddRoute(std::span<const LinkIndex> links,
+                                              std::span<const uint32_t> counts) {
   FORETRACE_CHECK(!links.empty());
+  if (!counts.empty()) {
+    FORETRACE_CHECK(counts.size() == links.size());
+    route_counts_.resize(route_links_.size(), 1);
+    route_counts_.insert(route_counts_.end(), counts.begin(), counts.end());
+  } else if (!route_counts_.empty()) {
+    route_counts_.resize(route_links_.size() + links.size(), 1);
+  }
   routes_.push_back(
       {static_cast<uint32_t>(route_links_.size()), static_cast<uint32_t>(links.size())});
   route_links_.insert(route_links_.end(), links.begin(), links.end());
@@ -24,16 +33,21 @@ FluidSolver::RouteIndex FluidSolver::AddRoute(std::span<const LinkIndex> links) 
 void FluidSolver::DropIdleRoutes() {
   std::vector<RouteSpan> routes;
   std::vector<LinkIndex> links;
+  std::vector<uint32_t> counts;
   for (Flow& flow : flows_) {
     if (!flow.active) continue;
     const auto old = LinksOf(flow);
     const auto first = static_cast<uint32_t>(links.size());
     links.insert(links.end(), old.begin(), old.end());
+    for (size_t i = 0; !route_counts_.empty() && i < old.size(); ++i) {
+      counts.push_back(CountOf(flow, i));
+    }
     flow.route = static_cast<RouteIndex>(routes.size());
     routes.push_back({first, static_cast<uint32_t>(old.size())});
   }
   routes_ = std::move(routes);
   route_links_ = std::move(links);
+  route_counts_ = std::move(counts);
 }
 
 FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, double bytes) {
@@ -88,7 +102,8 @@ uint32_t FluidSolver::NewComponent() {
 void FluidSolver::Touch(FlowIndex index) {
   const auto route = LinksOf(flows_[index]);
   uint32_t root = kNone;
-  for (LinkIndex l : route) {
+  for (size_t i = 0; i < route.size(); ++i) {
+    const LinkIndex l = route[i];
     Link& link = links_[l];
     if (link.epoch != epoch_) {
       link.epoch = epoch_;
@@ -101,7 +116,7 @@ void FluidSolver::Touch(FlowIndex index) {
         Dissolve(link.component);
       }
     }
-    ++link.flows;
+    link.flows += CountOf(flows_[index], i);
     const uint32_t mine = Root(l);
     if (root == kNone) {
       root = mine;
@@ -155,9 +170,22 @@ void FluidSolver::SetRate(Flow& flow, double rate) {
   flow.finish = now_ + flow.remaining / rate;
 }
 
-// Progressive filling: the link with the smallest fair share fixes the rates of its flows, which
-// leaves the others more; repeat.
-void FluidSolver::SolveGeneral(const Component& component) {
+void FluidSolver::FixRate(Flow& flow, double rate, size_t& unfixed) {
+  flow.fixed = true;
+  --unfixed;
+  SetRate(flow, rate);
+  const auto route = LinksOf(flow);
+  for (size_t i = 0; i < route.size(); ++i) {
+    Link& link = links_[route[i]];
+    const uint32_t count = CountOf(flow, i);
+    // One by one, so that many flows and one that stands for them leave the same bits.
+    for (uint32_t k = 0; k < count; ++k) left_[link.parent] -= rate;
+    link.flows -= count;
+  }
+}
+
+// Its flows and links, and the flows of each link as offsets into one array.
+void FluidSolver::GatherMembers(const Component& component) {
   member_flows_.clear();
   member_links_.clear();
   for (uint32_t f = component.head; f != kNone; f = flows_[f].next) {
@@ -169,17 +197,28 @@ void FluidSolver::SolveGeneral(const Component& component) {
       member_links_.push_back(l);
     }
   }
-  // Flows of each link, as offsets into one array; links_[l].epoch stays, parent holds the index.
-  offsets_.assign(member_links_.size() + 1, 0);
+  // links_[l].epoch stays, parent holds the index.
   for (size_t i = 0; i < member_links_.size(); ++i) {
     links_[member_links_[i]].parent = static_cast<uint32_t>(i);
-    offsets_[i + 1] = offsets_[i] + links_[member_links_[i]].flows;
   }
+  offsets_.assign(member_links_.size() + 1, 0);
+  for (FlowIndex f : member_flows_) {
+    for (LinkIndex l : LinksOf(flows_[f])) ++offsets_[links_[l].parent + 1];
+  }
+  std::partial_sum(offsets_.begin(), offsets_.end(), offsets_.begin());
   flows_of_link_.resize(offsets_.back());
   fill_.assign(offsets_.begin(), offsets_.end() - 1);
   for (FlowIndex f : member_flows_) {
     for (LinkIndex l : LinksOf(flows_[f])) flows_of_link_[fill_[links_[l].parent]++] = f;
   }
+}
+
+// Progressive filling: the link with the smallest fair share fixes the rates of its flows, which
+// leaves the others more; repeat. Links whose shares are equal but for rounding make one level, and
+// all their flows get the same rate: flows that are alike stay so to the bit.
+void FluidSolver::SolveGeneral(const Component& component) {
+  constexpr double kEqual = 1 + 1e-12;
+  GatherMembers(component);
   left_.resize(member_links_.size());
   heap_.clear();
   for (size_t i = 0; i < member_links_.size(); ++i) {
@@ -191,29 +230,26 @@ void FluidSolver::SolveGeneral(const Component& component) {
   };
   std::make_heap(heap_.begin(), heap_.end(), later);
   size_t unfixed = member_flows_.size();
+  double level = 0;
   while (unfixed > 0) {
     FORETRACE_CHECK(!heap_.empty());
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const Share top = heap_.back();
     heap_.pop_back();
-    Link& link = links_[member_links_[top.link]];
+    const Link& link = links_[member_links_[top.link]];
     if (link.flows == 0) continue;
     const double share = left_[top.link] / link.flows;
-    if (share > top.share) {  // others have been fixed since: its share has grown
-      heap_.push_back({share, top.link});
-      std::push_heap(heap_.begin(), heap_.end(), later);
-      continue;
+    if (share > level * kEqual) {
+      if (share > top.share) {  // others have been fixed since: its share has grown
+        heap_.push_back({share, top.link});
+        std::push_heap(heap_.begin(), heap_.end(), later);
+        continue;
+      }
+      level = top.share;
     }
     for (uint32_t k = offsets_[top.link]; k < offsets_[top.link + 1]; ++k) {
       Flow& flow = flows_[flows_of_link_[k]];
-      if (flow.fixed) continue;
-      flow.fixed = true;
-      --unfixed;
-      SetRate(flow, top.share);
-      for (LinkIndex l : LinksOf(flow)) {
-        left_[links_[l].parent] -= top.share;
-        --links_[l].flows;
-      }
+      if (!flow.fixed) FixRate(flow, level, unfixed);
     }
   }
 }

@@ -24,7 +24,11 @@ class FluidSolver {
   // `capacity` in bytes per second, positive.
   LinkIndex AddLink(double capacity);
   // At least one link; a link may not appear twice.
-  RouteIndex AddRoute(std::span<const LinkIndex> links);
+  RouteIndex AddRoute(std::span<const LinkIndex> links) { return AddRoute(links, {}); }
+  // A flow on this route stands for many that are alike on links that are alike: for `counts[i]` of
+  // them on each of the links that links[i] stands for. It has the rate and the end, to the bit,
+  // that each of them would have.
+  RouteIndex AddRoute(std::span<const LinkIndex> links, std::span<const uint32_t> counts);
   // Forgets the routes that no active flow uses. All route indices become invalid.
   void DropIdleRoutes();
   size_t route_pool_size() const { return route_links_.size(); }
@@ -88,12 +92,18 @@ class FluidSolver {
     const RouteSpan& span = routes_[flow.route];
     return {route_links_.data() + span.first, span.count};
   }
+  // Flows of the i-th link of a route.
+  uint32_t CountOf(const Flow& flow, size_t i) const {
+    return route_counts_.empty() ? 1 : route_counts_[routes_[flow.route].first + i];
+  }
+  void FixRate(Flow& flow, double rate, size_t& unfixed);
   uint32_t Root(uint32_t link);
   void Dissolve(uint32_t component);
   void Touch(FlowIndex flow);
   uint32_t NewComponent();
   void Solve();
   void FormComponents();
+  void GatherMembers(const Component& component);
   void SolveGeneral(const Component& component);
   void SetRate(Flow& flow, double rate);
 
@@ -103,6 +113,7 @@ class FluidSolver {
   std::vector<Link> links_;
   std::vector<RouteSpan> routes_;
   std::vector<LinkIndex> route_links_;
+  std::vector<uint32_t> route_counts_;  // beside route_links_; empty: all are 1
   std::vector<Flow> flows_;
   std::vector<FlowIndex> free_flows_;
   std::vector<Component> components_;

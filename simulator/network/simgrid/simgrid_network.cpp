@@ -204,7 +204,8 @@ absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& sp
 }
 
 absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, SimTime start) {
-  FORETRACE_RETURN_IF_ERROR(planner_.Plan(spec).status());
+  FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner_.Plan(spec));
+  FORETRACE_RETURN_IF_ERROR(CheckInFlight(plan));
   const Command command = Command::kStart;
   const StartHeader header{start.seconds(),
                            spec.bytes.count(),
@@ -239,7 +240,8 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(Sim
   }
   if (reply.handle == kNothingYet) return std::nullopt;
   --in_flight_;
-  return Completion{SimTime::FromSeconds(reply.time), reply.handle};
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, CompletionTime(reply.time));
+  return Completion{time, reply.handle};
 }
 
 absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <sstream>
+
 #include "simulator/report/prediction_report.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 #include "simulator/report/text_table.h"
+#include "simulator/report/time_unit.h"
 #include "tests/unit/report/scenario.h"
 
 namespace foretrace {
@@ -56,7 +59,7 @@ TEST(PredictionReport, TextNamesTheFigures) {
   EXPECT_THAT(text, HasSubstr("Iteration 5: 60.0 us predicted, 60.0 us recorded (+0.00 %)"));
   EXPECT_THAT(text, HasSubstr("Note: rank 2 is missing"));
   EXPECT_THAT(text, HasSubstr("gemm fwd"));
-  EXPECT_THAT(text, HasSubstr("1 (1, 10)"));
+  EXPECT_THAT(text, HasSubstr("1 (1, 10.0)"));
   EXPECT_THAT(text, HasSubstr("Critical path of rank 0: 60.0 us in 4 runs over 2 ranks"));
   EXPECT_THAT(text, testing::Not(HasSubstr("\x1b")));
 }
@@ -106,6 +109,62 @@ TEST(TextTable, AlignsAndCutsNamesToTheWidth) {
             "   1.0  short\n"
             "1234.5  aaaaaaaaaaaaa...bbbbbb\n");
   EXPECT_EQ(table.Format({.width = 100, .colour = true}).substr(0, 4), "\x1b[1m");
+}
+
+// Two rows of six columns in 30 characters: rank and name (4 + 2 + 4), then 2 + 8 for every column,
+// of which two fit; the others follow below the same keys.
+TEST(TextTable, ColumnsThatDoNotFitFollowBelow) {
+  TextTable table({{"rank"}, {"name", TextTable::Align::kLeft}, {"column a"}, {"column b"}, {"c"}});
+  table.AddRow({"0", "x", "1.0", "2.0", "3.0"});
+  table.AddRow({"1", "y", "4.0", "5.0", "6.0"});
+  EXPECT_EQ(table.Format({.width = 30}),
+            "rank  name  column a  column b\n"
+            "   0  x          1.0       2.0\n"
+            "   1  y          4.0       5.0\n"
+            "\n"
+            "rank  name    c\n"
+            "   0  x     3.0\n"
+            "   1  y     6.0\n");
+}
+
+TEST(TimeUnit, MillisecondsWhereMicrosecondsHaveSevenDigits) {
+  const TimeUnit us(SimTime::FromNs(99'999'900));
+  EXPECT_EQ(us.Text(SimTime::FromNs(99'999'900)), "99999.9 us");
+  EXPECT_EQ(us.Signed(SimTime::FromNs(-1500)), "-1.5");
+  const TimeUnit ms(SimTime::FromNs(622'497'300));
+  EXPECT_EQ(ms.Text(SimTime::FromNs(622'497'300)), "622.497 ms");
+  EXPECT_EQ(ms.Number(SimTime::FromNs(1500)), "0.002");
+}
+
+// The answer, whether to believe it, why, and what it rests on come first, in lines that fit.
+TEST(Headline, SaysTheAnswerFirst) {
+  const Scenario s = MakeScenario();
+  ReportOptions options;
+  options.doubt = "replayed unchanged, step 5 takes 2.000 ms instead of the recorded 1.000 ms";
+  options.notes = {std::string(50, 'a') + " " + std::string(60, 'b')};
+  const auto report = BuildPredictionReport(*s.table, PerRank(s), options);
+  ASSERT_TRUE(report.ok());
+  const std::string text = TextReport(*report, *s.store, {.style = {.width = 70}});
+  EXPECT_EQ(text.rfind("NOT RELIABLE: replayed unchanged, step 5 takes 2.000 ms instead of the\n"
+                       "  recorded 1.000 ms\n"
+                       "Verdict: the iteration takes 60.0 us, 60.0 us recorded (+0.00 %)\n"
+                       "Why: the critical path is ",
+                       0),
+            0u)
+      << text;
+  EXPECT_THAT(text,
+              HasSubstr("\nRests on: recorded 66.7 %, calibrated 33.3 % of the critical path\n"));
+  EXPECT_THAT(text, HasSubstr("\nNote: " + std::string(50, 'a') + "\n  " + std::string(60, 'b')));
+  size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    longest = std::max(longest, DisplayWidth(line));
+  }
+  EXPECT_LE(longest, 70u);
+  rapidjson::Document d;
+  d.Parse(ReportJson(*report, *s.store).c_str());
+  EXPECT_FALSE(d["reliable"].GetBool());
+  EXPECT_THAT(d["doubt"].GetString(), HasSubstr("step 5"));
 }
 
 TEST(TextTable, KeepsUtf8WholeAndControlCharactersOut) {

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Every option of every command changes what comes out, or is refused by name.
+
+  tests/hostile/options.py --foretrace build/release/foretrace [--only REGEX]
+
+The options are those that --help lists; one that has no line in OPTIONS fails. Each is run with a
+value that must matter: standard output, a file, or the exit code then differs from the run without it.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import files
+
+ROOT = files.ROOT
+S = "$SRC/traces/samples/dlrm_8rank"
+ONE = S + "/dlrm.0.et"
+HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
+SHAPED = "$WORK/shaped.json --workload w.yaml"
+SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-chunks 1 "
+          "--max-micro-batch 2")
+MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
+SERVE = "llama3.1-8b --platform dgx-h100"
+TIERED = SERVE + " --kv-blocks 600 --count 40 --input 800 --output 400"
+SPACE = "--space $SRC/tests/golden/architect_small/space.yaml --devices 16 --hbm 32"
+ARCHITECT = f"gpt-small {SPACE} --global-batch 64 --widths 1 --micro-batches 1"
+PLACE = "bert-large --backends framework,flash-attention --device a100-sxm4-80gb"
+DATAFLOW = "gpt3-175b --system sn10-8 --forward --batch 2304"
+MEASURED = "--topology dgx-a100 --measured $SEEDS/lab.csv"
+SIMULATION = {
+    "--semantics": "algorithm1", "--without": "rank-sync", "--aligned-start": "",
+    "--what-if": "kind=collective:x0.5", "--cpu-scale": "2", "--overheads": "$SEEDS/overheads.yaml",
+    "--allow-missing-ranks": None, "--absent": None, "--platform": "dgx-h100", "--on": "dgx-h100",
+    "--network": ("{base} --platform dgx-a100", "fluid"),
+    "--durations": ("{base} --platform dgx-a100", "model"),
+    "--calibration": ("{base} --platform dgx-a100 --durations model", "a100-sxm4-nvswitch"),
+}
+TRACES = {"--strict": ("{command} $WORK/repaired.json", ""), "--jobs": "same",
+          "--process-groups": "$WORK/groups.yaml",
+          "--ignore": ("{command} $WORK/mixed", "'*.pickle'")}
+FITS = {"--test": "$SEEDS/lab.csv", "--hold-out": "every-third",
+        "--calibration": ("{command} --test $SEEDS/lab.csv", "$SEEDS/calibration/collectives.yaml"),
+        "--adapt": "$SEEDS/calibration/collectives.yaml", "--platform": "nosuch",
+        "--as": ("{base} -o out", "other"), "--form": "three_region", "--interconnect": "mesh",
+        "--seed": "same", "--date": ("{base} -o out", "2026-01-31"),
+        "--note": ("{base} -o out", "words"), "--json": "", "--output": "out", "--rows": "rows.csv"}
+
+SHARED = {option: "same" for option in FITS}
+
+# Command: (arguments that are right, {option: value | (other arguments, value) | reason}). None: as
+# the option's own command line says elsewhere; "same": by its meaning it changes no result (threads,
+# seeds of what does not draw). {base} are the arguments that are right, {command} the first word.
+OPTIONS = {
+    "inspect": (S, {**TRACES, "--json": "", "--kernels": "", "--ops": ""}),
+    "convert": (f"{S} -o out", {
+        **TRACES, "--strict": ("$WORK/repaired.json -o out", ""), "--ignore": ("$WORK/mixed -o out", "'*.pickle'"),
+        "--process-groups": (f"{S} -o out", "$WORK/groups.yaml"), "--json": "", "--check": "",
+        "--prefix": "p", "--rank": (SHAPED, "3"), "--iteration": (SHAPED, "1"),
+        "--samples": (SHAPED, "64"), "--output": (S, "elsewhere"), "--workload": ("$WORK/shaped.json", "w.yaml")}),
+    "predict": (S, {
+        **TRACES, **SIMULATION, "--allow-missing-ranks": (ONE, ""),
+        "--absent": (f"{HALF} --allow-missing-ranks", "never-last"), "--json": "", "--iteration": "1",
+        "--sensitivity": "", "--top": "2", "--timeline": "t.json",
+        "--timeline-ranks": (f"{S} --timeline d/", "0"), "--timeline-steps": (f"{S} --timeline d/", "1")}),
+    "diff": (f"{S} --what-if name=gemm:x2", {
+        **SIMULATION, "--aligned-start": "same",  # of both
+        "--strict": ("$WORK/repaired.json --what-if name=gemm:x2", ""),
+        "--allow-missing-ranks": (f"{ONE} --what-if name=gemm:x2", ""),
+        "--absent": (f"{ONE} --allow-missing-ranks --what-if name=gemm:x2", "never-last"),
+        "--iteration": "1", "--top": "1", "--json": "", "--what-if": (S, "kind=collective:x0.5")}),
+    "validate": (f"--trace {S}", {
+        **TRACES, **SIMULATION, "--trace": ("", S), "--strict": ("--trace $WORK/repaired.json", ""),
+        "--ignore": ("--trace $WORK/mixed", "'*.pickle'"),
+        "--allow-missing-ranks": (f"--trace {ONE}", ""),
+        "--absent": (f"--trace {ONE} --allow-missing-ranks", "never-last"),
+        "--overheads-from-ranks": "0-3", "--overheads-from-steps": "even", "--ablation": "", "--json": "",
+        "--mappings": ("--platform dgx-a100", "$SEEDS/rows.csv"),
+        "--kernels": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "none"),
+        "--workload": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "$WORK/vocabulary.yaml"),
+        "--workloads": (f"--trace {S}", "$SRC/traces/workloads"),
+        "--fit": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "$SEEDS/rows.csv"),
+        "--hold-out-half": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
+        "--fit-stacks": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
+        "--recompute": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "none"),
+        "--serving": (f"--trace {S}", "$WORK/nosuch"), "--profiles": (f"--trace {S}", "$WORK"),
+        "--rows": (f"--trace {S} --durations model --platform dgx-a100", "rows.csv")}),
+    "collective": ("all_reduce --topology dgx-a100 --bytes 4M", {
+        "--topology": ("all_reduce --bytes 4M", "dgx-h100"), "--ranks": "4", "--bytes": "8M",
+        "--algorithm": "hierarchical", "--protocol": "ll", "--chunks": ("broadcast --topology dgx-a100 --bytes 4M", "4"),
+        "--network": "fitted", "--json": "", "--measured": ("--topology dgx-a100", "$SEEDS/lab.csv"),
+        "--fit": (MEASURED, ""), "--fit-launch": (MEASURED, ""), "--min-bytes": (MEASURED, "64M")}),
+    "shard": ("$SEEDS/task.yaml --sharders naive,lookup_greedy", {
+        "--sharders": ("$SEEDS/task.yaml", "naive"), "--plan": "$SEEDS/plan.json",
+        "--compare": "naive lookup_greedy", "--template": S,
+        "--traces-of": ("{base} --write-traces out", "naive"),
+        "--seed": ("$SEEDS/task.yaml --sharders random", "7"),
+        "--budget": ("$SEEDS/task.yaml --sharders search", "40"), "--jobs": "same", "--json": "",
+        "--output": "plan.json", "--svg": "x.svg", "--write-traces": "out"}),
+    "shard-tasks": ("$SEEDS/locality.txt -o out --platform paper-4xa100 --per-part 1", {
+        "--json": "", "--platform": ("$SEEDS/locality.txt -o out --per-part 1", "dgx-a100"),
+        "--calibration": "a100-sxm4-nvswitch", "--gpus": "2", "--batch": "1024", "--per-part": "2",
+        "--seed": "7", "--output": ("$SEEDS/locality.txt --platform paper-4xa100", "elsewhere")}),
+    "shard-study": ("$SEEDS/task.yaml", {"--seed": "same", "--search": "", "--json": ""}),
+    "search": (SEARCH, {
+        "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": "none",
+        "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
+        "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
+        "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
+        "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local", "same"),
+        "--top": "2", "--jobs": "same", "--compare": "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'",
+        "--picture": (SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
+        "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
+        "--timeline": "t.json"}),
+    "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
+        "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": "none",
+        "--kernels": "none", "--gpus": "2", "--global-batch": "32", "--memory-gib": "0.1",
+        "--memory-margin": "0.99", "--mapping": ("$SEEDS/gpt.yaml --platform dgx-a100 -o out", "'tp1 pp2 dp2 mb1 gb64'"),
+        "--json": "", "--prefix": "p", "--launch-us": "50", "--sizes-only": "",
+        "--output": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING}", "elsewhere")}),
+    "serve": (SERVE + " --rate 4 --count 20", {
+        "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
+        "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
+        "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
+        "--kernels": "none", "--profiles": "$WORK", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
+        "--kv-blocks": "100", "--memory-utilization": "0.5",
+        "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
+        "--kv-tier": (TIERED, "cpu:64:20"), "--without": "graphs", "--speculate": "sequence:3:0.7",
+        "--draft": (SERVE + " --count 5 --speculate sequence:3:0.7", "llama3.1-8b"),
+        "--draft-parallel": (SERVE + " --count 5 --speculate sequence:3:0.7 --draft llama3.1-8b", "tp2"),
+        "--requests": (SERVE, "$SEEDS/requests.csv"),
+        "--skip-too-long": (SERVE + " --max-model-len 700 --requests $SEEDS/requests.csv", ""),
+        "--prefix-block": (SERVE + " --requests $SEEDS/mooncake.jsonl", "256"), "--rate": (SERVE + " --count 20", "1"),
+        "--count": "30", "--input": "100", "--output": "64",
+        "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": "2",
+        "--ttft": "1", "--tpot": "1", "--e2e": "1",
+        "--search": (SERVE + " --rate 4 --count 20 --gpus 2", ""), "--gpus": (SERVE + " --search --count 20", "2"),
+        "--top": (SERVE + " --search --gpus 2 --count 20", "1"), "--json": "", "--timeline": "t.json"}),
+    "serve-study": ("decode", {
+        "--platform": "dgx-h100", "--model": "llama3.1-8b", "--devices": "2", "--spread": "0.5",
+        "--table-us": "50", "--host-us": "500", "--draft-us": ("drafts", "81.1"), "--target-us": ("drafts", "20000"),
+        "--json": ""}),
+    "dataflow": (DATAFLOW, {
+        "--system": ("gpt3-175b --forward --batch 2304", "sn10-4x2"), "--mapping": "$WORK/mapping.yaml", "--batch": "1",
+        "--forward": ("gpt3-175b --system sn10-8 --batch 2304", ""), "--tiles": "512", "--tensor-parallel": "",
+        "--formulas": "dse", "--all-reduce": "tree", "--overlap": "nonoverlap", "--utilisation": "0.5",
+        "--kernels": "a100-sxm4-nvswitch", "--device": "a100-sxm4-80gb", "--cycles": "", "--sizes-only": "",
+        "--json": "", "--picture": "x.svg", "--write-traces": "out"}),
+    "explore": ("dfmodel-fft -o out", {"--jobs": "same", "--json": "", "--output": ("dfmodel-fft", "out"),
+                                       "--journal": "j.log"}),
+    "architect": (ARCHITECT, {
+        "--space": ("gpt-small --devices 16 --hbm 32 --global-batch 64", "$SRC/tests/golden/architect_small/space.yaml"),
+        "--devices": "8", "--hbm": "8", "--global-batch": "32", "--widths": "2", "--micro-batches": "4",
+        "--samples": "32", "--weights": "0", "--optimizer-bytes": "50", "--search": "hysteresis",
+        "--hysteresis": (ARCHITECT + " --search hysteresis", "1"), "--compare": "",
+        "--objective": (f"gpt-small --space $WORK/power.yaml --devices 16 --hbm 32 --global-batch 64", "per-watt"),
+        "--nodes": "2", "--timings": "", "--jobs": "same", "--json": "", "--journal": "j.log", "--output": "out"}),
+    "place": (PLACE, {
+        "--strict": ("$WORK/repaired.json --backends torch-compile", ""), "--backends": ("bert-large --device a100-sxm4-80gb", "framework"),
+        "--costs": "$WORK/nosuch.csv", "--device": ("bert-large --backends framework", "v100-sxm2-16gb"),
+        "--kernels": "none", "--launch": "0", "--micro-batch": "4",
+        "--allow-missing-ranks": (f"{ONE} --backends torch-compile --device a100-sxm4-80gb", ""),
+        "--graph-level": "tensorrt", "--engine-call": "5", "--seed": "7", "--population": "10",
+        "--generations": "2", "--explain": "l0.softmax", "--top": "3", "--ablation": "", "--json": "",
+        "--svg": "x.svg"}),
+    "list": ("", {"--json": ""}),
+    "help": ("terms", {"--markdown": ""}),
+    "calibrate collective": ("$SEEDS/lab.csv", FITS),
+    # The families share their options; one is tried, of the others what they add.
+    "calibrate kernel": ("", SHARED), "calibrate memory": ("", SHARED), "calibrate overheads": ("", SHARED),
+    "calibrate embedding": ("", {
+        # These need recorded lookups, which the samples have not; a golden has public ones.
+        **SHARED, "--trace": "same", "--test-trace": "same", "--provenance": "same", "--table-out": "same"}),
+    "calibrate serving": ("$SEEDS/lab.csv", {"--json": ""}),
+    "calibrate trace-overheads": (S, {
+        **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
+        "--process-groups": "same",  # overheads are of one rank
+        "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),
+}
+
+
+def prepare(work, foretrace):
+    """Files that only these commands need."""
+    work.mkdir()
+    kineto = files.kineto()
+    # A dangling correlation, which is repaired and counted.
+    (work / "repaired.json").write_text(kineto.replace('"correlation": 101', '"correlation": 999', 1))
+    (work / "mixed").mkdir()
+    (work / "mixed/rank0.json").write_text(kineto)
+    (work / "mixed/snap.pickle").write_bytes(b"\x80\x04\x95" + b"\0" * 40)
+    (work / "vocabulary.yaml").write_text(files.WORKLOAD.replace("51200", "25600"))
+    (work / "mapping.yaml").write_text("tiles: 2048\nshardings: tensor-parallel\nroles: [tensor]\n"
+                                       "kernel_by_kernel: true\n")
+    space = (ROOT / "tests/golden/architect_small/space.yaml").read_text()
+    (work / "power.yaml").write_text(
+        space + "\npower: {logic_W_per_mm2: 0.612, hbm_W_per_GBps: 0.05624, link_W_per_GBps: 0.052, source: t}\n")
+    (work / "groups.yaml").write_text('groups: [{name: "0", ranks: [0, 1, 2, 3]}]\n')
+    # A kernel under an operator of which the shapes are known.
+    (work / "shaped.json").write_text(kineto)
+
+
+def listed(foretrace, command):
+    """The long options of --help; of several names, the first."""
+    text = subprocess.run([foretrace, *command.split(), "--help"], capture_output=True, text=True).stdout
+    options = []
+    for line in text.split("\n"):
+        found = re.match(r" {2}(?:-\w,)?(--[\w-]+)", line)
+        if found and found[1] not in ("--help", "--version"):
+            options.append(found[1])
+    return options
+
+
+def outcome(foretrace, command, arguments, folder, env):
+    """Exit code, output and files of a run, and what it said."""
+    folder.mkdir(parents=True)
+    run = subprocess.run(["bash", "-c", f"exec $FORETRACE {command} {arguments}"], cwd=folder, env=env,
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    made = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            made[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    shutil.rmtree(folder)
+    return (run.returncode, run.stdout, made), run.stderr.decode("utf-8", "replace")
+
+
+def check(foretrace, work, env, command, option):
+    base, options = OPTIONS[command]
+    if option not in options:
+        return f"{command} {option}: has no line in tests/hostile/options.py"
+    value = options[option]
+    if value is None or value == "same":
+        return None
+    if isinstance(value, tuple):
+        other, value = value
+        if value == "same":
+            return None
+        first = command.split()[0]
+        base = other.format(base=base, command="--trace" if first == "validate" else "").strip()
+    name = re.sub(r"\W", "_", f"{command}{option}")
+    without, _ = outcome(foretrace, command, base, work / "run" / f"{name}0", env)
+    with_it, said = outcome(foretrace, command, f"{base} {option} {value}", work / "run" / f"{name}1", env)
+    if with_it[0] not in (0, 2, 3):
+        return f"{command} {base} {option} {value}: exit {with_it[0]}: {said[:200]}"
+    if with_it == without:
+        return f"{command} {base} {option} {value}: exit {with_it[0]}, as without it: {said[:200]}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foretrace", required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    foretrace = str(pathlib.Path(arguments.foretrace).resolve())
+    only = re.compile(arguments.only)
+    with tempfile.TemporaryDirectory(prefix="foretrace_options_") as folder:
+        work = pathlib.Path(folder)
+        files.make_seeds(work / "seeds", foretrace)
+        prepare(work / "work", foretrace)
+        env = {**os.environ, "FORETRACE": foretrace, "SRC": str(ROOT), "SEEDS": str(work / "seeds"),
+               "WORK": str(work / "work"), "LC_ALL": "C.UTF-8"}
+        commands = [line.split()[0] for line in subprocess.run(
+            [foretrace, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1].split("\n")
+            if re.match(r"  [a-z]", line)]
+        commands.remove("calibrate")
+        commands += [c for c in OPTIONS if c.startswith("calibrate ")]
+        failures = [f"{c}: has no line in tests/hostile/options.py" for c in commands if c not in OPTIONS]
+        tasks = [(c, o) for c in commands if c in OPTIONS for o in listed(foretrace, c)
+                 if only.search(f"{c} {o}")]
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            failures += [f for f in pool.map(lambda t: check(foretrace, work, env, *t), tasks) if f]
+    for failure in failures:
+        print("FAILED", failure)
+    print(f"options: {len(tasks)} of {len(commands)} commands, {len(failures)} failed")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
