@@ -162,18 +162,19 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   const std::string b = folder.Write("rank1.json", Trace(1));
   ImportOptions options;
   options.process_groups_file =
-      folder.Write("g.yaml", "groups:\n  - {name: \"1\", ranks: [1, 0], description: dp}\n");
+      folder.Write("g.yaml", "groups:\n  - {name: stream 7, ranks: [1, 0], description: dp}\n");
   const auto store = ImportTraces({a, b}, options);
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_THAT(store->process_groups().find("1")->second.ranks, ElementsAre(1, 0));
-  EXPECT_EQ(store->process_groups().find("1")->second.description, "dp");
+  EXPECT_THAT(store->process_groups().find("stream 7")->second.ranks, ElementsAre(1, 0));
+  EXPECT_EQ(store->process_groups().find("stream 7")->second.description, "dp");
 
-  options.process_groups_file = folder.Write(
-      "g.yaml", "exchanges: [[1, 0]]\ngroups: [{name: s, ranks: [0]}, {name: s, ranks: [1]}]\n");
+  options.process_groups_file = folder.Write("g.yaml",
+                                             "exchanges: [[1, 0]]\ngroups: [{name: stream 7, "
+                                             "ranks: [0]}, {name: stream 7, ranks: [1]}]\n");
   const auto several = ImportTraces({a, b}, options);
   ASSERT_TRUE(several.ok()) << several.status();
   EXPECT_THAT(several->process_groups().find("exchange")->second.ranks, ElementsAre(1, 0));
-  EXPECT_THAT(several->process_groups().find("s@1")->second.ranks, ElementsAre(1));
+  EXPECT_THAT(several->process_groups().find("stream 7@1")->second.ranks, ElementsAre(1));
 
   const auto error = [&](const std::string& yaml) {
     options.process_groups_file = folder.Write("g.yaml", yaml);
@@ -186,7 +187,10 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   EXPECT_THAT(error("groups:\n  - {name: a, ranks: [x]}\n"), HasSubstr("g.yaml:2: "));
   EXPECT_THAT(error("groups: [\n"), HasSubstr("g.yaml:"));
   EXPECT_THAT(error("exchanges: [[0]]\n"), HasSubstr("g.yaml:1: an exchange is a list"));
-  EXPECT_THAT(error("groups:\n  - {name: a, ranks: [5]}\n"), HasSubstr("the job has 2 ranks"));
+  EXPECT_THAT(error("groups:\n  - {name: nothing, ranks: [0, 1]}\n"),
+              HasSubstr("group \"nothing\" would change nothing"));
+  EXPECT_THAT(error("groups:\n  - {name: stream 7, ranks: [5]}\n"),
+              HasSubstr("the job has 2 ranks"));
 }
 
 }  // namespace
