@@ -190,7 +190,8 @@ absl::StatusOr<ShapeKriging> KrigingOf(const proto::ShapeKriging& file) {
       return InvalidInput("a slice with {} n, {} k and {} weights", in.n_size(), in.k_size(),
                           in.weight_size());
     }
-    KrigingSlice& slice = slices.emplace_back(in.m());
+    KrigingSlice& slice = slices.emplace_back();
+    slice.m = in.m();
     for (int i = 0; i < in.n_size(); ++i) slice.points.push_back({in.n(i), in.k(i), in.weight(i)});
   }
   return ShapeKriging::Create({file.multiprocessors(), file.l2_mbytes()}, std::move(slices));
