@@ -17,6 +17,9 @@ namespace {
 
 // Routes between all pairs are built up front.
 constexpr int32_t kMaxDevices = 1024;
+// SimGrid counts whole units in 64 bits, of which there are 2^20 a byte (simgrid_module.cpp): 2^44
+// bytes a flow, and no flow is larger than twice its transfer.
+constexpr int64_t kMaxBytes = int64_t{1} << 43;
 
 enum class Command : int32_t { kStart, kNext };
 
@@ -206,6 +209,10 @@ absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& sp
 absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, SimTime start) {
   FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner_.Plan(spec));
   FORETRACE_RETURN_IF_ERROR(CheckInFlight(plan));
+  if (spec.bytes.count() > kMaxBytes) {
+    return Infeasible("{}: the simgrid network counts at most 8 TiB a transfer: use fluid",
+                      Describe(spec));
+  }
   const Command command = Command::kStart;
   const StartHeader header{start.seconds(),
                            spec.bytes.count(),
