@@ -9,6 +9,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/compile_rendezvous.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 
 namespace foretrace {
 namespace {
@@ -63,7 +64,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   job.cpu_anchors.resize(store.ranks().size());
   AcceleratorCatalog shipped;
   if (options.accelerators == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(shipped, AcceleratorCatalog::Load());
+    FORETRACE_ASSIGN_OR_RETURN(shipped, LoadRecordedAccelerators(store));
   }
   const AcceleratorCatalog& accelerators =
       options.accelerators == nullptr ? shipped : *options.accelerators;

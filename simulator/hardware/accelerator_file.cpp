@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
 
 namespace foretrace {
@@ -19,6 +22,33 @@ std::vector<std::string_view> Names() {
   std::vector<std::string_view> names;
   for (int i = 0; i < static_cast<int>(E::kCount); ++i) names.push_back(Name(static_cast<E>(i)));
   return names;
+}
+
+std::vector<std::string> Aliases(const YamlReader& root) {
+  std::vector<std::string> aliases;
+  if (!root.Has("aliases")) return aliases;
+  for (const YamlReader& item : root.Child("aliases").Items()) {
+    aliases.push_back(LowerCase(item.AsString()));
+  }
+  return aliases;
+}
+
+// The lines of the keys `name` and `aliases` of a mapping in block style, and of what belongs to
+// them: a value's lines are indented, or items of a list. Empty where keys are written otherwise.
+std::string LinesOfNames(std::string_view text) {
+  std::string lines;
+  bool wanted = false;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end == std::string_view::npos ? end : end + 1);
+    text.remove_prefix(line.size());
+    if (std::string_view(" -#\r\n").find(line[0]) == std::string_view::npos) {
+      if (!absl::ascii_isalpha(static_cast<unsigned char>(line[0]))) return "";
+      wanted = line.starts_with("name:") || line.starts_with("aliases:");
+    }
+    if (wanted) lines += line;
+  }
+  return lines;
 }
 
 template <size_t N>
@@ -40,11 +70,7 @@ class Loader {
     out_.description = root_.String("description");
     out_.vendor = root_.String("vendor");
     out_.chip = root_.String("chip");
-    if (root_.Has("aliases")) {
-      for (const YamlReader& item : root_.Child("aliases").Items()) {
-        out_.aliases.push_back(LowerCase(item.AsString()));
-      }
-    }
+    out_.aliases = Aliases(root_);
     if (root_.Has("compute")) LoadUnits(root_.Child("compute"));
     if (root_.Has("memory")) LoadMemory(root_.Child("memory"));
     if (root_.Has("occupancy")) LoadOccupancy(root_.Child("occupancy"));
@@ -268,6 +294,21 @@ absl::StatusOr<Accelerator> LoadAccelerator(const std::string& file) {
 
 absl::StatusOr<Accelerator> ParseAccelerator(const std::string& text, const std::string& file) {
   return Load(ParseYamlText(text, file), file);
+}
+
+absl::StatusOr<AcceleratorNames> LoadAcceleratorNames(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
+  const std::string lines = LinesOfNames(text);
+  const auto names =
+      LoadYaml<AcceleratorNames>(ParseYamlText(lines, file), file,
+                                 [&](const YamlReader& root) -> absl::StatusOr<AcceleratorNames> {
+                                   AcceleratorNames out{file, root.String("name"), Aliases(root)};
+                                   if (!root.ok()) return root.status();
+                                   return out;
+                                 });
+  if (names.ok()) return names;
+  FORETRACE_ASSIGN_OR_RETURN(const Accelerator whole, ParseAccelerator(text, file));
+  return AcceleratorNames{file, whole.name, whole.aliases};
 }
 
 }  // namespace foretrace

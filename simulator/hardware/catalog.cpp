@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -23,10 +24,35 @@ std::string Normal(std::string_view name) {
   return text;
 }
 
-template <typename Visit>
-void ForEachName(const Accelerator& accelerator, const Visit& visit) {
+// By name or alias, of an Accelerator or its AcceleratorNames.
+template <typename Named, typename Visit>
+void ForEachName(const Named& accelerator, const Visit& visit) {
   visit(accelerator.name);
   for (const std::string& alias : accelerator.aliases) visit(Normal(alias));
+}
+
+template <typename Named>
+absl::Status CheckNames(const std::vector<Named>& all) {
+  std::map<std::string, const Named*> owner;
+  absl::Status status;
+  for (const Named& accelerator : all) {
+    ForEachName(accelerator, [&](const std::string& name) {
+      const auto [it, added] = owner.try_emplace(name, &accelerator);
+      if (added || it->second == &accelerator || !status.ok()) return;
+      status = InvalidInput("{}: the name '{}' is also that of {}", accelerator.file, name,
+                            it->second->file);
+    });
+  }
+  return status;
+}
+
+template <typename Named>
+std::vector<std::string> KnownNames(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& accelerator : all) {
+    if (accelerator.name != kUnnamedAccelerator) names.push_back(accelerator.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -40,20 +66,33 @@ absl::StatusOr<AcceleratorCatalog> AcceleratorCatalog::Load() {
   return Of(std::move(all));
 }
 
+absl::StatusOr<AcceleratorCatalog> AcceleratorCatalog::LoadNamed(
+    std::span<const std::string> names) {
+  std::vector<AcceleratorNames> all;
+  for (const ShippedFile& file : ListShipped(kAccelerators)) {
+    FORETRACE_ASSIGN_OR_RETURN(AcceleratorNames found, LoadAcceleratorNames(file.path));
+    all.push_back(std::move(found));
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckNames(all));
+  std::set<std::string> wanted = {std::string(kUnnamedAccelerator)};
+  for (const std::string& name : names) wanted.insert(Normal(name));
+  AcceleratorCatalog catalog;
+  for (const AcceleratorNames& of : all) {
+    bool asked_for = false;
+    ForEachName(of, [&](const std::string& name) { asked_for |= wanted.contains(name); });
+    if (!asked_for) continue;
+    FORETRACE_ASSIGN_OR_RETURN(Accelerator accelerator, LoadAccelerator(of.file));
+    catalog.all_.push_back(std::move(accelerator));
+  }
+  catalog.known_ = KnownNames(all);
+  return catalog;
+}
+
 absl::StatusOr<AcceleratorCatalog> AcceleratorCatalog::Of(std::vector<Accelerator> accelerators) {
+  FORETRACE_RETURN_IF_ERROR(CheckNames(accelerators));
   AcceleratorCatalog catalog;
   catalog.all_ = std::move(accelerators);
-  std::map<std::string, const Accelerator*> owner;
-  absl::Status status;
-  for (const Accelerator& accelerator : catalog.all_) {
-    ForEachName(accelerator, [&](const std::string& name) {
-      const auto [it, added] = owner.try_emplace(name, &accelerator);
-      if (added || it->second == &accelerator || !status.ok()) return;
-      status = InvalidInput("{}: the name '{}' is also that of {}", accelerator.file, name,
-                            it->second->file);
-    });
-  }
-  if (!status.ok()) return status;
+  catalog.known_ = KnownNames(catalog.all_);
   return catalog;
 }
 
@@ -96,26 +135,20 @@ OccupancyLimits AcceleratorCatalog::OccupancyOf(std::string_view name) const {
 }
 
 absl::Status AcceleratorCatalog::Unknown(std::string_view name) const {
-  std::vector<std::string> names;
-  for (const Accelerator& accelerator : all_) {
-    if (accelerator.name != kUnnamedAccelerator) names.push_back(accelerator.name);
-  }
   std::vector<std::string> folders = DataFolders();
   for (std::string& folder : folders) folder += fmt::format("/{}", kAccelerators.folder);
-  const std::string nearest = NearestName(Normal(name), names);
+  const std::string nearest = NearestName(Normal(name), known_);
   return InvalidInput(
       "accelerator \"{}\": no file of {} has that name or alias{}; there are {}; a new one is a "
       "file there (topologies/accelerators/README.md)",
       Excerpt(name, 60), fmt::join(folders, " or "),
-      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), fmt::join(names, ", "));
+      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), fmt::join(known_, ", "));
 }
 
 absl::StatusOr<Accelerator> FindAccelerator(std::string_view name) {
-  const std::string wanted = Normal(name);
-  for (const ShippedFile& file : ListShipped(kAccelerators)) {
-    if (file.name == wanted) return LoadAccelerator(file.path);
-  }
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const std::string names[] = {std::string(name)};
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog,
+                             AcceleratorCatalog::LoadNamed(names));
   const Accelerator* found = catalog.Find(name);
   if (found == nullptr) return catalog.Unknown(name);
   return *found;

@@ -314,11 +314,8 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
     FORETRACE_ASSIGN_OR_RETURN(user_groups, LoadProcessGroups(options.process_groups_file));
   }
   ImportOptions file_options = options;
-  AcceleratorCatalog shipped;
-  if (options.accelerators == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(shipped, AcceleratorCatalog::Load());
-    file_options.accelerators = &shipped;
-  }
+  const OccupancyTable shipped;
+  if (options.occupancy == nullptr) file_options.occupancy = &shipped;
   FORETRACE_ASSIGN_OR_RETURN(file_options.keep_link_keys, MayHoldGraphs(importers, files, options));
 
   std::vector<InputContent> per_file(files.size());

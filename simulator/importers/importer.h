@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/hardware/catalog.h"
+#include "simulator/hardware/occupancy_table.h"
 #include "simulator/importers/io/byte_source.h"
 #include "simulator/trace/builder.h"
 
@@ -34,8 +34,8 @@ struct ImportOptions {
   // Keep what the linker needs (ImportedFile::link_keys). ImportTraces sets it when both an
   // execution trace and a profile are among the inputs.
   bool keep_link_keys = false;
-  // Limits of devices by the name that a trace gives; null: of the files that ship (ImportTraces).
-  const AcceleratorCatalog* accelerators = nullptr;
+  // Limits of devices by the name that a trace gives; null: none, but ImportTraces sets it.
+  const OccupancyTable* occupancy = nullptr;
 };
 
 // What a file says about its rank.

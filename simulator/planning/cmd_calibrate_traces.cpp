@@ -13,6 +13,7 @@
 #include "simulator/console/output.h"
 #include "simulator/cost/calibration_file.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/rank_list.h"
 #include "simulator/replay/trace_options.h"
 
@@ -72,7 +73,8 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
     FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(options.ranks));
     filter = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
   }
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
+                             LoadRecordedAccelerators(store));
   const OverheadStatistics statistics = OverheadStatistics::Extract(store, accelerators, filter);
   if (statistics.empty()) {
     return InvalidInput("{}: no CPU calls that issue device work, so no overheads",

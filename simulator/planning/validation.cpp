@@ -11,6 +11,7 @@
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
 #include "simulator/engine/replay.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/rank_list.h"
 #include "simulator/replay/run.h"
 
@@ -38,7 +39,8 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
   } else {
     return out;
   }
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
+                             LoadRecordedAccelerators(store));
   out.statistics = OverheadStatistics::Extract(store, accelerators, source);
   if (out.statistics->empty()) {
     return InvalidInput("{}: no overheads to take from {}", c.name,

@@ -7,6 +7,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/importers/profile_extras.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/diagnosis.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/trace_options.h"
@@ -31,7 +32,8 @@ absl::Status RunDoctor(DoctorOptions options, const CommandContext& context) {
   const bool strict = std::exchange(options.traces.strict, false);
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
+                             LoadRecordedAccelerators(store));
   const Inspection inspection = Inspect(store, accelerators);
   ImportOptions import;
   import.ignore = options.traces.ignore;

@@ -10,6 +10,7 @@
 #include "simulator/console/output.h"
 #include "simulator/hardware/accelerator_file.h"
 #include "simulator/hardware/describe_accelerator.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/inspection.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/trace_options.h"
@@ -82,7 +83,8 @@ absl::Status RunInspect(const InspectOptions& options, const CommandContext& con
     if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
     return context.console->Print(WorkListText(list, options.ops, context.console->style()));
   }
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
+                             LoadRecordedAccelerators(store));
   Inspection inspection = Inspect(store, accelerators);
   for (std::string& note : UnknownDevices(store, accelerators)) {
     inspection.missing.push_back(std::move(note));

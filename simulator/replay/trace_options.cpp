@@ -18,6 +18,7 @@
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
 #include "simulator/network/simgrid/simgrid_network.h"
+#include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/retarget.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -290,7 +291,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   FORETRACE_ASSIGN_OR_RETURN(DurationPlan plan, DurationPlan::Parse(options.durations.durations));
   setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));
   FORETRACE_ASSIGN_OR_RETURN(setup.calibration_, FindCalibrations(options.durations.calibrations));
-  FORETRACE_ASSIGN_OR_RETURN(AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
+  FORETRACE_ASSIGN_OR_RETURN(AcceleratorCatalog accelerators, LoadRecordedAccelerators(store));
   setup.accelerators_ = std::make_unique<AcceleratorCatalog>(std::move(accelerators));
   CompileOptions& compile = setup.compile_;
   compile.accelerators = setup.accelerators_.get();

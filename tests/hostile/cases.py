@@ -352,9 +352,10 @@ def slips():
     yield Case("device/on_unnamed", f"predict {S} --on dgx-h100", (3,), ("--on",))
     yield Case("device/on_and_platform", f"predict {S} --on dgx-h100 --platform dgx-a100", (2,), ("leave out",))
     yield Case("device/cpu_scale", f"predict {S} --cpu-scale 0", (2,), ("--cpu-scale",))
-    yield Case("device/alias_of_two", "list gpus", (2,), ("also that of", "own.yaml"),
-               "mkdir -p topologies/accelerators; sed 's/^name: .*/name: own/' $SEEDS/h100-sxm5-80gb.yaml "
-               "> topologies/accelerators/own.yaml")
+    for command in ("list gpus", "inspect dgx.yaml", f"predict {S}"):
+        yield Case(f"device/alias_of_two/{command[:7]}", command, (2,), ("also that of", "own.yaml"),
+                   "mkdir -p topologies/accelerators; sed 's/^name: .*/name: own/' $SEEDS/h100-sxm5-80gb.yaml "
+                   "> topologies/accelerators/own.yaml; cp $SEEDS/dgx.yaml dgx.yaml")
     yield Case("device/nodes", COLLECTIVE.replace("dgx-a100", "dgx-a100:99999"), (2,), ("99999",))
     yield Case("list/unknown", "list planets", (2,), ("platforms", "calibrations", "gpus", "workloads"))
     # shard-tasks

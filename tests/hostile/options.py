@@ -9,6 +9,7 @@ value that must matter: standard output, a file, or the exit code then differs f
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -29,10 +30,13 @@ SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
 TIERED = SERVE + " --kv-blocks 600 --count 40 --input 800 --output 400"
+SWEEP = f"predict {S} --over cpu-scale=1,2"
 SPACE = "--space $SRC/tests/golden/architect_small/space.yaml --devices 16 --hbm 32"
 ARCHITECT = f"gpt-small {SPACE} --global-batch 64 --widths 1 --micro-batches 1"
 PLACE = "bert-large --backends framework,flash-attention --device a100-sxm4-80gb"
+TORCH_COMPILE = "--backends torch-compile --device a100-sxm4-80gb"
 DATAFLOW = "gpt3-175b --system sn10-8 --forward --batch 2304"
+FITTED = "$SRC/calibration/a100-sxm4-nvswitch/megatron-deepspeed.yaml"
 MEASURED = "--topology dgx-a100 --measured $SEEDS/lab.csv"
 SIMULATION = {
     "--semantics": "algorithm1", "--without": "rank-sync", "--aligned-start": "",
@@ -52,7 +56,7 @@ FITS = {"--test": "$SEEDS/lab.csv", "--hold-out": "every-third",
         "--seed": "same", "--date": ("{base} -o out", "2026-01-31"),
         "--note": ("{base} -o out", "words"), "--json": "", "--output": "out", "--rows": "rows.csv"}
 
-SHARED = {option: "same" for option in FITS}
+SHARED = {option: "same" for option in (*FITS, "--html")}
 
 # Command: (arguments that are right, {option: value | (other arguments, value) | reason}). None: as
 # the option's own command line says elsewhere; "same": by its meaning it changes no result (threads,
@@ -67,8 +71,14 @@ OPTIONS = {
     "predict": (S, {
         **TRACES, **SIMULATION, "--allow-missing-ranks": (ONE, ""),
         "--absent": (f"{HALF} --allow-missing-ranks", "never-last"), "--json": "", "--iteration": "1",
-        "--sensitivity": "", "--top": "2", "--timeline": "t.json",
+        "--sensitivity": "", "--top": "2", "--timeline": "t.json", "--by": "kernel",
+        "--memory": ("$WORK/repaired.json", ""), "--flamegraph": "f.svg",
         "--timeline-ranks": (f"{S} --timeline d/", "0"), "--timeline-steps": (f"{S} --timeline d/", "1")}),
+    "doctor": (S, {**TRACES, "--json": "", "--strict": ("$WORK/repaired.json", "")}),
+    "sweep": ("", {
+        "--over": (f"predict {S}", "cpu-scale=1,2"), "--value": (SWEEP, "ranks[0].busy_us"),
+        "--scaling": (SWEEP, "weak"), "--jobs": "same", "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
+        "--csv": (SWEEP, "t.csv"), "--html": (SWEEP, "page.html")}),
     "diff": (f"{S} --what-if name=gemm:x2", {
         **SIMULATION, "--aligned-start": "same",  # of both
         "--strict": ("$WORK/repaired.json --what-if name=gemm:x2", ""),
@@ -109,7 +119,7 @@ OPTIONS = {
         "--seed": "7", "--output": ("$SEEDS/locality.txt --platform paper-4xa100", "elsewhere")}),
     "shard-study": ("$SEEDS/task.yaml", {"--seed": "same", "--search": "", "--json": ""}),
     "search": (SEARCH, {
-        "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": "none",
+        "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
         "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
@@ -119,7 +129,7 @@ OPTIONS = {
         "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
     "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
-        "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": "none",
+        "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "2", "--global-batch": "32", "--memory-gib": "0.1",
         "--memory-margin": "0.99", "--mapping": ("$SEEDS/gpt.yaml --platform dgx-a100 -o out", "'tp1 pp2 dp2 mb1 gb64'"),
         "--json": "", "--prefix": "p", "--launch-us": "50", "--sizes-only": "",
@@ -158,15 +168,17 @@ OPTIONS = {
     "architect": (ARCHITECT, {
         "--space": ("gpt-small --devices 16 --hbm 32 --global-batch 64", "$SRC/tests/golden/architect_small/space.yaml"),
         "--devices": "8", "--hbm": "8", "--global-batch": "32", "--widths": "2", "--micro-batches": "4",
-        "--samples": "32", "--weights": "0", "--optimizer-bytes": "50", "--search": "hysteresis",
+        "--samples": "32", "--weights": "0",
+        "--optimizer-bytes": (ARCHITECT.replace("--hbm 32", "--hbm 4"), "50"), "--search": "hysteresis",
         "--hysteresis": (ARCHITECT + " --search hysteresis", "1"), "--compare": "",
         "--objective": (f"gpt-small --space $WORK/power.yaml --devices 16 --hbm 32 --global-batch 64", "per-watt"),
         "--nodes": "2", "--timings": "", "--jobs": "same", "--json": "", "--journal": "j.log", "--output": "out"}),
     "place": (PLACE, {
-        "--strict": ("$WORK/repaired.json --backends torch-compile", ""), "--backends": ("bert-large --device a100-sxm4-80gb", "framework"),
+        "--strict": (f"$WORK/repaired.json {TORCH_COMPILE}", ""),
+        "--backends": ("bert-large --device a100-sxm4-80gb", "framework"),
         "--costs": "$WORK/nosuch.csv", "--device": ("bert-large --backends framework", "v100-sxm2-16gb"),
         "--kernels": "none", "--launch": "0", "--micro-batch": "4",
-        "--allow-missing-ranks": (f"{ONE} --backends torch-compile --device a100-sxm4-80gb", ""),
+        "--allow-missing-ranks": (f"$WORK/absent.json {TORCH_COMPILE}", ""),
         "--graph-level": "tensorrt", "--engine-call": "5", "--seed": "7", "--population": "10",
         "--generations": "2", "--explain": "l0.softmax", "--top": "3", "--ablation": "", "--json": "",
         "--svg": "x.svg"}),
@@ -178,7 +190,9 @@ OPTIONS = {
     "calibrate embedding": ("", {
         # These need recorded lookups, which the samples have not; a golden has public ones.
         **SHARED, "--trace": "same", "--test-trace": "same", "--provenance": "same", "--table-out": "same"}),
-    "calibrate serving": ("$SEEDS/lab.csv", {"--json": ""}),
+    "calibrate serving": ("$SEEDS/lab.csv", {
+        # Tables of operators are too large for the samples; goldens have public ones.
+        "--json": "same", "--test": "same", "--html": "same"}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
         "--process-groups": "same",  # overheads are of one rank
@@ -192,6 +206,17 @@ def prepare(work, foretrace):
     kineto = files.kineto()
     # A dangling correlation, which is repaired and counted.
     (work / "repaired.json").write_text(kineto.replace('"correlation": 101', '"correlation": 999', 1))
+    # A group of which one rank was recorded.
+    document = json.loads(kineto)
+    document["distributedInfo"] = {"rank": 0, "world_size": 2}
+    group = {"Collective name": "allreduce", "Process Group Name": "0", "Process Group Ranks": "[0, 1]",
+             "Group size": 2, "In msg nelems": 1024, "dtype": "Float"}
+    document["traceEvents"] += [
+        {"ph": "X", "name": "cudaLaunchKernel", "cat": "cuda_runtime", "pid": 1, "tid": 1, "ts": 65.0,
+         "dur": 5, "args": {"correlation": 150}},
+        {"ph": "X", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cat": "kernel", "pid": 0, "tid": 20,
+         "ts": 400.0, "dur": 50, "args": {"stream": 20, "device": 0, "correlation": 150, **group}}]
+    (work / "absent.json").write_text(json.dumps(document))
     (work / "mixed").mkdir()
     (work / "mixed/rank0.json").write_text(kineto)
     (work / "mixed/snap.pickle").write_bytes(b"\x80\x04\x95" + b"\0" * 40)
@@ -232,6 +257,7 @@ def outcome(foretrace, command, arguments, folder, env):
 
 def check(foretrace, work, env, command, option):
     base, options = OPTIONS[command]
+    options = {"--html": "page.html", **options}
     if option not in options:
         return f"{command} {option}: has no line in tests/hostile/options.py"
     value = options[option]

@@ -27,7 +27,6 @@ Converter::Converter(const std::string& source, const ImportOptions& options)
   info.source = source;
   info.producer = "kineto";
   builder_ = std::make_unique<RankTraceBuilder>(std::move(info));
-  if (options.accelerators != nullptr) unnamed_ = options.accelerators->OccupancyOf("");
 }
 
 std::string Converter::Where(const Event& event) const {
@@ -206,12 +205,18 @@ void Converter::AddTensors(const Event& event, NodeIndex node) {
   }
 }
 
-const OccupancyLimits& Converter::LimitsOf(const Event& event) const {
+absl::StatusOr<const OccupancyLimits*> Converter::LimitsOf(const Event& event) {
   const int64_t id = event.IntegerOr(Field::kDevice, -1);
   for (const RecordedDevice& device : devices_) {
-    if (device.id == id) return device.limits;
+    if (device.id == id) return &device.limits;
   }
-  return unnamed_;
+  if (!unnamed_) {
+    unnamed_.emplace();
+    if (options_.occupancy != nullptr) {
+      FORETRACE_ASSIGN_OR_RETURN(*unnamed_, options_.occupancy->Of(""));
+    }
+  }
+  return &*unnamed_;
 }
 
 absl::Status Converter::AddDeviceNode(const Event& event, Category category,
@@ -241,8 +246,11 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
     builder_->SetWork(node, {Flop(), Bytes(*bytes)});
-  } else if (const uint32_t waves = KernelWavesMilli(event, LimitsOf(event)); waves > 0) {
-    builder_->SetWaves(node, waves);
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const OccupancyLimits* const limits, LimitsOf(event));
+    if (const uint32_t waves = KernelWavesMilli(event, *limits); waves > 0) {
+      builder_->SetWaves(node, waves);
+    }
   }
   return absl::OkStatus();
 }

@@ -59,7 +59,7 @@ class Converter : public EventSink {
   void AddTensors(const Event& event, NodeIndex node);
   void NameLane(const Event& event);
   absl::Status ReadDistributedInfo(std::string_view json_text);
-  void ReadDeviceProperties(std::string_view json_text);
+  absl::Status ReadDeviceProperties(std::string_view json_text);
   void ResolveLaunches();
   void ResolveSyncs();
   void ResolveCollectives();
@@ -86,10 +86,10 @@ class Converter : public EventSink {
     std::string name;
     OccupancyLimits limits;
   };
-  const OccupancyLimits& LimitsOf(const Event& event) const;
+  absl::StatusOr<const OccupancyLimits*> LimitsOf(const Event& event);
 
   std::vector<RecordedDevice> devices_;
-  OccupancyLimits unnamed_;  // of a device that the trace does not describe
+  std::optional<OccupancyLimits> unnamed_;  // of a device that the trace does not describe
   std::optional<int64_t> device_used_;
   std::vector<LinkKey> link_keys_;
   struct ServingStep {

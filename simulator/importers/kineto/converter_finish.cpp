@@ -63,7 +63,7 @@ std::vector<int32_t> RanksMember(const rapidjson::Value& object) {
 
 absl::Status Converter::OnHeader(std::string_view key, std::string_view json_text) {
   if (key == "distributedInfo") return ReadDistributedInfo(json_text);
-  if (key == "deviceProperties") ReadDeviceProperties(json_text);
+  if (key == "deviceProperties") return ReadDeviceProperties(json_text);
   if (key == "foretracePrediction") {
     builder_->info().synthetic = true;
     builder_->info().producer = "kineto form of a prediction";
@@ -122,16 +122,18 @@ absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
 
 // A list of devices, or the only one. What it states of a device comes before what the device's
 // file does.
-void Converter::ReadDeviceProperties(std::string_view json_text) {
+absl::Status Converter::ReadDeviceProperties(std::string_view json_text) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
-  if (document.HasParseError()) return;
-  const auto add = [this](const rapidjson::Value& device) {
-    if (!device.IsObject()) return;
+  if (document.HasParseError()) return absl::OkStatus();
+  const auto add = [this](const rapidjson::Value& device) -> absl::Status {
+    if (!device.IsObject()) return absl::OkStatus();
     const auto id = IntegerMember(device, "id");
-    if (!id) return;
+    if (!id) return absl::OkStatus();
     RecordedDevice out{*id, TextMember(device, "name"), {}};
-    if (options_.accelerators != nullptr) out.limits = options_.accelerators->OccupancyOf(out.name);
+    if (options_.occupancy != nullptr) {
+      FORETRACE_ASSIGN_OR_RETURN(out.limits, options_.occupancy->Of(out.name));
+    }
     const auto state = [&](const char* key, int32_t& limit) {
       const auto stated = IntegerMember(device, key);
       if (stated && *stated > 0 && *stated <= std::numeric_limits<int32_t>::max()) {
@@ -152,10 +154,12 @@ void Converter::ReadDeviceProperties(std::string_view json_text) {
       out.limits.reserved_shared_memory = Bytes(shared - largest);
     }
     devices_.push_back(std::move(out));
+    return absl::OkStatus();
   };
   if (document.IsObject()) return add(document);
-  if (!document.IsArray()) return;
-  for (const auto& device : document.GetArray()) add(device);
+  if (!document.IsArray()) return absl::OkStatus();
+  for (const auto& device : document.GetArray()) FORETRACE_RETURN_IF_ERROR(add(device));
+  return absl::OkStatus();
 }
 
 void Converter::ResolveLaunches() {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace foretrace {
 namespace {
 
@@ -88,6 +90,39 @@ TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {
   EXPECT_FALSE(LoadAccelerator("/nonexistent.yaml").ok());
   EXPECT_FALSE(ParseAccelerator("", "empty.yaml").ok());
   EXPECT_FALSE(ParseAccelerator("- a\n", "list.yaml").ok());
+}
+
+// Whatever the style of the file and the place of the keys in it.
+TEST(AcceleratorNames, AreThoseOfTheWholeFile) {
+  const std::string compute =
+      "compute: {sm: {kind: simt, count: 4, clock_MHz: 1000, rates_TFLOPS: {fp32: 1}, source: "
+      "s}}\n";
+  const std::string memory =
+      "memory: {dram: {kind: device, capacity_GB: 1, bandwidth_GBps: 10, source: s}}\n";
+  const std::string rest = "description: x\nvendor: v\nchip: c\n" + compute + memory;
+  const std::string file = testing::TempDir() + "/mine.yaml";
+  for (const std::string& text :
+       {"name: mine\n" + rest + "aliases:\n  - A b\n  - c\n",
+        "# name: no\naliases:\n- A b\n# two\n\n- c\n" + rest + "name: 'mine'  # so\n",
+        "aliases: [A b,\n  c]\n" + rest + "name: mine", rest + "name: mine\naliases: [A b, c]",
+        "name: mine\n" + rest + "'aliases': [A b, c]\n",
+        std::string(
+            "{name: mine, description: x, vendor: v, chip: c, aliases: [A b, c], compute: {sm: "
+            "{kind: simt, count: 4, clock_MHz: "
+            "1000, rates_TFLOPS: {fp32: 1}, source: s}},\nmemory: {dram: {kind: device, "
+            "capacity_GB: 1, bandwidth_GBps: 10, "
+            "source: s}}}\n")}) {
+    std::ofstream(file) << text;
+    const auto whole = LoadAccelerator(file);
+    const auto names = LoadAcceleratorNames(file);
+    ASSERT_TRUE(whole.ok()) << whole.status() << text;
+    ASSERT_TRUE(names.ok()) << names.status() << text;
+    EXPECT_EQ(names->name, whole->name) << text;
+    EXPECT_EQ(names->aliases, whole->aliases) << text;
+    EXPECT_THAT(names->aliases, testing::ElementsAre("a b", "c")) << text;
+  }
+  std::ofstream(file) << rest;  // no name
+  EXPECT_EQ(LoadAcceleratorNames(file).status(), LoadAccelerator(file).status());
 }
 
 }  // namespace

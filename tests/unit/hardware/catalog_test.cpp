@@ -45,6 +45,21 @@ TEST(Catalog, OneAcceleratorIsFoundByNameOrAliasAsAmongAll) {
   EXPECT_EQ(FindAccelerator("h1000").status(), catalog.Unknown("h1000"));
 }
 
+TEST(Catalog, SomeAreFoundByNameOrAliasAsAmongAll) {
+  const AcceleratorCatalog catalog = Shipped();
+  for (const Accelerator& device : catalog.all()) {
+    const std::string names[] = {"Voodoo 2",
+                                 device.aliases.empty() ? device.name : device.aliases.back(), ""};
+    const auto some = AcceleratorCatalog::LoadNamed(names);
+    ASSERT_TRUE(some.ok()) << some.status();
+    EXPECT_LE(some->all().size(), 2u);  // and the unnamed one
+    EXPECT_EQ(Found(*some, device.name), device.name);
+    for (const std::string& alias : device.aliases) EXPECT_EQ(Found(*some, alias), device.name);
+    EXPECT_EQ(some->DriverOf("Voodoo 2").launch_queue_depth, 1021u);
+    EXPECT_EQ(some->Unknown("h1000"), catalog.Unknown("h1000"));
+  }
+}
+
 TEST(Catalog, LabelsOfMeasurementsBeginWithTheDevice) {
   const AcceleratorCatalog catalog = Shipped();
   EXPECT_EQ(catalog.FindLabel("a100-sxm4-nvswitch")->name, "a100-sxm4-80gb");

@@ -158,8 +158,12 @@ TEST(ImportTraces, StrictRefusesWhatNeedsRepair) {
 
 TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
   const TempFolder folder;
-  const std::string a = folder.Write("rank0.json", Trace(1));
-  const std::string b = folder.Write("rank1.json", Trace(1));
+  const std::string trace =
+      R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":1,"dur":5},)"
+      R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":9,"dur":3,)"
+      R"("args":{"stream":7,"device":0}}]})";
+  const std::string a = folder.Write("rank0.json", trace);
+  const std::string b = folder.Write("rank1.json", trace);
   ImportOptions options;
   options.process_groups_file =
       folder.Write("g.yaml", "groups:\n  - {name: stream 7, ranks: [1, 0], description: dp}\n");
