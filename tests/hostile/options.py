@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import files
 
@@ -255,7 +256,28 @@ def outcome(foretrace, command, arguments, folder, env):
     return (run.returncode, run.stdout, made), run.stderr.decode("utf-8", "replace")
 
 
-def check(foretrace, work, env, command, option):
+class Baselines:
+    """What a command does without the option that is tried: once for all options that share it."""
+
+    def __init__(self, run):
+        self.run = run
+        self.lock = threading.Lock()
+        self.known = {}
+
+    def get(self, command, base):
+        with self.lock:
+            mine = (command, base) not in self.known
+            future = self.known.setdefault((command, base), concurrent.futures.Future())
+            name = f"base{len(self.known)}"
+        if mine:
+            try:
+                future.set_result(self.run(command, base, name))
+            except BaseException as error:  # the others must not wait for ever
+                future.set_exception(error)
+        return future.result()
+
+
+def check(foretrace, work, env, baselines, command, option):
     base, options = OPTIONS[command]
     options = {"--html": "page.html", **options}
     if option not in options:
@@ -270,8 +292,8 @@ def check(foretrace, work, env, command, option):
         first = command.split()[0]
         base = other.format(base=base, command="--trace" if first == "validate" else "").strip()
     name = re.sub(r"\W", "_", f"{command}{option}")
-    without, _ = outcome(foretrace, command, base, work / "run" / f"{name}0", env)
-    with_it, said = outcome(foretrace, command, f"{base} {option} {value}", work / "run" / f"{name}1", env)
+    without = baselines.get(command, base)
+    with_it, said = outcome(foretrace, command, f"{base} {option} {value}", work / "run" / name, env)
     if with_it[0] not in (0, 2, 3):
         return f"{command} {base} {option} {value}: exit {with_it[0]}: {said[:200]}"
     if with_it == without:
@@ -302,8 +324,10 @@ def main():
         failures = [f"{c}: has no line in tests/hostile/options.py" for c in commands if c not in OPTIONS]
         tasks = [(c, o) for c in commands if c in OPTIONS for o in listed(foretrace, c)
                  if only.search(f"{c} {o}")]
+        baselines = Baselines(lambda command, base, name: outcome(foretrace, command, base,
+                                                                  work / "run" / name, env)[0])
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            failures += [f for f in pool.map(lambda t: check(foretrace, work, env, *t), tasks) if f]
+            failures += [f for f in pool.map(lambda t: check(foretrace, work, env, baselines, *t), tasks) if f]
     for failure in failures:
         print("FAILED", failure)
     print(f"options: {len(tasks)} of {len(commands)} commands, {len(failures)} failed")

@@ -223,7 +223,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretrace", required=True)
     parser.add_argument("--mutations", type=int, default=int(os.environ.get("FORETRACE_MUTATIONS", 300)))
-    parser.add_argument("--jobs", type=int, default=2)
+    # More than two processors' worth: a run on a pipe waits two seconds for somebody to write.
+    parser.add_argument("--jobs", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--least", type=int, default=900, help="hand-made cases that there must be")
     arguments = parser.parse_args()
