@@ -114,6 +114,34 @@ void AddPageOption(::CLI::App& app, std::string& file) {
   }
 }
 
+// All commands, of which `chosen` alone has its options.
+struct CommandLine {
+  CommandLine(int width, const std::string& chosen, CommandContext& context)
+      : app("Predicts how long a distributed training iteration takes, from traces.", "foretrace"),
+        commands(&app, chosen) {
+    app.formatter(std::make_shared<HelpFormatter>(width));
+    app.set_version_flag("--version", std::string("foretrace ") + kVersion);
+    app.require_subcommand(1);
+    app.fallthrough(false);
+    for (const AddCommand add : AllCommands()) add(commands, context);
+    AddPageOption(app, page_file);
+  }
+
+  ::CLI::App app;
+  CLI::App commands;
+  std::string page_file;
+};
+
+std::string HelpOn(int width, const std::string& command) {
+  CommandContext unused;
+  const CommandLine line(width, command, unused);
+  if (command.empty()) return line.app.help();
+  for (const ::CLI::App* each : line.app.get_subcommands({})) {
+    if (each->get_name() == command) return each->help("foretrace");
+  }
+  return "";
+}
+
 absl::Status StatusOf(const ProgramResult& result) {
   switch (result.exit_code) {
     case 0:
@@ -171,35 +199,22 @@ ProgramResult ResultOf(const absl::Status& status) {
 }
 
 ProgramResult RunProgram(const ProgramRun& run) {
-  ::CLI::App app("Predicts how long a distributed training iteration takes, from traces.",
-                 "foretrace");
-  app.formatter(std::make_shared<HelpFormatter>(run.console->style().width));
-  app.set_version_flag("--version", std::string("foretrace ") + kVersion);
-  app.require_subcommand(1);
-  app.fallthrough(false);
   CommandContext context;
   RecordedConsole recorded(*run.console);
   context.console = &recorded;
   context.stop = run.stop;
   context.traces = run.traces;
-  context.help = [&app](const std::string& command) {
-    if (command.empty()) return app.help();
-    for (const ::CLI::App* each : app.get_subcommands({})) {
-      if (each->get_name() == command) return each->help("foretrace");
-    }
-    return std::string();
-  };
+  const int width = run.console->style().width;
+  context.help = [width](const std::string& command) { return HelpOn(width, command); };
   context.run_command = [&run](std::vector<std::string> arguments, Console& console) {
     return StatusOf(RunProgram({std::move(arguments), &console, run.stop, run.traces}));
   };
-  CLI::App commands(&app);
-  for (const AddCommand add : AllCommands()) add(commands, context);
-  std::string page_file;
-  AddPageOption(app, page_file);
+  CommandLine line(width, run.arguments.empty() ? "" : run.arguments.front(), context);
+  ::CLI::App& app = line.app;
   bool answered = false;
   ProgramResult result = Parse(app, run, answered);
   PageWriter page;
-  page.Ask(page_file);
+  page.Ask(line.page_file);
   context.page = &page;
   if (!answered) {
     result = ResultOf(Guarded(app, context));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -36,6 +37,7 @@ Check Range(double low, double high);
 Check IsMember(std::initializer_list<const char*> names);
 Check ExistingFolder();
 
+// Of a command that is only listed there is none behind it, and nothing has an effect.
 class Option {
  public:
   explicit Option(::CLI::Option* option) : option_(option) {}
@@ -57,7 +59,9 @@ class Option {
 // A command, or the program. Owns what it hands out.
 class App {
  public:
-  explicit App(::CLI::App* app) : app_(app) {}
+  // Only the subcommand of the name `chosen` gets its options, where one is given; the others are
+  // listed, with their name and help. To declare the options of all takes longer than most run.
+  App(::CLI::App* app, std::optional<std::string> chosen) : app_(app), chosen_(std::move(chosen)) {}
   App(const App&) = delete;
   App& operator=(const App&) = delete;
   App* add_subcommand(const std::string& name, const std::string& help);
@@ -83,9 +87,13 @@ class App {
   Option* add_flag(const std::string& name, bool& variable, const std::string& help = "");
 
  private:
+  template <typename T>
+  Option* Add(const std::string& name, T& variable, const std::string& help);
   Option* Keep(::CLI::Option* option);
 
   ::CLI::App* app_;
+  std::optional<std::string> chosen_;  // none: all of them
+  bool listed_only_ = false;
   std::vector<std::unique_ptr<App>> commands_;
   std::vector<std::unique_ptr<Option>> options_;
 };
