@@ -45,7 +45,7 @@ inline int64_t TotalElements(const Tensors& tensors) {
 
 inline TracedOperator Traced(OperatorCall::Shape shape, const Call& call,
                              Direction pass = Direction::kForward) {
-  return {{std::move(shape), call.dtype, pass}, false};
+  return {{std::move(shape), call.dtype, pass}, false, {}};
 }
 inline TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
   return Traced(std::move(shape), call, Direction::kBackward);
