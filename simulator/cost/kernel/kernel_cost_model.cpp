@@ -89,6 +89,26 @@ bool IsHelper(KernelRole role, const OperatorCall& call) {
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 
+// Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
+int64_t TripsOf(KernelKind kind, KernelRole role, int64_t indices) {
+  switch (kind) {
+    case KernelKind::kElementwise:
+    case KernelKind::kCopy:
+    case KernelKind::kTranspose:
+    case KernelKind::kOptimizer:
+    case KernelKind::kOther:
+      return 1;
+    case KernelKind::kIndex: {
+      // A thread has four elements, and takes them in turn: each index, then what it points to.
+      constexpr int64_t kElements = 4;
+      const auto chain = std::max<int64_t>(indices, 1) + 1;
+      return role == KernelRole::kGather ? kElements * chain : chain;
+    }
+    default:
+      return 0;
+  }
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -213,6 +233,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   int64_t load_elements = 0;
   double instructions = 0;
   bool by_warps = false;
+  KernelRole role = KernelRole::kUnknown;
   for (NodeIndex node : op.kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
@@ -220,6 +241,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     float8 |= traits.precision == Precision::kFloat8;
     load_elements = std::max(load_elements, traits.load_elements);
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
+    if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
     if (op.kernels.size() == 1) instructions = ElementInstructions(traits.role, traced.access);
     // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
     CopyOp* copy = std::get_if<CopyOp>(&call.shape);
@@ -237,6 +259,9 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     list[0].load_elements = load_elements;
     list[0].instructions = instructions;
     list[0].by_warps = by_warps;
+    if (rank.kind(op.kernels.front()) == NodeKind::kKernel) {
+      list[0].trips = TripsOf(list[0].kind, role, traced.access.indices);
+    }
   }
   const KernelWork& first = list[0];
   const Precision precision = float8 ? Precision::kFloat8
@@ -302,6 +327,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
 SimTime KernelCostModel::Floor() const {
   KernelWork nothing;
   nothing.kind = KernelKind::kFill;
+  nothing.trips = 1;
   return models_->Predict(nothing, Precision::kFloat32).time;
 }
 

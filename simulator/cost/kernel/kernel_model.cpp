@@ -156,7 +156,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 20>;
+  using Key = std::array<int64_t, 21>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
@@ -184,7 +184,8 @@ class KernelModels::Memo {
             work.launches,
             work.parts,
             std::bit_cast<int64_t>(work.flop.count()),
-            std::bit_cast<int64_t>(work.instructions)};
+            std::bit_cast<int64_t>(work.instructions),
+            work.trips};
   }
 
   std::optional<Estimate> Find(const Key& key) const {
@@ -249,13 +250,22 @@ Estimate KernelModels::Predict(const KernelWork& work, Precision precision) cons
 
 Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision) const {
   Estimate estimate = PredictVectors(work, precision);
-  if (work.instructions <= 0) return estimate;
-  // Loads and the arithmetic on indices hide behind each other in part; what transposes reach of
-  // the bandwidth was measured with that arithmetic within.
-  const double us = estimate.time.us(), index_us = InstructionUs(device_, work.instructions);
-  estimate.time = SimTime::FromUs(work.kind == KernelKind::kTranspose ? SmoothMax(us, index_us)
-                                                                      : SmoothSum(us, index_us, 2));
-  estimate.extrapolated = true;
+  double us = estimate.time.us();
+  if (work.instructions > 0) {
+    // Loads and the arithmetic on indices hide behind each other in part; what transposes reach of
+    // the bandwidth was measured with that arithmetic within.
+    const double index_us = InstructionUs(device_, work.instructions);
+    us = work.kind == KernelKind::kTranspose ? SmoothMax(us, index_us) : SmoothSum(us, index_us, 2);
+    estimate.extrapolated = true;
+  }
+  if (work.trips > 0) {
+    if (work.kind == KernelKind::kElementwise) {
+      us = SmoothSum(us, ArithmeticUs(device_, work.flop), 2);
+    }
+    const double base_us = generic_memory_.memory.base_us;
+    us = base_us + SmoothMax(std::max(us - base_us, 0.0), ColdStartUs(device_, work.trips));
+  }
+  estimate.time = SimTime::FromUs(us);
   return estimate;
 }
 

@@ -30,4 +30,21 @@ double InstructionUs(const GpuPeaks& device, double instructions) {
   return instructions > 0 ? instructions / VectorRatesOf(device).integers_per_us : 0;
 }
 
+double ArithmeticUs(const GpuPeaks& device, Flop flop) {
+  // What is counted as one operation compiles to more: conversions, tests of ranges, polynomials'
+  // constants. TimeSformer's gelu (H100, traces/README.md) takes 36 for its 16.
+  constexpr double kInstructionsPerFlop = 2.25;
+  return flop.count() * kInstructionsPerFlop / VectorRatesOf(device).instructions_per_us;
+}
+
+double ColdStartUs(const GpuPeaks& device, int64_t trips) {
+  // A trip to DRAM is 375 to 500 cycles on V100 and 480 to 570 on A100 and H100 ("Dissecting the
+  // NVIDIA Volta GPU architecture via microbenchmarking", 2018; "Dissecting the NVIDIA Hopper
+  // Architecture", 2025), more where the address is to be translated first. Code and arguments are
+  // one such trip each, which partly overlap.
+  constexpr double kTripCycles = 700, kCodeCycles = 800;
+  return (kCodeCycles + kTripCycles * static_cast<double>(trips)) /
+         VectorRatesOf(device).cycles_per_us;
+}
+
 }  // namespace foretrace

@@ -1,6 +1,7 @@
 #pragma once
 // What a device does outside of its units for matrix products.
 
+#include "simulator/base/units.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 
 namespace foretrace {
@@ -16,5 +17,12 @@ VectorRates VectorRatesOf(const GpuPeaks& device);
 
 // How long integer instructions take at least, those of all lanes counted.
 double InstructionUs(const GpuPeaks& device, double instructions);
+
+// How long point-wise arithmetic takes at least, counted as elementwise_table.cpp does.
+double ArithmeticUs(const GpuPeaks& device, Flop flop);
+
+// From the begin of a thread to its end, however little it does: its code and arguments come from
+// memory, then its loads, of which `trips` wait for each other.
+double ColdStartUs(const GpuPeaks& device, int64_t trips);
 
 }  // namespace foretrace

@@ -156,6 +156,7 @@ Result Gather(const Call& call, Direction pass) {  // source, indices...; result
   TracedOperator traced = Traced(op, call, pass);
   traced.assumed = call.out.empty();
   traced.access.elements = op.elements;
+  traced.access.indices = std::ssize(call.in) - 1;
   return traced;
 }
 
@@ -169,6 +170,7 @@ Result SelectRows(const Call& call) {
     TracedOperator traced = Traced(op, call);
     traced.assumed = true;
     traced.access.elements = op.elements;
+    traced.access.indices = 1;
     return traced;
   }
   return Gather(call, Direction::kForward);

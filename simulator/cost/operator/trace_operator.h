@@ -24,6 +24,7 @@ struct ElementAccess {
   // By which an element's index is divided: those of more than one element, but neighbours that
   // every tensor has, or lacks, together count as one where tensors are broadcast.
   int64_t dimensions = 1;
+  int64_t indices = 0;  // tensors of indices that a gather reads
 };
 
 struct TracedOperator {

@@ -171,6 +171,15 @@ TEST_F(TraceTest, StridedKernelsTakeAsLongAsTheirIndices) {
   EXPECT_TRUE(strided->extrapolated);
 }
 
+// A gather: four elements a thread, 4 x (index, value) trips one after the other, 800 + 8 x 700 cycles.
+TEST_F(TraceTest, GathersWaitForTheirIndices) {
+  Build("aten::index", {{64, 64}, {16}}, {"void at::native::index_elementwise_kernel<128, 4, f>"});
+  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 8 * 700) / 1410.0, 0.01);
+  // Without dependent loads, a small kernel still fetches its code and its operands.
+  Build("aten::mul", {{16}, {16}}, {"void at::native::vectorized_elementwise_kernel<4, f>"});
+  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 700) / 1410.0, 0.01);
+}
+
 TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
@@ -200,7 +209,8 @@ TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {
 TEST_F(TraceTest, UnknownCallsMoveTheirTensors) {
   Build("fbgemm::permute_pooled_embs", {{8, 8}}, {"void permute_pooled_embs_kernel<float>"});
   const auto e = Estimates();
-  const KernelWork work = Kernels({OpaqueOp{256, 256}})[0];
+  KernelWork work = Kernels({OpaqueOp{256, 256}})[0];
+  work.trips = 1;
   ASSERT_TRUE(e[0].has_value());
   EXPECT_EQ(e[0]->time, Models()->Predict(work, Precision::kFloat32).time);
   EXPECT_EQ(e[0]->source, EstimateSource::kAnalytic);
