@@ -69,4 +69,8 @@ Result EmbeddingBag(const Call& call);
 // gradient [B, D], indices [N], ...
 Result EmbeddingBagBackward(const Call& call);
 
+// trace_serving.cpp
+// nullopt: not one of these.
+Result ServingCall(std::string_view name, const Call& call);
+
 }  // namespace foretrace::trace_call

@@ -391,7 +391,7 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
       name.find("SplitLookupFunction") != name.npos) {
     return BatchedLookup(name, CallOf(inputs, outputs));
   }
-  if (!name.starts_with(kNamespace)) return std::nullopt;
+  if (!name.starts_with(kNamespace)) return ServingCall(name, CallOf(inputs, outputs));
   name.remove_prefix(kNamespace.size());
   const Call call = CallOf(inputs, outputs);
   for (const Rule& rule : kRules) {

@@ -171,7 +171,8 @@ TEST_F(TraceTest, StridedKernelsTakeAsLongAsTheirIndices) {
   EXPECT_TRUE(strided->extrapolated);
 }
 
-// A gather: four elements a thread, 4 x (index, value) trips one after the other, 800 + 8 x 700 cycles.
+// A gather: four elements a thread, 4 x (index, value) trips one after the other, 800 + 8 x 700
+// cycles.
 TEST_F(TraceTest, GathersWaitForTheirIndices) {
   Build("aten::index", {{64, 64}, {16}}, {"void at::native::index_elementwise_kernel<128, 4, f>"});
   EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 8 * 700) / 1410.0, 0.01);

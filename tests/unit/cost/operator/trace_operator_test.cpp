@@ -61,6 +61,23 @@ TEST(TraceOperator, AnIndexIsDividedByTheDimensionsThatAreBroadcastApart) {
   EXPECT_EQ(Lookup("aten::add_", {{4, 768, 14, 14}, {1, 768, 1, 1}, {}}).access().dimensions, 3);
 }
 
+TEST(TraceOperator, CallsOfServingEnginesMoveTheirTokens) {
+  // 888 tokens with one key head of 64 into a cache of 4 M blocks.
+  const Lookup write("_C_cache_ops::reshape_and_cache_flash",
+                     {{888, 1, 64}, {888, 1, 64}, {4213816, 16, 1, 64}, {4213816, 16, 1, 64}});
+  EXPECT_EQ(write.bytes(), 2 * 2 * 888 * 64 * 4);
+  // Positions, 8 query heads and one key head; read and written.
+  const Lookup rotary("_C::rotary_embedding", {{888}, {888, 512}, {888, 64}, {}, {131072, 64}});
+  EXPECT_EQ(rotary.bytes(), 2 * 888 * (512 + 64) * 4);
+  const Lookup attention("vllm::unified_attention_with_output",
+                         {{888, 8, 64}, {888, 1, 64}, {888, 1, 64}, {888, 8, 64}});
+  EXPECT_EQ(attention.as<AttentionOp>().kv_heads, 1);
+  EXPECT_EQ(attention.as<AttentionOp>().sq, 888);
+  EXPECT_TRUE(attention.as<AttentionOp>().causal);
+  EXPECT_TRUE(attention.assumed());
+  EXPECT_FALSE(Lookup("vllm::moe_forward", {{888, 3072}, {888, 128}}).found());
+}
+
 TEST(TraceOperator, SelectedRowsAreWhole) {
   const Lookup call("aten::index_select", {{30522, 512}, {}, {141}});
   EXPECT_EQ(call.as<IndexOp>().elements, 141 * 512);
