@@ -42,7 +42,7 @@ struct Live {
 class FrontierSearch {
  public:
   FrontierSearch(const OperatorView& dag, std::span<const KernelChoice> choices, SimTime launch,
-                 const EngineCall& engine, SimTime cost_at_most, size_t max_frontiers)
+                 const EngineCall& engine, SimTime cost_at_most, int64_t max_steps)
       : dag_(dag),
         choices_(choices),
         launch_(launch),
@@ -51,7 +51,7 @@ class FrontierSearch {
         layers_(static_cast<size_t>(dag.size()) + 1),
         by_op_(static_cast<size_t>(dag.size())),
         alone_(static_cast<size_t>(dag.size()), true),
-        widest_(std::max<size_t>(max_frontiers / static_cast<size_t>(std::max(dag.size(), 1)), 1)) {
+        max_steps_(max_steps) {
     std::vector<SimTime> least;
     for (size_t i = 0; i < choices.size(); ++i) {
       const KernelChoice& kernel = choices[i];
@@ -76,7 +76,7 @@ class FrontierSearch {
     for (size_t layer = 0; layer + 1 < layers_.size(); ++layer) {
       known_[layer].clear();
       std::vector<Live> live = std::exchange(layers_[layer], {});
-      Narrow(live);
+      Narrow(live, WidthOf(layer));
       for (const Live& from : live) Expand(from);
     }
     CallPlacement found;
@@ -118,15 +118,23 @@ class FrontierSearch {
     return std::min(at[0].cost, at[1].cost) + live.rest;
   }
 
+  // What is left of the steps, shared evenly over the layers to come, as frontiers.
+  size_t WidthOf(size_t layer) const {
+    const auto layers = static_cast<int64_t>(layers_.size() - 1 - layer);
+    const int64_t each = std::max<int64_t>(expanded_ > 0 ? steps_ / expanded_ : 1, 1);
+    return static_cast<size_t>(std::max<int64_t>((max_steps_ - steps_) / layers / each, 1));
+  }
+
   // Leaves the most promising.
-  void Narrow(std::vector<Live>& live) {
-    if (live.size() <= widest_) return;
+  void Narrow(std::vector<Live>& live, size_t widest) {
+    expanded_ += static_cast<int64_t>(std::min(live.size(), widest));
+    if (live.size() <= widest) return;
     std::vector<std::pair<SimTime, size_t>> order;
     for (size_t i = 0; i < live.size(); ++i) order.emplace_back(BoundOf(live[i]), i);
     std::ranges::sort(order);
-    left_out_ = std::min(left_out_, order[widest_].first);
+    left_out_ = std::min(left_out_, order[widest].first);
     std::vector<Live> kept;
-    for (size_t i = 0; i < widest_; ++i) kept.push_back(std::move(live[order[i].second]));
+    for (size_t i = 0; i < widest; ++i) kept.push_back(std::move(live[order[i].second]));
     live = std::move(kept);
   }
 
@@ -140,6 +148,7 @@ class FrontierSearch {
     for (const int32_t first : from.ready) {
       for (const int32_t choice : by_op_[static_cast<size_t>(first)]) {
         const KernelChoice& kernel = Kernel(choice);
+        ++steps_;
         if (!CanRun(from.done, kernel)) continue;
         const bool waits = eager != from.ready.end() && *eager != first;
         if (!waits) {
@@ -223,7 +232,9 @@ class FrontierSearch {
   std::vector<std::vector<int32_t>> by_op_;  // choices by their first operator
   std::vector<bool> alone_;  // operators that only kernels of their own run, none the engine's
   std::vector<SimTime> bounds_;
-  size_t widest_;
+  int64_t max_steps_;
+  int64_t steps_ = 0;     // kernels tried,
+  int64_t expanded_ = 0;  // from so many frontiers
   SimTime left_out_ = SimTime::Max();
 };
 
@@ -263,10 +274,10 @@ std::vector<SimTime> OperatorBounds(int32_t operators, std::span<const KernelCho
 absl::StatusOr<CallPlacement> PlaceWithCalls(const OperatorView& dag,
                                              std::span<const KernelChoice> choices, SimTime launch,
                                              const EngineCall& engine, SimTime cost_at_most,
-                                             size_t max_frontiers) {
+                                             int64_t max_steps) {
   FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
   CallPlacement found =
-      FrontierSearch(dag, choices, launch, engine, cost_at_most, max_frontiers).Run();
+      FrontierSearch(dag, choices, launch, engine, cost_at_most, max_steps).Run();
   if (found.proven && found.bound == SimTime::Max()) {
     return Infeasible("no set of kernels covers every operator exactly once");
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Placement where kernels of a graph-level backend may also run several in one call.
 
-#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -15,15 +15,15 @@ struct CallPlacement {
   SimTime bound;          // none is cheaper than this
 };
 
-// Sets of operators done that are looked at, shared evenly over the operators of a graph.
-inline constexpr size_t kMaxFrontiers = 600'000;
+// Kernels that are tried after a set of operators done, in all.
+inline constexpr int64_t kMaxFrontierSteps = 500'000;
 
 // The cheapest placement where kernels run one by one, or those of the engine in calls. A call may
 // have any of them (also ones that do not neighbour each other) as long as none waits for another
 // kernel that waits for the call. Exact: whatever can run, runs in some order in which each call
 // is a stretch, so that the dynamic program goes over the sets of operators that can be done at
-// some time (the graph's frontiers), within and without a call. Where there are more than
-// `max_frontiers`, the most promising are kept, and `proven` is false unless the bounds of those
+// some time (the graph's frontiers), within and without a call. Where that would take more
+// than `max_steps`, the most promising are kept, and `proven` is false unless the bounds of those
 // left out exclude them. `cost_at_most` is of a placement that is known already: what cannot be
 // cheaper is left out.
 // Errors: operators that no choice covers; no placement at all.
@@ -31,7 +31,7 @@ absl::StatusOr<CallPlacement> PlaceWithCalls(const OperatorView& dag,
                                              std::span<const KernelChoice> choices, SimTime launch,
                                              const EngineCall& engine,
                                              SimTime cost_at_most = SimTime::Max(),
-                                             size_t max_frontiers = kMaxFrontiers);
+                                             int64_t max_steps = kMaxFrontierSteps);
 
 // Lower bounds by operator on what it adds to any placement: those of a placement's operators sum
 // up to no more than it costs, where a kernel costs `costs` of it (a dual solution of the covering
