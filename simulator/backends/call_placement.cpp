@@ -26,9 +26,9 @@ struct Frontier {
 struct Arrival {
   SimTime cost = SimTime::Max();
   int32_t choice = -1;
-  int32_t previous = -1;       // frontier,
+  int32_t previous = -1;  // frontier,
   bool previous_in_call = false;
-  bool opens = false;          // the kernel is the first of a call
+  bool opens = false;  // the kernel is the first of a call
 };
 using Arrivals = std::array<Arrival, 2>;  // without, within
 
@@ -180,8 +180,8 @@ class FrontierSearch {
     size_t gone = 0;
     while (gone < beyond.size() && beyond[gone] == done.prefix) ++gone, ++done.prefix;
     done.beyond.assign(beyond.begin() + static_cast<std::ptrdiff_t>(gone), beyond.end());
-    const auto [entry, is_new] = known_[layer].try_emplace(
-        std::pair(done.prefix, done.beyond), static_cast<int32_t>(arrivals_.size()));
+    const auto [entry, is_new] = known_[layer].try_emplace(std::pair(done.prefix, done.beyond),
+                                                           static_cast<int32_t>(arrivals_.size()));
     if (is_new) {
       arrivals_.emplace_back();
       Live& live = layers_[layer].emplace_back();
@@ -276,8 +276,7 @@ absl::StatusOr<CallPlacement> PlaceWithCalls(const OperatorView& dag,
                                              const EngineCall& engine, SimTime cost_at_most,
                                              int64_t max_steps) {
   FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
-  CallPlacement found =
-      FrontierSearch(dag, choices, launch, engine, cost_at_most, max_steps).Run();
+  CallPlacement found = FrontierSearch(dag, choices, launch, engine, cost_at_most, max_steps).Run();
   if (found.proven && found.bound == SimTime::Max()) {
     return Infeasible("no set of kernels covers every operator exactly once");
   }

@@ -147,8 +147,8 @@ class Solver {
     state.placements += placements;
     const SimTime added_cost = costs_[static_cast<size_t>(choice)];
     for (size_t rank = 0; rank < At(from).arrivals.size(); ++rank) {
-      Keep(state, {At(from).arrivals[rank].cost + added_cost, choice, from,
-                   static_cast<int32_t>(rank)});
+      Keep(state,
+           {At(from).arrivals[rank].cost + added_cost, choice, from, static_cast<int32_t>(rank)});
     }
   }
 
@@ -251,17 +251,17 @@ absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorView& dag,
       .RunAll();
 }
 
-absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag, std::span<const KernelChoice> choices,
-                                      SimTime launch, const EngineCall& engine,
-                                      const std::vector<int32_t>& ops) {
+absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag,
+                                      std::span<const KernelChoice> choices, SimTime launch,
+                                      const EngineCall& engine, const std::vector<int32_t>& ops) {
   std::vector<bool> chosen(static_cast<size_t>(dag.size()));
   for (const int32_t op : ops) chosen[static_cast<size_t>(op)] = true;
   Costs costs;
   for (const KernelChoice& choice : choices) {
     costs.push_back(choice.backend == engine.backend ? engine.Within(choice) : SimTime::Max());
   }
-  FORETRACE_ASSIGN_OR_RETURN(
-      OpPlacement call, Solver(DepthFirstOrder(dag, chosen), choices, std::move(costs)).Run());
+  FORETRACE_ASSIGN_OR_RETURN(OpPlacement call,
+                             Solver(DepthFirstOrder(dag, chosen), choices, std::move(costs)).Run());
   call.cost += engine.fixed + launch;
   call.calls.assign(call.choices.size(), 0);
   return call;

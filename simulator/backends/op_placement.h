@@ -60,9 +60,9 @@ absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorView& dag,
                                                         SimTime launch, size_t count);
 
 // The operators `ops` in one call of the engine; its kernels for other operators are passed over.
-absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag, std::span<const KernelChoice> choices,
-                                      SimTime launch, const EngineCall& engine,
-                                      const std::vector<int32_t>& ops);
+absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag,
+                                      std::span<const KernelChoice> choices, SimTime launch,
+                                      const EngineCall& engine, const std::vector<int32_t>& ops);
 
 // Operators that no choice has.
 std::vector<int32_t> Uncovered(const OperatorView& dag, std::span<const KernelChoice> choices);

@@ -222,7 +222,8 @@ SimTime OperatorCosts::FixedPart(const Backend& backend) const {
   return own == SimTime::Max() ? SimTime() : own - all;
 }
 
-std::vector<KernelChoice> TimedChoices(const OperatorView& dag, const std::vector<Backend>& backends,
+std::vector<KernelChoice> TimedChoices(const OperatorView& dag,
+                                       const std::vector<Backend>& backends,
                                        const std::vector<BackendMatch>& matches,
                                        const OperatorCosts& costs, const KernelTimer& timer) {
   std::vector<KernelChoice> choices;

@@ -59,7 +59,8 @@ class OperatorCosts {
 std::vector<std::string> CostKeys(const OperatorView& dag, const std::vector<int32_t>& ops);
 
 // Matches with a known time, in their order: measured, else estimated where there is a timer.
-std::vector<KernelChoice> TimedChoices(const OperatorView& dag, const std::vector<Backend>& backends,
+std::vector<KernelChoice> TimedChoices(const OperatorView& dag,
+                                       const std::vector<Backend>& backends,
                                        const std::vector<BackendMatch>& matches,
                                        const OperatorCosts& costs, const KernelTimer& timer);
 

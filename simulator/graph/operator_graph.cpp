@@ -17,9 +17,9 @@ std::string_view Name(TensorRole role) {
 
 std::string_view Name(GraphOpKind kind) {
   static constexpr std::array<std::string_view, 18> kNames = {
-      "matmul",         "scores",      "context", "attention", "norm",        "softmax",
-      "dropout",        "elementwise", "add",     "gather",    "log_softmax", "batched_matmul",
-      "convolution",    "pool",        "reduction", "concat",  "copy",        "opaque"};
+      "matmul",      "scores",      "context",   "attention", "norm",        "softmax",
+      "dropout",     "elementwise", "add",       "gather",    "log_softmax", "batched_matmul",
+      "convolution", "pool",        "reduction", "concat",    "copy",        "opaque"};
   return EnumName(kNames, kind);
 }
 
@@ -66,8 +66,7 @@ absl::Status OperatorGraph::Validate() const {
         return InvalidInput("graph: operator '{}' reads what no earlier one wrote", op.name);
       }
     }
-    const bool weighted =
-        op.kind == GraphOpKind::kMatmul || op.kind == GraphOpKind::kConvolution;
+    const bool weighted = op.kind == GraphOpKind::kMatmul || op.kind == GraphOpKind::kConvolution;
     if (weighted && (op.inputs.size() < 2 || tensor(op.inputs[1]).role != TensorRole::kWeight)) {
       return InvalidInput("graph: {} '{}' has no weight", Name(op.kind), op.name);
     }

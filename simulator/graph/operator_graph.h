@@ -62,11 +62,11 @@ enum class GraphOpKind : uint8_t {
   kAttention,  // fused: scores never leave the chip
   kNorm,       // over the last axis
   kSoftmax,
-  kDropout,      // two outputs: result and mask
-  kElementwise,  // reads every input once; keeps its first `kept` inputs
-  kAdd,          // residual; a second output is the mask of a dropout that is fused into it
-  kGather,       // rows of its first input by indices
-  kLogSoftmax,   // in 32 bits, whatever the input
+  kDropout,        // two outputs: result and mask
+  kElementwise,    // reads every input once; keeps its first `kept` inputs
+  kAdd,            // residual; a second output is the mask of a dropout that is fused into it
+  kGather,         // rows of its first input by indices
+  kLogSoftmax,     // in 32 bits, whatever the input
   kBatchedMatmul,  // of two activations, [.., m, k] and [.., k, n]
   // [n, c, ..] by weights [k, c / groups, ..] to [n, k, ..], over the dimensions that follow.
   kConvolution,

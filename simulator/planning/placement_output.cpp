@@ -118,8 +118,8 @@ std::string GraphLevelText(const PlacementAnswer& answer) {
     return text + fmt::format("exact: {:.3f} us, {:.3f} times; no placement is cheaper\n",
                               graph.exact.cost.us(), gain(graph.exact.cost));
   }
-  text += fmt::format("best found over frontiers: {:.3f} us, {:.3f} times\n",
-                      graph.exact.cost.us(), gain(graph.exact.cost));
+  text += fmt::format("best found over frontiers: {:.3f} us, {:.3f} times\n", graph.exact.cost.us(),
+                      gain(graph.exact.cost));
   const double gap = graph.best().cost.seconds() / graph.bound.seconds() - 1;
   return text + fmt::format("no placement is below {:.3f} us: the best is within {:.1f} % of it\n",
                             graph.bound.us(), 100 * gap);

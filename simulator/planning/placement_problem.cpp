@@ -61,7 +61,7 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
 }
 
 absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
-                                                       int32_t micro_batch) {
+                                                        int32_t micro_batch) {
   const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
   const bool is_path = name.find('/') != std::string::npos || std::filesystem::exists(name);
   if (name == "-" || (is_path && !is_yaml)) return std::optional<OperatorView>();

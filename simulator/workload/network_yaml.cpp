@@ -29,24 +29,40 @@ GraphOpKind KindOf(std::string_view type) {
   };
   using enum GraphOpKind;
   static constexpr std::array<Entry, 34> kKinds = {{
-      {"conv2d", kConvolution},    {"conv3d", kConvolution},
-      {"dense", kMatmul},          {"matmul", kMatmul},
-      {"softmax", kSoftmax},       {"layer_norm", kNorm},
+      {"conv2d", kConvolution},
+      {"conv3d", kConvolution},
+      {"dense", kMatmul},
+      {"matmul", kMatmul},
+      {"softmax", kSoftmax},
+      {"layer_norm", kNorm},
       {"batch_matmul", kBatchedMatmul},
-      {"mean", kReduction},        {"sum", kReduction},
-      {"global_avgpool", kReduction}, {"global_avgpool2d", kReduction},
+      {"mean", kReduction},
+      {"sum", kReduction},
+      {"global_avgpool", kReduction},
+      {"global_avgpool2d", kReduction},
       {"global_avgpool3d", kReduction},
-      {"avgpool2d", kPool},        {"avgpool3d", kPool},
-      {"maxpool2d", kPool},        {"maxpool3d", kPool},
-      {"concat", kConcat},         {"reshape", kCopy},
-      {"transpose", kCopy},        {"relu", kElementwise},
-      {"sigmoid", kElementwise},   {"tanh", kElementwise},
-      {"gelu", kElementwise},      {"sqrt", kElementwise},
-      {"exp", kElementwise},       {"silu", kElementwise},
-      {"dropout", kElementwise},   {"cast", kElementwise},
-      {"upsampling", kElementwise}, {"add", kElementwise},
-      {"biasadd", kElementwise},   {"multiply", kElementwise},
-      {"subtract", kElementwise},  {"divide", kElementwise},
+      {"avgpool2d", kPool},
+      {"avgpool3d", kPool},
+      {"maxpool2d", kPool},
+      {"maxpool3d", kPool},
+      {"concat", kConcat},
+      {"reshape", kCopy},
+      {"transpose", kCopy},
+      {"relu", kElementwise},
+      {"sigmoid", kElementwise},
+      {"tanh", kElementwise},
+      {"gelu", kElementwise},
+      {"sqrt", kElementwise},
+      {"exp", kElementwise},
+      {"silu", kElementwise},
+      {"dropout", kElementwise},
+      {"cast", kElementwise},
+      {"upsampling", kElementwise},
+      {"add", kElementwise},
+      {"biasadd", kElementwise},
+      {"multiply", kElementwise},
+      {"subtract", kElementwise},
+      {"divide", kElementwise},
   }};
   const auto* const found = std::ranges::find(kKinds, type, &Entry::type);
   return found == kKinds.end() ? kOpaque : found->kind;
@@ -166,7 +182,8 @@ class NetworkLoader {
     for (size_t i = 0; i < producers.size(); ++i) {
       const Made* producer = producers[i];
       if (producer != nullptr && i == 0 && !producer->sizes.empty() && producer->sizes != in) {
-        item.Fail("shape", fmt::format("the first input is [{}]", fmt::join(producer->sizes, ", ")));
+        item.Fail("shape",
+                  fmt::format("the first input is [{}]", fmt::join(producer->sizes, ", ")));
         return;
       }
       if (producer != nullptr) {
@@ -208,8 +225,8 @@ class NetworkLoader {
                    const Sizes& out) const {
     const int32_t groups = SizesOf(op, "groups").front();
     if (in[1] % groups != 0 || out[1] % groups != 0) {
-      item.Fail("attributes", fmt::format("{} groups do not divide {} and {} channels", groups,
-                                          in[1], out[1]));
+      item.Fail("attributes",
+                fmt::format("{} groups do not divide {} and {} channels", groups, in[1], out[1]));
     }
   }
 

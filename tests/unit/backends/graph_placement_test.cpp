@@ -257,8 +257,7 @@ class BruteForce {
       const KernelChoice& kernel = *kernels_[i];
       cost += call_[i] < 0 ? kernel.time + kLaunch : engine_.Within(kernel);
       for (const int32_t op : kernel.ops) {
-        node[static_cast<size_t>(op)] =
-            call_[i] < 0 ? 100 + static_cast<int32_t>(i) : call_[i];
+        node[static_cast<size_t>(op)] = call_[i] < 0 ? 100 + static_cast<int32_t>(i) : call_[i];
       }
     }
     if (cost < best_ && CanRun(node)) best_ = cost;

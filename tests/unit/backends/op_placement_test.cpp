@@ -25,8 +25,8 @@ SimTime Ms(double ms) { return SimTime::FromUs(ms * 1000); }
 // TVM; measured times of the public log (ms).
 OperatorView ExampleDag() {
   return OperatorView("example", {Op("conv1", "conv2d", {kNoProducer, kNoProducer}),
-                                 Op("conv2", "conv2d", {kNoProducer, kNoProducer}),
-                                 Op("add", "add", {0, 1}), Op("relu", "relu", {2})});
+                                  Op("conv2", "conv2d", {kNoProducer, kNoProducer}),
+                                  Op("add", "add", {0, 1}), Op("relu", "relu", {2})});
 }
 
 std::vector<KernelChoice> Unfused() {

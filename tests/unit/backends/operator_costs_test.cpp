@@ -12,8 +12,8 @@ constexpr const char* kHeader = "op,shape,time_us,backend\n";
 
 OperatorView ShortcutDag() {
   return OperatorView("shortcut", {{"main", "conv2d", {-1, -1}, "1x3x8x8", {{"groups", "1"}}},
-                                  {"down", "conv2d", {-1, -1}, "1x5x8x8", {{"groups", "1"}}},
-                                  {"add", "add", {0, 1}, "1x4x8x8", {}}});
+                                   {"down", "conv2d", {-1, -1}, "1x5x8x8", {{"groups", "1"}}},
+                                   {"add", "add", {0, 1}, "1x4x8x8", {}}});
 }
 
 TEST(OperatorCosts, KeysHaveTheShapeOfTheLeftmostInput) {

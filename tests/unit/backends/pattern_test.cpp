@@ -82,10 +82,10 @@ Backend Tvm() {
 // conv -> {relu, tanh} -> add: the diamond of figure 2.4 is one group or none.
 TEST(PatternGenerator, GroupsAreThePrefixesOfThePostDominatorChain) {
   const OperatorView dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
-                                    {"relu", "relu", {0}, "1x4x8x8", {}},
-                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
-                                    {"add", "add", {1, 2}, "1x4x8x8", {}},
-                                    {"last", "relu", {3}, "1x4x8x8", {}}});
+                                     {"relu", "relu", {0}, "1x4x8x8", {}},
+                                     {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                     {"add", "add", {1, 2}, "1x4x8x8", {}},
+                                     {"last", "relu", {3}, "1x4x8x8", {}}});
   EXPECT_EQ(PostDominators(dag), (Ids{3, 3, 3, 4, -1}));
   std::vector<Ids> groups;
   for (const BackendMatch& match : GenerateMatches(dag, {Tvm()}).matches)
@@ -98,9 +98,9 @@ TEST(PatternGenerator, OperatorsThatFailAReadOrARuleEndTheGroup) {
   Backend tvm = Tvm();
   tvm.rule.classes.erase("tanh");
   const OperatorView dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
-                                    {"relu", "relu", {0}, "1x4x8x8", {}},
-                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
-                                    {"add", "add", {1, 2}, "1x4x8x8", {}}});
+                                     {"relu", "relu", {0}, "1x4x8x8", {}},
+                                     {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                     {"add", "add", {1, 2}, "1x4x8x8", {}}});
   for (const BackendMatch& match : GenerateMatches(dag, {tvm}).matches) {
     EXPECT_EQ(match.ops.size(), 1U);
   }

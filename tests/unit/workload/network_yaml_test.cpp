@@ -19,8 +19,7 @@ Network Parse(const std::string& ops) {
 }
 
 OperatorCall CallOf(const Network& network, OpId op) {
-  const CallList calls =
-      CallsOf(network.graph, network.graph.Declared(), op, Direction::kForward);
+  const CallList calls = CallsOf(network.graph, network.graph.Declared(), op, Direction::kForward);
   EXPECT_EQ(calls.size(), 1U);
   return calls.front();
 }
@@ -142,11 +141,10 @@ TEST(NetworkFile, EveryShippedNetworkIsWhole) {
 // Multiplications of ResNet-50 for an image of 224 x 224: 3.8e9 (He et al., table 1), with the
 // stride in the 3x3 convolution 4.1e9 (torchvision: 4.09e9), of which batch normalisation has none.
 TEST(NetworkFile, ResNet50HasItsPublishedWork) {
-  const auto network = LoadNetwork(std::string(FORETRACE_SOURCE_DIR) +
-                                   "/traces/networks/resnet50-whole.yaml");
+  const auto network =
+      LoadNetwork(std::string(FORETRACE_SOURCE_DIR) + "/traces/networks/resnet50-whole.yaml");
   ASSERT_TRUE(network.ok()) << network.status();
-  const double products =
-      ProductFlop(network->graph, network->graph.Declared(), 1).count() / 2;
+  const double products = ProductFlop(network->graph, network->graph.Declared(), 1).count() / 2;
   EXPECT_NEAR(products, 4.09e9, 0.01e9);
 }
 
