@@ -245,8 +245,15 @@ class CallMaker {
   // The cast to 32 bits, and the rows in 32 bits.
   CallList LogSoftmax(const GraphTensor& in) const {
     const int64_t all = Size(op_.inputs[0]);
-    ElementwiseOp cast{all, all};
     const bool forward = pass_ == Direction::kForward;
+    if (op_.kept > 0) {
+      if (!forward) return {Call(ElementwiseOp{all, all})};
+      // The largest, then the sum of exponentials.
+      const SoftmaxOp rows = SoftmaxRows(in);
+      const OperatorCall pass = Call(ReductionOp{rows.rows, rows.cols});
+      return {pass, pass};
+    }
+    ElementwiseOp cast{all, all};
     cast.output_dtype = forward ? DType::kFloat32 : in.dtype;
     const OperatorCall convert{cast, forward ? in.dtype : DType::kFloat32, Direction::kForward};
     const OperatorCall rows{SoftmaxRows(in), DType::kFloat32, pass_};
@@ -296,8 +303,10 @@ absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op) {
       kept.push_back(op.outputs[0]);
       return kept;
     }
-    case GraphOpKind::kSoftmax:
     case GraphOpKind::kLogSoftmax:
+      if (op.kept > 0) return {op.inputs[0]};
+      return {op.outputs[0]};
+    case GraphOpKind::kSoftmax:
       return {op.outputs[0]};
     case GraphOpKind::kDropout:
       return {op.outputs[1]};
