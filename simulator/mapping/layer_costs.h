@@ -10,8 +10,8 @@ namespace foretrace {
 // A pass over some operators, in seconds.
 struct PassCost {
   double forward = 0, backward = 0;
-  double weight = 0;                   // of backward: the weights' gradients
-  double attention_core = 0;           // of forward: what selective recomputation repeats
+  double weight = 0;                    // of backward: the weights' gradients
+  double attention_core = 0;            // of forward: what selective recomputation repeats
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
   // Of products that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
