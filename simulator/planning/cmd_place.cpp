@@ -1,9 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/numbers.h"
-
 #include "simulator/backends/graph_placement.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
@@ -79,6 +80,7 @@ absl::Status AddGraphLevel(const PlaceOptions& o, const OperatorCosts& costs,
   } else {
     FORETRACE_ASSIGN_OR_RETURN(engine.fixed, Microseconds(o.engine_call, "--engine-call", "auto"));
   }
+  engine.launch = found->launch;
   answer.engine = engine;
   FORETRACE_ASSIGN_OR_RETURN(answer.graph, PlaceGraph(*answer.dag, answer.choices, answer.launch,
                                                       answer.placement, engine, o.evolution, stop));
@@ -106,6 +108,11 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
   }
   if (!launch.has_value()) return InvalidInput("--launch device: name the device with --device");
   answer.launch = *launch;
+  for (const Backend& backend : answer.backends) {
+    if (!backend.launch.has_value()) continue;
+    answer.notes.push_back(fmt::format("kernels of {} add {:.3f} us each, as its file says",
+                                       backend.name, backend.launch->us()));
+  }
   GeneratedMatches generated = GenerateMatches(dag, answer.backends);
   answer.choices = TimedChoices(dag, answer.backends, generated.matches, costs, timer);
   answer.unknown_types = costs.UnknownTypes(answer.backends);

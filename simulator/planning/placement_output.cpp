@@ -44,11 +44,11 @@ std::vector<Share> Shares(const PlacementAnswer& answer) {
     share.ops += static_cast<int64_t>(kernel.ops.size());
     ++share.kernels;
     if (best.calls[i] < 0) {
-      share.time += kernel.time + SimTime::FromPs(answer.launch.ps() * kernel.launches);
+      share.time += kernel.Alone(answer.launch);
       continue;
     }
     share.time += answer.engine->Within(kernel);
-    if (begun.insert(best.calls[i]).second) share.time += answer.engine->fixed + answer.launch;
+    if (begun.insert(best.calls[i]).second) share.time += answer.engine->Opening(answer.launch);
   }
   return shares;
 }
@@ -61,6 +61,16 @@ CostSources SourcesOf(const PlacementAnswer& answer) {
     sources.Add(kernel.time.seconds(), {kernel.time, kernel.source, kernel.extrapolated});
   }
   return sources;
+}
+
+// By operator.
+SimTime LaunchesOf(const PlacementAnswer& answer) {
+  SimTime sum;
+  for (const int32_t choice : answer.placement.choices) {
+    const KernelChoice& kernel = Chosen(answer, choice);
+    sum += kernel.Alone(answer.launch) - kernel.time;
+  }
+  return sum;
 }
 
 std::string SourceLine(const CostSources& sources) {
@@ -174,7 +184,7 @@ std::string ExplanationText(const PlacementAnswer& answer, const TextStyle& styl
   for (const KernelChoice* candidate : Candidates(answer, op)) {
     table.AddRow({BackendName(answer, candidate->backend),
                   fmt::format("{:.3f}", candidate->time.us()),
-                  fmt::format("{:.3f}", (candidate->time + answer.launch).us()),
+                  fmt::format("{:.3f}", candidate->Alone(answer.launch).us()),
                   std::string(Name(candidate->source)), IsChosen(answer, candidate) ? "yes" : "",
                   OpNames(*answer.dag, candidate->ops)});
   }
@@ -197,8 +207,8 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
       "were "
       "not considered.\n",
       answer.dag->name(), answer.dag->size(), placement.cost.us(), placement.choices.size(),
-      answer.launch.us() * static_cast<double>(placement.choices.size()), answer.launch.us(),
-      placement.placements, answer.matches - answer.choices.size(), answer.matches);
+      LaunchesOf(answer).us(), answer.launch.us(), placement.placements,
+      answer.matches - answer.choices.size(), answer.matches);
   text += SourceLine(SourcesOf(answer)) + "\n";
   TextTable table({{"backend", Align::kLeft}, {"operators"}, {"kernels"}, {"us"}, {"share %"}});
   const std::vector<Share> shares = Shares(answer);

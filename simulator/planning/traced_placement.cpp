@@ -159,6 +159,7 @@ class Placer {
       if (!time.has_value()) continue;
       choices.push_back(
           {match.ops, match.backend + 1, time->time, time->source, time->extrapolated});
+      choices.back().launch = backend.launch;
     }
     const absl::StatusOr<OpPlacement> best = PlaceOps(regions.dag, choices, pricing.launch);
     if (absl::IsFailedPrecondition(best.status())) {

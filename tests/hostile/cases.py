@@ -62,6 +62,9 @@ SLOTS = {
     "dataflow_system": "dataflow gpt3-175b --system FILE --json",
     "dataflow_workload": "dataflow FILE --system sn10-8",
     "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --mapping FILE",
+    "network": "place FILE.yaml --backends framework --device v100-sxm2-16gb --json",
+    "backend": "place dcgan --backends framework,FILE.yaml --device v100-sxm2-16gb --json",
+    "operator_costs": "place dcgan --backends framework --device v100-sxm2-16gb --costs FILE --json",
 }
 
 # What is no regular file, or not there. $NAME is what the error must name.
@@ -150,7 +153,7 @@ def file_cases(damage):
         for place, (setup, name) in PLACES.items():
             if slot in ("mapping", "compare") and place in ("missing", "long"):
                 continue  # words, not a file
-            if slot in ("platform", "accelerator"):
+            if slot in ("platform", "accelerator", "network", "backend"):
                 continue  # known by its ending alone
             if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
                         "template") and place == "folder":

@@ -19,6 +19,9 @@ MAPPINGS = (
     "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,"
     "tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n"
     "8,64,4,1024,16,24,1024,2,2,2,500.0\n8,64,2,1024,16,24,1024,4,2,1,450.0\n")
+OPERATORS = "op,platform,shape,time_us,backend\n" + "".join(
+    f'"{op}",v100,"data=1x{size}",{size / 8},{backend}\n'
+    for op in ("relu(*)", "add(*,*)", "relu+add") for size in (8, 64) for backend in ("tvm", "framework"))
 GROUPS = 'groups:\n  - {name: "1", ranks: [0, 1, 2, 3]}\n  - {name: "2", ranks: [4, 5, 6, 7]}\n'
 WORKLOAD = (ROOT / "traces/workloads/gpt-small.yaml").read_text()
 
@@ -110,6 +113,9 @@ def make_seeds(folder, foretrace):
     seeds["graph"] = write("two.yaml", (ROOT / "traces/workloads/two-branch.yaml").read_bytes())
     seeds["task"] = write("task.yaml", (ROOT / "traces/samples/dlrm_sharding.yaml").read_bytes())
     seeds["groups"] = write("groups.yaml", GROUPS)
+    seeds["network"] = write("network.yaml", (ROOT / "traces/networks/dcgan.yaml").read_bytes())
+    seeds["backend"] = write("backend.yaml", (ROOT / "topologies/backends/tensorrt.yaml").read_bytes())
+    seeds["operator_costs"] = write("operators.csv", OPERATORS)
     seeds["collectives"] = write("lab.csv", COLLECTIVES)
     seeds["cases"] = write("cases.yaml", f"cases:\n  - name: one\n    traces: [{seeds['kineto']}]\n"
                                          "    measured_us: 900\n")
