@@ -26,6 +26,10 @@ constexpr std::array<ClassCost, 3> kClasses = {{
     {KernelKind::kTranspose, 0.6, 0.7, 0.0},
 }};
 
+// Of the DRAM peak that is left beside refresh and turns between reads and writes. Fits to tensors
+// that the cache holds may say more.
+constexpr double kDramShare = 0.9;
+
 // One round trip to DRAM with the device nearly empty ("Dissecting the NVIDIA Volta GPU
 // architecture via microbenchmarking", 2018: 375 to 500 cycles at 1.4 GHz).
 constexpr double kRoundTripUs = 0.3;
@@ -61,6 +65,9 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
            std::max(time.memory_us, ColumnSumTrips(work) * kRoundTripUs);
   }
   MemoryParameters parameters = streaming;
+  if (static_cast<double>(work.total_bytes()) > device.l2_mbytes * 1e6) {
+    parameters.bandwidth_efficiency = std::min(parameters.bandwidth_efficiency, kDramShare);
+  }
   double extra_us = 0;
   for (const ClassCost& cost : kClasses) {
     if (cost.kind != work.kind) continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/cost/kernel/vector_rates.h"
+
 namespace foretrace {
 namespace {
 
@@ -19,21 +21,40 @@ constexpr double kForwardProducts = 2, kBackwardProducts = 5;
 // 10 to 16.
 constexpr double kBackwardInstructions = 12;
 
-}  // namespace
+// Hopper's tensor cores reach their peak by instructions of a warpgroup; those of a warp, which
+// kernels for Ampere issue, reach 62.9 % of it ("Dissecting the NVIDIA Hopper Architecture through
+// Microbenchmarking and Multiple Level Analysis", 2025, mma against wgmma).
+constexpr double kWarpShareOfHopper = 0.629;
+// Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, its part of
+// rescaling the results, masks. And of a block, however few keys it has: loads queries, fills its
+// pipeline, writes its results. BERT's kernels (H100, traces/README.md) set the latter; ViT's and
+// Qwen1.5's took no part (docs/accuracy.md).
+constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
 
-VectorRates VectorRatesOf(const GpuPeaks& device) {
-  // CUDA C++ programming guide, throughput of native arithmetic instructions: 16 results of special
-  // functions a clock and multiprocessor, compute capabilities 6.0 to 10.0; AMD's CDNA as many.
-  constexpr double kExponentials = 16;
-  double per_us = 0;
-  for (const ComputeUnit& unit : device.accelerator.units) {
-    if (unit.kind != UnitKind::kSimt) continue;
-    per_us = std::max(per_us, kExponentials * unit.count * unit.clock_hz * 1e-6);
-  }
-  // A multiply-add is one instruction. Without a clock four lanes share a special-function unit.
-  const double instructions = device.fp32_tflops * 1e6 / 2;
-  return {per_us > 0 ? per_us : instructions / 4, instructions};
+bool SlowedByWarps(const GpuPeaks& device, const KernelWork& work) {
+  return work.by_warps && device.accelerator.chip == "GH100";
 }
+
+// FlashAttention-2 forward where products, exponentials and the rest of a tile of scores follow
+// each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
+double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  const VectorRates rates = VectorRatesOf(device);
+  const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
+  const double blocks = real(work.batch) * std::ceil(real(work.m) / kTile);
+  double tiles = std::ceil(real(work.n) / kTile);
+  const double scores = work.flop.count() / (2 * real(work.k) * kForwardProducts);
+  const bool causal = scores < 0.75 * real(work.batch) * real(work.m) * real(work.n);
+  if (causal) tiles = (tiles + 1) / 2;
+  const double rate = device.peak_tflops(precision) * 1e6 * kWarpShareOfHopper;
+  const double tile_us =
+      kTile * kTile * device.sms *
+      (2 * kForwardProducts * real(work.k) / rate + 1 / rates.exponentials_per_us +
+       kForwardInstructions / rates.instructions_per_us);
+  return std::max(blocks / device.sms, 1.0) *
+         (kBlockCycles / rates.cycles_per_us + tiles * tile_us);
+}
+
+}  // namespace
 
 GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                            const KernelWork& work) {
@@ -61,6 +82,11 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
   time.compute_us += p.block_us * time.waves;
+  if (forward && SlowedByWarps(device, work)) {
+    time.compute_us = ForwardByWarpsUs(device, precision, work);
+    time.kernel_us = SmoothMax(time.compute_us, time.memory_us);
+    return time;
+  }
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
   return time;
 }

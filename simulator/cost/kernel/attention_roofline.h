@@ -6,13 +6,6 @@
 
 namespace foretrace {
 
-// What a device does outside of its units for matrix products.
-struct VectorRates {
-  double exponentials_per_us = 0;
-  double instructions_per_us = 0;  // fp32: additions, products, conversions, ...
-};
-VectorRates VectorRatesOf(const GpuPeaks& device);
-
 // `work` is of kind kAttention: batch = samples x heads, m queries, n keys, k the depth of a head.
 // `parameters` are those of the device's GEMMs, from which the products take their rate.
 GemmTime AttentionRoofline(const GemmParameters& parameters, const GpuPeaks& device,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -69,7 +71,40 @@ void CompleteLookups(const std::vector<uint32_t>& order, TracedCalls& calls) {
   }
 }
 
+// The output's rows and columns where `dims` can be those of the convolution's output.
+std::optional<std::pair<int64_t, int64_t>> OutputOf(const Conv2dOp& op,
+                                                    std::span<const int64_t> dims) {
+  if (dims.size() != 4 || dims[0] != op.n || dims[1] != op.k) return std::nullopt;
+  if (dims[2] < 1 || dims[3] < 1 || dims[2] > op.h + op.r || dims[3] > op.w + op.s) {
+    return std::nullopt;
+  }
+  return std::pair(dims[2], dims[3]);
+}
+
 }  // namespace
+
+void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls) {
+  constexpr uint32_t kFarthest = 32;  // nodes, those within the convolution included
+  for (auto& [call, traced] : calls) {
+    auto* op = traced.has_value() ? std::get_if<Conv2dOp>(&traced->op.shape) : nullptr;
+    if (op == nullptr || !traced->assumed || traced->op.pass != Direction::kForward) continue;
+    const NodeIndex convolution(call);
+    const uint32_t last = std::min(rank.size(), call + kFarthest);
+    for (uint32_t i = call + 1; i < last && traced->assumed; ++i) {
+      const NodeIndex next(i);
+      const bool follows = rank.kind(next) == NodeKind::kCpuOp &&
+                           rank.lane(next) == rank.lane(convolution) &&
+                           rank.start(next) >= rank.end(convolution);
+      if (!follows || rank.tensors(next).empty()) continue;
+      if (const auto output = OutputOf(*op, rank.dims(rank.tensors(next).front()))) {
+        std::tie(op->oh, op->ow) = *output;
+        traced->assumed = false;
+      } else if (rank.dims(rank.tensors(next).front()).size() == 4) {
+        break;  // other data are being worked on
+      }
+    }
+  }
+}
 
 void CompletePairs(TracedCalls& calls) {
   std::vector<uint32_t> order;

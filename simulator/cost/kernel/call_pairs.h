@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/cost/operator/trace_operator.h"
+#include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
 
@@ -17,5 +18,9 @@ using TracedCalls = absl::flat_hash_map<uint32_t, std::optional<TracedOperator>>
 // backward pass, and that one's lookups in the forward pass (the latest with as many bags that no
 // backward pass has claimed). Lookups whose partner is not there are dropped.
 void CompletePairs(TracedCalls& calls);
+
+// A convolution whose output is still not known hands it on: to the addition of its bias, or to a
+// norm. The next call of its thread that takes a tensor of as many images and channels names it.
+void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls);
 
 }  // namespace foretrace

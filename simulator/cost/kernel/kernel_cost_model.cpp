@@ -7,6 +7,8 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/call_signatures.h"
+#include "simulator/cost/kernel/element_instructions.h"
+#include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
 
 namespace foretrace {
@@ -87,6 +89,26 @@ bool IsHelper(KernelRole role, const OperatorCall& call) {
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 
+// Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
+int64_t TripsOf(KernelKind kind, KernelRole role, int64_t indices) {
+  switch (kind) {
+    case KernelKind::kElementwise:
+    case KernelKind::kCopy:
+    case KernelKind::kTranspose:
+    case KernelKind::kOptimizer:
+    case KernelKind::kOther:
+      return 1;
+    case KernelKind::kIndex: {
+      // A thread has four elements, and takes them in turn: each index, then what it points to.
+      constexpr int64_t kElements = 4;
+      const auto chain = std::max<int64_t>(indices, 1) + 1;
+      return role == KernelRole::kGather ? kElements * chain : chain;
+    }
+    default:
+      return 0;
+  }
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -128,6 +150,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   }
   BorrowShapes(rank, known, ops);
   CompletePairs(known);
+  CompleteFromFollowers(rank, known);
   for (const auto& [call, op] : ops) {
     if (!known[call]) continue;
     Assign(store, rank, *known[call], op, entries);
@@ -137,7 +160,40 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
           {op.call, *lookup, traced.dtype, traced.pass, op.kernels});
     }
   }
+  EstimateByLikes(store, rank, entries);
   return entries;
+}
+
+void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& rank,
+                                      std::vector<Entry>& entries) const {
+  std::vector<NodeIndex> unknown;
+  const auto is_known = [&](NodeIndex n) {
+    return entries[n.value].estimate.source != EstimateSource::kMissing;
+  };
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (rank.kind(node) == NodeKind::kKernel && !is_known(node)) unknown.push_back(node);
+  }
+  if (unknown.empty()) return;
+  KernelLikes likes(rank, unknown);
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
+    likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
+  }
+  const GpuPeaks& device = models_->device();
+  for (const NodeIndex node : unknown) {
+    Entry& entry = entries[node.value];
+    if (const auto like = likes.Find(node)) {
+      entry.estimate = {like->time, EstimateSource::kAnalytic, true};
+      entry.kind = like->kind;
+    } else if (const auto work = WorkOfLaunch(store.name(rank, node), rank.waves_milli(node),
+                                              device.sms * device.threads_per_sm)) {
+      entry.estimate = models_->Predict(*work, Precision::kFloat32);
+      entry.estimate.extrapolated = true;
+      entry.kind = work->kind;
+    }
+  }
 }
 
 void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const {
@@ -175,6 +231,9 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   std::vector<NodeIndex> mains;
   bool tf32 = false, half = false, float8 = false;
   int64_t load_elements = 0;
+  double instructions = 0;
+  bool by_warps = false;
+  KernelRole role = KernelRole::kUnknown;
   for (NodeIndex node : op.kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
@@ -182,13 +241,28 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     float8 |= traits.precision == Precision::kFloat8;
     load_elements = std::max(load_elements, traits.load_elements);
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
+    if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
+    if (op.kernels.size() == 1) instructions = ElementInstructions(traits.role, traced.access);
     // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
     CopyOp* copy = std::get_if<CopyOp>(&call.shape);
     if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
+    // Nor whether attention is masked.
+    AttentionOp* attention = std::get_if<AttentionOp>(&call.shape);
+    if (attention != nullptr && traits.flash_attention_2) {
+      attention->causal = traits.causal;
+      by_warps = true;
+    }
   }
   KernelList list = Kernels(call);
   if (list.empty()) return;
-  if (list.size() == 1) list[0].load_elements = load_elements;
+  if (list.size() == 1) {
+    list[0].load_elements = load_elements;
+    list[0].instructions = instructions;
+    list[0].by_warps = by_warps;
+    if (rank.kind(op.kernels.front()) == NodeKind::kKernel) {
+      list[0].trips = TripsOf(list[0].kind, role, traced.access.indices);
+    }
+  }
   const KernelWork& first = list[0];
   const Precision precision = float8 ? Precision::kFloat8
                               : half ? Precision::kHalf
@@ -212,7 +286,16 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     }
   }
   const size_t helpers = op.kernels.size() - mains.size();
-  const SimTime helper_time = HelperTime(call, list, helpers, mains.empty(), total.time);
+  const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
+  // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
+  const auto helper_time = [&](NodeIndex node) {
+    const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
+    if (recorded == nullptr || mains.empty() || first.kind == KernelKind::kEmbedding) return most;
+    KernelWork fill;
+    fill.kind = KernelKind::kFill;
+    fill.written = recorded->bytes;
+    return std::min(most, models_->Predict(fill, Precision::kFloat32).time);
+  };
   const bool within = HelpersAreWithin(first.kind);
   const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels
   if (!within && !lookup) {
@@ -220,7 +303,9 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     const auto more = static_cast<int64_t>(mains.size()) - static_cast<int64_t>(list.size());
     total.time += SimTime::FromPs(Floor().ps() * std::max<int64_t>(more, 0));
   } else if (within) {
-    total.time -= SimTime::FromPs(helper_time.ps() * static_cast<int64_t>(helpers));
+    for (NodeIndex node : op.kernels) {
+      if (std::ranges::find(mains, node) == mains.end()) total.time -= helper_time(node);
+    }
   }
   const bool paired = helpers == 0 && mains.size() == list.size() && !lookup;
   for (NodeIndex node : op.kernels) {
@@ -230,7 +315,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     entry.estimate = total;
     const auto at = std::find(mains.begin(), mains.end(), node);
     if (at == mains.end()) {
-      entry.estimate.time = helper_time;
+      entry.estimate.time = helper_time(node);
     } else if (paired && list.size() > 1) {
       entry.estimate = predict(list[static_cast<size_t>(at - mains.begin())]);
     } else {
@@ -242,6 +327,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
 SimTime KernelCostModel::Floor() const {
   KernelWork nothing;
   nothing.kind = KernelKind::kFill;
+  nothing.trips = 1;
   return models_->Predict(nothing, Precision::kFloat32).time;
 }
 

@@ -26,7 +26,8 @@ namespace foretrace {
 // kernel each where the numbers agree; otherwise helpers (layout transforms, adding of split
 // reductions, sorting of indices) take what their bytes cost, and the main kernels the rest. Calls
 // that are no known operator are taken to read their arguments and write their result once, and
-// flagged. Kernels of calls without shapes are left to the next model of the chain.
+// flagged. Kernels without such a call take the times of kernels like them (kernel_likes.h),
+// flagged; those that are like none are left to the next model of the chain.
 class KernelCostModel : public CostModel {
  public:
   // `embedding` null: lookups are analytic.
@@ -66,6 +67,9 @@ class KernelCostModel : public CostModel {
   // Adds calls without shapes whose shapes CallSignatures finds.
   void BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const;
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
+  // Kernels that no call with shapes says anything of.
+  void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
+                       std::vector<Entry>& entries) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const Op& op, std::vector<Entry>& entries) const;
   SimTime Floor() const;  // of any kernel

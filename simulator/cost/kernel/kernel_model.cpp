@@ -12,7 +12,9 @@
 #include "absl/synchronization/mutex.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/cost/kernel/analytic_memory.h"
+#include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
+#include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
@@ -154,13 +156,13 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 19>;
+  using Key = std::array<int64_t, 21>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
         work.load_elements << 40 | static_cast<int64_t>(work.kind) << 32 |
         static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
-        static_cast<int64_t>(work.direction) << 8 |
+        static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.by_warps) << 3 |
         static_cast<int64_t>(work.weight_gradient) << 2 |
         static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
     return {small,
@@ -181,7 +183,9 @@ class KernelModels::Memo {
             work.images,
             work.launches,
             work.parts,
-            std::bit_cast<int64_t>(work.flop.count())};
+            std::bit_cast<int64_t>(work.flop.count()),
+            std::bit_cast<int64_t>(work.instructions),
+            work.trips};
   }
 
   std::optional<Estimate> Find(const Key& key) const {
@@ -245,6 +249,27 @@ Estimate KernelModels::Predict(const KernelWork& work, Precision precision) cons
 }
 
 Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision) const {
+  Estimate estimate = PredictVectors(work, precision);
+  double us = estimate.time.us();
+  if (work.instructions > 0) {
+    // Loads and the arithmetic on indices hide behind each other in part; what transposes reach of
+    // the bandwidth was measured with that arithmetic within.
+    const double index_us = InstructionUs(device_, work.instructions);
+    us = work.kind == KernelKind::kTranspose ? SmoothMax(us, index_us) : SmoothSum(us, index_us, 2);
+    estimate.extrapolated = true;
+  }
+  if (work.trips > 0) {
+    if (work.kind == KernelKind::kElementwise) {
+      us = SmoothSum(us, ArithmeticUs(device_, work.flop), 2);
+    }
+    const double base_us = generic_memory_.memory.base_us;
+    us = base_us + SmoothMax(std::max(us - base_us, 0.0), ColdStartUs(device_, work.trips));
+  }
+  estimate.time = SimTime::FromUs(us);
+  return estimate;
+}
+
+Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precision) const {
   const bool gemm_like = IsGemmLike(work.kind);
   const KernelKey key = KeyOf(work, precision);
   if (const KernelModel* model = Find(key)) {
@@ -265,8 +290,10 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
                                device_.peak_tflops(model.key.precision) /
                                OperandBytes(model.key.precision);
   model.key = key;
-  const double us = gemm_like || IsRowWise(work) ? model.KernelUs(device_, work)
-                                                 : AnalyticMemoryUs(model.memory, device_, work);
+  const double us = gemm_like             ? model.KernelUs(device_, work)
+                    : !IsRowWise(work)    ? AnalyticMemoryUs(model.memory, device_, work)
+                    : relative == nullptr ? AnalyticRowsUs(model.memory, device_, work)
+                                          : model.KernelUs(device_, work);
   return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
 }
 

@@ -91,6 +91,8 @@ class KernelModels {
   // nullptr: nothing does.
   const KernelModel* Relative(const KernelKey& key) const;
   Estimate PredictAfresh(const KernelWork& work, Precision precision) const;
+  // As if elements were moved in vectors.
+  Estimate PredictVectors(const KernelWork& work, Precision precision) const;
 
   GpuPeaks device_;
   std::vector<KernelModel> models_;

@@ -36,7 +36,14 @@ KernelRole RoleOf(std::string_view name) {
         "Cijk_", "winograd"}},
       {KernelRole::kReduction,
        {"reduce_kernel", "GammaBetaBackward", "cuComputePartGradGammaBeta"}},
+      {KernelRole::kConverted, {"LoadWithCast"}},
       {KernelRole::kElementwise, {"vectorized_elementwise", "unrolled_elementwise"}},
+      // Copies by 16 bytes stream.
+      {KernelRole::kElementwise,
+       {"CatArrayBatchedCopy_aligned16", "CatArrayBatchedCopy_vectorized"}},
+      {KernelRole::kConcat, {"CatArrayBatchedCopy"}},
+      {KernelRole::kGather, {"index_elementwise_kernel", "indexSelect"}},
+      {KernelRole::kUnknown, {"elementwise_kernel_with_index"}},
       {KernelRole::kStrided, {"elementwise_kernel"}},
   };
   for (const RoleRule& rule : kRules) {
@@ -58,11 +65,25 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
   return number;
 }
 
+// flash_fwd_kernel<traits, Is_dropout, Is_causal, ...> and flash_bwd_..._kernel<the same>
+// (csrc/flash_attn/src/flash_{fwd,bwd}_kernel.h); those with split keys have other parameters.
+void ReadFlashAttention(std::string_view name, KernelTraits& traits) {
+  if (!HasAny(name, {"flash_fwd_kernel<", "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<"})) return;
+  traits.flash_attention_2 = true;
+  constexpr std::string_view kEndOfTraits = "> >, ";
+  const size_t end = name.find(kEndOfTraits);
+  if (end == name.npos) return;
+  std::string_view rest = name.substr(end + kEndOfTraits.size());
+  const size_t comma = rest.find(", ");
+  traits.causal = comma != rest.npos && rest.substr(comma + 2).starts_with("true");
+}
+
 }  // namespace
 
 KernelTraits TraitsOfKernel(std::string_view name) {
   KernelTraits traits;
   traits.role = RoleOf(name);
+  ReadFlashAttention(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.

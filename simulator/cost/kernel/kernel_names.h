@@ -15,8 +15,11 @@ enum class KernelRole : uint8_t {
   kTransform,    // data layout and transforms around a main kernel (winograd, NCHW to NHWC)
   kSplitReduce,  // adds the parts of a split reduction
   kReduction,
-  kElementwise,  // contiguous
+  kElementwise,  // contiguous, several elements at a load
   kStrided,      // element-wise over strided memory
+  kConverted,    // element-wise over types that are looked up at run time
+  kConcat,       // concatenation, element by element
+  kGather,       // element-wise through indices
   kEmbedding,
   kSort,  // sorting and scanning of indices
 };
@@ -28,6 +31,9 @@ struct KernelTraits {
   bool precision_known = false;
   // Elements that a matrix kernel loads at once ("align4", "ldg8"); 0: the name does not say.
   int64_t load_elements = 0;
+  // FlashAttention-2's kernels, written for Ampere, and whether they mask later keys.
+  bool flash_attention_2 = false;
+  bool causal = false;
 };
 
 // Linear in the name's length; names come from traces and may be anything.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/attention_roofline.h"
+#include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
@@ -52,16 +53,25 @@ bool HasVector(const KernelWork& work, Precision precision) {
   return precision == Precision::kFloat32 && IsProduct(work.kind) && std::min(work.m, work.n) <= 1;
 }
 
-// How many loads stand for one of full width; 1 where the units do not wait for loads.
-double LoadsOf(const KernelWork& work, Precision precision) {
-  constexpr int64_t kWidestBytes = 16;
-  if (precision == Precision::kFloat32 || !IsProduct(work.kind)) return 1;
-  // Rows of x and W lie along k, those of the result along n.
+// What blocks spend on operands and results that are not aligned to 16 bytes, the widest access of
+// a thread: each access takes instructions of its own (pointer, predicate, load, store), which
+// tensor cores wait for, since registers leave a multiprocessor next to no other warps. From 4
+// bytes on operands are copied past the registers (cp.async); narrower ones pass through them into
+// shared memory. Rows of x and W lie along k, those of the result along n; tiles are 128 x 128.
+double NarrowAccessUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  constexpr int64_t kWidestBytes = 16, kCopiedBytes = 4;
+  constexpr double kCopied = 8, kThroughRegisters = 16, kTile = 128;
+  if (precision == Precision::kFloat32 || !IsProduct(work.kind)) return 0;
   const int64_t sizes = work.n | work.k;
   const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
   const int64_t bytes =
       std::max<int64_t>(std::min(elements, kWidestBytes) * ElementSize(work.dtype), 1);
-  return static_cast<double>(kWidestBytes) / static_cast<double>(std::min(bytes, kWidestBytes));
+  if (bytes >= kWidestBytes) return 0;
+  const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
+  const double m = real(work.m), n = real(work.n), k = real(work.k);
+  const double loaded = k * (m * std::ceil(n / kTile) + n * std::ceil(m / kTile));
+  const double accesses = real(work.batch) * (loaded + m * n) / real(elements);
+  return InstructionUs(device, accesses * (bytes < kCopiedBytes ? kThroughRegisters : kCopied));
 }
 
 }  // namespace
@@ -105,7 +115,6 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   const double sm_flop_per_us =
       device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
   const double bytes_per_us = device.dram_gbps * 1e3;
-  const double tile_intensity = p.tile_intensity * LoadsOf(work, precision);
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
@@ -113,7 +122,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   for (size_t t = 0; t < tiles; ++t) {
     const auto [rows, cols] = kTiles[t];
     const double intensity = rows * cols / (rows + cols);
-    const double rate = sm_flop_per_us * intensity / (intensity + tile_intensity);
+    const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
     const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);
     const double tile_flop = 2 * rows * cols;
     for (int split = 1; split <= 1 << (kSplits - 1); split *= 2) {
@@ -142,6 +151,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   if (HasVector(work, precision)) {
     best.compute_us = 2 * m * n * k * batch / (sm_flop_per_us * device.sms);
   }
+  best.compute_us += NarrowAccessUs(device, precision, work);
   best.memory_us =
       static_cast<double>(work.total_bytes()) / (bytes_per_us * p.bandwidth_efficiency);
   best.kernel_us = p.base_us + SmoothSum(best.compute_us, best.memory_us, p.overlap_power);

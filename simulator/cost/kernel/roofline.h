@@ -50,8 +50,7 @@ struct GemmTime {
 };
 
 // `work` has a matrix view (GEMM, batched GEMM, convolution). Products with a vector in fp32 have
-// no tiles to fill. Tensor cores wait for operands that are not aligned to 16 bytes, the widest
-// load: of products with narrower ones tiles need as many times the intensity.
+// no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.
 GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work);
 

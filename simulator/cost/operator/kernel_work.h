@@ -53,6 +53,8 @@ struct KernelWork {
   int64_t batch = 0, m = 0, n = 0, k = 0;
   // Elements of a GEMM's operands that its kernel loads at once; 0: as the sizes allow.
   int64_t load_elements = 0;
+  // Fused attention by kernels for Ampere, whose warps issue the tensor instructions one by one.
+  bool by_warps = false;
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
   bool across_rows = false;  // reductions down the columns of a row-major matrix
@@ -65,6 +67,12 @@ struct KernelWork {
   // Kernels that share this work evenly: FLOP and bytes are totals over them.
   int64_t launches = 1;
   int64_t parts = 1;  // tensors that a concatenation reads
+  // Integer instructions of all threads, of kernels that move elements one at a time; 0: in
+  // vectors, which takes next to none.
+  double instructions = 0;
+  // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments no
+  // cache holds; 0: as in a benchmark's loop.
+  int64_t trips = 0;
 
   // Saturates at 2^62, like its parts.
   int64_t total_bytes() const {

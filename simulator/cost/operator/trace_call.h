@@ -45,7 +45,7 @@ inline int64_t TotalElements(const Tensors& tensors) {
 
 inline TracedOperator Traced(OperatorCall::Shape shape, const Call& call,
                              Direction pass = Direction::kForward) {
-  return {{std::move(shape), call.dtype, pass}, false};
+  return {{std::move(shape), call.dtype, pass}, false, {}};
 }
 inline TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
   return Traced(std::move(shape), call, Direction::kBackward);
@@ -68,5 +68,9 @@ Result BatchedLookup(std::string_view name, const Call& call);
 Result EmbeddingBag(const Call& call);
 // gradient [B, D], indices [N], ...
 Result EmbeddingBagBackward(const Call& call);
+
+// trace_serving.cpp
+// nullopt: not one of these.
+Result ServingCall(std::string_view name, const Call& call);
 
 }  // namespace foretrace::trace_call

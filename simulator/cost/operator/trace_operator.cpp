@@ -1,6 +1,9 @@
 #include "simulator/cost/operator/trace_operator.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <vector>
 
 #include "simulator/cost/operator/elementwise_table.h"
 #include "simulator/cost/operator/kernel_work.h"
@@ -54,6 +57,29 @@ int64_t BroadcastElements(std::span<const TensorShape> tensors) {
   return product;
 }
 
+// See ElementAccess::dimensions.
+int64_t IndexDimensions(std::span<const TensorShape> tensors) {
+  size_t rank = 0;
+  for (const TensorShape& t : tensors) rank = std::max(rank, t.dims.size());
+  int64_t dimensions = 0, merged = 0;
+  bool broadcast = false;
+  std::vector<bool> before(tensors.size());
+  for (size_t i = 0; i < rank; ++i) {
+    std::vector<bool> has(tensors.size());
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const auto dims = tensors[t].dims;
+      has[t] = i < dims.size() && dims[dims.size() - 1 - i] > 1;
+    }
+    const auto lacking = std::ranges::count(has, false);
+    if (lacking == std::ssize(has)) continue;
+    broadcast |= lacking > 0;
+    ++dimensions;
+    if (has != before) ++merged;
+    before = std::move(has);
+  }
+  return broadcast ? merged : dimensions;
+}
+
 // `has_scalars`: without shapes its arguments are single values.
 Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scalar_second,
                    bool has_scalars) {
@@ -69,7 +95,9 @@ Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scala
   op.flop_per_element = traits.flop;
   op.outputs = traits.outputs;
   if (!call.out.empty()) op.output_dtype = call.out[0].dtype;
-  return Traced(op, call);
+  TracedOperator traced = Traced(op, call);
+  traced.access = {op.elements, std::ssize(operands) + op.outputs, IndexDimensions(operands)};
+  return traced;
 }
 
 Result Reduction(const Call& call) {
@@ -96,6 +124,8 @@ Result Copy(const Call& call) {  // destination, source
   op.output_dtype = call.in[0].dtype;
   TracedOperator traced = Traced(op, call);
   if (call.in[1].dtype != DType::kUnknown) traced.op.dtype = call.in[1].dtype;
+  const std::array<TensorShape, 2> both = {call.in[0], call.in[1]};
+  traced.access = {op.elements, 2, IndexDimensions(both)};
   return traced;
 }
 
@@ -109,11 +139,11 @@ Result CumulativeSum(const Call& call) {
 }
 
 Result Concat(const Call& call) {
-  if (!call.out.empty()) {
-    return Traced(ConcatOp{Elements(call.out[0]), static_cast<int64_t>(call.in.size())}, call);
-  }
-  if (call.in.empty()) return std::nullopt;  // Kineto leaves tensor lists without shapes
-  return Traced(ConcatOp{TotalElements(call.in), static_cast<int64_t>(call.in.size())}, call);
+  if (call.out.empty() && call.in.empty()) return std::nullopt;  // Kineto's lists lack shapes
+  const int64_t elements = call.out.empty() ? TotalElements(call.in) : Elements(call.out[0]);
+  TracedOperator traced = Traced(ConcatOp{elements, static_cast<int64_t>(call.in.size())}, call);
+  traced.access.elements = elements;
+  return traced;
 }
 
 Result Gather(const Call& call, Direction pass) {  // source, indices...; result where recorded
@@ -125,7 +155,25 @@ Result Gather(const Call& call, Direction pass) {  // source, indices...; result
                                  : Elements(call.out[0]);
   TracedOperator traced = Traced(op, call, pass);
   traced.assumed = call.out.empty();
+  traced.access.elements = op.elements;
+  traced.access.indices = std::ssize(call.in) - 1;
   return traced;
+}
+
+// index_select: whole rows, or slices of another dimension, which traces do not name: the outermost
+// is taken that is selected from where the result is not recorded.
+Result SelectRows(const Call& call) {
+  if (call.out.empty() && call.in_ok(2) && call.in[0].dims[0] > 0) {
+    const int64_t count = Elements(call.in[1]);
+    const int64_t row = Elements(call.in[0]) / call.in[0].dims[0];
+    IndexOp op{SaturatingProduct({count, row}), count, Elements(call.in[0])};
+    TracedOperator traced = Traced(op, call);
+    traced.assumed = true;
+    traced.access.elements = op.elements;
+    traced.access.indices = 1;
+    return traced;
+  }
+  return Gather(call, Direction::kForward);
 }
 
 // weight [E, D], indices of any shape: one row each.
@@ -316,7 +364,7 @@ constexpr Rule kRules[] = {
        return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
      }},
     {"index", [](const Call& c) { return Gather(c, Direction::kForward); }},
-    {"index_select", [](const Call& c) { return Gather(c, Direction::kForward); }},
+    {"index_select", SelectRows},
     {"gather", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"embedding", EmbeddingRows},
     {"embedding_dense_backward", EmbeddingBagBackward},
@@ -343,7 +391,7 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
       name.find("SplitLookupFunction") != name.npos) {
     return BatchedLookup(name, CallOf(inputs, outputs));
   }
-  if (!name.starts_with(kNamespace)) return std::nullopt;
+  if (!name.starts_with(kNamespace)) return ServingCall(name, CallOf(inputs, outputs));
   name.remove_prefix(kNamespace.size());
   const Call call = CallOf(inputs, outputs);
   for (const Rule& rule : kRules) {

@@ -17,11 +17,22 @@ struct TensorShape {
   DType dtype = DType::kUnknown;
 };
 
+// How a kernel that takes each element on its own would find it.
+struct ElementAccess {
+  int64_t elements = 0;
+  int64_t tensors = 2;  // read and written
+  // By which an element's index is divided: those of more than one element, but neighbours that
+  // every tensor has, or lacks, together count as one where tensors are broadcast.
+  int64_t dimensions = 1;
+  int64_t indices = 0;  // tensors of indices that a gather reads
+};
+
 struct TracedOperator {
   OperatorCall op;
   // The call does not say everything (a convolution without its output's size): usual values were
   // assumed, and estimates built on this count as extrapolated.
   bool assumed = false;
+  ElementAccess access = {};  // of point-wise calls, copies, concatenations and gathers
 };
 
 // The operator behind one innermost framework call such as "aten::addmm". `inputs` holds every

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/cost/kernel/vector_rates.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -65,6 +66,25 @@ TEST(AttentionRooflineTest, BlocksComeInWaves) {
   const double even = Us(op, Direction::kForward, p);
   p.partial_wave = 0;
   EXPECT_NEAR(Us(op, Direction::kForward, p), even * 2 / 1.1, 1e-6);
+}
+
+// 50 heads of 256 queries: 100 blocks, one a multiprocessor, each over two tiles of 128 keys.
+// Products of a tile at 62.9 % of 100 TFLOP/s, then its exponentials, then six instructions a
+// score.
+TEST(AttentionRooflineTest, KernelsForAmpereOnHopper) {
+  GpuPeaks device = Device();
+  device.accelerator.chip = "GH100";
+  const auto us = [&](bool causal) {
+    KernelWork work = Kernels(
+        {AttentionOp{1, 50, 50, 256, 256, 64, causal}, DType::kBFloat16, Direction::kForward})[0];
+    work.by_warps = true;
+    return GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
+  };
+  const double tile_us = 128 * 128 * 100 * (4 * 64 / 62.9e6 + 1 / 1.6e6 + 6 / 6.4e6);
+  EXPECT_NEAR(us(false), 10.25 + 2 * tile_us, 1e-6);
+  EXPECT_NEAR(us(true), 10.25 + 1.5 * tile_us, 1e-6);
+  device.accelerator.chip = "GA100";
+  EXPECT_LT(us(false), 12);  // its own kernels
 }
 
 }  // namespace

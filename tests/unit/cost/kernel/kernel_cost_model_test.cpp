@@ -11,6 +11,19 @@
 namespace foretrace {
 namespace {
 
+TEST(KernelNames, FlashAttentionSaysWhetherItIsCausal) {
+  const auto traits = [](std::string_view parameters) {
+    return TraitsOfKernel(std::string("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits"
+                                      "<64, 128, 128, 4, Flash_kernel_traits<64, 128> >") +
+                          std::string(parameters));
+  };
+  EXPECT_TRUE(traits(", false, true, false>(Flash_fwd_params)").flash_attention_2);
+  EXPECT_TRUE(traits(", false, true, false>(Flash_fwd_params)").causal);
+  EXPECT_FALSE(traits(", false, false, true>(Flash_fwd_params)").causal);
+  EXPECT_FALSE(traits("").causal);
+  EXPECT_FALSE(TraitsOfKernel("ampere_sgemm_128x128_tn").flash_attention_2);
+}
+
 TEST(KernelNames, RolesAndPrecisions) {
   EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").role, KernelRole::kMatmul);
   EXPECT_EQ(TraitsOfKernel("ampere_sgemm_128x128_tn").precision, Precision::kFloat32);
@@ -35,6 +48,17 @@ TEST(KernelNames, RolesAndPrecisions) {
             KernelRole::kStrided);
   EXPECT_EQ(TraitsOfKernel("void at::native::vectorized_elementwise_kernel<4, f>").role,
             KernelRole::kElementwise);
+  EXPECT_EQ(
+      TraitsOfKernel("void at::native::unrolled_elementwise_kernel<f, LoadWithCast<1> >").role,
+      KernelRole::kConverted);
+  EXPECT_EQ(TraitsOfKernel("void at::native::unrolled_elementwise_kernel<f, LoadWithoutCast>").role,
+            KernelRole::kElementwise);
+  EXPECT_EQ(TraitsOfKernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>").role,
+            KernelRole::kConcat);
+  EXPECT_EQ(TraitsOfKernel("void CatArrayBatchedCopy_aligned16_contig<float, 2>").role,
+            KernelRole::kElementwise);
+  EXPECT_EQ(TraitsOfKernel("void at::native::index_elementwise_kernel<128, 4, f>").role,
+            KernelRole::kGather);
   EXPECT_EQ(TraitsOfKernel("").role, KernelRole::kUnknown);
 }
 
@@ -134,10 +158,60 @@ TEST_F(TraceTest, TensorCoreKernelsAreAnotherPrecision) {
   EXPECT_LT(e[0]->time.us(), 2.0 * 4096 * 4096 * 4096 / 19.5e6);
 }
 
+// An elementwise kernel over a view: 4 dimensions of more than one element, 44 instructions each.
+TEST_F(TraceTest, StridedKernelsTakeAsLongAsTheirIndices) {
+  Build("aten::copy_", {{64, 64, 64, 64}, {64, 64, 64, 64}},
+        {"void at::native::vectorized_elementwise_kernel<4, f>"});
+  const double vectors_us = Estimates()[0]->time.us();
+  Build("aten::copy_", {{64, 64, 64, 64}, {64, 64, 64, 64}},
+        {"void at::native::elementwise_kernel<128, 2, f>"});
+  const auto strided = Estimates()[0];
+  EXPECT_GE(strided->time.us(), 64.0 * 64 * 64 * 64 * 44 / (108 * 64 * 1410.0));
+  EXPECT_GT(strided->time.us(), vectors_us);
+  EXPECT_TRUE(strided->extrapolated);
+}
+
+// A gather: four elements a thread, 4 x (index, value) trips one after the other, 800 + 8 x 700
+// cycles.
+TEST_F(TraceTest, GathersWaitForTheirIndices) {
+  Build("aten::index", {{64, 64}, {16}}, {"void at::native::index_elementwise_kernel<128, 4, f>"});
+  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 8 * 700) / 1410.0, 0.01);
+  // Without dependent loads, a small kernel still fetches its code and its operands.
+  Build("aten::mul", {{16}, {16}}, {"void at::native::vectorized_elementwise_kernel<4, f>"});
+  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 700) / 1410.0, 0.01);
+}
+
+TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  const auto tensor = [&](std::string_view call, std::vector<int64_t> dims) {
+    Tensor t;
+    t.dtype = DType::kFloat32;
+    rank.builder().AddTensor(rank.Of(call), t, dims);
+  };
+  rank.Op("aten::cudnn_convolution", {0, 20});
+  tensor("aten::cudnn_convolution", {4, 3, 224, 224});
+  tensor("aten::cudnn_convolution", {768, 3, 16, 16});
+  rank.Kernel("implicit_convolve_sgemm", {5, 6}, 7, {10, 90});
+  rank.Op("aten::add_", {30, 40});
+  tensor("aten::add_", {4, 768, 14, 14});
+  const TraceStore store = job.Build();
+  const KernelCostModel model(Models(), store);
+  const KernelWork work = Kernels({Conv2dOp{4, 3, 224, 224, 768, 16, 16, 14, 14}})[0];
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    const NodeIndex n(i);
+    if (store.ranks()[0].kind(n) != NodeKind::kKernel) continue;
+    const auto estimate = model.Predict(store, store.ranks()[0], n);
+    ASSERT_TRUE(estimate.has_value());
+    EXPECT_EQ(estimate->time, Models()->Predict(work, Precision::kFloat32).time);
+  }
+}
+
 TEST_F(TraceTest, UnknownCallsMoveTheirTensors) {
   Build("fbgemm::permute_pooled_embs", {{8, 8}}, {"void permute_pooled_embs_kernel<float>"});
   const auto e = Estimates();
-  const KernelWork work = Kernels({OpaqueOp{256, 256}})[0];
+  KernelWork work = Kernels({OpaqueOp{256, 256}})[0];
+  work.trips = 1;
   ASSERT_TRUE(e[0].has_value());
   EXPECT_EQ(e[0]->time, Models()->Predict(work, Precision::kFloat32).time);
   EXPECT_EQ(e[0]->source, EstimateSource::kAnalytic);

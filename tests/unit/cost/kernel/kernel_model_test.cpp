@@ -286,24 +286,23 @@ TEST(Roofline, VectorsFillNoTiles) {
   }
 }
 
-TEST(Roofline, NarrowLoadsFeedTensorCoresSlowly) {
-  // Tiles of 128 x 256 have an intensity of 128 * 256 / 384 = 85.3. With a tile intensity of 20,
-  // loads of 16 bytes (8 halves) reach 85.3 / 105.3 of the peak, those of 2 bytes, eight times as
-  // many, 85.3 / 245.3; the best tile is the same, the largest. 108 * 128 rows and 256 columns are
-  // one wave.
+TEST(Roofline, NarrowAccessesKeepTensorCoresWaiting) {
+  // Tiles of 128 x 128 load 256 elements a step of k each and store 128 x 128. One tile, k = 8,192:
+  // 2,097,152 + 16,384 elements. On 108 * 64 * 1,410 integer instructions a microsecond.
   const GemmParameters p{0, 1, 20, 1};
-  KernelWork work = Only(LinearOp{108 * 128, 256, 8192}, DType::kFloat16);
+  KernelWork work = Only(LinearOp{128, 128, 8192}, DType::kFloat16);
   const auto us = [&] { return GemmRoofline(p, A100(), Precision::kHalf, work).compute_us; };
-  const double peak_us = work.flop.count() / 312e6;
-  EXPECT_NEAR(us(), peak_us * 105.33 / 85.33, peak_us * 1e-3);
+  const double aligned = us(), rate = 108 * 64 * 1410.0, elements = 2097152 + 16384;
+  // Two bytes at a time go through registers: 16 instructions. Four, 8 for two elements.
   work.load_elements = 1;
-  EXPECT_NEAR(us(), peak_us * 245.33 / 85.33, peak_us * 1e-3);
-  // Without a kernel's name the sizes tell: 8,191 is odd, and 250 even.
-  work = Only(LinearOp{108 * 128, 256, 8191}, DType::kFloat16);
-  const double odd = us();
-  work = Only(LinearOp{108 * 128, 250, 8192}, DType::kFloat16);
-  EXPECT_LT(us(), odd);
-  EXPECT_GT(us(), peak_us * 105.33 / 85.33);
+  EXPECT_NEAR(us() - aligned, 16 * elements / rate, 1e-6);
+  work.load_elements = 2;
+  EXPECT_NEAR(us() - aligned, 8 * elements / 2 / rate, 1e-6);
+  work.load_elements = 8;
+  EXPECT_EQ(us(), aligned);
+  // Without a kernel's name the sizes tell: 8,191 is odd.
+  work = Only(LinearOp{128, 128, 8191}, DType::kFloat16);
+  EXPECT_NEAR(us() - aligned, 16 * (elements - 256) / rate, 0.01 * aligned);
   // Saturated sizes are as aligned as loads can be.
   work = Only(LinearOp{1, int64_t{1} << 62, int64_t{1} << 62}, DType::kFloat16);
   EXPECT_GT(us(), 0);

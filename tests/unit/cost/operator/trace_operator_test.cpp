@@ -25,6 +25,7 @@ class Lookup {
   }
   bool found() const { return result_.has_value(); }
   bool assumed() const { return result_->assumed; }
+  const ElementAccess& access() const { return result_->access; }
   const OperatorCall& op() const { return result_->op; }
   int64_t bytes() const { return TotalWork(result_->op).bytes.count(); }
   double flop() const { return TotalWork(result_->op).flop.count(); }
@@ -46,6 +47,41 @@ TEST(TraceOperator, AddmmAsKinetoWritesIt) {
   EXPECT_EQ(call.as<LinearOp>().n, 96);
   EXPECT_EQ(call.as<LinearOp>().k, 512);
   EXPECT_DOUBLE_EQ(call.flop(), 2.0 * 1024 * 96 * 512 + 1024 * 96);
+}
+
+TEST(TraceOperator, AnIndexIsDividedByTheDimensionsThatAreBroadcastApart) {
+  // Equal shapes: a view may order every dimension as it likes, but not those of one element.
+  EXPECT_EQ(Lookup("aten::copy_", {{16, 1, 559, 64}, {16, 1, 559, 64}, {}}).access().dimensions, 3);
+  // [b, h, s, d] and [1, 1, s, d]: s and d lie together in both, b and h in the first alone.
+  const Lookup broadcast("aten::mul", {{16, 16, 559, 64}, {1, 1, 559, 64}});
+  EXPECT_EQ(broadcast.access().dimensions, 2);
+  EXPECT_EQ(broadcast.access().tensors, 3);
+  EXPECT_EQ(broadcast.access().elements, 16 * 16 * 559 * 64);
+  EXPECT_EQ(Lookup("aten::mul", {{16, 559, 1024}, {16, 559, 1}}).access().dimensions, 2);
+  EXPECT_EQ(Lookup("aten::add_", {{4, 768, 14, 14}, {1, 768, 1, 1}, {}}).access().dimensions, 3);
+}
+
+TEST(TraceOperator, CallsOfServingEnginesMoveTheirTokens) {
+  // 888 tokens with one key head of 64 into a cache of 4 M blocks.
+  const Lookup write("_C_cache_ops::reshape_and_cache_flash",
+                     {{888, 1, 64}, {888, 1, 64}, {4213816, 16, 1, 64}, {4213816, 16, 1, 64}});
+  EXPECT_EQ(write.bytes(), 2 * 2 * 888 * 64 * 4);
+  // Positions, 8 query heads and one key head; read and written.
+  const Lookup rotary("_C::rotary_embedding", {{888}, {888, 512}, {888, 64}, {}, {131072, 64}});
+  EXPECT_EQ(rotary.bytes(), 2 * 888 * (512 + 64) * 4);
+  const Lookup attention("vllm::unified_attention_with_output",
+                         {{888, 8, 64}, {888, 1, 64}, {888, 1, 64}, {888, 8, 64}});
+  EXPECT_EQ(attention.as<AttentionOp>().kv_heads, 1);
+  EXPECT_EQ(attention.as<AttentionOp>().sq, 888);
+  EXPECT_TRUE(attention.as<AttentionOp>().causal);
+  EXPECT_TRUE(attention.assumed());
+  EXPECT_FALSE(Lookup("vllm::moe_forward", {{888, 3072}, {888, 128}}).found());
+}
+
+TEST(TraceOperator, SelectedRowsAreWhole) {
+  const Lookup call("aten::index_select", {{30522, 512}, {}, {141}});
+  EXPECT_EQ(call.as<IndexOp>().elements, 141 * 512);
+  EXPECT_EQ(call.access().elements, 141 * 512);
 }
 
 TEST(TraceOperator, AddmmWithATwoDimensionalAddend) {

@@ -1,0 +1,108 @@
+#include "simulator/cost/kernel/analytic_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/cost/kernel/vector_rates.h"
+
+namespace foretrace {
+namespace {
+
+// PyTorch's kernels, aten/src/ATen/native/cuda/{layer_norm_kernel.cu,SoftMax.cu,
+// PersistentSoftmax.cuh}. Instructions are counted in those of integers, which run at half the rate
+// of fp32 on recent devices; where the source leaves the count open (division, exponential, the
+// compiler's unrolling), TimeSformer's kernels (H100, traces/README.md) decided, and OWLv2's, ViT's
+// and BERT's took no part (docs/accuracy.md).
+
+// A block of a layer norm: rows load, means and deviations meet over five shuffles of a warp and
+// over the warps of the block, each a chain of divisions, then the row is read again. A step is a
+// load and four dependent updates (Welford).
+constexpr double kNormCycles = 3400, kNormStepCycles = 860, kNormStepInstructions = 60;
+
+// A block of a softmax over long rows: three passes, each behind a trip to memory or L2, two
+// reductions over the block.
+constexpr double kSoftmaxCycles = 2900;
+// A row within a warp: one trip, reductions by shuffles.
+constexpr double kWarpSoftmaxCycles = 2000;
+// Of an element: maximum, difference, two exponentials, sum, division, conversions; and each time
+// that it is loaded or stored by itself.
+constexpr double kSoftmaxInstructions = 25, kAccessInstructions = 9;
+constexpr double kBlockSoftmaxAccesses = 4;  // three passes read, one writes
+constexpr double kWarpSoftmaxAccesses = 2;
+constexpr int64_t kWarpSoftmaxColumns = 1024;
+constexpr double kWidestBytes = 16;  // of a load
+
+struct RowBlocks {
+  double blocks = 0, threads = 0;
+  double latency_us = 0;    // of a block, however few there are
+  double instructions = 0;  // of a block
+};
+
+// `blocks` share the device's multiprocessors, as many at once as these have threads for: full
+// waves, then what is left. Those of one multiprocessor share its lanes.
+double BlocksUs(const RowBlocks& rows, const GpuPeaks& device, const VectorRates& rates) {
+  const double per_sm = std::max(
+      1.0, std::min(std::floor(device.threads_per_sm / rows.threads), static_cast<double>(16)));
+  const double of_sm_us = rows.instructions * device.sms / rates.integers_per_us;
+  const double waves = rows.blocks / (per_sm * device.sms);
+  const double full = std::floor(waves), rest = std::ceil((waves - full) * per_sm - 1e-9);
+  return full * (rows.latency_us + per_sm * of_sm_us) +
+         (rest > 0 ? rows.latency_us + rest * of_sm_us : 0);
+}
+
+RowBlocks LayerNorm(const KernelWork& work, const VectorRates& rates) {
+  constexpr double kThreads = 128, kVector = 4;
+  RowBlocks r;
+  r.blocks = static_cast<double>(work.rows);
+  r.threads = kThreads;
+  const double steps = std::ceil(static_cast<double>(work.cols) / (kVector * kThreads));
+  r.latency_us = (kNormCycles + steps * kNormStepCycles) / rates.cycles_per_us;
+  r.instructions = steps * kThreads * kNormStepInstructions;
+  return r;
+}
+
+// A warp a row, of as many lanes as a power of two holds its columns; 128 threads a block.
+RowBlocks WarpSoftmax(const KernelWork& work, const VectorRates& rates) {
+  double padded = 1;
+  while (padded < static_cast<double>(work.cols)) padded *= 2;
+  RowBlocks r;
+  r.threads = 128;
+  const double rows = r.threads / std::min(padded, 32.0) * (padded <= 128 ? 2 : 1);
+  r.blocks = std::ceil(static_cast<double>(work.rows) / rows);
+  r.latency_us = kWarpSoftmaxCycles / rates.cycles_per_us;
+  r.instructions =
+      rows * padded * (kSoftmaxInstructions + kWarpSoftmaxAccesses * kAccessInstructions);
+  return r;
+}
+
+// A block of up to 1,024 threads a row, a vector of 16 bytes a thread and step; what no step of all
+// threads covers goes element by element.
+RowBlocks BlockSoftmax(const KernelWork& work, const VectorRates& rates) {
+  const auto cols = static_cast<double>(work.cols);
+  RowBlocks r;
+  r.blocks = static_cast<double>(work.rows);
+  r.threads = 1024;
+  const double vector =
+      kWidestBytes / static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
+  const double in_vectors = std::floor(cols / (vector * r.threads)) * vector * r.threads;
+  const double accesses = kBlockSoftmaxAccesses * kAccessInstructions;
+  r.latency_us = kSoftmaxCycles / rates.cycles_per_us;
+  r.instructions =
+      cols * kSoftmaxInstructions + accesses * (in_vectors / vector + cols - in_vectors);
+  return r;
+}
+
+}  // namespace
+
+double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
+                      const KernelWork& work) {
+  const VectorRates rates = VectorRatesOf(device);
+  const RowBlocks rows = work.kind == KernelKind::kLayerNorm ? LayerNorm(work, rates)
+                         : work.cols <= kWarpSoftmaxColumns  ? WarpSoftmax(work, rates)
+                                                             : BlockSoftmax(work, rates);
+  const double bytes_per_us = device.dram_gbps * 1e3 * streaming.bandwidth_efficiency;
+  const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
+  return streaming.base_us + SmoothMax(memory_us, BlocksUs(rows, device, rates));
+}
+
+}  // namespace foretrace

@@ -1,0 +1,50 @@
+#include "simulator/cost/kernel/vector_rates.h"
+
+#include <algorithm>
+
+namespace foretrace {
+
+VectorRates VectorRatesOf(const GpuPeaks& device) {
+  // CUDA C++ programming guide, throughput of native arithmetic instructions: 16 results of special
+  // functions and 64 of 32-bit integers a clock and multiprocessor, compute capabilities 6.0 to
+  // 10.0; AMD's CDNA as many.
+  constexpr double kExponentials = 16, kIntegers = 64;
+  double cycles = 0, cycles_of_all = 0;
+  for (const ComputeUnit& unit : device.accelerator.units) {
+    if (unit.kind != UnitKind::kSimt) continue;
+    const double of_all = unit.count * unit.clock_hz * 1e-6;
+    if (of_all <= cycles_of_all) continue;
+    cycles_of_all = of_all;
+    cycles = unit.clock_hz * 1e-6;
+  }
+  // A multiply-add is one instruction. Without a clock, as many lanes for it as for integers.
+  const double instructions = device.fp32_tflops * 1e6 / 2;
+  if (cycles_of_all <= 0) {
+    cycles_of_all = instructions / kIntegers;
+    cycles = cycles_of_all / device.sms;
+  }
+  return {kExponentials * cycles_of_all, instructions, kIntegers * cycles_of_all, cycles};
+}
+
+double InstructionUs(const GpuPeaks& device, double instructions) {
+  return instructions > 0 ? instructions / VectorRatesOf(device).integers_per_us : 0;
+}
+
+double ArithmeticUs(const GpuPeaks& device, Flop flop) {
+  // What is counted as one operation compiles to more: conversions, tests of ranges, polynomials'
+  // constants. TimeSformer's gelu (H100, traces/README.md) takes 36 for its 16.
+  constexpr double kInstructionsPerFlop = 2.25;
+  return flop.count() * kInstructionsPerFlop / VectorRatesOf(device).instructions_per_us;
+}
+
+double ColdStartUs(const GpuPeaks& device, int64_t trips) {
+  // A trip to DRAM is 375 to 500 cycles on V100 and 480 to 570 on A100 and H100 ("Dissecting the
+  // NVIDIA Volta GPU architecture via microbenchmarking", 2018; "Dissecting the NVIDIA Hopper
+  // Architecture", 2025), more where the address is to be translated first. Code and arguments are
+  // one such trip each, which partly overlap.
+  constexpr double kTripCycles = 700, kCodeCycles = 800;
+  return (kCodeCycles + kTripCycles * static_cast<double>(trips)) /
+         VectorRatesOf(device).cycles_per_us;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,28 @@
+#pragma once
+// What a device does outside of its units for matrix products.
+
+#include "simulator/base/units.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
+
+namespace foretrace {
+
+// Results of single lanes, of the whole device.
+struct VectorRates {
+  double exponentials_per_us = 0;
+  double instructions_per_us = 0;  // fp32: additions, products, conversions, ...
+  double integers_per_us = 0;      // 32 bits: addresses, divisions of indices, comparisons
+  double cycles_per_us = 0;
+};
+VectorRates VectorRatesOf(const GpuPeaks& device);
+
+// How long integer instructions take at least, those of all lanes counted.
+double InstructionUs(const GpuPeaks& device, double instructions);
+
+// How long point-wise arithmetic takes at least, counted as elementwise_table.cpp does.
+double ArithmeticUs(const GpuPeaks& device, Flop flop);
+
+// From the begin of a thread to its end, however little it does: its code and arguments come from
+// memory, then its loads, of which `trips` wait for each other.
+double ColdStartUs(const GpuPeaks& device, int64_t trips);
+
+}  // namespace foretrace

@@ -1,0 +1,57 @@
+#include "simulator/cost/kernel/analytic_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <variant>
+
+namespace foretrace {
+namespace {
+
+// 132 multiprocessors at 1,830 MHz: 132 * 64 * 1,830 = 15.46 million integer instructions a
+// microsecond. Streaming kernels take 1 us and then all of the bandwidth.
+const GpuPeaks& H100() {
+  static const GpuPeaks device = *FindGpuPeaks("h100-sxm5-80gb");
+  return device;
+}
+
+double Us(OperatorCall::Shape shape) {
+  const MemoryParameters streaming{1, 1};
+  return AnalyticRowsUs(streaming, H100(),
+                        Kernels({std::move(shape), DType::kBFloat16, Direction::kForward})[0]);
+}
+
+constexpr double kOfSm = 64 * 1830;  // instructions a microsecond of a multiprocessor
+
+TEST(AnalyticRows, AFewNormsTakeTheLatencyOfOne) {
+  // 768 columns are two steps of 128 threads with four elements each: 3,400 + 2 * 860 cycles and
+  // 2 * 128 * 60 instructions. Five rows meet no other block on their multiprocessors.
+  const double block_us = (3400 + 2 * 860) / 1830.0 + 2 * 128 * 60 / kOfSm;
+  EXPECT_NEAR(Us(LayerNormOp{5, 768}), 1 + block_us, 1e-3);
+  EXPECT_NEAR(Us(LayerNormOp{132, 768}), 1 + block_us, 1e-3);
+}
+
+TEST(AnalyticRows, ManyNormsShareTheLanesOfTheirMultiprocessors) {
+  // 16 blocks at once on each of 132: 21,120 rows are ten waves.
+  const double wave_us = (3400 + 2 * 860) / 1830.0 + 16 * 2 * 128 * 60 / kOfSm;
+  EXPECT_NEAR(Us(LayerNormOp{21120, 768}), 1 + 10 * wave_us, 0.01);
+}
+
+TEST(AnalyticRows, LongUnalignedSoftmaxGoesElementByElement) {
+  // 5,185 halves are less than a step of 1,024 threads with eight each: all go alone, with 25 + 4 *
+  // 9 instructions. Two blocks at once on 132 multiprocessors: 792 rows are three waves.
+  const double wave_us = 2900 / 1830.0 + 2 * 5185 * 61 / kOfSm;
+  EXPECT_NEAR(Us(SoftmaxOp{792, 5185}), 1 + 3 * wave_us, 0.01);
+  // 8,192 are one step, whose accesses are an eighth.
+  const double vector_us = 2900 / 1830.0 + 2 * 8192 * (25 + 36.0 / 8) / kOfSm;
+  EXPECT_NEAR(Us(SoftmaxOp{792, 8192}), 1 + 3 * vector_us, 0.2);
+}
+
+TEST(AnalyticRows, ShortSoftmaxRunsInWarps) {
+  // Rows of 8 halves, eight lanes each: 128 / 8 * 2 = 32 rows a block, 16 blocks a multiprocessor:
+  // 675,840 rows are ten waves.
+  const double wave_us = 2000 / 1830.0 + 16 * 32 * 8 * 43 / kOfSm;
+  EXPECT_NEAR(Us(SoftmaxOp{675840, 8}), 1 + 10 * wave_us, 0.1);
+}
+
+}  // namespace
+}  // namespace foretrace
