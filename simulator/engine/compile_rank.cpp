@@ -258,38 +258,50 @@ void RankCompiler::FindContention() {
   program.contention = fills && streams > 1;
 }
 
-void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
+// Device edges and those of blocking calls may be mixed.
+std::vector<WaitOfItem> RankCompiler::WaitsOf(const std::vector<SyncEdge>& edges) {
   const Latencies& latencies = out_.report.latencies;
+  std::array<uint32_t, kEventClasses> lags;
+  for (size_t c = 0; c < kEventClasses; ++c) {
+    lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
+  }
+  const uint32_t resume =
+      out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
+  std::vector<WaitOfItem> waits;
+  waits.reserve(edges.size());
+  for (const SyncEdge& e : edges) {
+    const bool blocks = rank_.kind(e.consumer) == NodeKind::kRuntimeCall;
+    if (blocks ? !options_.blocking : !options_.stream_sync) continue;
+    const uint32_t consumer = out_.item_of[e.consumer.value];
+    const uint32_t producer = out_.item_of[e.producer.value];
+    if (consumer == kNoItem || producer == kNoItem) continue;
+    if (blocks) {
+      waits.push_back({consumer, {producer, resume, false, true, WaitCause::kCpuBlock}});
+      continue;
+    }
+    const EventClass event = EventClassOf(rank_.kind(e.producer), rank_.kind(e.consumer));
+    waits.push_back(
+        {consumer,
+         {producer, lags[static_cast<size_t>(event)], false, false, WaitCause::kDependency}});
+  }
+  return waits;
+}
+
+void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   RankSync& sync = out_.report.sync;
-  waits_.reserve(sync.device_edges.size() + sync.block_edges.size());
-  if (options_.stream_sync) {
-    std::array<uint32_t, kEventClasses> lags;
-    for (size_t c = 0; c < kEventClasses; ++c) {
-      lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
-    }
-    for (const SyncEdge& e : sync.device_edges) {
-      const uint32_t consumer = out_.item_of[e.consumer.value];
-      const uint32_t producer = out_.item_of[e.producer.value];
-      if (consumer == kNoItem || producer == kNoItem) continue;
-      const EventClass event = EventClassOf(rank_.kind(e.producer), rank_.kind(e.consumer));
-      waits_.push_back(
-          {consumer,
-           {producer, lags[static_cast<size_t>(event)], false, false, WaitCause::kDependency}});
-    }
-  }
-  if (options_.blocking) {
-    const uint32_t lag =
-        out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
-    for (const SyncEdge& e : sync.block_edges) {
-      const uint32_t call = out_.item_of[e.consumer.value];
-      const uint32_t producer = out_.item_of[e.producer.value];
-      if (call == kNoItem || producer == kNoItem) continue;
-      waits_.push_back({call, {producer, lag, false, true, WaitCause::kCpuBlock}});
-    }
-  }
+  waits_ = WaitsOf(sync.device_edges);
+  const std::vector<WaitOfItem> blocking = WaitsOf(sync.block_edges);
+  waits_.insert(waits_.end(), blocking.begin(), blocking.end());
+  out_.unshown.chosen = WaitsOf(sync.unshown.chosen);
+  out_.unshown.latest = WaitsOf(sync.unshown.latest);
   sync.device_edges = {};
   sync.block_edges = {};
+  sync.unshown.chosen = {};
+  sync.unshown.latest = {};
+  AddLaunchQueueWaits(timelines);
+}
 
+void RankCompiler::AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines) {
   // A launch call finds room in the queue once the launch that many places before has started.
   const size_t depth = analysis_.driver.launch_queue_depth;
   out_.program.launch_queue_depth = analysis_.driver.launch_queue_depth;

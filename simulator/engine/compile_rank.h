@@ -13,6 +13,7 @@ struct CompiledRank {
   RankProgram program;
   RankCompileReport report;
   std::vector<CpuAnchor> anchors;
+  UnshownItemWaits unshown;
   std::vector<uint32_t> item_of;  // by node; kNoItem for nodes that are no items
   std::vector<NodeIndex> missing;
 };
@@ -51,6 +52,8 @@ class RankCompiler {
   void FindContention();
   SimTime DeviceDuration(NodeIndex node, Item& item);
   void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
+  std::vector<WaitOfItem> WaitsOf(const std::vector<SyncEdge>& edges);
+  void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines);
   void FindIterations();
 
   const TraceStore& store_;
