@@ -226,17 +226,28 @@ void RankCompiler::AddStreams() {
     }
     // The first work of a stream has nothing to keep a gap from.
     if (program.items[lane.begin].issuer != kNoItem) program.items[lane.begin].lead = SimTime();
-    KeepUnrecorded(program.items[lane.begin]);
     program.lanes.back().end = static_cast<uint32_t>(program.items.size());
   }
 }
 
-// Work that followed something from before the recording starts no earlier than it did.
-void RankCompiler::KeepUnrecorded(Item& first) {
+// What followed something from before the recording goes on no earlier than it did, counted from the
+// rank's first item. RepeatStep leaves waits for a start out.
+void RankCompiler::KeepUnrecordedWaits() {
+  RankProgram& program = out_.program;
+  if (program.lanes.empty() || program.items.empty()) return;
+  const uint32_t origin = program.lanes.front().begin;
+  const SimTime origin_at = rank_.start(program.items[origin].node);
   for (const HeldWait& wait : out_.report.sync.after_unrecorded) {
-    if (wait.held != first.node) continue;
-    first.lead = rank_.start(first.node) - recorded_begin_;
+    const uint32_t item = out_.item_of[wait.held.value];
+    if (item == kNoItem || item == origin) continue;
+    const bool blocks = program.items[item].kind == ItemKind::kBlocking;
+    if (blocks && !options_.blocking) continue;
+    const SimTime at = blocks ? rank_.end(wait.held) : rank_.start(wait.held);
+    const uint32_t lag = program.lags.Add(std::max(SimTime(), at - origin_at));
+    const WaitCause cause = blocks ? WaitCause::kCpuBlock : WaitCause::kDependency;
+    waits_.push_back({item, {origin, lag, true, blocks, cause}});
     out_.report.in_flight_at_start = true;
+    out_.report.partial_steps.insert(rank_.iteration_at(rank_.start(wait.call)));
   }
 }
 
@@ -298,6 +309,7 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   sync.block_edges = {};
   sync.unshown.chosen = {};
   sync.unshown.latest = {};
+  KeepUnrecordedWaits();
   AddLaunchQueueWaits(timelines);
 }
 

@@ -46,7 +46,7 @@ class RankCompiler {
   bool ModelsOverheads(const CpuPoint& point) const;
   SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point);
   void AddStreams();
-  void KeepUnrecorded(Item& first);
+  void KeepUnrecordedWaits();
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
   void SetOccupancy(NodeIndex node, Item& item);
   void FindContention();

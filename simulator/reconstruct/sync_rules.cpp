@@ -407,6 +407,7 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   sync.unshown = FindUnshownWaits(rank, index, order, unnamed, chosen, sync.device_edges,
                                   sync.block_edges);
   sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
+  KeepUnrecordedWaits(rank, before, sync);
   return sync;
 }
 

@@ -22,9 +22,10 @@ bool IsRead(SyncRule rule) {
 
 class Finder {
  public:
-  Finder(const RankTrace& rank, const std::vector<UnnamedWait>& waits,
+  Finder(const RankTrace& rank, const DeviceIndex& index, const std::vector<UnnamedWait>& waits,
          std::vector<ChosenEdge> chosen, const StreamQueues& queues, const WaitTargets& targets)
       : rank_(rank),
+        index_(index),
         waits_(waits),
         chosen_(std::move(chosen)),
         queues_(queues),
@@ -73,6 +74,9 @@ class Finder {
   // Whether the consumer went on when the producer had ended, and not for another reason.
   bool Decided(const SyncEdge& e) const {
     if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
+      // A synchronise after a copy that blocked already: nothing is left to wait for.
+      const NodeIndex copy = rank_.launcher(e.producer);
+      if (copy.valid() && index_.HoldsUntilCopied(copy)) return true;
       return rank_.end(e.producer) > rank_.start(e.consumer) + kTight &&
              rank_.end(e.consumer) - rank_.end(e.producer) <= kTightReturn;
     }
@@ -134,6 +138,7 @@ class Finder {
   }
 
   const RankTrace& rank_;
+  const DeviceIndex& index_;
   const std::vector<UnnamedWait>& waits_;
   std::vector<ChosenEdge> chosen_;  // by wait
   const StreamQueues& queues_;
@@ -154,7 +159,7 @@ UnshownWaits FindUnshownWaits(const RankTrace& rank, const DeviceIndex& index,
   const std::vector<WaitSite> sites = SitesOf(waits, paths);
   const StreamQueues queues(rank);
   const WaitTargets targets(rank, index, order, queues, waits, device_edges, block_edges);
-  return Finder(rank, waits, chosen, queues, targets).Run(sites, device_edges, block_edges);
+  return Finder(rank, index, waits, chosen, queues, targets).Run(sites, device_edges, block_edges);
 }
 
 }  // namespace foretrace

@@ -159,8 +159,11 @@ absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& set
   if (!report.iteration.has_value()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(
       report.unshown, IntervalOfWaits(store, setup, prediction, *report.iteration, report.step));
-  if (!report.unshown.has_value() || report.doubt.has_value()) return absl::OkStatus();
-  report.doubt = DoubtOfWaits(store, prediction, *report.unshown);
+  if (!report.unshown.has_value()) return absl::OkStatus();
+  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *report.unshown);
+  if (doubt.has_value()) {
+    report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
+  }
   return absl::OkStatus();
 }
 

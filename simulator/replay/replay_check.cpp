@@ -171,9 +171,11 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
   }
   if (first != nullptr) {
     notes.push_back(fmt::format(
-        "{} was waited for work of before the recording, first by {} ({}); it is kept as recorded",
+        "{} was waited for work of before the recording, first by {}{}; it is kept as recorded",
         Ms(kept), DescribeCall(store, *first_rank, first->call),
-        Excerpt(store.name(*first_rank, first->held), 60)));
+        first->held == first->call
+            ? std::string()
+            : fmt::format(" ({})", Excerpt(store.name(*first_rank, first->held), 60))));
   }
   return notes;
 }
