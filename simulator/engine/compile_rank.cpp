@@ -230,22 +230,27 @@ void RankCompiler::AddStreams() {
   }
 }
 
-// What followed something from before the recording goes on no earlier than it did, counted from the
-// rank's first item. RepeatStep leaves waits for a start out.
-void RankCompiler::KeepUnrecordedWaits() {
+// What followed something from before the recording goes on (a blocking call ends, other items begin)
+// no earlier than it did, counted from the rank's first item. RepeatStep leaves waits for a start out.
+void RankCompiler::KeepAsRecorded(uint32_t item, SimTime at) {
   RankProgram& program = out_.program;
-  if (program.lanes.empty() || program.items.empty()) return;
   const uint32_t origin = program.lanes.front().begin;
-  const SimTime origin_at = rank_.start(program.items[origin].node);
+  if (item == kNoItem || item == origin) return;
+  const ItemKind kind = program.items[item].kind;
+  const SimTime after = at - rank_.start(program.items[origin].node);
+  const uint32_t lag = program.lags.Add(std::max(SimTime(), after));
+  const WaitCause cause = kind == ItemKind::kBlocking ? WaitCause::kCpuBlock
+                          : kind == ItemKind::kCall   ? WaitCause::kLaunchQueue
+                                                      : WaitCause::kDependency;
+  waits_.push_back({item, {origin, lag, true, kind == ItemKind::kBlocking, cause}});
+}
+
+void RankCompiler::KeepUnrecordedWaits() {
   for (const HeldWait& wait : out_.report.sync.after_unrecorded) {
-    const uint32_t item = out_.item_of[wait.held.value];
-    if (item == kNoItem || item == origin) continue;
-    const bool blocks = program.items[item].kind == ItemKind::kBlocking;
+    const bool blocks = rank_.kind(wait.held) == NodeKind::kRuntimeCall;
     if (blocks && !options_.blocking) continue;
-    const SimTime at = blocks ? rank_.end(wait.held) : rank_.start(wait.held);
-    const uint32_t lag = program.lags.Add(std::max(SimTime(), at - origin_at));
-    const WaitCause cause = blocks ? WaitCause::kCpuBlock : WaitCause::kDependency;
-    waits_.push_back({item, {origin, lag, true, blocks, cause}});
+    KeepAsRecorded(out_.item_of[wait.held.value],
+                   blocks ? rank_.end(wait.held) : rank_.start(wait.held));
     out_.report.in_flight_at_start = true;
     out_.report.partial_steps.insert(rank_.iteration_at(rank_.start(wait.call)));
   }
@@ -328,6 +333,9 @@ void RankCompiler::AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& tim
     }
     for (const CpuPoint& p : timeline.points) {
       if (p.is_mark) continue;
+      if (issued.size() < depth && p.queue_full) {
+        KeepAsRecorded(out_.item_of[p.node.value], rank_.end(p.node) - p.duration);
+      }
       if (issued.size() >= depth && IsLaunch(rank_.runtime_call(p.node))) {
         waits_.push_back({out_.item_of[p.node.value],
                           {issued[issued.size() - depth], LagTable::kZero, true, false,

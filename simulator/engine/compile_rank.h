@@ -46,6 +46,7 @@ class RankCompiler {
   bool ModelsOverheads(const CpuPoint& point) const;
   SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point);
   void AddStreams();
+  void KeepAsRecorded(uint32_t item, SimTime at);
   void KeepUnrecordedWaits();
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
   void SetOccupancy(NodeIndex node, Item& item);

@@ -176,8 +176,9 @@ SimTime TypicalLaunch(std::vector<SimTime>& with_room, std::vector<SimTime>& aft
   return typical;
 }
 
-// Launches that were held by a full launch queue get the typical launch duration instead.
-// `typical` is set where there are any.
+// Launches that were held by a full launch queue get the typical launch duration instead: where it
+// is known to have been full, and where launches of such a recording took long before any recorded
+// work began, when it held what the recording does not. `typical` is set where there are any.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
                       std::span<const NodeIndex> in_flight, std::vector<CpuPoint>& points,
                       SimTime& typical) {
@@ -191,7 +192,7 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
   const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
   auto issued = static_cast<int64_t>(in_flight.size());
   std::vector<SimTime> with_room, after_room;
-  std::vector<CpuPoint*> without_room;
+  std::vector<CpuPoint*> without_room, before_all;
   size_t started = 0;
   for (CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
@@ -200,7 +201,11 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     issued += static_cast<int64_t>(index.issued_by(p.node).size());
     if (p.blocking) continue;
     if (depth < full) {
-      with_room.push_back(p.duration);
+      if (p.recorded_start < starts.front()) {
+        before_all.push_back(&p);
+      } else {
+        with_room.push_back(p.duration);
+      }
       continue;
     }
     without_room.push_back(&p);
@@ -214,9 +219,12 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
   typical = TypicalLaunch(with_room, after_room);
   if (typical == SimTime::Max()) return 0;
   int64_t held = 0;
-  for (CpuPoint* p : without_room) {
-    p->queue_full = p->duration > typical + typical;
-    held += p->queue_full ? 1 : 0;
+  for (const auto* launches_of : {&without_room, &before_all}) {
+    if (launches_of == &before_all && held == 0) break;
+    for (CpuPoint* p : *launches_of) {
+      p->queue_full = p->duration > typical + typical;
+      held += p->queue_full ? 1 : 0;
+    }
   }
   return held;
 }
