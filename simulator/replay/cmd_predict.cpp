@@ -20,6 +20,7 @@
 #include "simulator/replay/sensitivity.h"
 #include "simulator/replay/step_report.h"
 #include "simulator/replay/timeline_request.h"
+#include "simulator/replay/wait_interval.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 
@@ -152,6 +153,20 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   return absl::OkStatus();
 }
 
+// A what-if whose answer hangs on waits that nobody knows the meaning of is in doubt.
+absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& setup,
+                             const Prediction& prediction, ReportOptions& report) {
+  if (!report.iteration.has_value()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(
+      report.unshown, IntervalOfWaits(store, setup, prediction, *report.iteration, report.step));
+  if (!report.unshown.has_value()) return absl::OkStatus();
+  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *report.unshown);
+  if (doubt.has_value()) {
+    report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
+  }
+  return absl::OkStatus();
+}
+
 // The recording lacks durations, those of all device work among them.
 bool LostDurations(const TraceStore& store, const Prediction& prediction) {
   if (!store.diagnostics().entries().contains("missing_duration")) return false;
@@ -208,14 +223,15 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   report_options.top = options.top;
   report_options.what_if = !setup.what_if().empty() || setup.retargets();
   report_options.notes = RunNotes(store, prediction, setup);
-  FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
-                             DoubtOfReplay(store, setup, prediction, before));
-  if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
-  report_options.doubt = doubt;
+  FORETRACE_ASSIGN_OR_RETURN(report_options.doubt, DoubtOfReplay(store, setup, prediction, before));
   report_options.iteration =
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
   unedited.reset();
+  FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report_options));
+  if (report_options.doubt.has_value() && options.traces.strict) {
+    return Infeasible("--strict: {}", *report_options.doubt);
+  }
   if (report_options.iteration.has_value()) {
     FORETRACE_ASSIGN_OR_RETURN(
         report_options.absent,

@@ -1,11 +1,13 @@
-"""Recordings that begin while the device still does what was issued before."""
+"""Recordings that begin while the device still does what was issued before: they hold that work, or
+nothing of it."""
 
 import tempfile
 import unittest
 
 import job as truth
 import pipelines
-from test_what_if import predict
+import test_what_if
+from test_what_if import predict, report
 
 
 class InFlight(unittest.TestCase):
@@ -25,6 +27,25 @@ class InFlight(unittest.TestCase):
                                 p / e, 1.0, delta=tolerance,
                                 msg=f"events {known}, step {step}, rank {rank}, {what_if}: "
                                     f"{p:.1f} us, not {e:.1f}")
+
+    def check_unrecorded(self, build, steps=(5, 6, 7)):
+        for known in ("named", "recorded", "absent"):
+            with tempfile.TemporaryDirectory() as folder:
+                job = build()
+                job.write(folder, events=known, recorded=lambda rank: (5, 8))
+                for step in steps:
+                    found = report(folder, step=step)
+                    self.assertIsNone(found["doubt"])
+                    self.assertTrue(any("work of before the recording" in n for n in found["notes"]))
+                    for rank, e in zip(found["ranks"], job.step_times(step)):
+                        self.assertAlmostEqual(rank["iteration_time_us"] / e, 1.0, delta=0.001,
+                                               msg=f"events {known}, step {step}")
+
+    def test_nothing_recorded_of_what_was_in_flight(self):
+        for build in (lambda: pipelines.lookup_ahead(2), lambda: pipelines.fully_sharded(2),
+                      lambda: pipelines.decoding(1), lambda: pipelines.decoding(2),
+                      lambda: truth.prefetching(2, steps=range(1, 10))):
+            self.check_unrecorded(build)
 
     def test_lookup_of_the_next_batch(self):
         self.check(lambda slower: pipelines.lookup_ahead(2, slower=slower))
@@ -73,8 +94,9 @@ class WhatIf(unittest.TestCase):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
                  (["kind=collective:x3"], {"exchange_factor": 3.0})]
         self.check(build, cases)
-        self.check(build, [(["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})],
-                   events=("named",))
+        hidden = [(["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})]
+        self.check(build, hidden, events=("named",))
+        test_what_if.WhatIf.check_interval(self, build, hidden, 6)
 
 
 if __name__ == "__main__":
