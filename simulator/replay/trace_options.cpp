@@ -25,6 +25,14 @@
 namespace foretrace {
 
 void TraceOptions::Register(CLI::App& command, bool positional, const char* of_strict) {
+  RegisterRanks(command, positional, of_strict);
+  command
+      .add_option("--process-groups", process_groups,
+                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
+      ->type_name("FILE");
+}
+
+void TraceOptions::RegisterRanks(CLI::App& command, bool positional, const char* of_strict) {
   const char* help =
       "trace files, folders (up to five levels deep) or tars of ranks, or - for standard input "
       "(Chakra .et, PyTorch execution trace, Kineto; plain or compressed)";
@@ -34,10 +42,6 @@ void TraceOptions::Register(CLI::App& command, bool positional, const char* of_s
     command.add_option("--trace", paths, help)->type_name("PATH");
   }
   command.add_flag("--strict", strict, of_strict);
-  command
-      .add_option("--process-groups", process_groups,
-                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
-      ->type_name("FILE");
   command
       .add_option("--ignore", ignore,
                   "names of files and folders to pass over in folders of traces, e.g. '*.pickle'")
