@@ -108,7 +108,7 @@ void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
       calibrate.add_subcommand("trace-overheads",
                                "statistics of the CPU overheads T1..T5 from captured traces, for "
                                "predict --overheads FILE");
-  options->traces.Register(*command, true);
+  options->traces.RegisterRanks(*command, true, "refuse input that needs repairs");
   command->add_option("-o,--output", options->output, "file to write")
       ->group(kOutputGroup)
       ->type_name("YAML");

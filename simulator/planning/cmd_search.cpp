@@ -1,7 +1,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "simulator/base/atomic_file.h"
@@ -30,8 +32,8 @@ struct SearchCommandOptions {
   std::vector<std::string> compare;
   size_t top = 10;
   int jobs = 0;
-  int32_t steps = 4000;
-  uint64_t seed = 1;
+  std::optional<int32_t> steps;  // of the local search; 4000
+  std::optional<int64_t> seed;   // of the local search; 1
   std::string journal, svg, timeline, mapping_out;
   bool picture = false;
   bool memory = false;
@@ -69,18 +71,29 @@ bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_v
                      [&](const std::string& s) { return s == name || s == "all"; });
 }
 
+// The local search runs, or its options are not given.
+absl::Status CheckLocalOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.steps && !o.seed) return absl::OkStatus();
+  const bool runs = o.compare.empty() && HasParallelMappings(job) && Wanted(o, job, "local", true);
+  if (runs) return absl::OkStatus();
+  return InvalidInput("{} would change nothing: it is of the searcher local, which does not run",
+                      o.steps ? "--steps" : "--seed");
+}
+
 absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
                       const IterationEvaluator& evaluator, const MappingSpace& space,
                       const SearchRun& run, SearchReport& report) {
   if (report.rows.empty()) return absl::OkStatus();
+  const int32_t steps = o.steps.value_or(4000);
+  const auto seed = static_cast<uint64_t>(o.seed.value_or(1));
   const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
   // Several processes all walk to the end: they must find the same.
   const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
   FORETRACE_ASSIGN_OR_RETURN(
       const RankedMapping found,
-      SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed, stop));
+      SearchLocally(evaluator, *job.model.transformer, space, start, steps, seed, stop));
   report.interrupted |= stop.stop_requested();
-  report.local_steps += o.steps;
+  report.local_steps += steps;
   // Anything that is no better is in the ranking already.
   if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
     report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));
@@ -285,6 +298,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
+  FORETRACE_RETURN_IF_ERROR(CheckLocalOptions(o, job));
   SearchReport report;
   report.workload = job.model.workload.name;
   report.devices = job.devices;
@@ -355,7 +369,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
                              "phaze", "all"}));
   RegisterSpace(*command, *o);
   command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
-  command->add_option("--seed", o->seed, "of the local search");
+  command->add_option("--seed", o->seed, "of the local search")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   command->add_option("--top", o->top, "mappings to show")->capture_default_str();
   command
       ->add_option("--jobs", o->jobs,

@@ -251,12 +251,6 @@ SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, Ro
   const EventTable& table = *input.table;
   const RankTrace& rank = table.store().ranks()[r];
   const IterationWindow& window = input.windows[r];
-  std::vector<Interval> computing;
-  for (const ExecutedNode& e : table.events(r)) {
-    const NodeKind kind = rank.kind(e.node);
-    if (IsDeviceKind(kind) && !IsCommunicationKind(kind)) computing.push_back({e.start, e.end});
-  }
-  computing = Union(std::move(computing));
   SimTime device;
   for (const ExecutedNode& e : table.events(r)) {
     const NodeKind kind = rank.kind(e.node);
@@ -271,11 +265,10 @@ SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, Ro
     const SimTime active = Overlap(window, e.active_start, e.end);
     spent.device += active;
     device += active;
-    if (!IsCommunicationKind(kind)) continue;
-    spent.waiting += Overlap(window, e.start, e.active_start);
-    const Interval whole{std::max(e.start, window.predicted_start),
-                         std::min(e.end, window.predicted_end)};
-    spent.exposed_communication += LengthOutside({&whole, 1}, computing);
+    if (IsCommunicationKind(kind)) spent.waiting += Overlap(window, e.start, e.active_start);
+  }
+  for (const ExposedPart& part : ExposedParts(table, r, window)) {
+    tree.At(rows.RowOf(part.node)).exposed_communication += part.time;
   }
   return device;
 }

@@ -24,7 +24,7 @@ enum class AttributeTo : uint8_t { kModule, kLine, kRange, kOp, kKernel, kStream
 struct SpentTime {
   SimTime cpu;                    // of its spans, without what is within them; trees alone
   SimTime device;                 // kernels, copies, and communication from its last arrival
-  SimTime exposed_communication;  // communication while its rank computes nothing
+  SimTime exposed_communication;  // ExposedParts
   SimTime waiting;                // of communication for its last member, of calls for the device
   SimTime critical_path;          // of the step's critical path
 

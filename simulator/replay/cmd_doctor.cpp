@@ -73,11 +73,11 @@ void AddDoctorCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = app.add_subcommand(
       "doctor", "what a capture holds and lacks, what that costs, and how to record it");
-  options->traces.Register(*command, true);
+  options->traces.Register(*command, true, "exit 3 where a finding says LACKS or DOUBT");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   command->footer(Examples({
       "foretrace doctor run1/",
-      "foretrace doctor run1/ --strict     # exits 3 where anything lacks or is in doubt",
+      "foretrace doctor run1/ --strict     # exits 3 at LACKS or DOUBT; what is `without` passes",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunDoctor(*options, context); };

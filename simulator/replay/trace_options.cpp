@@ -24,7 +24,15 @@
 
 namespace foretrace {
 
-void TraceOptions::Register(CLI::App& command, bool positional) {
+void TraceOptions::Register(CLI::App& command, bool positional, const char* of_strict) {
+  RegisterRanks(command, positional, of_strict);
+  command
+      .add_option("--process-groups", process_groups,
+                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
+      ->type_name("FILE");
+}
+
+void TraceOptions::RegisterRanks(CLI::App& command, bool positional, const char* of_strict) {
   const char* help =
       "trace files, folders (up to five levels deep) or tars of ranks, or - for standard input "
       "(Chakra .et, PyTorch execution trace, Kineto; plain or compressed)";
@@ -33,11 +41,7 @@ void TraceOptions::Register(CLI::App& command, bool positional) {
   } else {
     command.add_option("--trace", paths, help)->type_name("PATH");
   }
-  command.add_flag("--strict", strict, "refuse input that needs repairs, and ops without a model");
-  command
-      .add_option("--process-groups", process_groups,
-                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
-      ->type_name("FILE");
+  command.add_flag("--strict", strict, of_strict);
   command
       .add_option("--ignore", ignore,
                   "names of files and folders to pass over in folders of traces, e.g. '*.pickle'")

@@ -28,7 +28,10 @@ struct TraceOptions {
   int jobs = 0;  // 0: one per processor
 
   // `positional`: TRACES arguments; else --trace PATH, which may be repeated.
-  void Register(CLI::App& command, bool positional);
+  void Register(CLI::App& command, bool positional,
+                const char* of_strict = "refuse input that needs repairs, and ops without a model");
+  // The same for commands that look at each rank by itself: no process groups.
+  void RegisterRanks(CLI::App& command, bool positional, const char* of_strict);
   // Those that the context brings where there are any, else imported. Stopped between files.
   absl::StatusOr<std::shared_ptr<const TraceStore>> Load(const CommandContext& context) const;
 };

@@ -18,7 +18,7 @@ struct ServingReport {
   ServiceLevel level;
   ServingSummary summary;
   const ServingResult* result = nullptr;  // must outlive the report
-  double watts = 0, usd_per_device = 0;   // of a device, where its file says; else 0
+  double watts = 0;                       // of a device, where its file says; else 0
   std::vector<std::string> notes;
 };
 

@@ -215,6 +215,8 @@ def slips():
         yield Case(f"saturated/collective_{tier}",
                    f"{COLLECTIVE} --bytes 8000000T --network {tier} --json", (3,), (why,))
     yield Case("saturated/simgrid_units", f"{COLLECTIVE} --bytes 400T --network simgrid --json", (3,), (counted,))
+    yield Case("large/pairs", "collective all_to_all --topology dragonfly-1056 --bytes 16M --json", (3,),
+               ("1114080 pairs", "--network fitted"))
     yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
                ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
