@@ -29,6 +29,10 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
 
 }  // namespace
 
+double OptimizerNs(const System& system, const Workload& workload, double bytes) {
+  return bytes / workload.word_bytes * kStepBytes / system.memory.gbps;
+}
+
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
   TensorGroup group = {NetworksOf(system, role), formulas.all_reduce, AllToAllOf(formulas)};
   for (const SystemDimension& d : system.dimensions) {
@@ -237,10 +241,8 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     t.bubble_ns = (stages - 1) * slot;
     t.gradient_ns = GradientNs();
     t.gradient_bytes = GradientBytes();
-    if (workload_->trains()) {
-      t.optimizer_ns =
-          ForwardWeightBytes() * layers / workload_->word_bytes * kStepBytes / system_->memory.gbps;
-    }
+    if (workload_->trains())
+      t.optimizer_ns = OptimizerNs(*system_, *workload_, ForwardWeightBytes() * layers);
     t.total_ns =
         micro_batches_ * t.stage_ns + t.transfer_ns + t.bubble_ns + t.gradient_ns + t.optimizer_ns;
     return t;
@@ -263,7 +265,27 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
   return t;
 }
 
-double MappingCosts::LowerBoundNs() const { return TimeOf(parts_->LowerBoundNs(), 0).total_ns; }
+IterationTime MappingCosts::LowerBound(bool alone) const {
+  if (!alone) return TimeOf(parts_->LowerBoundNs(), 0);
+  const double forward_ns = parts_->AloneNs(Pass::kForward);
+  return TimeOf(forward_ns + parts_->AloneNs(Pass::kBackward), forward_ns);
+}
+
+double MappingCosts::BoundNs(double pass_ns) const {
+  const IterationTime t = TimeOf(pass_ns, 0);
+  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total_ns;
+  // At the least every weight and its gradient are divided over all chips of the group.
+  double weights = 0, gradients = 0;
+  for (const Kernel& k : workload_->kernels) {
+    if (k.pass == Pass::kForward) weights += k.weight_elements();
+    if (k.weight_gradient) gradients += k.output_elements();
+  }
+  const double share = static_cast<double>(layers_per_stage_) * workload_->word_bytes /
+                       static_cast<double>(mapping_.tensor);
+  const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
+  return t.total_ns - t.gradient_ns - t.optimizer_ns + AllReduceNs(replicas, gradients * share) +
+         OptimizerNs(*system_, *workload_, weights * share);
+}
 
 absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) const {
   MappedWorkload out;

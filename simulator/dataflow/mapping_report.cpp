@@ -111,6 +111,7 @@ std::string MappingJson(const Workload& workload, const System& system, const Ma
   json.Field("dram_bytes", m.dram_bytes);
   json.Field("exact", m.proven());
   json.Field("bound_ns", m.partitioning.bound_ns);
+  json.Field("iteration_bound_ns", m.bound_ns);
   json.Field("candidates", m.candidates);
   json.Field("pruned", m.pruned);
   AddMapping(workload, m, json);

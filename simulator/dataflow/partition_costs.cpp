@@ -56,15 +56,20 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
                                                      system.chip.execution == Execution::kDataflow);
   if (rules.compute_utilisation > 0 || !rules.kernel_ns.empty()) return;
   for (size_t i = 0; i < n; ++i) {
-    std::array<int64_t, kDimensions> size = sharded.kernels[i].size;
-    const Kernel& k = workload.kernels[i];
-    if (k.tiled != Dimension::kCount) {
-      int64_t& tiled = size[static_cast<size_t>(k.tiled)];
-      tiled = CeilOf(tiled, rules.tiles);
-    }
-    allocations_.push_back(AllocationsOf(system.chip, k.kind != KernelKind::kElementwise,
-                                         size[0] * size[1], size[2], size[3]));
+    allocations_.push_back(
+        AllocationsOf(system.chip, workload.kernels[i], sharded.kernels[i], rules.tiles));
   }
+}
+
+std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel,
+                                          const ShardedKernel& sharded, int64_t tiles) {
+  std::array<int64_t, kDimensions> size = sharded.size;
+  if (kernel.tiled != Dimension::kCount) {
+    int64_t& tiled = size[static_cast<size_t>(kernel.tiled)];
+    tiled = CeilOf(tiled, tiles);
+  }
+  return AllocationsOf(chip, kernel.kind != KernelKind::kElementwise, size[0] * size[1], size[2],
+                       size[3]);
 }
 
 double PartitionCosts::MeasuredNs(KernelSet set) const {
@@ -224,6 +229,16 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
     if (!inside && Has(after, t.from) && !Has(before, t.to)) bytes += t.bytes;
   }
   return bytes * rules_.micro_batch;
+}
+
+double PartitionCosts::AloneNs(Pass pass) const {
+  double ns = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    if (workload_.kernels[i].pass != pass) continue;
+    const auto alone = Of(KernelSet{1} << i);
+    ns += alone ? alone->time_ns : std::numeric_limits<double>::infinity();
+  }
+  return ns;
 }
 
 double PartitionCosts::LowerBoundNs() const {
