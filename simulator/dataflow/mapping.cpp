@@ -18,6 +18,12 @@ constexpr std::array<std::string_view, 3> kRules = {"physical", "dse", "early"};
 
 }  // namespace
 
+std::string_view Name(Exchange::Kind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "all_gather", "all_to_all",
+                                                      "broadcast"};
+  return kNames.at(static_cast<size_t>(kind));
+}
+
 std::string_view Name(IterationRule rule) { return kRules.at(static_cast<size_t>(rule)); }
 
 absl::StatusOr<IterationRule> ParseIterationRule(std::string_view text) {

@@ -61,13 +61,15 @@ struct IterationTime {
 
 // What a kernel exchanges with other chips, for one sample.
 struct Exchange {
-  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast };
+  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast, kCount };
   int kernel = 0;
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over
   double bytes = 0;           // on each chip: what is reduced, gathered, sent
   double ns = 0;
 };
+
+std::string_view Name(Exchange::Kind kind);
 
 struct MappedWorkload {
   Mapping mapping;
@@ -80,6 +82,7 @@ struct MappedWorkload {
   double flop_per_chip = 0;  // of one micro-batch and layer
   double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
   std::vector<Exchange> exchanges;
+  std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
   // No mapping that was asked for takes less, whatever its shardings.
   double bound_ns = 0;

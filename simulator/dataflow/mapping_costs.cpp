@@ -307,6 +307,7 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
     network_ns += part.network_ns;
   }
   out.exchanges = AllExchanges();
+  out.tensors = sharded_->tensors;
   out.network_bytes = network_ns * system_->dimensions.front().network.link_gbps;
   out.time = TimeOf(partitioning.time_ns, forward_ns);
   out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;

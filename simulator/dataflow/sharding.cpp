@@ -104,13 +104,18 @@ ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const Tensor
   return s;
 }
 
-ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
-                          Dimension to, double bytes, const TensorGroup& group) {
+TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Dimension from,
+                      Dimension to) {
   const Kernel& producer = workload.kernels[static_cast<size_t>(tensor.from)];
   const Kernel& consumer = workload.kernels[static_cast<size_t>(tensor.to)];
-  const std::string want = InputLayout(producer, consumer, to, tensor);
-  const double ns = ConvertNs(OutputLayout(producer, from), want, bytes, group);
-  return {tensor.from, tensor.to, bytes, ns, want.empty()};
+  return {OutputLayout(producer, from), InputLayout(producer, consumer, to, tensor)};
+}
+
+ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
+                          Dimension to, double bytes, const TensorGroup& group) {
+  const TensorLayout layout = LayoutOf(workload, tensor, from, to);
+  const double ns = ConvertNs(layout.made, layout.read, bytes, group);
+  return {tensor.from, tensor.to, bytes, ns, layout.read.empty()};
 }
 
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,

@@ -60,6 +60,11 @@ ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const Tensor
 // Between a producer and a consumer that are divided so; `bytes` of it on a chip.
 ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
                           Dimension to, double bytes, const TensorGroup& group);
+// Along which axis chips divide a tensor, by the producer's labels; empty: each has all of it.
+struct TensorLayout {
+  std::string made, read;
+};
+TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Dimension from, Dimension to);
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
                       const TensorGroup& group);
 

@@ -30,7 +30,7 @@ Workload Gpt(bool train) { return MakeTransformer({2048, 16, 128, 1024, 16, 64, 
 TEST(Joint, EqualsTheLeastOfAllCandidates) {
   for (const Execution execution : {Execution::kDataflow, Execution::kKernelByKernel}) {
     for (const double utilisation : {0.9, 0.0}) {
-      const Workload workload = MakeTransformer({2048, 16, 128, 64, 16, 8, utilisation > 0});
+      const Workload workload = MakeTransformer({2048, 16, 128, 16, 16, 4, utilisation > 0});
       const System system = Machine(execution, {4, 2});
       Formulas formulas;
       formulas.compute_utilisation = utilisation;
@@ -43,11 +43,11 @@ TEST(Joint, EqualsTheLeastOfAllCandidates) {
         int rest = code;
         for (SystemDimension& d : pinned.dimensions)
           d.role = static_cast<Role>(rest % 3), rest /= 3;
-        for (double micro_batch = 1; micro_batch <= 8; micro_batch *= 2) {
-          for (int64_t size = 1; size <= 64; size *= utilisation > 0 ? 64 : 2) {
+        for (double micro_batch = 1; micro_batch <= 4; micro_batch *= 2) {
+          for (int64_t size = 1; size <= 16; size *= utilisation > 0 ? 16 : 2) {
             SearchLimits limits;
             limits.micro_batch = micro_batch;
-            limits.tiles = 64 / size;
+            limits.tiles = 16 / size;
             const double samples = workload.batch / static_cast<double>(pinned.degree(Role::kData));
             if (std::fmod(samples, micro_batch) != 0) continue;
             const auto one = Optimise(workload, pinned, formulas, limits);
