@@ -20,7 +20,7 @@ bool Allows(const std::vector<std::string>& names, const std::string& name) {
 // Where every dimension names its link there is nothing to choose.
 size_t LinkChoices(const Space& space, const Space::Topology& topology) {
   const bool open = std::any_of(topology.dimensions.begin(), topology.dimensions.end(),
-                                [](const SystemDimension& d) { return d.link.gbps == 0; });
+                                [](const SystemDimension& d) { return !d.has_link(); });
   return open ? space.links.size() : 1;
 }
 
@@ -64,7 +64,7 @@ System SystemOf(const Space& space, const Point& point) {
   s.memory = space.memories[point.memory];
   s.dimensions = topology.dimensions;
   for (SystemDimension& d : s.dimensions) {
-    if (d.link.gbps == 0) d.Use(space.links[point.link]);
+    if (!d.has_link()) d.Use(space.links[point.link]);
   }
   s.switch_usd_per_gbps = space.switch_usd_per_gbps;
   s.switch_watt_per_gbps = space.switch_watt_per_gbps;

@@ -47,10 +47,10 @@ absl::Status CheckSystem(const System& system) {
         "chip: {{tiles, width, depth, clock_GHz}}",
         system.name, c.name);
   }
-  if (!(c.sram_bytes > 0)) {
+  if (c.sram <= Bytes(0)) {
     return InvalidInput("system {}: chip {} has no SRAM; give chip.sram_MB", system.name, c.name);
   }
-  if (!(system.memory.gbps > 0) || !(system.memory.capacity_bytes > 0)) {
+  if (system.memory.bandwidth <= Bandwidth() || system.memory.capacity <= Bytes(0)) {
     return InvalidInput(
         "system {}: it has no off-chip memory; give memory: {{bandwidth_GBps, capacity_GB}}",
         system.name);

@@ -5,6 +5,7 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -30,7 +31,7 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
 }  // namespace
 
 double OptimizerNs(const System& system, const Workload& workload, double bytes) {
-  return bytes / workload.word_bytes * kStepBytes / system.memory.gbps;
+  return NsOf(bytes / workload.word_bytes * kStepBytes, system.memory.bandwidth);
 }
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
@@ -85,7 +86,7 @@ absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, cons
 }
 
 absl::Status MappingCosts::CheckResident() const {
-  const double resident = ResidentBytes(), capacity = system_->memory.capacity_bytes;
+  const double resident = ResidentBytes(), capacity = CountOf(system_->memory.capacity);
   if (resident <= capacity) return absl::OkStatus();
   return Infeasible(
       "tp{} pp{} dp{}: {} take {:.6g} GB on each chip, which has {:.6g}", mapping_.tensor,
@@ -118,8 +119,8 @@ std::vector<Exchange> MappingCosts::OwnExchanges() const {
     }
     if (k.broadcast_bytes > 0) {
       const NetworkDimension& row = all.front();
-      const double ns = k.broadcast_bytes / row.link_gbps +
-                        static_cast<double>(Steps(row)) * row.latency_ns / samples;
+      const double ns = NsOf(k.broadcast_bytes, row.bandwidth) +
+                        static_cast<double>(Steps(row)) * NsOf(row.latency) / samples;
       out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
     }
   }
@@ -202,7 +203,7 @@ PartitionLimits MappingCosts::limits() const {
   PartitionLimits limits;
   limits.partitions = system_->chip.max_partitions;
   limits.kernel_by_kernel = system_->chip.execution == Execution::kKernelByKernel;
-  limits.dram_bytes = system_->memory.capacity_bytes - ResidentBytes();
+  limits.dram_bytes = CountOf(system_->memory.capacity) - ResidentBytes();
   return limits;
 }
 
@@ -233,7 +234,8 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     // Forward and backward go in opposite directions of a link, beside the stage's own work.
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
     const double transfer =
-        between.empty() ? 0 : bytes / between.front().link_gbps + between.front().latency_ns;
+        between.empty() ? 0
+                        : NsOf(bytes, between.front().bandwidth) + NsOf(between.front().latency);
     const double slot = std::max(t.stage_ns, transfer);
     // What no other micro-batch hides: filling and draining.
     const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
@@ -249,17 +251,17 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
   }
   const bool early = formulas_.iteration == IterationRule::kEarly;
   if (early) {
-    t.pass_ns += ReadApartBytes() / system_->memory.gbps;
+    t.pass_ns += NsOf(ReadApartBytes(), system_->memory.bandwidth);
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
-    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, bytes / between.front().link_gbps);
+    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, NsOf(bytes, between.front().bandwidth));
   }
   t.stage_ns = t.pass_ns * layers;
   const double work = t.stage_ns * micro_batches_;
   t.bubble_ns = work * (stages - 1) / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
   // Published: every layer's input over the link between stages, once an iteration.
   if (!early && !between.empty() && workload_->trains()) {
-    t.transfer_ns = 2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers) /
-                    between.front().link_gbps;
+    t.transfer_ns = NsOf(2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers),
+                         between.front().bandwidth);
   }
   t.total_ns = work + t.bubble_ns + t.transfer_ns;
   return t;
@@ -308,12 +310,12 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
   }
   out.exchanges = AllExchanges();
   out.tensors = sharded_->tensors;
-  out.network_bytes = network_ns * system_->dimensions.front().network.link_gbps;
+  out.network_bytes = network_ns * GBps(system_->dimensions.front().network.bandwidth);
   out.time = TimeOf(partitioning.time_ns, forward_ns);
   out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
-  if (out.dram_bytes > system_->memory.capacity_bytes) {
+  if (out.dram_bytes > CountOf(system_->memory.capacity)) {
     return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
-                      out.dram_bytes * 1e-9, system_->memory.capacity_bytes * 1e-9);
+                      out.dram_bytes * 1e-9, CountOf(system_->memory.capacity) * 1e-9);
   }
   const auto chips = static_cast<double>(system_->chips());
   const double copies = workload_->per_chip ? chips : 1;

@@ -6,6 +6,7 @@
 
 #include "simulator/base/json_writer.h"
 #include "simulator/base/xml.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -118,8 +119,8 @@ void AddRoofline(const System& system, const MappedWorkload& m, JsonWriter& json
   json.Field("peak_gflops", system.chip.gflops());
   if (dram > 0) json.Field("flop_per_dram_byte", m.flop_per_chip / dram);
   if (m.network_bytes > 0) json.Field("flop_per_network_byte", m.flop_per_chip / m.network_bytes);
-  json.Field("dram_gbps", system.memory.gbps);
-  json.Field("link_gbps", system.dimensions.front().network.link_gbps);
+  json.Field("dram_gbps", GBps(system.memory.bandwidth));
+  json.Field("link_gbps", GBps(system.dimensions.front().network.bandwidth));
   json.EndObject();
 }
 

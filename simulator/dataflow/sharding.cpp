@@ -61,7 +61,7 @@ int64_t TensorGroup::size() const {
 bool TensorGroup::linear() const {
   return measured == nullptr &&
          std::all_of(networks.begin(), networks.end(),
-                     [](const NetworkDimension& d) { return d.latency_ns == 0; });
+                     [](const NetworkDimension& d) { return d.latency == SimTime(); });
 }
 
 double AllReduceNs(const TensorGroup& group, double bytes) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "simulator/dataflow/mapping_costs.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -47,17 +48,17 @@ class PassTerms {
   }
   double WeightNs(const ShardedKernel& k) const {
     if (formulas_.kernel_times != nullptr || formulas_.iteration == IterationRule::kDse) return 0;
-    return k.weight_bytes / system_.memory.gbps;
+    return NsOf(k.weight_bytes, system_.memory.bandwidth);
   }
   double NetworkNs(double ns) const { return ns * mapping_.micro_batch; }
   // Written by one partition and read by another.
   double CrossingNs(double bytes) const {
     if (formulas_.kernel_times != nullptr) return 0;
-    return 2 * bytes * mapping_.micro_batch / system_.memory.gbps;
+    return NsOf(2 * bytes * mapping_.micro_batch, system_.memory.bandwidth);
   }
   double StoredNs(const ShardedKernel& k) const {
     if (formulas_.kernel_times != nullptr) return 0;
-    return k.stored_bytes * mapping_.micro_batch / system_.memory.gbps;
+    return NsOf(k.stored_bytes * mapping_.micro_batch, system_.memory.bandwidth);
   }
   // What an iteration adds to its passes for this kernel, as a share of each.
   double IterationNs(size_t i, const ShardedKernel& k) const {

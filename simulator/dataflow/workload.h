@@ -16,8 +16,8 @@
 
 namespace foretrace::dataflow {
 
-// Times of this room are real numbers of nanoseconds and bandwidths bytes per nanosecond (GB/s), as
-// in the published figures, which tests compare to their last digit.
+// Times of this room are real numbers of nanoseconds, as in the published figures, which tests
+// compare to their last digit (quantities.h).
 
 enum class KernelKind : uint8_t {
   kWeightedGemm,  // one operand is a weight of m x k elements for each of `outer`

@@ -43,12 +43,13 @@ System RandomSystem(std::mt19937& random) {
   };
   System s;
   s.name = "random";
-  s.chip = {"chip", pick(12, 200), 8, 4, 1, 4000.0 * pick(8, 100), Execution::kDataflow, 0, 0, 0};
-  s.memory = {"dram", 1.0 * pick(5, 80), 1e9, 0, 0};
-  s.dimensions = {
-      {{static_cast<NetworkKind>(pick(0, 2)), pick(0, 1) == 0 ? 4 : 8, 1.0 * pick(2, 30), false},
-       {},
-       Role::kTensor}};
+  s.chip = {"chip", pick(12, 200), 8, 4, 1, Bytes(4000 * pick(8, 100)), Execution::kDataflow, 0, 0,
+            0};
+  s.memory = {"dram", Bandwidth::GBps(pick(5, 80)), Bytes(1'000'000'000), 0, 0};
+  s.dimensions = {{{static_cast<NetworkKind>(pick(0, 2)), pick(0, 1) == 0 ? 4 : 8,
+                    Bandwidth::GBps(pick(2, 30)), false},
+                   {},
+                   Role::kTensor}};
   return s;
 }
 
@@ -174,9 +175,11 @@ Workload SmallTraining(std::mt19937& random) {
 System SmallCluster(std::mt19937& random, Execution execution) {
   System s = RandomSystem(random);
   s.chip.execution = execution;
-  s.memory.capacity_bytes = 1e15;
-  s.dimensions.push_back({{NetworkKind::kRing, 2, 4, false, 50}, {}, Role::kData});
-  s.dimensions.push_back({{NetworkKind::kRing, 2, 20, false}, {}, Role::kPipeline});
+  s.memory.capacity = Bytes(1'000'000'000'000'000);
+  s.dimensions.push_back(
+      {{NetworkKind::kRing, 2, Bandwidth::GBps(4), false, SimTime::FromNs(50)}, {}, Role::kData});
+  s.dimensions.push_back(
+      {{NetworkKind::kRing, 2, Bandwidth::GBps(20), false}, {}, Role::kPipeline});
   return s;
 }
 
@@ -246,7 +249,7 @@ TEST(BruteForce, TilesOfKernels) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
   for (int round = 0; round < 200; ++round) {
-    const Chip chip = {"chip", pick(3, 24), 8, 4, 1, 1, Execution::kDataflow, 0, 0, 0};
+    const Chip chip = {"chip", pick(3, 24), 8, 4, 1, Bytes(1), Execution::kDataflow, 0, 0, 0};
     std::vector<std::vector<TileAllocation>> fronts, every;
     for (int kernel = 0; kernel < 3; ++kernel) {
       const bool gemm = pick(0, 1) == 0;
