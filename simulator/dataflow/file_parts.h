@@ -19,8 +19,8 @@ struct NumberReader {
 };
 
 Workload ReadWorkload(const YamlReader& in);
-inline constexpr std::array<std::string_view, 9> kWorkloadKeys = {
-    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips"};
+inline constexpr std::array<std::string_view, 10> kWorkloadKeys = {
+    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips", "topologies"};
 
 Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);

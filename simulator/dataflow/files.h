@@ -28,7 +28,7 @@ struct Space {
   };
   struct WorkloadChoice {
     Workload workload;
-    std::vector<std::string> chips;  // that it is for; empty: all
+    std::vector<std::string> chips, topologies;  // that it is for; empty: all
   };
   struct Topology {
     std::string name;

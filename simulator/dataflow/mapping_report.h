@@ -8,8 +8,8 @@
 
 namespace foretrace::dataflow {
 
-// The object of `dataflow --json`: iteration_ns, utilisation, mapping, stages, partitions,
-// roofline.
+// The object of `dataflow --json`: iteration_ns, utilisation, mapping, tensors, exchanges, stages,
+// partitions, roofline.
 std::string MappingJson(const Workload& workload, const System& system,
                         const MappedWorkload& mapped);
 

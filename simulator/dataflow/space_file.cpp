@@ -12,6 +12,7 @@ void ReadWorkloads(const YamlReader& in, Space& space) {
     Space::WorkloadChoice choice;
     choice.workload = ReadWorkload(item);
     choice.chips = Strings(item, "chips");
+    choice.topologies = Strings(item, "topologies");
     if (!item.ok()) return;
     if (absl::Status valid = Validate(choice.workload); !valid.ok())
       return item.Fail("", std::string(valid.message()));
@@ -54,6 +55,10 @@ void ReadTopologies(const YamlReader& in, Space& space) {
 }
 
 void CheckNames(const YamlReader& in, const Space& space) {
+  const auto is_topology = [&](const std::string& name) {
+    return std::any_of(space.topologies.begin(), space.topologies.end(),
+                       [&](const auto& t) { return t.name == name; });
+  };
   const auto is_chip = [&](const std::string& name) {
     return std::any_of(space.chips.begin(), space.chips.end(),
                        [&](const auto& c) { return c.chip.name == name; });
@@ -61,6 +66,10 @@ void CheckNames(const YamlReader& in, const Space& space) {
   for (const Space::WorkloadChoice& w : space.workloads) {
     for (const std::string& name : w.chips) {
       if (!is_chip(name)) in.Fail("workloads", fmt::format("'{}' is no chip of this file", name));
+    }
+    for (const std::string& name : w.topologies) {
+      if (!is_topology(name))
+        in.Fail("workloads", fmt::format("'{}' is no topology of this file", name));
     }
   }
   const std::array<std::pair<std::string_view, size_t>, 6> parts = {
