@@ -95,9 +95,8 @@ AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& 
   std::vector<bool> needed = KeptOfBlock(graph);
   for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op) {
     if (!op->in_block) continue;
-    const bool read = std::any_of(op->outputs.begin(), op->outputs.end(), [&](TensorId t) {
-      return needed[static_cast<size_t>(t)];
-    });
+    const bool read = std::any_of(op->outputs.begin(), op->outputs.end(),
+                                  [&](TensorId t) { return needed[static_cast<size_t>(t)]; });
     for (const TensorId t : op->inputs) {
       if (read) needed[static_cast<size_t>(t)] = true;
     }

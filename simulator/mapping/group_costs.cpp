@@ -69,6 +69,17 @@ double GroupCosts::ReplicaAllReduce(double bytes) const {
          RingPass(CollectiveOp::kAllGather, m_.replicas(), m_.tensor, bytes);
 }
 
+double GroupCosts::ReduceToShards(double bytes) const {
+  const int32_t shards = m_.shards(), copies = m_.replicas() / shards;
+  double time = RingPass(CollectiveOp::kReduceScatter, shards, m_.tensor, bytes);
+  if (copies > 1) {
+    const int32_t span = m_.tensor * shards;
+    time += RingPass(CollectiveOp::kReduceScatter, copies, span, bytes / shards) +
+            RingPass(CollectiveOp::kAllGather, copies, span, bytes / shards);
+  }
+  return time;
+}
+
 double GroupCosts::RingPass(CollectiveOp op, int32_t ranks, int32_t span, double bytes) const {
   if (ranks > 1 && ranks * span <= p_.devices_per_node) {
     if (const auto time = Measured(op, ranks, bytes)) return *time;

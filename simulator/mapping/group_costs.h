@@ -30,6 +30,9 @@ class GroupCosts {
   double ReplicaAllReduce(double bytes) const;
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
+  // Of gradients that the weights' shards hold each in part, over the replicas (zero 2 and 3): a
+  // reduce-scatter among the shards, then an all-reduce of each one's among the copies.
+  double ReduceToShards(double bytes) const;
   // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all; `span` devices lie
   // from one member to the next. The last byte takes a step to each other member, as NCCL's tuner
   // counts them (src/graph/tuning.cc).

@@ -10,14 +10,18 @@ namespace foretrace {
 // A pass over some operators, in seconds.
 struct PassCost {
   double forward = 0, backward = 0;
-  double weight = 0;                   // of backward: the weights' gradients
-  double attention_core = 0;           // of forward: what selective recomputation repeats
+  double weight = 0;                    // of backward: the weights' gradients
+  double attention_core = 0;            // of forward: what selective recomputation repeats
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
   // Of products that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
     double input = 0, weight = 0;
   };
   absl::InlinedVector<Column, 2> columns;
+  // Gatherings and scatterings of sequence parallelism that run beside products
+  // (ParallelMapping::async_tensor), and what these take longer for it, of forward.
+  int32_t exchanges_beside = 0;
+  double beside = 0;
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 

@@ -244,8 +244,7 @@ class Builder {
     const TensorId n = Norm("norm 2", x);
     Ids inputs = {n, Weight("up", {hidden_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.up}));
-    const TensorId up =
-        Add(Up("ffn up", inputs, {Tensor("up", Rows(a.queries, a.up))}));
+    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", Rows(a.queries, a.up))}));
     inputs = {Activation(up, a.queries), Weight("down", {a.ffn, hidden_})};
     if (biased()) inputs.push_back(Weight("down bias", {hidden_}));
     const TensorId down =
@@ -266,9 +265,8 @@ class Builder {
     const TensorId sent =
         Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
                {Tensor("dispatched", visiting)}));
-    const TensorId up =
-        Add(Up("ffn up", {sent, Weight("up", {a.experts, hidden_, a.up})},
-               {Tensor("up", {a.visits, a.up})}));
+    const TensorId up = Add(Up("ffn up", {sent, Weight("up", {a.experts, hidden_, a.up})},
+                               {Tensor("up", {a.visits, a.up})}));
     const TensorId down =
         Add(Op("ffn down", GraphOpKind::kMatmul,
                {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})},
@@ -287,9 +285,8 @@ class Builder {
   // Experts that every token visits, as one feed-forward layer.
   TensorId Shared(TensorId n) {
     const TransformerAxes& a = out_.axes;
-    const TensorId up =
-        Add(Up("shared up", {n, Weight("shared up", {hidden_, a.shared_up})},
-               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
+    const TensorId up = Add(Up("shared up", {n, Weight("shared up", {hidden_, a.shared_up})},
+                               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
     GraphOp op = Op("shared activation", GraphOpKind::kElementwise, {up},
                     {Tensor("shared activated", Rows(a.queries, a.shared))});
     op.kept = 1;
