@@ -35,9 +35,12 @@ double GroupCosts::NodePasses(int32_t ranks, double bytes) const {
 }
 
 double GroupCosts::TensorReduction(double bytes) const {
-  if (m_.tensor <= p_.devices_per_node) {
-    return m_.sequence_parallel ? NodePasses(m_.tensor, bytes) : NodeAllReduce(m_.tensor, bytes);
-  }
+  if (m_.tensor <= p_.devices_per_node && m_.sequence_parallel) return NodePasses(m_.tensor, bytes);
+  return TensorAllReduce(bytes);
+}
+
+double GroupCosts::TensorAllReduce(double bytes) const {
+  if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
   const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                p_.intra_node.bytes_per_second());
   return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();

@@ -23,6 +23,8 @@ class GroupCosts {
   // there are as many rings as adapters, each of which enters the node by one adapter and leaves it
   // by another; adapters send and receive at once.
   double TensorReduction(double bytes) const;
+  // The same without sequence parallelism.
+  double TensorAllReduce(double bytes) const;
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const;
   // Every tensor-parallel rank sends its share; the receivers gather it within the node.

@@ -92,7 +92,27 @@ class Coster {
     times.head_backward = SimTime::FromSeconds(after.backward + last.gradients);
     times.embedding_forward = SimTime::FromSeconds(before.forward + first.weights);
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
+    AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // The vocabulary is divided over the tensor-parallel group. What a rank finds of the embedding is
+  // reduced, under sequence parallelism scattered, and its gradient gathered; there the output
+  // layer's input is gathered too, again backward, and its gradient is reduced, both behind its
+  // weight gradient where layers do so. The loss reduces a largest, a sum and the target's logit for
+  // each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
+  void AddEndsExchanges(PassTimes& times) const {
+    if (m_.tensor == 1) return;
+    const SimTime whole = times.tensor.time, half = SimTime::FromPs(whole.ps() / 2);
+    times.embedding_forward += m_.sequence_parallel ? half : whole;
+    if (m_.sequence_parallel) {
+      times.embedding_backward += half;
+      times.head_forward += half;
+    }
+    if (!m_.overlap_tensor) times.head_backward += whole;
+    constexpr double kBytes = 4;
+    const double each = groups_.TensorAllReduce(tokens_ * kBytes);
+    times.head_forward += SimTime::FromSeconds(3 * each);
   }
 
   // Each predicted token beyond the next: a product that joins a layer's result with the following
