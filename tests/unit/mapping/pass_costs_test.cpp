@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
@@ -273,6 +276,75 @@ TEST(PassCostsTest, SequenceParallelismGathersAndScatters) {
   const SimTime reduced = Times(Model(), m, p).tensor.time;
   m.sequence_parallel = true;
   EXPECT_NEAR(Times(Model(), m, p).tensor.time.seconds() / reduced.seconds(), 2, 1e-6);
+}
+
+// Products of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
+// TFLOP/s, of which a quarter runs beside no transfer; an exchange half of a gathering and
+// scattering. Not even the longest product hides one wholly. Backward all are waited for as before.
+TEST(PassCostsTest, ExchangesPartByPart) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.sequence_parallel = true;
+  const PassTimes waited = Times(Model(), m, p);
+  m.async_tensor = true;
+  const PassTimes beside = Times(Model(), m, p);
+  const double exchange = waited.tensor.time.us() / 2;
+  EXPECT_EQ(waited.tensor.forward, 2);
+  EXPECT_EQ(beside.tensor.forward, 0);
+  double longer = 0;
+  for (const double width : {3, 1, 4, 4}) {
+    const double product = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
+    longer += std::max(product, exchange + product / 4) - product;
+  }
+  EXPECT_NEAR(beside.layer_forward.us(),
+              waited.layer_forward.us() - 2 * waited.tensor.time.us() + longer, 0.1);
+  EXPECT_EQ(beside.layer_backward, waited.layer_backward);
+  // A recomputed layer waits for its exchanges.
+  m.recompute = Recompute::kFull;
+  ParallelMapping plain = m;
+  plain.async_tensor = false;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(),
+              Times(Model(), plain, p).layer_backward.us(), 1e-2);
+}
+
+// 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays
+// inside, 7/8 L / 100 GB/s and 7 steps. A gradient is scattered likewise, then each eighth of it
+// reduced with the other node's by one adapter: twice half of L/8 / 10 GB/s and a step outside.
+TEST(PassCostsTest, WeightsDividedWithinNodes) {
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  const PassTimes all = Times(Model(), m);
+  const MemoryUse of_all = MemoryOf(Model(), m);
+  m.hybrid = 8;
+  const PassTimes hybrid = Times(Model(), m);
+  const double weights = static_cast<double>(hybrid.weight_bytes.count());
+  EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
+  EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
+  const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
+  EXPECT_NEAR(hybrid.gradient.time.us(),
+              7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
+              1e-3);
+  const MemoryUse use = MemoryOf(Model(), m);
+  EXPECT_NEAR(static_cast<double>(use.weights.count()),
+              2.0 * static_cast<double>(of_all.weights.count()), 2);
+  EXPECT_NEAR(static_cast<double>(use.optimizer.count()),
+              2.0 * static_cast<double>(of_all.optimizer.count()), 2);
+}
+
+// Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
+// logits and their gradient in two bytes.
+TEST(PassCostsTest, LogitsByTheLossesForm) {
+  TransformerConfig c = Model();
+  const ParallelMapping m = Mapping(1, 1);
+  const double logits = 1024.0 * 2048;
+  const std::pair<LossForm, std::pair<double, double>> forms[] = {
+      {LossForm::kInPlace, {4, 6}}, {LossForm::kStepwise, {4, 8}}, {LossForm::kFused, {2, 2}}};
+  for (const auto& [form, bytes] : forms) {
+    c.loss = form;
+    const LogitMemory memory = LogitMemoryOf(c, m);
+    EXPECT_EQ(memory.kept, bytes.first * logits);
+    EXPECT_EQ(memory.passing, bytes.second * logits);
+  }
 }
 
 // Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
