@@ -4,12 +4,11 @@
 #include <memory>
 
 #include "simulator/base/error.h"
-#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
-#include "simulator/importers/io/input_file.h"
+#include "simulator/planning/table_text.h"
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/operator_table.h"
 
@@ -21,29 +20,13 @@ struct ServingCalibrationOptions {
   bool json = false;
 };
 
-// The table's text, whatever it is compressed by.
-absl::StatusOr<std::string> ReadTable(const std::string& path) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto file, InputFile::Open(path, InputLimits()));
-  FORETRACE_ASSIGN_OR_RETURN(ByteSource * source, file->NextDocument());
-  std::string text;
-  while (source != nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string_view more, source->Next());
-    if (more.empty()) break;
-    if (text.size() + more.size() > static_cast<size_t>(kMaxTableBytes)) {
-      return InvalidInput("{}: is larger than {} bytes", path, kMaxTableBytes);
-    }
-    text += more;
-  }
-  return text;
-}
-
 absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
                           const CommandContext& context) {
   std::vector<serve::OperatorErrors> errors;
   if (options.test.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(errors, serve::HoldOutOperators(options.table, text));
   } else {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTable(options.test));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTableText(options.test));
     FORETRACE_ASSIGN_OR_RETURN(errors,
                                serve::TestOperators(options.table, text, options.test, test));
   }
@@ -58,7 +41,7 @@ absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_
 
 absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
                                    const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTable(options.table));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
   if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
   if (!options.test.empty()) {
     return InvalidInput("{}: is no table of operators, and only those have --test rows",

@@ -11,6 +11,7 @@
 #include "simulator/importers/io/input_file.h"
 #include "simulator/planning/profile_folder.h"
 #include "simulator/planning/serving_costs.h"
+#include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/speculative_step_model.h"
@@ -38,7 +39,9 @@ absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
   }
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(best->path));
   if (!file.transformer) return InvalidInput("{}: is not a transformer", best->path);
-  return *file.transformer;
+  TransformerConfig config = *file.transformer;
+  config.name = best->name;
+  return config;
 }
 
 fs::path RunFolder(const ServingValidationOptions& options) {
@@ -186,6 +189,7 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
         fmt::format("the exchange of tokens between {} data-parallel engines' experts is left out",
                     run.data_parallel));
   }
+  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);

@@ -217,6 +217,12 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
         fmt::format("{} of {} layers are dense: every layer is taken as the mean of both kinds",
                     DenseLayers(*job.model.transformer), job.model.transformer->layers));
   }
+  if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
+    job.notes.push_back(
+        fmt::format("{} of {} layers have windows of {} tokens: attention is taken over all tokens",
+                    WindowedLayers(*job.model.transformer), job.model.transformer->layers,
+                    job.model.transformer->window));
+  }
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));
   return job;

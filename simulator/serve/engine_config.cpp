@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -118,6 +119,21 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
 }  // namespace
 
 std::string_view Name(AdmissionPolicy policy) { return kPolicyNames[static_cast<size_t>(policy)]; }
+
+int64_t CacheWindow::Blocks(int64_t computed, int64_t after, int32_t block_tokens) const {
+  if (share == 0) return 0;
+  const int64_t behind = std::max<int64_t>(0, computed - tokens + 1) / block_tokens;
+  const int64_t held = (after + block_tokens - 1) / block_tokens - behind;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(held) * share));
+}
+
+int64_t CacheWindow::Most(int64_t all, int64_t step, int32_t block_tokens) const {
+  if (share == 0) return 0;
+  // A window and a step begin and end anywhere within their blocks.
+  const int64_t held =
+      std::min((all + block_tokens - 1) / block_tokens, (tokens - 1 + step) / block_tokens + 2);
+  return static_cast<int64_t>(std::ceil(static_cast<double>(held) * share));
+}
 
 int32_t EngineConfig::Padded(int32_t tokens, bool prompts) const {
   if (!Captured(tokens, prompts)) return tokens;

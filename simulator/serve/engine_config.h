@@ -42,6 +42,18 @@ struct MemoryClass {
   Bytes reserve;                                                            // 0: as without
 };
 
+// Of layers that attend to the last tokens alone, whose blocks are given up behind them.
+struct CacheWindow {
+  int64_t tokens = 0;
+  double share = 0;  // memory of their block over that of a block of the other layers; 0: no such
+
+  // In blocks of the other layers, what they hold of a sequence while a step takes its computed
+  // tokens from `computed` to `after`.
+  int64_t Blocks(int64_t computed, int64_t after, int32_t block_tokens) const;
+  // The most of a sequence of `tokens` in steps of up to `step`.
+  int64_t Most(int64_t tokens, int64_t step, int32_t block_tokens) const;
+};
+
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);
 
@@ -86,6 +98,7 @@ struct EngineConfig {
   int64_t kv_blocks = 0;                    // of the cache; set by who knows model and device
   std::vector<KvTierSpec> kv_tiers;         // below the device's memory
   Bytes block_bytes;                        // of a device's part of a block; with kv_tiers
+  CacheWindow window;                       // set with kv_blocks
 
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;

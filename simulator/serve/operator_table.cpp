@@ -131,8 +131,9 @@ class Reader {
         break;
       }
       case Kind::kLatentAttention:
+        // Latents are read once for all heads; what each adds is its products.
         row.lines = {
-            {header_.Rest(fields, {"num_heads", "tp_size"}), size("num_heads"), Along::kPowers}};
+            {header_.Rest(fields, {"num_heads", "tp_size"}), size("num_heads"), Along::kLine}};
         break;
       default:
         row.lines = {{header_.Rest(fields, {"num_tokens"}), size("num_tokens"), Along::kPowers}};

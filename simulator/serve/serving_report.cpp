@@ -86,6 +86,28 @@ void WriteTimes(PrettyJsonWriter& out, const ServingReport& r) {
   out.EndObject();
 }
 
+void WriteEnergyAndCost(PrettyJsonWriter& out, const ServingReport& r) {
+  const auto stated = [&](const char* name, double value) {
+    out.Key(name);
+    if (value > 0) {
+      out.Double(value);
+    } else {
+      out.Null();
+    }
+  };
+  out.Key("energy");
+  out.StartObject();
+  stated("device_watts", r.watts);
+  stated("joules_per_output_token", r.joules_per_output_token());
+  out.EndObject();
+  out.Key("cost");
+  out.StartObject();
+  stated("device_usd", r.usd_per_device);
+  stated("devices_usd", r.usd_per_device * r.devices);
+  stated("output_tokens_per_s_per_1000_usd", r.output_tokens_per_s_per_1000_usd());
+  out.EndObject();
+}
+
 void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   const ServingSummary& s = r.summary;
   out.Key("summary");
@@ -126,6 +148,16 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
 }
 
 }  // namespace
+
+double ServingReport::joules_per_output_token() const {
+  if (summary.output_tokens == 0) return 0;
+  return watts * devices * summary.seconds / static_cast<double>(summary.output_tokens);
+}
+
+double ServingReport::output_tokens_per_s_per_1000_usd() const {
+  const double usd = usd_per_device * devices;
+  return usd > 0 ? summary.output_tokens_per_s / usd * 1000 : 0;
+}
 
 std::string LoadVerdict(const ServingReport& r) {
   if (r.result->overloaded_from == SimTime::Max()) return "keeps up with the requests";
@@ -170,9 +202,13 @@ std::string ServingText(const ServingReport& r) {
       "values of {:.1f}; {}\n",
       GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
       GiB(r.ledger.available), r.memory_verdict);
-  if (r.watts > 0 && s.output_tokens > 0) {
+  if (r.joules_per_output_token() > 0) {
     text += fmt::format("energy at the devices' rated power: {:.2f} J an output token\n",
-                        r.watts * r.devices * s.seconds / static_cast<double>(s.output_tokens));
+                        r.joules_per_output_token());
+  }
+  if (r.usd_per_device > 0) {
+    text += fmt::format("devices cost {:.0f} $: {:.2f} output tokens/s for 1,000 $\n",
+                        r.usd_per_device * r.devices, r.output_tokens_per_s_per_1000_usd());
   }
   text += fmt::format(
       "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "
@@ -198,6 +234,7 @@ std::string ServingJson(const ServingReport& r) {
   WriteSummary(out, r);
   WriteTimes(out, r);
   WriteLedger(out, r);
+  WriteEnergyAndCost(out, r);
   WriteLoad(out, r);
   out.Field("notes", r.notes);
   out.EndObject();

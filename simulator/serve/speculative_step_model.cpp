@@ -34,6 +34,7 @@ class SpeculativeStepModel : public StepModel {
       one.tokens_per_decode = speculation_.DraftedAt(depth);
       one.decode_cached = batch.decode_cached;
       one.decode_cached_max = batch.decode_cached_max;
+      one.decode_lengths = batch.decode_lengths;
       time.Add(draft_->Time(one));
     }
     if (exchange_ != nullptr) {

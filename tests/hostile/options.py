@@ -52,6 +52,7 @@ SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-
           "--max-micro-batch 2")
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
+PHASES = "phases --model llama3-8b --devices 16"
 TIERED = SERVE + " --kv-blocks 600 --count 40 --input 800 --output 400"
 SWEEP = f"predict {S} --over cpu-scale=1,2"
 SPACE = "--space $SRC/tests/golden/architect_small/space.yaml --devices 16 --hbm 32"
@@ -180,7 +181,7 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--kernels": "none", "--profiles": "$WORK", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
@@ -198,6 +199,8 @@ OPTIONS = {
     "serve-study": ("decode", {
         "--platform": "dgx-h100", "--model": "llama3.1-8b", "--devices": "2", "--spread": "0.5",
         "--table-us": "50", "--host-us": "500", "--draft-us": ("drafts", "81.1"), "--target-us": ("drafts", "20000"),
+        "--accelerator": (PHASES, "sn30"), "--link-gbps": (PHASES, "25"), "--hop-ns": (PHASES, "500"),
+        "--reach": (PHASES, "0.5"), "--prompt": (PHASES, "1024"),
         "--json": ""}),
     "dataflow": (DATAFLOW, {
         "--system": ("gpt3-175b --forward --batch 2304", "sn10-4x2"), "--mapping": "$WORK/mapping.yaml", "--batch": "1",
