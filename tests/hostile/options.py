@@ -57,7 +57,7 @@ FITS = {"--test": "$SEEDS/lab.csv", "--hold-out": "every-third",
         "--seed": "same", "--date": ("{base} -o out", "2026-01-31"),
         "--note": ("{base} -o out", "words"), "--json": "", "--output": "out", "--rows": "rows.csv"}
 
-SHARED = {option: "same" for option in (*FITS, "--html")}
+SHARED = {option: "same" for option in (*FITS, "--html", "--csv")}
 
 # Command: (arguments that are right, {option: value | (other arguments, value) | reason}). None: as
 # the option's own command line says elsewhere; "same": by its meaning it changes no result (threads,
@@ -79,7 +79,7 @@ OPTIONS = {
     "sweep": ("", {
         "--over": (f"predict {S}", "cpu-scale=1,2"), "--value": (SWEEP, "ranks[0].busy_us"),
         "--scaling": (SWEEP, "weak"), "--jobs": "same", "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
-        "--csv": (SWEEP, "t.csv"), "--html": (SWEEP, "page.html")}),
+        "--html": (SWEEP, "page.html"), "--csv": (SWEEP, "tables")}),
     "diff": (f"{S} --what-if name=gemm:x2", {
         **SIMULATION, "--aligned-start": "same",  # of both
         "--strict": ("$WORK/repaired.json --what-if name=gemm:x2", ""),
