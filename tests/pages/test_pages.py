@@ -28,6 +28,8 @@ PAGES = {  # name: (command, charts at least)
     "inspect": (f"inspect {SAMPLE}", 0),
     "doctor": (f"doctor {SAMPLE}", 0),
     "collective": ("collective all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1GB", 2),
+    "collective-measured": ("collective --measured tests/data/calibrate/all_reduce.csv --topology dgx-a100", 3),
+    "calibrate": ("calibrate collective tests/data/calibrate/all_reduce.csv --hold-out every-third", 2),
     "sweep": ("sweep collective all_reduce --topology dgx-h100 --bytes 64MB --over ranks=2:8:x2 --over links.nvlink4.bandwidth_GBps=25,50", 2),
     "search": ("search traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16", 1),
     "shard": ("shard traces/samples/dlrm_sharding.yaml --sharders lpt", 4),
