@@ -44,7 +44,7 @@ struct InputContent {
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
                                              bool must_be_trace) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
-  if (prefix.starts_with(kTimelineMark)) {
+  if (prefix.starts_with(kTimelineMark) || prefix.starts_with(kPerfettoTimelineMark)) {
     if (!must_be_trace) return nullptr;
     return InvalidInput("{}: a timeline that foretrace wrote, not a recording", document.name());
   }

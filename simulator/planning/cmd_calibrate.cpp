@@ -77,7 +77,26 @@ void Strings(PrettyJsonWriter& json, const char* key, const std::vector<std::str
   json.EndArray();
 }
 
-std::string Json(const CalibrateReport& report) {
+// What each row was predicted to take; `residual_percent`: predicted over measured, less 1.
+void Rows(PrettyJsonWriter& json, const CalibrateReport& report) {
+  json.Key("rows");
+  json.StartArray();
+  for (const CalibrateRow& row : report.rows) {
+    json.StartObject();
+    json.Field("platform", row.platform);
+    json.Field("model", row.model);
+    json.Field("shape", row.shape);
+    json.Field("measured_us", row.measured_us);
+    json.Field("predicted_us", row.predicted_us);
+    json.Field("residual_percent", 100 * (row.predicted_us / row.measured_us - 1));
+    json.Field("extrapolated", row.extrapolated);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+// With `rows`, as pages and tables have it, also every row.
+std::string Json(const CalibrateReport& report, bool rows) {
   rapidjson::StringBuffer buffer;
   PrettyJsonWriter json(buffer);
   json.SetIndent(' ', 2);
@@ -115,6 +134,7 @@ std::string Json(const CalibrateReport& report) {
   json.Uint64(report.uncovered_count);
   Strings(json, "notes", report.notes);
   Strings(json, "written", report.written);
+  if (rows) Rows(json, report);
   json.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
@@ -233,8 +253,8 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
   }
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("calibrate", [&] { return Json(report); }));
-  if (options.json) return context.console->PrintJson("calibrate", Json(report));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("calibrate", [&] { return Json(report, true); }));
+  if (options.json) return context.console->PrintJson("calibrate", Json(report, false));
   return context.console->Print(Text(report, context.console->style()));
 }
 

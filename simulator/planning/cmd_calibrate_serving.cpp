@@ -32,7 +32,7 @@ absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_
   }
   const std::string& of = options.test.empty() ? options.table : options.test;
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("calibrate serving", [&] { return OperatorJson(of, errors); }));
+      context.WriteAnswer("calibrate serving", [&] { return OperatorJson(of, errors); }));
   if (options.json) {
     return context.console->PrintJson("calibrate serving", OperatorJson(of, errors));
   }
@@ -49,7 +49,7 @@ absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, serve::ReadIterationTable(options.table));
   FORETRACE_ASSIGN_OR_RETURN(const serve::IterationErrors errors, serve::HoldOutThirds(rows));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write(
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
       "calibrate serving", [&] { return IterationJson(options.table, errors); }));
   if (options.json) {
     return context.console->PrintJson("calibrate serving", IterationJson(options.table, errors));

@@ -177,7 +177,7 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
   if (!o.traces.empty())
     FORETRACE_RETURN_IF_ERROR(WriteTraces(o, workload, system, mapped, context));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("dataflow", [&] { return MappingJson(workload, system, mapped); }));
+      context.WriteAnswer("dataflow", [&] { return MappingJson(workload, system, mapped); }));
   if (o.json) return context.console->PrintJson("dataflow", MappingJson(workload, system, mapped));
   return context.console->Print(DataflowText(workload, system, mapped, context.console->style()));
 }

@@ -131,7 +131,7 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
     answer.explained = op;
   }
   if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PlacementSvg(answer)));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("place", [&] { return PlacementJson(answer); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("place", [&] { return PlacementJson(answer); }));
   if (o.json) return context.console->PrintJson("place", PlacementJson(answer));
   return context.console->Print(PlacementText(answer, context.console->style()));
 }
@@ -157,7 +157,7 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
     FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("place", [&] { return TracedPlacementJson(placed); }));
+      context.WriteAnswer("place", [&] { return TracedPlacementJson(placed); }));
   if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));
   return context.console->Print(TracedPlacementText(placed, context.console->style()));
 }

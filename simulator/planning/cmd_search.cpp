@@ -14,7 +14,7 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
@@ -217,22 +217,22 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
 }
 
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
-  TraceEventWriter writer(path);
-  writer.Process(1, picture.title, "simulated pipeline", 0);
+  const auto writer = MakeTimelineWriter(path);
+  writer->Process(1, picture.title, "simulated pipeline", 0);
   for (size_t s = 0; s < picture.lanes.size(); ++s) {
-    const TraceEventWriter::Track track{1, static_cast<int32_t>(s) + 1};
-    writer.Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
+    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
+    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
     for (const PictureBox& box : picture.lanes[s].boxes) {
       const bool forward = box.kind == PassKind::kForward;
       const char* what = forward                                 ? "forward"
                          : box.kind == PassKind::kBackwardWeight ? "weight gradient"
                                                                  : "backward";
-      writer.Slice(track, JsonText(fmt::format("{} {}", what, box.microbatch)),
-                   forward ? "forward" : "backward", box.start, box.end,
-                   fmt::format("{{\"microbatch\":{},\"chunk\":{}}}", box.microbatch, box.chunk));
+      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
+      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
+                    forward ? "forward" : "backward", box.start, box.end, args);
     }
   }
-  return writer.Close();
+  return writer->Close();
 }
 
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
@@ -311,13 +311,16 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
     FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, context, report));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (processes->rank() != 0) return absl::OkStatus();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
   std::string text;
   if (!report.rows.empty()) {
     FORETRACE_RETURN_IF_ERROR(
         WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
   }
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("search", [&] { return SearchJson(report); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
     return context.console->Print(

@@ -68,7 +68,7 @@ absl::Status Search(const ServeOptions& options, const CommandContext& context) 
   FORETRACE_ASSIGN_OR_RETURN(
       const serve::SearchOutcome outcome,
       serve::SearchDeployments(trace, candidates, deploy, LevelOf(s), progress));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("serve", [&] { return SearchJson(outcome); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("serve", [&] { return SearchJson(outcome); }));
   if (options.json) return context.console->PrintJson("serve", SearchJson(outcome));
   return context.console->Print(SearchText(outcome, static_cast<size_t>(options.top)));
 }
@@ -88,7 +88,7 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
     FORETRACE_RETURN_IF_ERROR(serve::WriteServingTimeline(result, options.timeline));
   }
   const serve::ServingReport report = ReportOf(options, base, job, trace, result);
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("serve", [&] { return ServingJson(report); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("serve", [&] { return ServingJson(report); }));
   if (options.json) return context.console->PrintJson("serve", ServingJson(report));
   return context.console->Print(ServingText(report));
 }

@@ -239,7 +239,7 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
     }
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("serve-study", [&] { return Json(options.study, rows); }));
+      context.WriteAnswer("serve-study", [&] { return Json(options.study, rows); }));
   if (options.json) {
     return context.console->PrintJson("serve-study", Json(options.study, rows));
   }

@@ -144,7 +144,7 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   }
   if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
+      context.WriteAnswer("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
   if (options.json)
     return context.console->PrintJson("shard", RankingJson(task, ranking, loaded.notes));
   std::string text = FormatRanking(task, ranking, loaded.notes, context.console->style());

@@ -35,12 +35,9 @@ absl::Status RunDoctor(DoctorOptions options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
                              LoadRecordedAccelerators(store));
   const Inspection inspection = Inspect(store, accelerators);
-  ImportOptions import;
-  import.ignore = options.traces.ignore;
-  import.stop = context.stop;
   std::vector<ProfileExtras> extras;
   if (context.traces == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(extras, ReadProfileExtras(options.traces.paths, import));
+    FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
   DiagnosisInput input;
   input.extras = extras;
@@ -57,7 +54,7 @@ absl::Status RunDoctor(DoctorOptions options, const CommandContext& context) {
   }
   const Diagnosis diagnosis = Diagnose(store, input);
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("doctor", [&] { return DiagnosisJson(diagnosis); }));
+      context.WriteAnswer("doctor", [&] { return DiagnosisJson(diagnosis); }));
   FORETRACE_RETURN_IF_ERROR(
       options.json ? context.console->PrintJson("doctor", DiagnosisJson(diagnosis))
                    : context.console->Print(DiagnosisText(diagnosis, context.console->style())));

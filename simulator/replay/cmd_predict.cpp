@@ -11,7 +11,6 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/engine/executor.h"
-#include "simulator/importers/profile_extras.h"
 #include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/attribution.h"
 #include "simulator/replay/memory_use.h"
@@ -41,15 +40,6 @@ struct PredictOptions {
   std::string by, flamegraph;
   bool memory = false;
 };
-
-// What profiles hold besides what is replayed.
-absl::StatusOr<std::vector<ProfileExtras>> Extras(const PredictOptions& options,
-                                                  const CommandContext& context) {
-  ImportOptions import;
-  import.ignore = options.traces.ignore;
-  import.stop = context.stop;
-  return ReadProfileExtras(options.traces.paths, import);
-}
 
 // Time by what --by names, for the reported iteration.
 absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const EventTable& table,
@@ -207,7 +197,9 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   const TraceStore& store = *loaded;
   FORETRACE_RETURN_IF_ERROR(options.timeline.Check(store));
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
-                             SimulationSetup::Make(options.simulation, store));
+                             SimulationSetup::Make(options.simulation, store, [&] {
+                               return options.traces.LoadExtras(context);
+                             }));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
   CompileOptions compile = setup.compile();
@@ -264,7 +256,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   const bool attributes = !options.by.empty() || !options.flamegraph.empty();
   std::vector<ProfileExtras> extras;
   if (attributes || options.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(extras, Extras(options, context));
+    FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
   if (attributes) {
     FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
@@ -284,7 +276,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
     for (const auto& [key, value] : more) json = WithMember(json, key, value);
     return json;
   };
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("predict", document));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("predict", document));
   if (options.json) return context.console->PrintJson("predict", document());
   TextReportOptions text;
   text.style = context.console->style();

@@ -4,7 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 
 namespace foretrace::serve {
 namespace {
@@ -242,30 +242,32 @@ std::string ServingJson(const ServingReport& r) {
 }
 
 absl::Status WriteServingTimeline(const ServingResult& result, const std::string& path) {
-  TraceEventWriter out(path);
-  const JsonText waiting("waiting"), prefill("prefill"), decode("decode");
-  const auto engines = static_cast<int32_t>(result.busy.size());
-  for (int32_t e = 0; e < engines; ++e) {
-    out.Process(e, fmt::format("engine {}", e), "", e);
-    out.Thread({e, 1}, "steps", 0);
+  const auto out = MakeTimelineWriter(path);
+  const TimelineText waiting("waiting"), prefill("prefill"), decode("decode");
+  // Perfetto takes process 0 for the system's.
+  const auto requests = static_cast<int32_t>(result.busy.size()) + 1;
+  for (int32_t process = 1; process < requests; ++process) {
+    out->Process(process, fmt::format("engine {}", process - 1), "", process);
+    out->Thread({process, 1}, "steps", 0);
   }
   for (const StepRecord& step : result.steps) {
-    const JsonText name(fmt::format("{} prefill, {} decode", step.prefill_tokens, step.decodes));
-    out.Slice({step.engine, 1}, name, "step", step.start, step.end,
-              fmt::format("{{\"running\": {}, \"waiting\": {}, \"kv_blocks\": {}}}", step.running,
-                          step.waiting, step.used_blocks));
+    const TimelineText name(
+        fmt::format("{} prefill, {} decode", step.prefill_tokens, step.decodes));
+    const TimelineArg args[] = {
+        {"running", step.running}, {"waiting", step.waiting}, {"kv_blocks", step.used_blocks}};
+    out->Slice({step.engine + 1, 1}, name, "step", step.start, step.end, args);
   }
-  out.Process(engines, "requests", "", engines);
+  out->Process(requests, "requests", "", requests);
   const size_t shown = std::min(result.outcomes.size(), kTimelineRequests);
   for (size_t i = 0; i < shown; ++i) {
     const RequestOutcome& o = result.outcomes[i];
     const auto thread = static_cast<int32_t>(i) + 1;
-    out.Thread({engines, thread}, fmt::format("request {}", i), thread);
-    out.Slice({engines, thread}, waiting, "request", o.arrival, o.scheduled, "");
-    out.Slice({engines, thread}, prefill, "request", o.scheduled, o.first_token, "");
-    out.Slice({engines, thread}, decode, "request", o.first_token, o.last_token, "");
+    out->Thread({requests, thread}, fmt::format("request {}", i), thread);
+    out->Slice({requests, thread}, waiting, "request", o.arrival, o.scheduled);
+    out->Slice({requests, thread}, prefill, "request", o.scheduled, o.first_token);
+    out->Slice({requests, thread}, decode, "request", o.first_token, o.last_token);
   }
-  return out.Close();
+  return out->Close();
 }
 
 }  // namespace foretrace::serve

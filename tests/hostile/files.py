@@ -137,21 +137,11 @@ def make_seeds(folder, foretrace):
     seeds["calibration"] = folder / "calibration/collectives.yaml"
     seeds["kernels_yaml"] = folder / "calibration/kernels.yaml"
     seeds["kernels_pb"] = folder / "calibration/kernels.pb"
-    seeds["locality"] = write("locality.txt", locality())
+    seeds["locality"] = write("locality.txt", (ROOT / "tests/data/sharding/locality.txt").read_bytes())
     for name in ("requests.csv", "azure.csv", "mooncake.jsonl", "sharegpt.json"):
         seeds[name.split(".")[0]] = write(name, (ROOT / "tests/data/serving" / name).read_bytes())
     seeds["engine"] = write("vllm.yaml", (ROOT / "topologies/engines/vllm-0.19.yaml").read_bytes())
     return {slot: path for slot, path in seeds.items() if path.exists()}
-
-
-def locality():
-    shares = [0.473, 0.152, 0.139, 0.112, 0.072, 0.032, 0.011, 0.005, 0.002, 0.001] + [0.0] * 7
-    lines = ["fbgemm_t856_bs65536.pt", "Avg # of indices: 887017990",
-             "Avg # of unique cols: 128435723", "Avg col size: 6.9", "Histogram of col sizes:"]
-    for k, share in enumerate(shares):
-        lines.append(f"({0 if k == 0 else 2 ** (k - 1)}, {2 ** k}]: {share:.3f}" if k < 16
-                     else f"(32768+: {share:.3f}")
-    return "\n".join(lines) + "\n"
 
 
 def damaged(seed, big=True):

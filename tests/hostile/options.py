@@ -117,7 +117,7 @@ OPTIONS = {
     "sweep": ("", {
         "--over": (f"predict {S}", "cpu-scale=1,2"), "--value": (SWEEP, "ranks[0].busy_us"),
         "--scaling": (SWEEP, "weak"), "--jobs": (SWEEP, THREADS), "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
-        "--csv": (SWEEP, "t.csv"), "--html": (SWEEP, "page.html")}),
+        "--csv": (SWEEP, "tables"), "--html": (SWEEP, "page.html")}),
     "diff": (f"{S} --what-if name=gemm:x2", {
         **SIMULATION,
         "--aligned-start": (f"{S} --what-if rank=4:delay=1ms", ""),
@@ -353,7 +353,7 @@ class Baselines:
 
 def check(foretrace, work, env, baselines, command, option):
     base, options = OPTIONS[command]
-    options = {"--html": "page.html", **options}
+    options = {"--html": "page.html", "--csv": "tables", **options}
     if option not in options:
         return f"{command} {option}: has no line in tests/hostile/options.py"
     value = options[option]
