@@ -166,8 +166,8 @@ SimTime Median(std::vector<SimTime>& times) {
 }
 
 // What a launch takes that finds room: the median of those that did, or of what was left of the
-// others once a start had made room; where the recording begins with a full queue, or a CPU far ahead,
-// hardly any launch is of the first kind.
+// others once a start had made room; where the recording begins with a full queue, or a CPU far
+// ahead, hardly any launch is of the first kind.
 SimTime TypicalLaunch(std::vector<SimTime>& with_room, std::vector<SimTime>& after_room) {
   SimTime typical = SimTime::Max();
   for (std::vector<SimTime>* times : {&with_room, &after_room}) {
@@ -251,8 +251,7 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
   // What was in flight when the recording began stands in the main timeline's queue.
   const auto in_flight = with_marks ? index.in_flight_at_start() : std::span<const NodeIndex>();
   SimTime typical_launch;
-  result.queue_full_launches =
-      MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
+  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
   result.segments.reserve(result.points.size());

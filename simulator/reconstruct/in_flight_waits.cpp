@@ -34,7 +34,8 @@ class UnrecordedWaits {
   void Run(const std::vector<UnnamedWait>& before_recording) {
     if (firsts_.empty()) return;
     std::erase_if(sync_.held, [&](const HeldWait& h) {
-      const bool named = std::ranges::binary_search(before_recording, h.call, {}, &UnnamedWait::call);
+      const bool named =
+          std::ranges::binary_search(before_recording, h.call, {}, &UnnamedWait::call);
       if (!named && !IsUnrecorded(h.held)) return false;
       Keep(h);
       return true;
@@ -53,7 +54,9 @@ class UnrecordedWaits {
 
  private:
   bool Blocks(NodeIndex held) const { return rank_.kind(held) == NodeKind::kRuntimeCall; }
-  SimTime WentOn(NodeIndex held) const { return Blocks(held) ? rank_.end(held) : rank_.start(held); }
+  SimTime WentOn(NodeIndex held) const {
+    return Blocks(held) ? rank_.end(held) : rank_.start(held);
+  }
 
   // Went on when the device had not yet begun all that was issued before, and nothing recorded had
   // just ended that it can have waited for.
