@@ -99,7 +99,7 @@ std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
     return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
   }
   return serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
-                                     serve::MakeReduction(base.costs, plan.tensor));
+                                     serve::MakeReduction(engine, base.costs, plan.tensor));
 }
 
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,

@@ -118,8 +118,10 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
                     run.engine.kv_blocks, platform.name));
   }
   if (run.tensor_parallel > 1) {
+    const Accelerator& device = platform.node.accelerator;
+    run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
     FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
-    reduction = serve::MakeReduction(costs, run.tensor_parallel);
+    reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
     run.notes.push_back(
         fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
   }

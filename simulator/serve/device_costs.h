@@ -35,6 +35,9 @@ class DeviceCosts {
   virtual std::optional<Estimate> Experts(const ExpertShape&) const { return std::nullopt; }
   // Among `ranks` neighbours; `bytes` as TransferSpec::bytes defines it. Among one nothing.
   virtual Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const = 0;
+  // Of all links of a device to `ranks` - 1 neighbours, one direction, where a switch connects
+  // them; zero: it does not.
+  virtual Bandwidth SwitchBandwidth(int32_t /*ranks*/) const { return Bandwidth(); }
   // From a device to one `distance` devices on.
   virtual Estimate Send(int32_t distance, Bytes bytes) const = 0;
   virtual std::string Source() const = 0;

@@ -54,6 +54,21 @@ struct CacheWindow {
   int64_t Most(int64_t tokens, int64_t step, int32_t block_tokens) const;
 };
 
+// The engine's own kernel for sums over ranks that all reach one another through a switch: every
+// rank reads the others' buffers whole in one pass or, where data are many, its share of them in
+// one and the sums of the others in a second.
+struct EngineAllReduce {
+  SimTime pass;                      // its latency; zero: there is no such kernel
+  std::vector<std::string> devices;  // that it was measured on: their names hold one of these
+  double link_share = 0;             // of a device's links that reads reach
+  Bytes largest;                     // beyond it the library's collectives are used
+  Bytes one_pass_of_four, one_pass_of_eight;  // below which one pass does, of up to so many ranks
+
+  bool Takes(int32_t ranks, Bytes bytes) const;
+  // `link`: of all links of a device, one direction.
+  SimTime Time(int32_t ranks, Bytes bytes, Bandwidth link) const;
+};
+
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);
 
@@ -99,6 +114,7 @@ struct EngineConfig {
   std::vector<KvTierSpec> kv_tiers;         // below the device's memory
   Bytes block_bytes;                        // of a device's part of a block; with kv_tiers
   CacheWindow window;                       // set with kv_blocks
+  EngineAllReduce all_reduce;
 
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;

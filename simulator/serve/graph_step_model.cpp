@@ -8,6 +8,7 @@
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/speculative_step_model.h"
 
 namespace foretrace::serve {
 namespace {
@@ -139,8 +140,8 @@ class GraphStepModel : public StepModel {
     const bool sends = c.experts > 0 && plan_.expert && plan_.data * plan_.kv > 1;
     const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
     if (plan_.tensor > 1) {
-      Add(StepPart::kCommunication,
-          costs_->Collective(CollectiveOp::kAllReduce, plan_.tensor, stream), sums * layers, time);
+      Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
+          sums * layers, time);
     }
     if (!sends) return;
     const Bytes sent(stream.count() * c.top_k);

@@ -199,6 +199,7 @@ class OperatorCosts : public DeviceCosts {
   Estimate Send(int32_t distance, Bytes bytes) const override {
     return base_->Send(distance, bytes);
   }
+  Bandwidth SwitchBandwidth(int32_t ranks) const override { return base_->SwitchBandwidth(ranks); }
   std::string Source() const override {
     return fmt::format("operators of {}, else {}", source_, base_->Source());
   }

@@ -9,6 +9,7 @@
 
 #include "simulator/serve/cache_parallelism.h"
 #include "simulator/serve/deployment_search.h"
+#include "simulator/serve/engine_config.h"
 #include "simulator/serve/pipelined_decode.h"
 #include "simulator/serve/speculation.h"
 #include "tests/support/real_data.h"
@@ -133,6 +134,25 @@ TEST(CacheParallelism, TrendsOfTheEvaluation) {
   const DecodeScenario evicting = LongContext(512, 40'000);
   EXPECT_GT(DecodeLayer(evicting, DecodeParallelism::kData, costs).host_us,
             DecodeLayer(evicting, DecodeParallelism::kTensor, costs).host_us);
+}
+
+// 4.5 us a pass and 0.65 of 450 GB/s. Two ranks, 1 MiB: 4.5 + 1,048,576 / 292,500. Eight ranks,
+// 128 KiB: 4.5 + 7 x 131,072 / 292,500; 1 MiB: 9 + 2 x 7/8 x 1,048,576 / 292,500.
+TEST(EngineAllReduce, PassesOverTheRanks) {
+  const auto engine = LoadEngine("vllm-0.19");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const EngineAllReduce& a = engine->all_reduce;
+  const Bandwidth link = Bandwidth::GBps(450);
+  EXPECT_NEAR(a.Time(2, Bytes(1 << 20), link).us(), 8.0849, 1e-4);
+  EXPECT_NEAR(a.Time(8, Bytes(128 << 10), link).us(), 7.6368, 1e-4);
+  EXPECT_NEAR(a.Time(8, Bytes(1 << 20), link).us(), 15.2735, 1e-4);
+  EXPECT_TRUE(a.Takes(8, Bytes(8 << 20)));
+  EXPECT_FALSE(a.Takes(8, Bytes((8 << 20) + 1)));
+  EXPECT_FALSE(a.Takes(3, Bytes(1)));
+  EXPECT_FALSE(a.Takes(16, Bytes(1)));
+  // Of the device that it was measured on alone.
+  EXPECT_TRUE(engine->On("h200-sxm5", Bytes(1)).all_reduce.Takes(2, Bytes(1)));
+  EXPECT_FALSE(engine->On("a100-sxm4-80gb", Bytes(1)).all_reduce.Takes(2, Bytes(1)));
 }
 
 // Llama3 8B (as that study has it) on 16 SN40L: 1,188 tokens/s with 16-way tensor parallelism, of
