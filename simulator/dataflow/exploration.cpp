@@ -24,6 +24,18 @@ size_t LinkChoices(const Space& space, const Space::Topology& topology) {
   return open ? space.links.size() : 1;
 }
 
+// What it does not give stays.
+void Apply(const GivenMapping& given, SearchLimits& limits, System& system) {
+  const SearchLimits& g = given.limits;
+  if (g.shardings) limits.shardings = g.shardings;
+  limits.tensor_parallel_shardings |= g.tensor_parallel_shardings;
+  if (g.tiles > 0) limits.tiles = g.tiles;
+  if (g.micro_batch > 0) limits.micro_batch = g.micro_batch;
+  if (g.recompute) limits.recompute = g.recompute;
+  if (g.partition_of) limits.partition_of = g.partition_of;
+  for (size_t i = 0; i < given.roles.size(); ++i) system.dimensions[i].role = given.roles[i];
+}
+
 const Workload& WorkloadOf(const Space& space, const Point& p) {
   return space.workloads[p.workload].workload;
 }
@@ -72,10 +84,13 @@ System SystemOf(const Space& space, const Point& point) {
 }
 
 absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point) {
+  const Space::Variant& variant = space.variants[point.variant];
   Formulas formulas = space.formulas;
-  formulas.overlap = space.variants[point.variant].overlap;
-  const auto mapped =
-      Optimise(WorkloadOf(space, point), SystemOf(space, point), formulas, space.limits);
+  formulas.overlap = variant.overlap;
+  System system = SystemOf(space, point);
+  SearchLimits limits = space.limits;
+  if (!variant.given.empty()) Apply(variant.given[point.workload], limits, system);
+  const auto mapped = Optimise(WorkloadOf(space, point), system, formulas, limits);
   PointResult r;
   if (!mapped.ok()) {
     if (mapped.status().code() != absl::StatusCode::kFailedPrecondition) return mapped.status();

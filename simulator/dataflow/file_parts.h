@@ -32,6 +32,9 @@ std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
                                             const std::vector<LinkTechnology>& links);
 Formulas ReadFormulas(const YamlReader& in, const NumberReader& number);
 
+// Kernels are those of the workload.
+GivenMapping ReadMapping(const YamlReader& in, const Workload& workload);
+
 std::vector<std::string> Strings(const YamlReader& in, std::string_view key);
 
 }  // namespace foretrace::dataflow
