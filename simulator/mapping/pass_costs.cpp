@@ -99,8 +99,8 @@ class Coster {
   // The vocabulary is divided over the tensor-parallel group. What a rank finds of the embedding is
   // reduced, under sequence parallelism scattered, and its gradient gathered; there the output
   // layer's input is gathered too, again backward, and its gradient is reduced, both behind its
-  // weight gradient where layers do so. The loss reduces a largest, a sum and the target's logit for
-  // each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
+  // weight gradient where layers do so. The loss reduces a largest, a sum and the target's logit
+  // for each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
   void AddEndsExchanges(PassTimes& times) const {
     if (m_.tensor == 1) return;
     const SimTime whole = times.tensor.time, half = SimTime::FromPs(whole.ps() / 2);
