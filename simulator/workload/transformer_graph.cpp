@@ -51,18 +51,19 @@ class Builder {
   AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
   TensorId Tensor(std::string_view name, Axes axes) {
     return out_.graph.AddTensor(
-        {name, TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
+        {std::string(name), TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
   }
   TensorId Mask(Axes axes) {
     return out_.graph.AddTensor(
         {"mask", TensorRole::kActivation, DType::kUInt8, std::move(axes), kNoOp, {}});
   }
   TensorId Weight(std::string_view name, Axes axes) {
-    return out_.graph.AddTensor({name, TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
+    return out_.graph.AddTensor(
+        {std::string(name), TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
   }
   TensorId Indices(std::string_view name, Axes axes) {
     return out_.graph.AddTensor(
-        {name, TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
+        {std::string(name), TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
   }
   GraphOp Op(std::string_view name, GraphOpKind kind, Ids inputs, Ids outputs) const {
     GraphOp op;
@@ -126,6 +127,12 @@ class Builder {
     return Residual("attention residual", branch, x);
   }
 
+  GraphOp Rotary(Ids inputs, Ids outputs) const {
+    GraphOp op = Op("rotary", GraphOpKind::kElementwise, std::move(inputs), std::move(outputs));
+    op.function = "rotary";
+    return op;
+  }
+
   Heads PlainHeads(TensorId n) {
     const TransformerAxes& a = out_.axes;
     const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
@@ -149,7 +156,7 @@ class Builder {
     }
     if (!IsRotary(c_)) return {q, k, v};
     const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
-    Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
+    Add(Rotary({q, k}, {q2, k2}));
     return {q2, k2, v};
   }
 
@@ -187,7 +194,7 @@ class Builder {
             Weight("value", {latent, a.heads, value_depth_})},
            {k, v}));
     const TensorId k2 = Tensor("k", q_axes);
-    Add(Op("rotary", GraphOpKind::kElementwise, {q, k, shared}, {q2, k2}));
+    Add(Rotary({q, k, shared}, {q2, k2}));
     return {q2, k2, v};
   }
 
@@ -219,11 +226,14 @@ class Builder {
                   {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})}));
   }
 
+  std::string Gate() const { return gated() ? "silu" : "gelu"; }
+
   TensorId Activation(TensorId up, AxisId rows) {
     GraphOp op = Op("activation", GraphOpKind::kElementwise, {up},
                     {Tensor("activated", Rows(rows, out_.axes.ffn))});
     op.kept = 1;
     op.flop_per_element = 8;
+    op.function = Gate();
     return Add(std::move(op));
   }
   // Tokens of a device outside of the stream are batch x queries.
@@ -274,6 +284,7 @@ class Builder {
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
     combine.kept = 1;  // the routers' gradient
+    combine.function = "multiply";
     TensorId result = Add(std::move(combine));
     if (c_.shared_ffn > 0) {
       result = Add(Op("expert sum", GraphOpKind::kAdd, {Shared(n), result},
@@ -291,6 +302,7 @@ class Builder {
                     {Tensor("shared activated", Rows(a.queries, a.shared))});
     op.kept = 1;
     op.flop_per_element = 8;
+    op.function = Gate();
     return Add(Op("shared down", GraphOpKind::kMatmul,
                   {Add(std::move(op)), Weight("shared down", {a.shared, hidden_})},
                   {Tensor("shared down", {a.stream, hidden_})}));
