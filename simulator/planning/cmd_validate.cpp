@@ -143,8 +143,8 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
           "--mappings", mappings.rows,
           "measured iterations of parallel mappings instead of traces, on --platform (of "
           "tables that name GPUs: by default the shipped platform that is most like them); "
-          "--calibration is then what training attains on the device: a file, none or "
-          "auto (docs/search.md)")
+          "--calibration is then what training attains on the device: a file, or "
+          "none (docs/search.md)")
       ->type_name("ROWS.csv");
   command
       ->add_option("--kernels", mappings.kernels,

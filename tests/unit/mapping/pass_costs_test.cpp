@@ -5,6 +5,7 @@
 
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
@@ -345,6 +346,52 @@ TEST(PassCostsTest, LogitsByTheLossesForm) {
     EXPECT_EQ(memory.kept, bytes.first * logits);
     EXPECT_EQ(memory.passing, bytes.second * logits);
   }
+}
+
+// Links of a newer platform than an A100's: runs measured at 40 GB/s an adapter where the data
+// sheet says 48 are found to have 40, and no fit leaves what the platform can be.
+TEST(FitClusterTest, LinksAreBoundedByThePlatformsOwn) {
+  ClusterParameters start = Cluster(), truth = start;
+  start.intra_node = start.intra_gather = Bandwidth::GBps(422);
+  truth = start;
+  start.adapter = Bandwidth::GBps(48);
+  const auto fitted = [&](double adapter) {
+    truth.adapter = Bandwidth::GBps(adapter);
+    MeasuredMapping row;
+    row.model = Model();
+    row.mapping = Mapping(8, 4);
+    row.measured = EstimateIteration(row.model, row.mapping, truth)->time;
+    const auto found = FitCluster({row}, start, {ClusterParameter::kAdapter});
+    return found.ok() ? found->adapter.bytes_per_second() / 1e9 : 0;
+  };
+  EXPECT_NEAR(fitted(40), 40, 1);
+  EXPECT_NEAR(fitted(10), 48 / 1.4, 0.01);
+}
+
+// The vocabulary is divided over 4 ranks. All-reduces of a micro-batch's 2 MiB and of 4 KiB (one
+// number of 4 bytes a token) take 1.5 times their bytes over 100 GB/s and 20 us: the embedding's
+// result forward, the output layer's input gradient backward where nothing hides it, and three of
+// the small ones in the loss. Under sequence parallelism, an all-gather and a reduce-scatter of as
+// long together, the embedding and the output layer's input take half forward, the embedding's
+// gradient half backward.
+TEST(PassCostsTest, ExchangesOutsideOfLayers) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.overlap_tensor = false;
+  const PassTimes one = Times(Model(), Mapping(1, 1), p), four = Times(Model(), m, p);
+  const double large = 1.5 * 2 * 1024 * 1024 / 100e9 * 1e6 + 20;
+  const double small = 1.5 * 4 * 1024 / 100e9 * 1e6 + 20;
+  EXPECT_NEAR(four.embedding_forward.us(), large, 0.1);
+  EXPECT_NEAR(four.embedding_backward.us(), 0, 0.1);
+  EXPECT_NEAR(four.head_forward.us(), one.head_forward.us() / 4 + 3 * small, 0.1);
+  EXPECT_NEAR(four.head_backward.us(), one.head_backward.us() / 4 + large, 0.1);
+  m.overlap_tensor = true;
+  EXPECT_NEAR(Times(Model(), m, p).head_backward.us(), one.head_backward.us() / 4, 0.1);
+  m.sequence_parallel = true;
+  const PassTimes divided = Times(Model(), m, p);
+  EXPECT_NEAR(divided.embedding_forward.us(), large / 2, 0.1);
+  EXPECT_NEAR(divided.embedding_backward.us(), large / 2, 0.1);
+  EXPECT_NEAR(divided.head_forward.us(), one.head_forward.us() / 4 + 3 * small + large / 2, 0.1);
 }
 
 // Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
