@@ -18,7 +18,7 @@ function flame(where, attribution) {
     within.set(r.parent, starts[i] + r.total.device_us);
     return { x: [starts[i], starts[i] + r.total.device_us], y: r.depth, name: r.name, us: r.total.device_us };
   }).filter((b) => b.us > total / 1000 && b.y < levels);
-  chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}`, { type: 'bar',
+  chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}${attribution.issued_before_recording?.device_us > 0 ? `, of what was issued while recording` : ''}`, { type: 'bar',
     data: { labels: Array.from({ length: levels }, (_, i) => i), datasets: [{ data: bars, grouped: false, barPercentage: 1, categoryPercentage: 1,
       borderWidth: 1, borderColor: colour('--paper'), backgroundColor: bars.map((_, i) => palette(i)) }] },
     options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('us', { max: total }), y: axis('depth') },

@@ -14,7 +14,7 @@
 namespace foretrace {
 namespace {
 
-constexpr int32_t kOutside = -1;
+constexpr int32_t kOutside = -1, kUnlaunched = -2;
 
 class RowTree {
  public:
@@ -30,15 +30,16 @@ class RowTree {
     return static_cast<int32_t>(it->second);
   }
   SpentTime& At(int32_t row) {
+    if (row == kUnlaunched) return unlaunched;
     return row == kOutside ? outside : rows_[static_cast<size_t>(row)].own;
   }
   void Count(int32_t row) {
-    if (row != kOutside) ++rows_[static_cast<size_t>(row)].count;
+    if (row >= 0) ++rows_[static_cast<size_t>(row)].count;
   }
   // With totals; parents before children, siblings by time.
   std::vector<AttributedRow> Ordered() &&;
 
-  SpentTime outside;
+  SpentTime outside, unlaunched;
 
  private:
   std::vector<AttributedRow> rows_;  // parents come first
@@ -117,6 +118,9 @@ class RankRows {
         return op.valid() ? tree_.Row(kOutside, store_.name(rank_, op)) : kOutside;
       }
       default:
+        if (IsDeviceKind(rank_.kind(n)) && !rank_.launcher(n).valid() && !rank_.parent(n).valid()) {
+          return kUnlaunched;
+        }
         return RowOfEntry(frames_->EntryOf(n));
     }
   }
@@ -250,6 +254,10 @@ SpentTime& SpentTime::operator+=(const SpentTime& other) {
   return *this;
 }
 
+double Attribution::attributed_share() const {
+  return 1 - Share(outside.device, device - unlaunched.device);
+}
+
 absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& input) {
   const EventTable& table = *input.table;
   const Classifier classifier(table.store());
@@ -272,6 +280,7 @@ absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& in
   }
   out.step = input.path->total;
   out.outside = tree.outside;
+  out.unlaunched = tree.unlaunched;
   out.rows = std::move(tree).Ordered();
   return out;
 }
