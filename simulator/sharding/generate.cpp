@@ -162,7 +162,7 @@ absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim
                         const GeneratedTasks& options, IndexRandom& random, ShardingTask& task) {
   constexpr int kWholeDraws = 200;
   constexpr int kPartialDraws = 2000;
-  constexpr int64_t kMostPlaced = 10'000'000;  // tables, in all of these: seconds
+  constexpr int64_t kMostPlaced = 3'000'000;  // tables, in all of these: seconds
   const auto draw = [&](int64_t t) {
     const bool heavy = all_heavy || random.Uniform() < part.heavy_share;
     EmbeddingTable table = DrawTable(part, heavy, dim, options.batch, random);
