@@ -59,8 +59,11 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
   for (const auto& importer : importers) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());
   }
-  return InvalidInput("{}: not a trace of a known format ({}), or damaged at its start",
-                      document.name(), known);
+  return InvalidInput(
+      "{}: not a trace of a known format ({}), or damaged at its start{}", document.name(), known,
+      must_be_trace
+          ? std::string()
+          : fmt::format("; in a folder, --ignore '{}' passes it over", BaseName(document.name())));
 }
 
 // "traces.tar:run1/rank0.json" lies in "traces.tar:run1".

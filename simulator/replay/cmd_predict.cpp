@@ -187,8 +187,7 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
   }
   return Infeasible(
       "{}: no work on a device, so nothing to predict; an execution trace alone holds operators: "
-      "add "
-      "the Kineto trace of the same run",
+      "add the Kineto trace of the same run",
       path);
 }
 
@@ -290,7 +289,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command = app.add_subcommand(
       "predict", "iteration time, where it goes, and why, from captured or symbolic traces");
-  options->traces.Register(*command, true);
+  options->traces.Register(*command, true,
+                           "refuse input that needs repairs, ops without a model, and a recording "
+                           "that its own replay does not repeat (NOT RELIABLE)");
   options->simulation.Register(*command);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   options->timeline.Register(*command);

@@ -217,6 +217,18 @@ def slips():
     yield Case("saturated/simgrid_units", f"{COLLECTIVE} --bytes 400T --network simgrid --json", (3,), (counted,))
     yield Case("large/pairs", "collective all_to_all --topology dragonfly-1056 --bytes 16M --json", (3,),
                ("1114080 pairs", "--network fitted"))
+    yield Case("large/tasks", "shard-tasks $SEEDS/locality.txt -o out --platform dgx-a100:128 --gpus 1024", (3,),
+               ("1024 GPUs", "more memory"), "", "test ! -e out")
+    yield Case("nothing/search_seed", SEARCH + " --searcher exhaustive --seed 7", (2,), ("--seed", "local"))
+    yield Case("nothing/search_steps", SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1' --steps 7", (2,),
+               ("--steps", "local"))
+    yield Case("nothing/shard_seed", "shard $SEEDS/task.yaml --sharders naive --seed 7", (2,), ("--seed", "random"))
+    yield Case("nothing/form", "calibrate collective $SEEDS/lab.csv --form curve --adapt "
+               "$SEEDS/calibration/collectives.yaml", (2,), ("--form", "--adapt"))
+    yield Case("nothing/calibrate_seed", "calibrate collective --calibration $SEEDS/calibration/collectives.yaml "
+               "--test $SEEDS/lab.csv --seed 7", (2,), ("--seed", "--calibration"))
+    yield Case("nothing/overheads_groups", f"calibrate trace-overheads {S} --process-groups g.yaml", (2,),
+               ("--process-groups",))
     yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
                ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
@@ -269,7 +281,7 @@ def slips():
                "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
     yield Case("trace/pipe_ignored", "predict a --ignore p", (0,), (),
                "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
-    yield Case("trace/pickle_in_folder", "predict a", (2,), ("snap.pickle",),
+    yield Case("trace/pickle_in_folder", "predict a", (2,), ("a/snap.pickle", "--ignore 'snap.pickle'"),
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
     yield Case("trace/pickle_ignored", "predict a --ignore '*.pickle'", (0,), (),
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
