@@ -217,8 +217,15 @@ class CallMaker {
   // The cast to 32 bits, and the rows in 32 bits.
   CallList LogSoftmax(const GraphTensor& in) const {
     const int64_t all = Size(op_.inputs[0]);
-    ElementwiseOp cast{all, all};
     const bool forward = pass_ == Direction::kForward;
+    if (op_.kept > 0) {
+      if (!forward) return {Call(ElementwiseOp{all, all})};
+      // The largest, then the sum of exponentials.
+      const SoftmaxOp rows = SoftmaxRows(in);
+      const OperatorCall pass = Call(ReductionOp{rows.rows, rows.cols});
+      return {pass, pass};
+    }
+    ElementwiseOp cast{all, all};
     cast.output_dtype = forward ? DType::kFloat32 : in.dtype;
     const OperatorCall convert{cast, forward ? in.dtype : DType::kFloat32, Direction::kForward};
     const OperatorCall rows{SoftmaxRows(in), DType::kFloat32, pass_};

@@ -102,8 +102,10 @@ absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op) {
       kept.push_back(op.outputs[0]);
       return kept;
     }
-    case GraphOpKind::kSoftmax:
     case GraphOpKind::kLogSoftmax:
+      if (op.kept > 0) return {op.inputs[0]};
+      return {op.outputs[0]};
+    case GraphOpKind::kSoftmax:
       return {op.outputs[0]};
     case GraphOpKind::kDropout:
       return {op.outputs[1]};

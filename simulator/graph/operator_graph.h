@@ -88,8 +88,13 @@ struct GraphOp {
   bool attention_core = false;  // dropped by selective recomputation
   bool causal = false;
   AxisId keys =
-      -1;           // kAttention: the axis of keys and values, which other devices may hold in part
-  int8_t kept = 0;  // kElementwise: inputs that its backward pass reads
+      -1;  // kAttention: the axis of keys and values, which other devices may hold in part
+  // kElementwise: inputs that its backward pass reads. kLogSoftmax: 1, it keeps its input and runs
+  // as one kernel each way, which writes nothing in 32 bits.
+  int8_t kept = 0;
+  // kMatmul: products of equal width that each output stands for, where software runs them one by
+  // one (both branches of a gated layer).
+  int8_t parts = 1;
   double flop_per_element = 1;
   int64_t window = 1;    // kPool
   bool strided = false;  // kCopy

@@ -242,13 +242,19 @@ class Builder {
     return {rows, columns};
   }
 
+  // The first product of a feed-forward layer, with the gate's where it is gated.
+  GraphOp Up(std::string_view name, Ids inputs, Ids outputs) const {
+    GraphOp op = Op(name, GraphOpKind::kMatmul, std::move(inputs), std::move(outputs));
+    op.parts = gated() ? 2 : 1;
+    return op;
+  }
+
   TensorId FeedForward(TensorId x) {
     const TransformerAxes& a = out_.axes;
     const TensorId n = Norm("norm 2", x);
     Ids inputs = {n, Weight("up", {hidden_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.up}));
-    const TensorId up =
-        Add(Op("ffn up", GraphOpKind::kMatmul, inputs, {Tensor("up", Rows(a.queries, a.up))}));
+    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", Rows(a.queries, a.up))}));
     inputs = {Activation(up, a.queries), Weight("down", {a.ffn, hidden_})};
     if (biased()) inputs.push_back(Weight("down bias", {hidden_}));
     const TensorId down =
@@ -269,9 +275,8 @@ class Builder {
     const TensorId sent =
         Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
                {Tensor("dispatched", visiting)}));
-    const TensorId up =
-        Add(Op("ffn up", GraphOpKind::kMatmul, {sent, Weight("up", {a.experts, hidden_, a.up})},
-               {Tensor("up", {a.visits, a.up})}));
+    const TensorId up = Add(Up("ffn up", {sent, Weight("up", {a.experts, hidden_, a.up})},
+                               {Tensor("up", {a.visits, a.up})}));
     const TensorId down =
         Add(Op("ffn down", GraphOpKind::kMatmul,
                {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})},
@@ -291,9 +296,8 @@ class Builder {
   // Experts that every token visits, as one feed-forward layer.
   TensorId Shared(TensorId n) {
     const TransformerAxes& a = out_.axes;
-    const TensorId up =
-        Add(Op("shared up", GraphOpKind::kMatmul, {n, Weight("shared up", {hidden_, a.shared_up})},
-               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
+    const TensorId up = Add(Up("shared up", {n, Weight("shared up", {hidden_, a.shared_up})},
+                               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
     GraphOp op = Op("shared activation", GraphOpKind::kElementwise, {up},
                     {Tensor("shared activated", Rows(a.queries, a.shared))});
     op.kept = 1;
@@ -313,7 +317,9 @@ class Builder {
                {x, Weight("output layer", {hidden_, a.vocabulary})}, {Tensor("logits", logits)}));
     const TensorId loss = out_.graph.AddTensor(
         {"log probabilities", TensorRole::kActivation, DType::kFloat32, logits, kNoOp, {}});
-    Add(Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss}));
+    GraphOp op = Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss});
+    op.kept = c_.loss == LossForm::kFused ? 1 : 0;
+    Add(std::move(op));
   }
 
   const TransformerConfig& c_;
