@@ -87,6 +87,37 @@ absl::Status AddGraphLevel(const PlaceOptions& o, const OperatorCosts& costs,
   return absl::OkStatus();
 }
 
+// The operator to explain, and the picture.
+absl::Status AddDetails(const PlaceOptions& o, PlacementAnswer& answer) {
+  if (!o.explain.empty()) {
+    const int32_t op = answer.dag->Find(o.explain);
+    if (op < 0) {
+      const std::vector<ViewedOp>& ops = answer.dag->ops();
+      return InvalidInput("--explain: {} has no operator '{}'; they are named {} to {}",
+                          answer.dag->name(), o.explain, ops.front().name, ops.back().name);
+    }
+    answer.explained = op;
+  }
+  return o.svg.empty() ? absl::OkStatus() : WriteFile(o.svg, PlacementSvg(answer));
+}
+
+// As of a network, of the recording's graph.
+absl::Status AddTracedDetails(const PlaceOptions& o, TracedPlacement& placed) {
+  if (!placed.graph.has_value()) {
+    if (o.explain.empty() && o.svg.empty() && o.top == 1) return absl::OkStatus();
+    return Infeasible(
+        "{}: no iteration of the first rank could be placed; without --explain, --svg "
+        "and --top it says why",
+        placed.trace);
+  }
+  PlacementAnswer& graph = *placed.graph;
+  if (o.top > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(graph.ranked, RankPlacements(*graph.dag, graph.choices, graph.launch,
+                                                            static_cast<size_t>(o.top)));
+  }
+  return AddDetails(o, graph);
+}
+
 absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
                           std::optional<SimTime> launch, const CommandContext& context) {
   PlacementAnswer answer;
@@ -125,12 +156,7 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
     FORETRACE_RETURN_IF_ERROR(AddGraphLevel(o, costs, context.stop, answer));
   }
   if (o.ablation) answer.ablation = Ablation(answer);
-  if (!o.explain.empty()) {
-    const int32_t op = dag.Find(o.explain);
-    if (op < 0) return InvalidInput("--explain: {} has no operator '{}'", dag.name(), o.explain);
-    answer.explained = op;
-  }
-  if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PlacementSvg(answer)));
+  FORETRACE_RETURN_IF_ERROR(AddDetails(o, answer));
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("place", [&] { return PlacementJson(answer); }));
   if (o.json) return context.console->PrintJson("place", PlacementJson(answer));
   return context.console->Print(PlacementText(answer, context.console->style()));
@@ -138,11 +164,8 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
 
 absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch,
                             const CommandContext& context) {
-  for (const auto& [given, what] : {std::pair(!o.graph_level.empty(), "--graph-level"),
-                                    {!o.explain.empty(), "--explain"},
-                                    {!o.svg.empty(), "--svg"},
-                                    {o.top > 1, "--top"}}) {
-    if (given) return InvalidInput("{}: only networks and models have it, not recordings", what);
+  if (!o.graph_level.empty()) {
+    return InvalidInput("--graph-level: only networks and models have it, not recordings");
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto store, o.traces.Load(context));
   TracedPlacementSetup setup;
@@ -156,6 +179,7 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   if (o.ablation) {
     FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
   }
+  FORETRACE_RETURN_IF_ERROR(AddTracedDetails(o, placed));
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("place", [&] { return TracedPlacementJson(placed); }));
   if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));

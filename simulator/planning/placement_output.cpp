@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "simulator/base/json_writer.h"
 #include "simulator/mapping/device_measurements.h"
 
 namespace foretrace {
@@ -197,7 +196,41 @@ std::string ExplanationText(const PlacementAnswer& answer, const TextStyle& styl
   return text;
 }
 
+void WriteKernel(const PlacementAnswer& answer, const KernelChoice& kernel, int32_t call,
+                 JsonWriter& json) {
+  json.StartObject();
+  if (call >= 0) json.Field("call", call);
+  json.Field("backend", BackendName(answer, kernel.backend));
+  json.Field("time_us", kernel.time.us());
+  json.Field("source", std::string(Name(kernel.source)));
+  std::vector<std::string> names;
+  for (const int32_t op : kernel.ops) names.push_back(answer.dag->op(op).name);
+  json.Field("operators", names);
+  json.EndObject();
+}
+
 }  // namespace
+
+std::string PlacementDetails(const PlacementAnswer& answer, const TextStyle& style) {
+  std::string text;
+  if (answer.ranked.size() > 1) text += RankedText(answer, style);
+  if (answer.explained.has_value()) text += ExplanationText(answer, style);
+  return text;
+}
+
+void WritePlacementDetails(const PlacementAnswer& answer, JsonWriter& json) {
+  json.Key("ranked_us");
+  json.StartArray();
+  for (const OpPlacement& placed : answer.ranked) json.Double(placed.cost.us());
+  json.EndArray();
+  if (!answer.explained.has_value()) return;
+  json.Key("candidates");
+  json.StartArray();
+  for (const KernelChoice* kernel : Candidates(answer, *answer.explained)) {
+    WriteKernel(answer, *kernel, -1, json);
+  }
+  json.EndArray();
+}
 
 std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style) {
   const OpPlacement& placement = answer.placement;
@@ -244,17 +277,6 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
 std::string PlacementJson(const PlacementAnswer& answer) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto write_kernel = [&](const KernelChoice& kernel, int32_t call = -1) {
-    json.StartObject();
-    if (call >= 0) json.Field("call", call);
-    json.Field("backend", BackendName(answer, kernel.backend));
-    json.Field("time_us", kernel.time.us());
-    json.Field("source", std::string(Name(kernel.source)));
-    std::vector<std::string> names;
-    for (const int32_t op : kernel.ops) names.push_back(answer.dag->op(op).name);
-    json.Field("operators", names);
-    json.EndObject();
-  };
   json.StartObject();
   json.Field("network", answer.dag->name());
   json.Field("operators", int64_t{answer.dag->size()});
@@ -276,7 +298,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Key("kernels");
   json.StartArray();
   for (size_t i = 0; i < answer.best().choices.size(); ++i) {
-    write_kernel(Chosen(answer, answer.best().choices[i]), answer.best().calls[i]);
+    WriteKernel(answer, Chosen(answer, answer.best().choices[i]), answer.best().calls[i], json);
   }
   json.EndArray();
   json.Key("backends");
@@ -290,10 +312,6 @@ std::string PlacementJson(const PlacementAnswer& answer) {
     json.Field("time_us", shares[i].time.us());
     json.EndObject();
   }
-  json.EndArray();
-  json.Key("ranked_us");
-  json.StartArray();
-  for (const OpPlacement& placed : answer.ranked) json.Double(placed.cost.us());
   json.EndArray();
   json.Key("ablation");
   json.StartArray();
@@ -310,12 +328,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
     json.EndObject();
   }
   json.EndArray();
-  if (answer.explained.has_value()) {
-    json.Key("candidates");
-    json.StartArray();
-    for (const KernelChoice* kernel : Candidates(answer, *answer.explained)) write_kernel(*kernel);
-    json.EndArray();
-  }
+  WritePlacementDetails(answer, json);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};
 }
