@@ -37,7 +37,7 @@ class OpSet {
 // Sets of operators that grow by neighbours and stay convex.
 class Neighbours {
  public:
-  explicit Neighbours(const OperatorDag& dag) : dag_(dag) {
+  explicit Neighbours(const OperatorView& dag) : dag_(dag) {
     for (int32_t op = 0; op < dag.size(); ++op) {
       OpSet& before = before_.emplace_back(dag.size());
       for (const int32_t input : dag.op(op).inputs) {
@@ -133,13 +133,13 @@ class Neighbours {
     return true;
   }
 
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   std::vector<OpSet> before_;  // by operator: all that it waits for
 };
 
 class GraphSearch {
  public:
-  GraphSearch(const OperatorDag& dag, std::span<const KernelChoice> choices, SimTime launch,
+  GraphSearch(const OperatorView& dag, std::span<const KernelChoice> choices, SimTime launch,
               const OpPlacement& op_level, const EngineCall& engine)
       : dag_(dag), choices_(choices), launch_(launch), engine_(engine), neighbours_(dag) {
     for (const int32_t choice : op_level.choices) {
@@ -218,7 +218,7 @@ class GraphSearch {
     return entry->second.has_value() ? &*entry->second : nullptr;
   }
 
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   std::span<const KernelChoice> choices_;
   SimTime launch_;
   const EngineCall& engine_;
@@ -228,14 +228,27 @@ class GraphSearch {
   std::map<std::vector<int32_t>, std::optional<OpPlacement>> calls_;
 };
 
+// As if the engine's kernels had neither launches nor calls.
+absl::StatusOr<SimTime> BoundOf(const OperatorView& dag, std::span<const KernelChoice> choices,
+                                SimTime launch, const EngineCall& engine) {
+  std::vector<KernelChoice> free(choices.begin(), choices.end());
+  for (KernelChoice& choice : free) {
+    if (choice.backend != engine.backend) continue;
+    choice.time = engine.Within(choice);
+    choice.launches = 0;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const OpPlacement bound, PlaceOps(dag, free, launch));
+  return bound.cost;
+}
+
 }  // namespace
 
-std::vector<std::vector<int32_t>> NeighbouringOps(const OperatorDag& dag,
+std::vector<std::vector<int32_t>> NeighbouringOps(const OperatorView& dag,
                                                   const std::vector<int32_t>& ops) {
   return Neighbours(dag).Of(ops);
 }
 
-absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorDag& dag,
+absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorView& dag,
                                           std::span<const KernelChoice> choices, SimTime launch,
                                           const OpPlacement& op_level, const EngineCall& engine,
                                           const EvolutionSettings& settings,
@@ -252,15 +265,14 @@ absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorDag& dag,
   placement.evolution = Evolve(
       search.groups(), settings, [&](const Genome& g) { return search.Cost(g); }, stop);
   placement.evolved = search.Placement(placement.evolution.best);
-  FORETRACE_ASSIGN_OR_RETURN(placement.exact, PlaceWithCalls(dag, choices, launch, engine));
-  std::vector<KernelChoice> free(choices.begin(), choices.end());
-  for (KernelChoice& choice : free) {
-    if (choice.backend != engine.backend) continue;
-    choice.time = engine.Within(choice);
-    choice.launches = 0;
-  }
-  FORETRACE_ASSIGN_OR_RETURN(const OpPlacement bound, PlaceOps(dag, free, launch));
-  placement.bound = bound.cost;
+  const SimTime known = std::min(op_level.cost, placement.evolved.cost);
+  FORETRACE_ASSIGN_OR_RETURN(CallPlacement exact,
+                             PlaceWithCalls(dag, choices, launch, engine, known));
+  placement.proven = exact.proven;
+  const bool found = !exact.placement.choices.empty();
+  placement.exact = found ? std::move(exact.placement) : placement.evolved;
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime bound, BoundOf(dag, choices, launch, engine));
+  placement.bound = std::max(bound, exact.bound);
   return placement;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/backends/call_placement.h"
 #include "simulator/backends/op_placement.h"
 #include "simulator/optimise/evolution.h"
 
@@ -20,9 +21,9 @@ struct GraphPlacement {
   int32_t groups = 0;  // kernels that evolution may give to the engine
   // Kernels that it may not, because the engine has no kernels for them.
   int32_t fixed_groups = 0;
-  OpPlacement exact;  // PlaceWithCalls
-  // No placement is cheaper: as if the engine's kernels had neither launches nor calls.
-  SimTime bound;
+  OpPlacement exact;    // PlaceWithCalls; evolution's where that found none as cheap
+  bool proven = false;  // no placement is cheaper than `exact`
+  SimTime bound;        // no placement is cheaper
 
   const OpPlacement& best() const { return exact.cost < evolved.cost ? exact : evolved; }
 };
@@ -30,8 +31,8 @@ struct GraphPlacement {
 // A bit for each kernel of `op_level` that is not the engine's: 0 keeps it, 1 gives its operators
 // to the engine. Operators of the engine that neighbour each other run in one call, as far as no
 // call then waits for itself, on the engine's cheapest kernels for them. Errors: more operators
-// than kMaxGraphLevelOps; those of PlaceWithCalls.
-absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorDag& dag,
+// than kMaxGraphLevelOps; those of PlaceOps.
+absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorView& dag,
                                           std::span<const KernelChoice> choices, SimTime launch,
                                           const OpPlacement& op_level, const EngineCall& engine,
                                           const EvolutionSettings& settings,
@@ -39,7 +40,7 @@ absl::StatusOr<GraphPlacement> PlaceGraph(const OperatorDag& dag,
 
 // Sets of neighbouring operators among `ops` (ascending): as large as neighbours make them without
 // a path from one back to itself by way of others. In order of their first operators.
-std::vector<std::vector<int32_t>> NeighbouringOps(const OperatorDag& dag,
+std::vector<std::vector<int32_t>> NeighbouringOps(const OperatorView& dag,
                                                   const std::vector<int32_t>& ops);
 
 }  // namespace foretrace

@@ -1,9 +1,8 @@
 #include "simulator/backends/op_placement.h"
 
 #include <algorithm>
-#include <array>
-#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
@@ -22,21 +21,19 @@ struct Arrival {
   int32_t choice = -1;    // the last
   int32_t previous = -1;  // state,
   int32_t rank = 0;       // by which of its arrivals
-  bool opens = false;     // the last kernel is the first of an engine call
 };
 
 struct State {
   Places covered;                 // beyond its prefix
   std::vector<Arrival> arrivals;  // cheapest first
   double placements = 0;
-  bool in_call = false;  // the last kernel is within an engine call
 
   SimTime cost() const { return arrivals.front().cost; }
 };
 
 // Depth first from the inputs of every result: kernels then cover neighbours in the order. -1: not
 // among the operators chosen.
-std::vector<int32_t> DepthFirstOrder(const OperatorDag& dag, const std::vector<bool>& chosen) {
+std::vector<int32_t> DepthFirstOrder(const OperatorView& dag, const std::vector<bool>& chosen) {
   std::vector<int32_t> place(static_cast<size_t>(dag.size()), -1);
   std::vector<bool> seen(static_cast<size_t>(dag.size()));
   const auto is_chosen = [&](int32_t op) { return chosen[static_cast<size_t>(op)]; };
@@ -63,66 +60,29 @@ std::vector<int32_t> DepthFirstOrder(const OperatorDag& dag, const std::vector<b
   return place;
 }
 
-// Operators that the engine can run one after another for as long as one is ready, then the others
-// likewise: its calls are then long.
-std::vector<int32_t> EngineFirstOrder(const OperatorDag& dag, std::span<const KernelChoice> choices,
-                                      int32_t engine) {
-  std::vector<bool> runnable(static_cast<size_t>(dag.size()));
-  for (const KernelChoice& choice : choices) {
-    if (choice.backend != engine) continue;
-    for (const int32_t op : choice.ops) runnable[static_cast<size_t>(op)] = true;
-  }
-  std::vector<size_t> waiting(static_cast<size_t>(dag.size()));
-  std::array<std::set<int32_t>, 2> ready;  // the engine's last
-  const auto enter = [&](int32_t op) {
-    ready[runnable[static_cast<size_t>(op)] ? 1 : 0].insert(op);
-  };
-  for (int32_t op = 0; op < dag.size(); ++op) {
-    std::vector<int32_t> producers = dag.op(op).inputs;
-    std::ranges::sort(producers);
-    producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
-    waiting[static_cast<size_t>(op)] = static_cast<size_t>(
-        std::ranges::count_if(producers, [](int32_t p) { return p != kNoProducer; }));
-    if (waiting[static_cast<size_t>(op)] == 0) enter(op);
-  }
-  std::vector<int32_t> place(static_cast<size_t>(dag.size()), -1);
-  size_t kind = 1;
-  for (int32_t placed = 0; placed < dag.size(); ++placed) {
-    if (ready[kind].empty()) kind = 1 - kind;
-    const int32_t op = *ready[kind].begin();
-    ready[kind].erase(ready[kind].begin());
-    place[static_cast<size_t>(op)] = placed;
-    for (const int32_t reader : dag.consumers(op)) {
-      if (--waiting[static_cast<size_t>(reader)] == 0) enter(reader);
-    }
-  }
-  return place;
-}
-
-// How kernels may run: each by itself, or also in calls of the engine, or in one call alone.
-enum class Calls : uint8_t { kNone, kSome, kOne };
+// What a choice costs in a sum; Max: it is not to be had.
+using Costs = std::vector<SimTime>;
 
 class Solver {
  public:
   // `place`: of each operator in a topological order of those that are to be covered; -1: of
-  // others. `engine` is null where there are no calls.
-  Solver(const std::vector<int32_t>& place, std::span<const KernelChoice> choices, SimTime launch,
-         Calls calls, const EngineCall* engine, size_t keep = 1)
+  // others.
+  Solver(const std::vector<int32_t>& place, std::span<const KernelChoice> choices, Costs costs,
+         size_t keep = 1)
       : choices_(choices),
+        costs_(std::move(costs)),
         keep_(keep),
-        launch_(launch),
-        calls_(calls),
-        engine_(engine),
         size_(place.size() - static_cast<size_t>(std::ranges::count(place, -1))),
         by_first_(size_),
         layers_(size_ + 1),
         known_(size_ + 1) {
     places_.resize(choices.size());
     for (size_t i = 0; i < choices.size(); ++i) {
+      if (costs_[i] == SimTime::Max()) continue;
       Places& places = places_[i];
       for (const int32_t op : choices[i].ops) places.push_back(place[static_cast<size_t>(op)]);
       std::ranges::sort(places);
-      if (places.front() < 0 || (calls == Calls::kOne && !IsEngine(i))) continue;
+      if (places.front() < 0) continue;
       by_first_[static_cast<size_t>(places.front())].push_back(static_cast<int32_t>(i));
     }
   }
@@ -134,15 +94,14 @@ class Solver {
 
   // As many as are kept.
   absl::StatusOr<std::vector<OpPlacement>> RunAll(size_t max_states = kMaxPlacementStates) {
-    states_.push_back({{}, {Arrival{}}, 1, false});
+    states_.push_back({{}, {Arrival{}}, 1});
     layers_[0].push_back(0);
     for (size_t first = 0; first < size_; ++first) {
       // States that are added meanwhile have longer prefixes.
       for (const int32_t state : layers_[first]) {
-        for (const int32_t choice : by_first_[first]) ExtendBy(state, choice);
+        for (const int32_t choice : by_first_[first]) Extend(state, choice);
       }
-      known_[first][0].clear();
-      known_[first][1].clear();
+      known_[first].clear();
       if (states_.size() > max_states) {
         return Infeasible(
             "more than {} partial placements: the kernels overlap too widely for the exact search; "
@@ -164,28 +123,8 @@ class Solver {
 
  private:
   const State& At(int32_t state) const { return states_[static_cast<size_t>(state)]; }
-  bool IsEngine(size_t choice) const {
-    return engine_ != nullptr && choices_[choice].backend == engine_->backend;
-  }
 
-  void ExtendBy(int32_t from, int32_t choice) {
-    const KernelChoice& kernel = choices_[static_cast<size_t>(choice)];
-    const bool whole = At(from).covered.empty();  // a call may end here, and another begin
-    const bool in_call = At(from).in_call;
-    if (calls_ != Calls::kOne && (whole || !in_call)) {
-      const int64_t launches = kernel.launches;
-      Extend(from, choice, kernel.time + SimTime::FromPs(launch_.ps() * launches), false, false);
-    }
-    if (calls_ == Calls::kNone || !IsEngine(static_cast<size_t>(choice))) return;
-    const SimTime within = engine_->Within(kernel);
-    if (in_call) {
-      Extend(from, choice, within, true, false);
-    } else if (whole && (calls_ == Calls::kSome || from == 0)) {
-      Extend(from, choice, within + engine_->fixed + launch_, true, true);
-    }
-  }
-
-  void Extend(int32_t from, int32_t choice, SimTime added_cost, bool in_call, bool opens) {
+  void Extend(int32_t from, int32_t choice) {
     const Places& covered = At(from).covered;
     const Places& added = places_[static_cast<size_t>(choice)];
     Places both;
@@ -199,16 +138,17 @@ class Solver {
     const double placements = At(from).placements;
     const auto layer = static_cast<size_t>(first);
     const auto [entry, is_new] =
-        known_[layer][in_call ? 1 : 0].try_emplace(both, static_cast<int32_t>(states_.size()));
+        known_[layer].try_emplace(both, static_cast<int32_t>(states_.size()));
     if (is_new) {
       layers_[layer].push_back(entry->second);
-      states_.push_back({std::move(both), {}, 0, in_call});
+      states_.push_back({std::move(both), {}, 0});
     }
     State& state = states_[static_cast<size_t>(entry->second)];
     state.placements += placements;
+    const SimTime added_cost = costs_[static_cast<size_t>(choice)];
     for (size_t rank = 0; rank < At(from).arrivals.size(); ++rank) {
-      Keep(state, {At(from).arrivals[rank].cost + added_cost, choice, from,
-                   static_cast<int32_t>(rank), opens});
+      Keep(state,
+           {At(from).arrivals[rank].cost + added_cost, choice, from, static_cast<int32_t>(rank)});
     }
   }
 
@@ -222,46 +162,57 @@ class Solver {
 
   OpPlacement Result(int32_t last, size_t rank) const {
     OpPlacement placement{{}, {}, At(last).arrivals[rank].cost, At(last).placements};
-    std::vector<std::pair<int32_t, int32_t>> found;  // choice, call counted from the end
-    int32_t calls = 0;
     for (int32_t at = last; At(at).arrivals[rank].choice >= 0;) {
       const Arrival& arrival = At(at).arrivals[rank];
-      found.emplace_back(arrival.choice, At(at).in_call ? calls : -1);
-      calls += arrival.opens;
+      placement.choices.push_back(arrival.choice);
       at = arrival.previous;
       rank = static_cast<size_t>(arrival.rank);
     }
     // A kernel can run when its inputs are made, which the last operators' order says: only they
     // are read from outside.
-    std::ranges::sort(found, {}, [&](const auto& pair) {
-      return choices_[static_cast<size_t>(pair.first)].ops.back();
+    std::ranges::sort(placement.choices, {}, [&](int32_t choice) {
+      return choices_[static_cast<size_t>(choice)].ops.back();
     });
-    for (const auto& [choice, call] : found) {
-      placement.choices.push_back(choice);
-      placement.calls.push_back(call < 0 ? -1 : calls - 1 - call);
-    }
+    placement.calls.assign(placement.choices.size(), -1);
     return placement;
   }
 
   std::span<const KernelChoice> choices_;
+  Costs costs_;
   size_t keep_;
-  SimTime launch_;
-  Calls calls_;
-  const EngineCall* engine_;
   size_t size_;
   std::vector<Places> places_;                  // by choice
   std::vector<std::vector<int32_t>> by_first_;  // choices by their first place
   std::vector<State> states_;
   std::vector<std::vector<int32_t>> layers_;  // states by their prefix
-  // Without and within a call.
-  std::vector<std::array<absl::flat_hash_map<Places, int32_t>, 2>> known_;
+  std::vector<absl::flat_hash_map<Places, int32_t>> known_;
 };
 
-std::vector<int32_t> DepthFirstOrder(const OperatorDag& dag) {
+Costs CostsAlone(std::span<const KernelChoice> choices, SimTime launch) {
+  Costs costs;
+  for (const KernelChoice& choice : choices) costs.push_back(choice.Alone(launch));
+  return costs;
+}
+
+std::vector<int32_t> DepthFirstOrder(const OperatorView& dag) {
   return DepthFirstOrder(dag, std::vector<bool>(static_cast<size_t>(dag.size()), true));
 }
 
-absl::Status CheckCovered(const OperatorDag& dag, std::span<const KernelChoice> choices) {
+}  // namespace
+
+std::vector<int32_t> Uncovered(const OperatorView& dag, std::span<const KernelChoice> choices) {
+  std::vector<bool> covered(static_cast<size_t>(dag.size()));
+  for (const KernelChoice& choice : choices) {
+    for (const int32_t op : choice.ops) covered[static_cast<size_t>(op)] = true;
+  }
+  std::vector<int32_t> without;
+  for (int32_t op = 0; op < dag.size(); ++op) {
+    if (!covered[static_cast<size_t>(op)]) without.push_back(op);
+  }
+  return without;
+}
+
+absl::Status CheckCovered(const OperatorView& dag, std::span<const KernelChoice> choices) {
   const std::vector<int32_t> without = Uncovered(dag, choices);
   if (without.empty()) return absl::OkStatus();
   std::string names;
@@ -276,18 +227,8 @@ absl::Status CheckCovered(const OperatorDag& dag, std::span<const KernelChoice> 
       100.0 * static_cast<double>(without.size()) / dag.size(), names);
 }
 
-}  // namespace
-
-std::vector<int32_t> Uncovered(const OperatorDag& dag, std::span<const KernelChoice> choices) {
-  std::vector<bool> covered(static_cast<size_t>(dag.size()));
-  for (const KernelChoice& choice : choices) {
-    for (const int32_t op : choice.ops) covered[static_cast<size_t>(op)] = true;
-  }
-  std::vector<int32_t> without;
-  for (int32_t op = 0; op < dag.size(); ++op) {
-    if (!covered[static_cast<size_t>(op)]) without.push_back(op);
-  }
-  return without;
+SimTime KernelChoice::Alone(SimTime launch) const {
+  return time + SimTime::FromPs(launch.ps() * launches);
 }
 
 SimTime EngineCall::Within(const KernelChoice& kernel) const {
@@ -295,43 +236,35 @@ SimTime EngineCall::Within(const KernelChoice& kernel) const {
   return std::max(kernel.time - fixed, SimTime());
 }
 
-absl::StatusOr<OpPlacement> PlaceOps(const OperatorDag& dag, std::span<const KernelChoice> choices,
+absl::StatusOr<OpPlacement> PlaceOps(const OperatorView& dag, std::span<const KernelChoice> choices,
                                      SimTime launch) {
   FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
-  return Solver(DepthFirstOrder(dag), choices, launch, Calls::kNone, nullptr).Run();
+  return Solver(DepthFirstOrder(dag), choices, CostsAlone(choices, launch)).Run();
 }
 
-absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
+absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorView& dag,
                                                         std::span<const KernelChoice> choices,
                                                         SimTime launch, size_t count) {
   FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
-  return Solver(DepthFirstOrder(dag), choices, launch, Calls::kNone, nullptr,
+  return Solver(DepthFirstOrder(dag), choices, CostsAlone(choices, launch),
                 std::max<size_t>(count, 1))
       .RunAll();
 }
 
-absl::StatusOr<OpPlacement> PlaceWithCalls(const OperatorDag& dag,
-                                           std::span<const KernelChoice> choices, SimTime launch,
-                                           const EngineCall& engine) {
-  FORETRACE_RETURN_IF_ERROR(CheckCovered(dag, choices));
-  // Kernels of other backends may lie wide apart in the second order.
-  constexpr size_t kMaxStates = 200'000;
-  const auto along = [&](const std::vector<int32_t>& place) {
-    return Solver(place, choices, launch, Calls::kSome, &engine);
-  };
-  FORETRACE_ASSIGN_OR_RETURN(OpPlacement best, along(DepthFirstOrder(dag)).Run());
-  const absl::StatusOr<OpPlacement> other =
-      along(EngineFirstOrder(dag, choices, engine.backend)).Run(kMaxStates);
-  if (other.ok() && other->cost < best.cost) return other;
-  return best;
-}
-
-absl::StatusOr<OpPlacement> PlaceCall(const OperatorDag& dag, std::span<const KernelChoice> choices,
-                                      SimTime launch, const EngineCall& engine,
-                                      const std::vector<int32_t>& ops) {
+absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag,
+                                      std::span<const KernelChoice> choices, SimTime launch,
+                                      const EngineCall& engine, const std::vector<int32_t>& ops) {
   std::vector<bool> chosen(static_cast<size_t>(dag.size()));
   for (const int32_t op : ops) chosen[static_cast<size_t>(op)] = true;
-  return Solver(DepthFirstOrder(dag, chosen), choices, launch, Calls::kOne, &engine).Run();
+  Costs costs;
+  for (const KernelChoice& choice : choices) {
+    costs.push_back(choice.backend == engine.backend ? engine.Within(choice) : SimTime::Max());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(OpPlacement call,
+                             Solver(DepthFirstOrder(dag, chosen), choices, std::move(costs)).Run());
+  call.cost += engine.fixed + launch;
+  call.calls.assign(call.choices.size(), 0);
+  return call;
 }
 
 }  // namespace foretrace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/time.h"
 
@@ -23,6 +23,8 @@ struct KernelChoice {
   EstimateSource source = EstimateSource::kRecorded;
   bool extrapolated = false;
   int32_t launches = 1;
+
+  SimTime Alone(SimTime launch) const;  // with its launches
 };
 
 // A graph-level backend runs neighbouring kernels of its own in one call (an engine of TensorRT, a
@@ -48,29 +50,23 @@ struct OpPlacement {
 // kernels is local (the paper's frontier). Of equal costs the choices given first are kept.
 // Errors: operators that no choice covers, by name; more states than kMaxPlacementStates.
 inline constexpr size_t kMaxPlacementStates = 4'000'000;
-absl::StatusOr<OpPlacement> PlaceOps(const OperatorDag& dag, std::span<const KernelChoice> choices,
+absl::StatusOr<OpPlacement> PlaceOps(const OperatorView& dag, std::span<const KernelChoice> choices,
                                      SimTime launch);
 
 // The `count` cheapest placements, or all there are, cheapest first; of equal costs in no order
 // that means anything, but always the same.
-absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorDag& dag,
+absl::StatusOr<std::vector<OpPlacement>> RankPlacements(const OperatorView& dag,
                                                         std::span<const KernelChoice> choices,
                                                         SimTime launch, size_t count);
 
-// As PlaceOps, where kernels of the engine may also run in calls that have all operators between
-// two places of an order (such a set never waits for itself). Exact among those of the depth-first
-// order, and of one that runs what the engine can for as long as it can, if that is not too wide;
-// on chains all calls are such. The cheaper of the two.
-absl::StatusOr<OpPlacement> PlaceWithCalls(const OperatorDag& dag,
-                                           std::span<const KernelChoice> choices, SimTime launch,
-                                           const EngineCall& engine);
-
 // The operators `ops` in one call of the engine; its kernels for other operators are passed over.
-absl::StatusOr<OpPlacement> PlaceCall(const OperatorDag& dag, std::span<const KernelChoice> choices,
-                                      SimTime launch, const EngineCall& engine,
-                                      const std::vector<int32_t>& ops);
+absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag,
+                                      std::span<const KernelChoice> choices, SimTime launch,
+                                      const EngineCall& engine, const std::vector<int32_t>& ops);
 
 // Operators that no choice has.
-std::vector<int32_t> Uncovered(const OperatorDag& dag, std::span<const KernelChoice> choices);
+std::vector<int32_t> Uncovered(const OperatorView& dag, std::span<const KernelChoice> choices);
+// An error that names them and their share.
+absl::Status CheckCovered(const OperatorView& dag, std::span<const KernelChoice> choices);
 
 }  // namespace foretrace

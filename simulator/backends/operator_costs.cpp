@@ -34,7 +34,7 @@ SimTime Median(const std::vector<SimTime>& times) {
 // Writes what a set of operators is called.
 class Description {
  public:
-  Description(const OperatorDag& dag, const std::vector<int32_t>& ops, bool biases_added)
+  Description(const OperatorView& dag, const std::vector<int32_t>& ops, bool biases_added)
       : dag_(dag), ops_(ops), biases_added_(biases_added) {
     tree_ = Tree(ops.back());
     // The first input of the pattern is its leftmost.
@@ -56,7 +56,7 @@ class Description {
  private:
   std::string Tree(int32_t op) {
     if (op == kNoProducer || !std::ranges::binary_search(ops_, op)) return "*";
-    const DagOp& here = dag_.op(op);
+    const ViewedOp& here = dag_.op(op);
     // Shared operands are written out each time, as in the tables, which doubles per level.
     if (++written_ > kMaxWritten) return "*";
     std::string inputs;
@@ -75,7 +75,7 @@ class Description {
     return type + "(" + inputs + ")";
   }
 
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   const std::vector<int32_t>& ops_;
   bool biases_added_;
   static constexpr int kMaxWritten = 4096;
@@ -87,7 +87,7 @@ class Description {
 
 }  // namespace
 
-std::vector<std::string> CostKeys(const OperatorDag& dag, const std::vector<int32_t>& ops) {
+std::vector<std::string> CostKeys(const OperatorView& dag, const std::vector<int32_t>& ops) {
   std::vector<std::string> keys = Description(dag, ops, false).keys();
   if (std::ranges::any_of(ops, [&](int32_t op) { return dag.op(op).type == "biasadd"; })) {
     for (std::string& key : Description(dag, ops, true).keys()) keys.push_back(std::move(key));
@@ -156,7 +156,7 @@ absl::Status OperatorCosts::Parse(const std::string& text, const std::string& fi
   return absl::OkStatus();
 }
 
-std::optional<SimTime> OperatorCosts::Find(const OperatorDag& dag, const std::vector<int32_t>& ops,
+std::optional<SimTime> OperatorCosts::Find(const OperatorView& dag, const std::vector<int32_t>& ops,
                                            const Backend& backend) const {
   for (const std::string& key : CostKeys(dag, ops)) {
     const auto entry = times_.find(key);
@@ -222,7 +222,8 @@ SimTime OperatorCosts::FixedPart(const Backend& backend) const {
   return own == SimTime::Max() ? SimTime() : own - all;
 }
 
-std::vector<KernelChoice> TimedChoices(const OperatorDag& dag, const std::vector<Backend>& backends,
+std::vector<KernelChoice> TimedChoices(const OperatorView& dag,
+                                       const std::vector<Backend>& backends,
                                        const std::vector<BackendMatch>& matches,
                                        const OperatorCosts& costs, const KernelTimer& timer) {
   std::vector<KernelChoice> choices;

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "simulator/backends/backend.h"
 #include "simulator/backends/op_placement.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 #include "simulator/backends/operator_work.h"
 #include "simulator/backends/pattern_generator.h"
 #include "simulator/base/time.h"
@@ -27,7 +27,7 @@ class OperatorCosts {
   absl::Status Parse(const std::string& text, const std::string& file);
 
   // The time of `ops` on `backend`, which its name or an alias of it says; none: not measured.
-  std::optional<SimTime> Find(const OperatorDag& dag, const std::vector<int32_t>& ops,
+  std::optional<SimTime> Find(const OperatorView& dag, const std::vector<int32_t>& ops,
                               const Backend& backend) const;
 
   int64_t rows() const { return rows_; }
@@ -56,10 +56,11 @@ class OperatorCosts {
 // "add(conv2d(*,*),*)", and the types in order of execution, "conv2d+add". Both with the shape of
 // the first input and every attribute. Then the same with sums of biases written as additions,
 // which have no axis.
-std::vector<std::string> CostKeys(const OperatorDag& dag, const std::vector<int32_t>& ops);
+std::vector<std::string> CostKeys(const OperatorView& dag, const std::vector<int32_t>& ops);
 
 // Matches with a known time, in their order: measured, else estimated where there is a timer.
-std::vector<KernelChoice> TimedChoices(const OperatorDag& dag, const std::vector<Backend>& backends,
+std::vector<KernelChoice> TimedChoices(const OperatorView& dag,
+                                       const std::vector<Backend>& backends,
                                        const std::vector<BackendMatch>& matches,
                                        const OperatorCosts& costs, const KernelTimer& timer);
 

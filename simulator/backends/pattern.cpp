@@ -86,13 +86,13 @@ class Parser {
 
 class Matcher {
  public:
-  Matcher(const Pattern& pattern, const OperatorDag& dag) : pattern_(pattern), dag_(dag) {}
+  Matcher(const Pattern& pattern, const OperatorView& dag) : pattern_(pattern), dag_(dag) {}
 
   bool Match(int32_t node, int32_t op) {
     const PatternNode& wanted = pattern_.nodes[static_cast<size_t>(node)];
     if (wanted.type == "*") return true;
     if (op == kNoProducer || ++steps_ > kMaxSteps) return false;
-    const DagOp& here = dag_.op(op);
+    const ViewedOp& here = dag_.op(op);
     if (wanted.type != "?" && wanted.type != here.type) return false;
     for (const Constraint& constraint : pattern_.constraints) {
       if (constraint.type == here.type && !Meets(here, constraint)) {
@@ -130,7 +130,7 @@ class Matcher {
   }
 
   const Pattern& pattern_;
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   std::vector<int32_t> taken_;
   bool constraint_failed_ = false;
   // Nested commutative operators are tried in every order, which doubles per level.
@@ -142,7 +142,7 @@ class Matcher {
 
 absl::StatusOr<Pattern> ParsePattern(std::string_view text) { return Parser(text).Run(); }
 
-bool Meets(const DagOp& op, const Constraint& constraint) {
+bool Meets(const ViewedOp& op, const Constraint& constraint) {
   std::string value;
   if (constraint.attribute == "rank") {
     value = std::to_string(op.shape.empty() ? 0 : 1 + std::ranges::count(op.shape, 'x'));
@@ -154,7 +154,7 @@ bool Meets(const DagOp& op, const Constraint& constraint) {
   return std::ranges::find(constraint.values, value) != constraint.values.end();
 }
 
-bool HasOneOutput(const OperatorDag& dag, const std::vector<int32_t>& ops) {
+bool HasOneOutput(const OperatorView& dag, const std::vector<int32_t>& ops) {
   for (const int32_t op : ops) {
     if (op == ops.back()) continue;
     // What nobody reads is a result of the graph.
@@ -166,7 +166,7 @@ bool HasOneOutput(const OperatorDag& dag, const std::vector<int32_t>& ops) {
   return true;
 }
 
-MatchResult MatchAt(const Pattern& pattern, const OperatorDag& dag, int32_t root) {
+MatchResult MatchAt(const Pattern& pattern, const OperatorView& dag, int32_t root) {
   Matcher matcher(pattern, dag);
   if (!matcher.Match(static_cast<int32_t>(pattern.nodes.size()) - 1, root)) {
     return {std::nullopt, matcher.constraint_failed() ? Mismatch::kConstraint : Mismatch::kType};

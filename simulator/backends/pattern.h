@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 
 namespace foretrace {
 
@@ -38,7 +38,7 @@ struct Pattern {
 // placements could then wait for each other in a circle).
 absl::StatusOr<Pattern> ParsePattern(std::string_view text);
 
-bool Meets(const DagOp& op, const Constraint& constraint);
+bool Meets(const ViewedOp& op, const Constraint& constraint);
 
 // Why no operators of a graph rooted at `root` are the pattern, or which: ascending ids.
 enum class Mismatch : uint8_t { kType, kConstraint, kSecondOutput };
@@ -48,9 +48,9 @@ struct MatchResult {
 };
 // Operands of commutative operators (add, multiply, maximum, minimum) match in either order.
 // An operator within that others read too is refused: the fused kernel would not write it.
-MatchResult MatchAt(const Pattern& pattern, const OperatorDag& dag, int32_t root);
+MatchResult MatchAt(const Pattern& pattern, const OperatorView& dag, int32_t root);
 
 // True where only the last of `ops` (ascending) is read from outside.
-bool HasOneOutput(const OperatorDag& dag, const std::vector<int32_t>& ops);
+bool HasOneOutput(const OperatorView& dag, const std::vector<int32_t>& ops);
 
 }  // namespace foretrace

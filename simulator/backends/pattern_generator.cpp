@@ -10,7 +10,7 @@ constexpr int32_t kNone = -1;
 
 class Generator {
  public:
-  Generator(const OperatorDag& dag, const std::vector<Backend>& backends)
+  Generator(const OperatorView& dag, const std::vector<Backend>& backends)
       : dag_(dag), backends_(backends), next_(PostDominators(dag)) {}
 
   GeneratedMatches Run() {
@@ -105,7 +105,7 @@ class Generator {
     return true;
   }
 
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   const std::vector<Backend>& backends_;
   const std::vector<int32_t> next_;
   int32_t backend_ = 0;
@@ -116,7 +116,7 @@ class Generator {
 }  // namespace
 
 // Cooper, Harvey and Kennedy's intersection on the reversed graph, whose order is known: one pass.
-std::vector<int32_t> PostDominators(const OperatorDag& dag) {
+std::vector<int32_t> PostDominators(const OperatorView& dag) {
   std::vector<int32_t> next(static_cast<size_t>(dag.size()), kNone);
   for (int32_t op = dag.size() - 1; op >= 0; --op) {
     const std::vector<int32_t>& readers = dag.consumers(op);
@@ -135,7 +135,7 @@ std::vector<int32_t> PostDominators(const OperatorDag& dag) {
   return next;
 }
 
-GeneratedMatches GenerateMatches(const OperatorDag& dag, const std::vector<Backend>& backends) {
+GeneratedMatches GenerateMatches(const OperatorView& dag, const std::vector<Backend>& backends) {
   return Generator(dag, backends).Run();
 }
 

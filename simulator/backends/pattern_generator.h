@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "simulator/backends/backend.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 
 namespace foretrace {
 
@@ -30,10 +30,10 @@ struct GeneratedMatches {
 
 // Explicit patterns at every operator, and every prefix along the chain of post-dominators for as
 // long as the fusion rule holds.
-GeneratedMatches GenerateMatches(const OperatorDag& dag, const std::vector<Backend>& backends);
+GeneratedMatches GenerateMatches(const OperatorView& dag, const std::vector<Backend>& backends);
 
 // By operator: its immediate post-dominator, the first operator that every path from it to a result
 // of the graph passes; -1: none (a result, or paths end apart).
-std::vector<int32_t> PostDominators(const OperatorDag& dag);
+std::vector<int32_t> PostDominators(const OperatorView& dag);
 
 }  // namespace foretrace

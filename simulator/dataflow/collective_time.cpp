@@ -34,6 +34,11 @@ absl::StatusOr<AllReduceFormula> ParseAllReduce(std::string_view text) {
                       fmt::join(kFormulas, ", "));
 }
 
+int64_t Steps(const NetworkDimension& network) {
+  return network.kind == NetworkKind::kRing ? network.size - 1
+                                            : std::min<int64_t>(network.size - 1, 1);
+}
+
 double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes) {
   const auto n = static_cast<double>(network.size);
   if (network.size <= 1 || bytes <= 0) return 0;
@@ -56,7 +61,7 @@ double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, do
       moved = direct ? share : ring;
       break;
   }
-  return moved / network.link_gbps;
+  return moved / network.link_gbps + 2 * static_cast<double>(Steps(network)) * network.latency_ns;
 }
 
 double AllGatherNs(const NetworkDimension& network, double bytes) {
@@ -64,7 +69,7 @@ double AllGatherNs(const NetworkDimension& network, double bytes) {
   if (network.size <= 1) return 0;
   const double moved =
       network.kind == NetworkKind::kFullyConnected ? bytes / n : bytes * (n - 1) / n;
-  return moved / network.link_gbps;
+  return moved / network.link_gbps + static_cast<double>(Steps(network)) * network.latency_ns;
 }
 
 double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
@@ -73,7 +78,7 @@ double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dim
   for (const NetworkDimension& d : dimensions) chips *= static_cast<double>(d.size);
   if (chips <= 1 || bytes <= 0) return 0;
   const bool published = formula == AllToAllFormula::kDse;
-  double ns = 0, before = 1;
+  double ns = 0, latency = 0, before = 1;
   for (const NetworkDimension& d : dimensions) {
     const auto size = static_cast<double>(d.size);
     if (d.size > 1) {
@@ -98,9 +103,12 @@ double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dim
       const double injected = bytes * (size - 1) / size * (d.per_group ? before : 1);
       if (!published && d.kind == NetworkKind::kSwitch) ns = std::max(ns, injected / d.link_gbps);
     }
+    // Halfway around a ring is the farthest.
+    latency +=
+        d.latency_ns * static_cast<double>(d.kind == NetworkKind::kRing ? d.size / 2 : Steps(d));
     before *= size;
   }
-  return ns;
+  return ns + latency;
 }
 
 }  // namespace foretrace::dataflow

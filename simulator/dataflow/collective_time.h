@@ -1,6 +1,6 @@
 #pragma once
-// Times of collectives on one-dimensional networks and their compositions, without latency (DFModel
-// section IV-B2; ASTRA-sim's compositional networks).
+// Times of collectives on one-dimensional networks and their compositions (DFModel section IV-B2;
+// ASTRA-sim's compositional networks).
 
 #include <cstdint>
 #include <span>
@@ -35,8 +35,14 @@ struct NetworkDimension {
   int64_t size = 1;
   double link_gbps = 0;  // of one link and direction
   bool per_group = false;
+  double latency_ns = 0;  // from a chip to one that it is linked to, or that a switch leads to
 };
 
+// Messages that follow each other until all chips have one from the farthest: around a ring one to
+// the next, else straight to each.
+int64_t Steps(const NetworkDimension& network);
+
+// Of `bytes` on each chip: reduced by Steps twice, gathered by Steps.
 double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes);
 double AllGatherNs(const NetworkDimension& network, double bytes);
 

@@ -54,8 +54,7 @@ System SystemOf(const Space& space, const Point& point) {
   s.memory = space.memories[point.memory];
   s.dimensions = topology.dimensions;
   for (SystemDimension& d : s.dimensions) {
-    if (d.link.gbps == 0) d.link = space.links[point.link];
-    d.network.link_gbps = d.link.gbps;
+    if (d.link.gbps == 0) d.Use(space.links[point.link]);
   }
   s.switch_usd_per_gbps = space.switch_usd_per_gbps;
   s.switch_watt_per_gbps = space.switch_watt_per_gbps;

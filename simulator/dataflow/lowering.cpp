@@ -196,8 +196,8 @@ class ChipWriter {
     m.bytes = Size(workload_.layer_input_bytes * mapped_.mapping.micro_batch);
     for (size_t d = 0; d < system_.dimensions.size(); ++d) {
       if (mapped_.mapping.roles[d] != Role::kPipeline) continue;
-      m.duration =
-          Time(static_cast<double>(m.bytes.count()) / system_.dimensions[d].network.link_gbps);
+      const NetworkDimension& link = system_.dimensions[d].network;
+      m.duration = Time(static_cast<double>(m.bytes.count()) / link.link_gbps + link.latency_ns);
       break;
     }
     m.peer = group(Role::kPipeline).ranks[static_cast<size_t>(stage)];

@@ -146,11 +146,12 @@ class Optimiser {
     if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
       return absl::OkStatus();
     const TensorGroup group = GroupOf(used, formulas_, Role::kTensor);
-    for (Shardings& shardings : ShardingsOf(workload_, group, limits_)) {
-      mapping.shardings = std::move(shardings);
-      for (const double micro_batch :
-           MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
-        mapping.micro_batch = micro_batch;
+    for (const double micro_batch : MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
+      mapping.micro_batch = micro_batch;
+      TensorGroup together = group;
+      if (!group.linear()) together.samples = micro_batch;
+      for (Shardings& shardings : ShardingsOf(workload_, together, limits_)) {
+        mapping.shardings = std::move(shardings);
         for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
           mapping.tiles = tiles;
           for (const bool recompute : {false, true}) {

@@ -20,7 +20,8 @@ enum class IterationRule : uint8_t {
   // The paper's explorations: weights are never read, the bubble shrinks with layers a stage, the
   // reduction of gradients is spread over micro-batches.
   kDse,
-  // Weights are read once for every micro-batch, after it.
+  // Weights, and what kernels read besides tensors, are read once for every micro-batch, after it;
+  // transfers between stages are behind a layer's work; bubbles are those of a plain pipeline.
   kEarly,
   kCount
 };

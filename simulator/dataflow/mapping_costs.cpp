@@ -57,6 +57,7 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   rules.overlap = formulas.overlap;
   rules.compute_utilisation = formulas.compute_utilisation;
   rules.load_weights = formulas.iteration == IterationRule::kPhysical;
+  rules.read_apart = formulas.iteration == IterationRule::kEarly;
   rules.tiles = mapping.tiles;
   rules.micro_batch = mapping.micro_batch;
   for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {
@@ -83,9 +84,10 @@ absl::Status MappingCosts::CheckResident() const {
   const double resident = ResidentBytes(), capacity = system_->memory.capacity_bytes;
   if (resident <= capacity) return absl::OkStatus();
   return Infeasible(
-      "tp{} pp{} dp{}: weights, optimizer state and kept activations take {:.6g} GB on each chip, "
-      "which has {:.6g}",
-      mapping_.tensor, mapping_.pipeline, mapping_.data, resident * 1e-9, capacity * 1e-9);
+      "tp{} pp{} dp{}: {} take {:.6g} GB on each chip, which has {:.6g}", mapping_.tensor,
+      mapping_.pipeline, mapping_.data,
+      workload_->trains() ? "weights, optimizer state and kept activations" : "weights and caches",
+      resident * 1e-9, capacity * 1e-9);
 }
 
 double MappingCosts::SpreadGradientNs(size_t kernel) const {
@@ -100,16 +102,20 @@ double MappingCosts::SpreadGradientNs(size_t kernel) const {
 
 std::vector<Exchange> MappingCosts::OwnExchanges() const {
   const std::vector<NetworkDimension> all = system_->networks();
+  const double samples = mapping_.micro_batch;  // exchanged at once
   std::vector<Exchange> out;
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
     const Kernel& k = workload_->kernels[i];
     const auto id = static_cast<int>(i);
     if (k.alltoall_bytes > 0) {
-      const double ns = AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes);
+      const double ns =
+          AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes * samples) / samples;
       out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, ns});
     }
     if (k.broadcast_bytes > 0) {
-      const double ns = k.broadcast_bytes / all.front().link_gbps;
+      const NetworkDimension& row = all.front();
+      const double ns = k.broadcast_bytes / row.link_gbps +
+                        static_cast<double>(Steps(row)) * row.latency_ns / samples;
       out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
     }
   }
@@ -147,6 +153,22 @@ double MappingCosts::ForwardWeightBytes() const {
   return bytes;
 }
 
+double MappingCosts::ReadApartBytes() const {
+  double bytes = 0;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    bytes += sharded_->kernels[i].weight_bytes +
+             workload_->kernels[i].memory_bytes * mapping_.micro_batch;
+  }
+  return bytes;
+}
+
+// Every sample of a pipeline has its own.
+double MappingCosts::StoredBytes() const {
+  double bytes = 0;
+  for (const ShardedKernel& k : sharded_->kernels) bytes += k.stored_bytes;
+  return bytes * micro_batches_ * mapping_.micro_batch;
+}
+
 double MappingCosts::StashBytes() const {
   double bytes = 0;
   for (const ShardedTensor& t : sharded_->tensors) {
@@ -160,7 +182,8 @@ double MappingCosts::StashBytes() const {
 double MappingCosts::ResidentBytes() const {
   const auto layers = static_cast<double>(layers_per_stage_);
   const double weights = ForwardWeightBytes() * layers;
-  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return weights;
+  if (formulas_.iteration != IterationRule::kPhysical) return weights;
+  if (!workload_->trains()) return weights + StoredBytes() * layers;
   // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
   const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
@@ -205,7 +228,8 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     t.stage_ns = t.pass_ns * layers;
     // Forward and backward go in opposite directions of a link, beside the stage's own work.
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
-    const double transfer = between.empty() ? 0 : bytes / between.front().link_gbps;
+    const double transfer =
+        between.empty() ? 0 : bytes / between.front().link_gbps + between.front().latency_ns;
     const double slot = std::max(t.stage_ns, transfer);
     // What no other micro-batch hides: filling and draining.
     const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
@@ -221,15 +245,17 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
         micro_batches_ * t.stage_ns + t.transfer_ns + t.bubble_ns + t.gradient_ns + t.optimizer_ns;
     return t;
   }
-  if (formulas_.iteration == IterationRule::kEarly) {
-    t.pass_ns += ForwardWeightBytes() / system_->memory.gbps;
+  const bool early = formulas_.iteration == IterationRule::kEarly;
+  if (early) {
+    t.pass_ns += ReadApartBytes() / system_->memory.gbps;
+    const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
+    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, bytes / between.front().link_gbps);
   }
   t.stage_ns = t.pass_ns * layers;
-  const bool early = formulas_.iteration == IterationRule::kEarly;
   const double work = t.stage_ns * micro_batches_;
   t.bubble_ns = work * (stages - 1) / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
   // Published: every layer's input over the link between stages, once an iteration.
-  if (!between.empty() && workload_->trains()) {
+  if (!early && !between.empty() && workload_->trains()) {
     t.transfer_ns = 2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers) /
                     between.front().link_gbps;
   }

@@ -37,10 +37,12 @@ class MappingCosts {
   std::vector<Exchange> AllExchanges() const;
   double SpreadGradientNs(size_t kernel) const;  // published: within the kernel's partition
   std::vector<double> KernelNetworkNs() const;
+  double StoredBytes() const;    // of a layer on a chip
   double StashBytes() const;     // of a micro-batch and layer, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
   double GradientNs() const;
   double ForwardWeightBytes() const;  // of a layer on a chip
+  double ReadApartBytes() const;      // kEarly: weights and own bytes of both passes
 
   const Workload* workload_;
   Formulas formulas_;

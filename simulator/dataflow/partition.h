@@ -30,6 +30,8 @@ struct PartitionRules {
   std::vector<double> kernel_ns;
   // Weights come from DRAM for every micro-batch.
   bool load_weights = true;
+  // Kernels' memory_bytes are not in their partition's time.
+  bool read_apart = false;
   int64_t tiles = 1;       // pieces that the tiled axis is cut into
   double micro_batch = 1;  // samples that stream through a partition, one after another
 };
@@ -74,6 +76,7 @@ class PartitionCosts {
 
  private:
   double MeasuredNs(KernelSet set) const;
+  double OwnBytes(size_t kernel) const;
   double ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const;
   double Combined(double compute_ns, double memory_ns, double network_ns) const;
   bool Streams(KernelSet set) const;  // one kernel that may have more weights than fit
@@ -83,6 +86,7 @@ class PartitionCosts {
   const System& system_;
   PartitionRules rules_;
   std::vector<double> network_ns_;  // by kernel
+  std::vector<double> sram_bytes_;  // by kernel: weights, and two tiles of what is stored
   std::vector<double> tile_bytes_;  // by tensor
   std::vector<double> depth_;       // by tensor: tiles under way between its ends
   std::vector<KernelSet> predecessors_;

@@ -38,7 +38,13 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   const size_t n = sharded.kernels.size();
   predecessors_.assign(n, 0);
   network_ns_.resize(n, 0);
-  for (size_t i = 0; i < n; ++i) network_ns_[i] += sharded.kernels[i].reduce_ns;
+  for (size_t i = 0; i < n; ++i) {
+    const ShardedKernel& k = sharded.kernels[i];
+    network_ns_[i] += k.reduce_ns;
+    const bool tiled = workload.kernels[i].tiled != Dimension::kCount;
+    const double tiles = tiled ? static_cast<double>(rules.tiles) : 1;
+    sram_bytes_.push_back(k.weight_bytes + 2 * k.stored_bytes / tiles);
+  }
   for (const ShardedTensor& t : sharded.tensors) {
     predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
     network_ns_[static_cast<size_t>(t.from)] += t.convert_ns;
@@ -67,6 +73,11 @@ double PartitionCosts::MeasuredNs(KernelSet set) const {
   return ns;
 }
 
+double PartitionCosts::OwnBytes(size_t kernel) const {
+  return (rules_.read_apart ? 0 : workload_.kernels[kernel].memory_bytes) +
+         sharded_.kernels[kernel].stored_bytes;
+}
+
 double PartitionCosts::ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const {
   if (!rules_.kernel_ns.empty()) return MeasuredNs(set);
   if (rules_.compute_utilisation > 0) {
@@ -87,7 +98,7 @@ double PartitionCosts::ComputeNs(KernelSet set, std::vector<TileAllocation>* all
 
 double PartitionCosts::SramBytes(KernelSet set) const {
   double bytes = 0;
-  ForEach(set, [&](size_t i) { bytes += sharded_.kernels[i].weight_bytes; });
+  ForEach(set, [&](size_t i) { bytes += sram_bytes_[i]; });
   for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
     const ShardedTensor& t = sharded_.tensors[i];
     const bool from = Has(set, t.from), to = Has(set, t.to);
@@ -119,10 +130,10 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     const ShardedKernel& k = sharded_.kernels[i];
     flop += k.flop;
     network += network_ns_[i];
-    crossing += workload_.kernels[i].memory_bytes;
+    crossing += OwnBytes(i);
     once += k.weight_bytes;
+    sram += sram_bytes_[i];
   });
-  sram = once;
   for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
     const ShardedTensor& t = sharded_.tensors[i];
     const bool from = Has(set, t.from), to = Has(set, t.to);
@@ -163,7 +174,7 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
     if (Has(set, t.from) != Has(set, t.to)) crossing += t.bytes;
   }
   ForEach(set, [&](size_t i) {
-    crossing += workload_.kernels[i].memory_bytes;
+    crossing += OwnBytes(i);
     p.network_ns += rules_.micro_batch * network_ns_[i];
     if (rules_.load_weights) once += sharded_.kernels[i].weight_bytes;
   });
@@ -179,7 +190,7 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
   double flop = 0, memory = 0;
   ForEach(set, [&](size_t i) {
     flop += sharded_.kernels[i].flop;
-    memory += workload_.kernels[i].memory_bytes * rules_.micro_batch;
+    memory += OwnBytes(i) * rules_.micro_batch;
     if (rules_.load_weights) memory += sharded_.kernels[i].weight_bytes;
     sum.network_ns += network_ns_[i] * rules_.micro_batch;
     sum.weight_bytes += sharded_.kernels[i].weight_bytes;

@@ -52,6 +52,12 @@ ShardedKernel ShardOne(const Kernel& kernel, Dimension sharding, const TensorGro
   s.flop = terms * rows * of(Dimension::kN);
   s.output_bytes = rows * of(Dimension::kN) * word;
   if (kernel.has_weights()) s.weight_bytes = rows * of(Dimension::kK) * word;
+  // A chip holds what its share of the kernel reads.
+  s.stored_bytes = kernel.stored_bytes;
+  if (sharding != Dimension::kCount) {
+    const auto share = static_cast<size_t>(sharding);
+    s.stored_bytes *= static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]);
+  }
   const bool partial = sharding == Dimension::kK && kernel.kind != KernelKind::kElementwise;
   if (partial && !kernel.reduced_elsewhere) s.reduce_ns = AllReduceNs(group, s.output_bytes);
   return s;
@@ -60,14 +66,16 @@ ShardedKernel ShardOne(const Kernel& kernel, Dimension sharding, const TensorGro
 double ConvertNs(const std::string& have, const std::string& want, double bytes,
                  const TensorGroup& group) {
   if (have.empty() || have == want) return 0;  // a chip takes its part of what it has
-  if (!want.empty()) return AllToAllNs(group.all_to_all, group.networks, bytes);
+  if (!want.empty()) {
+    return AllToAllNs(group.all_to_all, group.networks, bytes * group.samples) / group.samples;
+  }
   // Gathered over the dimensions from the inside out: each multiplies what a chip holds.
-  double ns = 0, held = bytes;
+  double ns = 0, held = bytes * group.samples;
   for (const NetworkDimension& d : group.networks) {
     held *= static_cast<double>(d.size);
     ns += AllGatherNs(d, held);
   }
-  return ns;
+  return ns / group.samples;
 }
 
 int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
@@ -223,17 +231,24 @@ int64_t TensorGroup::size() const {
   return n;
 }
 
+bool TensorGroup::linear() const {
+  return measured == nullptr &&
+         std::all_of(networks.begin(), networks.end(),
+                     [](const NetworkDimension& d) { return d.latency_ns == 0; });
+}
+
 double AllReduceNs(const TensorGroup& group, double bytes) {
   double ns = 0;
+  bytes *= group.samples;
   for (size_t i = 0; i < group.networks.size(); ++i) {
     const NetworkDimension& d = group.networks[i];
     std::optional<double> measured;
     if (i == 0 && group.measured != nullptr && d.size > 1 && bytes > 0)
-      measured = group.measured->AllReduceNs(d.size, bytes * group.samples);
-    ns += measured ? *measured / group.samples : AllReduceNs(group.all_reduce, d, bytes);
+      measured = group.measured->AllReduceNs(d.size, bytes);
+    ns += measured ? *measured : AllReduceNs(group.all_reduce, d, bytes);
     bytes /= static_cast<double>(d.size);
   }
-  return ns;
+  return ns / group.samples;
 }
 
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,

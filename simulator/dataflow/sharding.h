@@ -25,9 +25,11 @@ struct TensorGroup {
   // Instead of the formula over the innermost network, whose chips are then neighbours in a node.
   // Not owned.
   const KernelTimes* measured = nullptr;
-  double samples = 1;  // whose bytes are exchanged at once: measured time is not linear in bytes
+  double samples = 1;  // whose bytes are exchanged at once: time is not linear in bytes
 
   int64_t size() const;
+  // Times of a sample do not depend on `samples`.
+  bool linear() const;
 };
 // Of one sample's bytes, over the dimensions one after another, each with its share of them.
 double AllReduceNs(const TensorGroup& group, double bytes);
@@ -38,6 +40,7 @@ struct ShardedKernel {
   double flop = 0;
   double output_bytes = 0;
   double weight_bytes = 0;
+  double stored_bytes = 0;
   double reduce_ns = 0;  // of its partial results
 };
 struct ShardedTensor {

@@ -13,6 +13,12 @@ std::string_view Name(Role role) {
   return kNames.at(static_cast<size_t>(role));
 }
 
+void SystemDimension::Use(const LinkTechnology& technology) {
+  link = technology;
+  network.link_gbps = link.gbps;
+  network.latency_ns = link.latency_ns;
+}
+
 int64_t System::chips() const {
   int64_t n = 1;
   for (const SystemDimension& d : dimensions) n *= d.network.size;

@@ -40,6 +40,7 @@ struct OffChipMemory {
 struct LinkTechnology {
   std::string name;
   double gbps = 0;
+  double latency_ns = 0;
   double usd_per_gbps = 0, watt_per_gbps = 0;
 };
 
@@ -50,6 +51,8 @@ struct SystemDimension {
   NetworkDimension network;
   LinkTechnology link;
   Role role = Role::kCount;  // kCount: for the optimiser to choose; kAll: of every chip with every
+
+  void Use(const LinkTechnology& technology);
 };
 
 struct System {

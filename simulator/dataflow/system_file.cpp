@@ -101,12 +101,13 @@ OffChipMemory ReadMemory(const YamlReader& in, const NumberReader& number) {
 }
 
 LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number) {
-  constexpr std::array<std::string_view, 4> kKeys = {"name", "bandwidth_GBps", "USD_per_GBps",
-                                                     "watt_per_GBps"};
+  constexpr std::array<std::string_view, 5> kKeys = {"name", "bandwidth_GBps", "latency_us",
+                                                     "USD_per_GBps", "watt_per_GBps"};
   in.ExpectKeys(kKeys);
   LinkTechnology l;
   l.name = in.String("name", "link");
   l.gbps = number(in, "bandwidth_GBps", 1e-3, 1e9);
+  l.latency_ns = number(in, "latency_us", 0, 1e6, 0) * 1000;
   l.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, 0);
   l.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, 0);
   return l;
@@ -131,11 +132,10 @@ std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
     if (item.Has("link")) {
       const std::string name = item.String("link");
       for (const LinkTechnology& l : links) {
-        if (l.name == name) d.link = l;
+        if (l.name == name) d.Use(l);
       }
       if (d.link.name != name) item.Fail("link", fmt::format("'{}' is no link of this file", name));
     }
-    d.network.link_gbps = d.link.gbps;
     out.push_back(std::move(d));
   }
   if (in.ok() && out.empty()) in.Fail("", "at least one dimension is needed");
@@ -177,9 +177,7 @@ absl::StatusOr<System> LoadSystem(const std::string& file, const AcceleratorCata
           links.push_back(ReadLink(item, number));
         s.dimensions = ReadDimensions(in.Child("network"), links);
         for (SystemDimension& d : s.dimensions) {
-          if (d.link.gbps > 0 || links.empty()) continue;
-          d.link = links.front();
-          d.network.link_gbps = d.link.gbps;
+          if (d.link.gbps == 0 && !links.empty()) d.Use(links.front());
         }
         if (in.Has("switch")) {
           const YamlReader sw = in.Child("switch");

@@ -38,6 +38,10 @@ class LayerBuilder {
       if (t.from == from && t.to == to) t.renamed = {producer, consumer};
     }
   }
+  // Elements of keys or values of earlier tokens.
+  void Caches(int id, double elements) {
+    kernel(id).stored_bytes = elements * workload_.word_bytes;
+  }
   Kernel& kernel(int i) { return workload_.kernels[static_cast<size_t>(i)]; }
 
  private:
@@ -58,8 +62,9 @@ struct Forward {
 // Labels by axis: outer, m, k, n. A product over "heads" contracts the heads' channels.
 struct Shapes {
   int64_t h, s, heads, d, f;
+  int64_t keys;  // that a position attends to
   Sizes wide() const { return {1, h, 1, s}; }
-  Sizes scores() const { return {heads, s, 1, s}; }
+  Sizes scores() const { return {heads, s, 1, keys}; }
   static Labels Wide() { return {"", "hidden", "", "seq"}; }
   static Labels Norm() { return {"", "", "", "seq"}; }
   static Labels Scores() { return {"heads", "seq", "", "keys"}; }
@@ -76,7 +81,7 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
   f.q = g.Gemm("Q", project, to_heads, kW, {f.norm1});
   f.k = g.Gemm("K", project, to_heads, kW, {f.norm1});
   f.v = g.Gemm("V", project, to_heads, kW, {f.norm1});
-  const int scores = g.Gemm("MHA_GEMM_1", {z.heads, z.s, z.d, z.s},
+  const int scores = g.Gemm("MHA_GEMM_1", {z.heads, z.s, z.d, z.keys},
                             {"heads", "seq", "head", "keys"}, kG, {f.q, f.k});
   g.Rename(f.k, scores, "seq", "keys");
   // Softmax runs along the keys.
@@ -85,8 +90,14 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
              g.Elementwise("SOFTMAX", z.scores(), {"heads", "seq", "", ""}, {scores}));
   f.dropout1 = g.Does(Elementwise::kDropout,
                       g.Elementwise("DropOut_1", z.scores(), Shapes::Scores(), {softmax}));
-  f.context = g.Gemm("MHA_GEMM_2", {z.heads, z.d, z.s, z.s}, {"heads", "head", "keys", "seq"}, kG,
-                     {f.v, f.dropout1});
+  f.context = g.Gemm("MHA_GEMM_2", {z.heads, z.d, z.keys, z.s}, {"heads", "head", "keys", "seq"},
+                     kG, {f.v, f.dropout1});
+  if (z.keys > z.s) {
+    const double cached = static_cast<double>(z.heads * z.d) * static_cast<double>(z.keys - z.s);
+    g.Caches(scores, cached);
+    g.Caches(f.context, cached);
+    g.kernel(f.context).tiled = Dimension::kK;  // values stream through
+  }
   g.Rename(f.v, f.context, "seq", "keys");
   const int proj =
       g.Gemm("PROJ_GEMM", {1, z.h, z.h, z.s}, {"", "hidden", "heads", "seq"}, kW, {f.context});
@@ -178,8 +189,9 @@ Workload MakeTransformer(const TransformerSizes& sizes) {
   w.batch = sizes.batch;
   w.tiled_size = sizes.sequence;
   LayerBuilder builder(w);
-  const Shapes shapes = {sizes.hidden, sizes.sequence, sizes.heads, sizes.head_size,
-                         4 * sizes.hidden};
+  const Shapes shapes = {sizes.hidden,     sizes.sequence,
+                         sizes.heads,      sizes.head_size,
+                         4 * sizes.hidden, sizes.keys > 0 ? sizes.keys : sizes.sequence};
   const Forward forward = AddForward(builder, shapes);
   if (sizes.train) AddBackward(builder, shapes, forward);
   w.layer_input_bytes =

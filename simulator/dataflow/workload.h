@@ -51,7 +51,10 @@ struct Kernel {
   bool weight_gradient = false;
   // Its partial sums are added to another kernel's, which reduces them.
   bool reduced_elsewhere = false;
-  double memory_bytes = 0;     // read or written off chip besides tensors, by each chip
+  double memory_bytes = 0;  // read or written off chip besides tensors, by each chip
+  // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
+  // chips: divided as the kernel is, read once.
+  double stored_bytes = 0;
   double alltoall_bytes = 0;   // that each chip sends to all others
   double broadcast_bytes = 0;  // that each chip passes on along its row of a grid
 

@@ -20,8 +20,9 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 9> kKeys = {
-      "dtype", "family", "hidden", "layers", "heads", "head_size", "vocabulary", "sequence", "ffn"};
+  constexpr std::array<std::string_view, 10> kKeys = {
+      "dtype",     "family",     "hidden",   "layers", "heads",
+      "head_size", "vocabulary", "sequence", "keys",   "ffn"};
   in.ExpectKeys(kKeys);
   if (in.Has("family") && in.String("family") != "gpt")
     in.Fail("family", "the layer's graph is of family gpt alone");
@@ -32,8 +33,13 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
   s.layers = Size(in, "layers");
   s.heads = Size(in, "heads");
   s.sequence = Size(in, "sequence");
+  s.keys = SizeOr(in, "keys", 0);
   s.train = train;
   if (!in.ok()) return {};
+  if (in.Has("keys") && train)
+    in.Fail("keys", "earlier tokens are cached in inference alone; give train: false");
+  if (in.Has("keys") && s.keys < s.sequence)
+    in.Fail("keys", "fewer than the sequence, which attends to itself too");
   if (s.hidden % s.heads != 0 && !in.Has("head_size"))
     in.Fail("heads", "they do not divide hidden; give head_size");
   s.head_size = SizeOr(in, "head_size", s.hidden / s.heads);

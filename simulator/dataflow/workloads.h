@@ -13,6 +13,9 @@ struct TransformerSizes {
   int64_t hidden = 0, heads = 0, head_size = 0, sequence = 0, layers = 1;
   double batch = 1;
   bool train = true;
+  // Positions that each of `sequence` attends to, where those before them are in a cache (a decode
+  // step has a sequence of 1); 0: the sequence's own.
+  int64_t keys = 0;
 };
 Workload MakeTransformer(const TransformerSizes& sizes);
 

@@ -23,6 +23,16 @@ void AppendSums(const OperatorGraph& graph, const Binding& sizes, OpId op, Kerne
   }
 }
 
+// By tensor: whether an operator of the block keeps it.
+std::vector<bool> KeptOfBlock(const OperatorGraph& graph) {
+  std::vector<bool> kept(graph.tensors().size());
+  for (const GraphOp& op : graph.ops()) {
+    if (!op.in_block) continue;
+    for (const TensorId t : KeptBy(op)) kept[static_cast<size_t>(t)] = true;
+  }
+  return kept;
+}
+
 }  // namespace
 
 KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op) {
@@ -60,16 +70,8 @@ BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpI
 }
 
 Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes) {
-  std::vector<bool> kept(graph.tensors().size());
-  for (const GraphOp& op : graph.ops()) {
-    if (!op.in_block) continue;
-    for (const TensorId t : KeptBy(op)) kept[static_cast<size_t>(t)] = true;
-  }
+  const std::vector<bool> kept = KeptOfBlock(graph);
   Stash stash;
-  for (const GraphOp& op : graph.ops()) {
-    if (!op.in_block || op.kind != GraphOpKind::kMatmul) continue;
-    for (const TensorId t : op.outputs) stash.products += SizeOf(graph, sizes, t);
-  }
   for (TensorId t = 0; static_cast<size_t>(t) < kept.size(); ++t) {
     const GraphTensor& tensor = graph.tensor(t);
     if (!kept[static_cast<size_t>(t)] || tensor.role != TensorRole::kActivation) continue;
@@ -86,6 +88,42 @@ Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes) {
     }
   }
   return stash;
+}
+
+AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& sizes) {
+  // What is kept, and what that follows from.
+  std::vector<bool> needed = KeptOfBlock(graph);
+  for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op) {
+    if (!op->in_block) continue;
+    const bool read = std::any_of(op->outputs.begin(), op->outputs.end(),
+                                  [&](TensorId t) { return needed[static_cast<size_t>(t)]; });
+    for (const TensorId t : op->inputs) {
+      if (read) needed[static_cast<size_t>(t)] = true;
+    }
+  }
+  AlternateProducts products;
+  products.share.resize(graph.ops().size());
+  double outputs = 0, of_needed = 0;
+  int64_t index = 0;
+  for (size_t id = 0; id < graph.ops().size(); ++id) {
+    const GraphOp& op = graph.ops()[id];
+    if (!op.in_block || op.kind != GraphOpKind::kMatmul) continue;
+    double all = 0, kept = 0;
+    for (const TensorId t : op.outputs) {
+      const auto part = static_cast<double>(SizeOf(graph, sizes, t).count()) / op.parts;
+      for (int8_t i = 0; i < op.parts; ++i, ++index) {
+        all += part;
+        if (index % 2 != 0) continue;
+        kept += part;
+        if (needed[static_cast<size_t>(t)]) of_needed += part;
+      }
+    }
+    outputs += kept;
+    products.share[id] = all > 0 ? kept / all : 0;
+  }
+  products.outputs = Bytes(static_cast<int64_t>(outputs));
+  products.needed = Bytes(static_cast<int64_t>(of_needed));
+  return products;
 }
 
 int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block) {

@@ -23,10 +23,18 @@ struct Stash {
   Bytes whole;      // all of it
   Bytes attention;  // of this, written within the attention core (selective recomputation)
   Bytes input;      // of this, what enters the block (full recomputation keeps that alone)
-  Bytes products;   // outputs of products, whether kept or not
   Bytes fused;      // of this, outputs of fused attention
 };
 Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes);
+
+// Of the block's products, run one by one in order (each output and GraphOp::parts is one), every
+// second, beginning with the first.
+struct AlternateProducts {
+  Bytes outputs;
+  Bytes needed;               // of this, what anything that the backward pass reads follows from
+  std::vector<double> share;  // by operator: of its outputs
+};
+AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& sizes);
 
 // Elements of the weights that the block (or the rest) reads first.
 int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block);

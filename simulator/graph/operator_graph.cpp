@@ -16,9 +16,10 @@ std::string_view Name(TensorRole role) {
 }
 
 std::string_view Name(GraphOpKind kind) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "matmul",  "scores",      "context", "attention", "norm",       "softmax",
-      "dropout", "elementwise", "add",     "gather",    "log_softmax"};
+  static constexpr std::array<std::string_view, 18> kNames = {
+      "matmul",      "scores",      "context",   "attention", "norm",        "softmax",
+      "dropout",     "elementwise", "add",       "gather",    "log_softmax", "batched_matmul",
+      "convolution", "pool",        "reduction", "concat",    "copy",        "opaque"};
   return EnumName(kNames, kind);
 }
 
@@ -65,9 +66,9 @@ absl::Status OperatorGraph::Validate() const {
         return InvalidInput("graph: operator '{}' reads what no earlier one wrote", op.name);
       }
     }
-    const bool product = op.kind == GraphOpKind::kMatmul;
-    if (product && (op.inputs.size() < 2 || tensor(op.inputs[1]).role != TensorRole::kWeight)) {
-      return InvalidInput("graph: product '{}' has no weight", op.name);
+    const bool weighted = op.kind == GraphOpKind::kMatmul || op.kind == GraphOpKind::kConvolution;
+    if (weighted && (op.inputs.size() < 2 || tensor(op.inputs[1]).role != TensorRole::kWeight)) {
+      return InvalidInput("graph: {} '{}' has no weight", Name(op.kind), op.name);
     }
   }
   return absl::OkStatus();
@@ -86,218 +87,25 @@ Bytes SizeOf(const OperatorGraph& graph, const Binding& sizes, TensorId id) {
       SaturatingProduct({Elements(graph, sizes, id), ElementSize(graph.tensor(id).dtype)}));
 }
 
-namespace {
-
-class CallMaker {
- public:
-  CallMaker(const OperatorGraph& graph, const Binding& sizes, const GraphOp& op, Direction pass)
-      : g_(graph), s_(sizes), op_(op), pass_(pass) {}
-
-  CallList Make() const {
-    const GraphTensor& in = g_.tensor(op_.inputs[0]);
-    switch (op_.kind) {
-      case GraphOpKind::kMatmul:
-        return {Call(Product())};
-      case GraphOpKind::kScores:
-      case GraphOpKind::kContext:
-        return {Call(AttentionProduct())};
-      case GraphOpKind::kAttention:
-        return {Call(Fused())};
-      case GraphOpKind::kNorm: {
-        const int64_t cols = s_.of(in.axes.back());
-        return {Call(LayerNormOp{Size(op_.inputs[0]) / std::max<int64_t>(cols, 1), cols})};
-      }
-      case GraphOpKind::kSoftmax:
-        return {Call(SoftmaxRows(in))};
-      case GraphOpKind::kDropout:
-        return {Call(DropoutOp{Size(op_.inputs[0])})};
-      case GraphOpKind::kElementwise:
-        return {Call(Pointwise())};
-      case GraphOpKind::kAdd:
-        return Add();
-      case GraphOpKind::kGather:
-        return Rows();
-      case GraphOpKind::kLogSoftmax:
-        return LogSoftmax(in);
-      case GraphOpKind::kCount:
-        break;
-    }
-    return {};
-  }
-
- private:
-  int64_t Size(TensorId t) const { return Elements(g_, s_, t); }
-  OperatorCall Call(OperatorCall::Shape shape) const {
-    return {std::move(shape), g_.tensor(op_.inputs[0]).dtype, pass_};
-  }
-  static bool Has(const GraphTensor& t, AxisId axis) {
-    return std::find(t.axes.begin(), t.axes.end(), axis) != t.axes.end();
-  }
-
-  OperatorCall::Shape Product() const {
-    const GraphTensor& in = g_.tensor(op_.inputs[0]);
-    int64_t depth = 1, columns = 0, groups = 1, rows = 0;
-    bool bias = false;
-    for (size_t i = 1, out = 0; i < op_.inputs.size(); ++i) {
-      const GraphTensor& weight = g_.tensor(op_.inputs[i]);
-      const bool contracts =
-          std::any_of(weight.axes.begin(), weight.axes.end(), [&](AxisId a) { return Has(in, a); });
-      if (!contracts) {
-        bias = true;
-        continue;
-      }
-      const GraphTensor& to = g_.tensor(op_.outputs[out]);
-      int64_t k = 1, n = 1, each = 1;
-      for (const AxisId axis : weight.axes) {
-        int64_t& role = Has(in, axis) ? k : Has(to, axis) ? n : each;
-        role = SaturatingProduct({role, s_.of(axis)});
-      }
-      rows = std::max(rows, Size(op_.outputs[out]) / std::max<int64_t>(n, 1));
-      depth = k;
-      groups = each;
-      columns += n;
-      ++out;
-    }
-    rows = std::max(rows, Size(op_.inputs[0]) / std::max<int64_t>(depth, 1));
-    if (groups <= 1) return LinearOp{rows, columns, depth, bias};
-    return BatchedMatmulOp{groups, std::max<int64_t>(rows / groups, 1), columns, depth};
-  }
-
-  // q [.., h, s, d] and k [.., g, l, d] to scores [.., h, s, l]; scores and v to [.., h, s, d].
-  OperatorCall::Shape AttentionProduct() const {
-    const bool scores = op_.kind == GraphOpKind::kScores;
-    const GraphTensor& matrix = g_.tensor(scores ? op_.outputs[0] : op_.inputs[0]);
-    const int64_t rows = s_.of(matrix.axes[matrix.axes.size() - 2]);
-    const int64_t keys = s_.of(matrix.axes.back());
-    const int64_t depth = s_.of(scores ? g_.tensor(op_.inputs[0]).axes.back()
-                                       : g_.tensor(op_.outputs[0]).axes.back());
-    const int64_t all = Size(scores ? op_.outputs[0] : op_.inputs[0]);
-    const int64_t batch = all / std::max<int64_t>(SaturatingProduct({rows, keys}), 1);
-    return scores ? BatchedMatmulOp{batch, rows, keys, depth}
-                  : BatchedMatmulOp{batch, rows, depth, keys};
-  }
-
-  // q [b, h, s, d], k [b, g, l, d] and v [b, g, l, e]. Products and bytes of depths d and e are
-  // those of twice their mean.
-  OperatorCall::Shape Fused() const {
-    const GraphTensor& q = g_.tensor(op_.inputs[0]);
-    const GraphTensor& k = g_.tensor(op_.inputs[1]);
-    AttentionOp call{
-        s_.of(q.axes[0]), s_.of(q.axes[1]),
-        s_.of(k.axes[1]), s_.of(q.axes[2]),
-        s_.of(op_.keys),  (s_.of(q.axes[3]) + s_.of(g_.tensor(op_.inputs[2]).axes[3])) / 2};
-    call.causal = op_.causal;
-    return call;
-  }
-
-  SoftmaxOp SoftmaxRows(const GraphTensor& in) const {
-    const int64_t cols = s_.of(in.axes.back());
-    return {Size(op_.inputs[0]) / std::max<int64_t>(cols, 1), cols};
-  }
-
-  OperatorCall::Shape Pointwise() const {
-    const bool forward = pass_ == Direction::kForward;
-    // Backward: the results' gradients and what was kept, to the inputs' gradients.
-    int64_t read = 0, written = 0;
-    for (const TensorId t : op_.inputs) (forward ? read : written) += Size(t);
-    for (const TensorId t : op_.outputs) (forward ? written : read) += Size(t);
-    if (!forward) {
-      for (int8_t i = 0; i < op_.kept; ++i) read += Size(op_.inputs[static_cast<size_t>(i)]);
-    }
-    return ElementwiseOp{written, read, 1, op_.flop_per_element};
-  }
-
-  // In units of the operator's own elements: masks are smaller.
-  int64_t Units(TensorId t) const {
-    const int64_t own = std::max<int64_t>(ElementSize(g_.tensor(op_.inputs[0]).dtype), 1);
-    return SizeOf(g_, s_, t).count() / own;
-  }
-
-  // The sum's gradient is that of every term; only a mask makes work of it.
-  CallList Add() const {
-    int64_t read = 0, written = 0;
-    if (pass_ == Direction::kForward) {
-      for (const TensorId t : op_.inputs) read += Units(t);
-      for (const TensorId t : op_.outputs) written += Units(t);
-    } else {
-      if (op_.outputs.size() < 2) return {};
-      written = Units(op_.inputs[0]);
-      read = written + Units(op_.outputs[1]);
-    }
-    return {Call(ElementwiseOp{written, read, 1, op_.flop_per_element})};
-  }
-
-  CallList Rows() const {
-    const TensorId source = op_.inputs[0];
-    IndexOp call;
-    call.elements = Size(op_.outputs[0]);
-    call.index_count = Size(op_.inputs[1]);
-    // Of a permutation every row is written; of a table the gradient is cleared, and then added to
-    // the one that accumulates in 32 bits.
-    const bool table = g_.tensor(source).role == TensorRole::kWeight;
-    call.source_elements = table ? Size(source) : 0;
-    if (!table || pass_ == Direction::kForward) return {Call(call)};
-    const int64_t all = Size(source);
-    const ElementwiseOp accumulate{all, all + Units(source) * ElementSize(DType::kFloat16) / 4};
-    return {Call(call), {accumulate, DType::kFloat32, Direction::kForward}};
-  }
-
-  // The cast to 32 bits, and the rows in 32 bits.
-  CallList LogSoftmax(const GraphTensor& in) const {
-    const int64_t all = Size(op_.inputs[0]);
-    ElementwiseOp cast{all, all};
-    const bool forward = pass_ == Direction::kForward;
-    cast.output_dtype = forward ? DType::kFloat32 : in.dtype;
-    const OperatorCall convert{cast, forward ? in.dtype : DType::kFloat32, Direction::kForward};
-    const OperatorCall rows{SoftmaxRows(in), DType::kFloat32, pass_};
-    if (ElementSize(in.dtype) >= 4) return {rows};
-    return forward ? CallList{convert, rows} : CallList{rows, convert};
-  }
-
-  const OperatorGraph& g_;
-  const Binding& s_;
-  const GraphOp& op_;
-  Direction pass_;
-};
-
-}  // namespace
-
-CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass) {
-  return CallMaker(graph, sizes, graph.op(op), pass).Make();
-}
-
-Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks) {
-  Flop total;
-  for (OpId id = 0; static_cast<size_t>(id) < graph.ops().size(); ++id) {
-    const GraphOpKind kind = graph.op(id).kind;
-    const bool product = kind == GraphOpKind::kMatmul || kind == GraphOpKind::kScores ||
-                         kind == GraphOpKind::kContext || kind == GraphOpKind::kAttention;
-    if (!product) continue;
-    for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kForward)) {
-      if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
-      if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
-      const double times = graph.op(id).in_block ? static_cast<double>(blocks) : 1;
-      total += Flop(TotalWork(call).flop.count() * times);
-    }
-  }
-  return total;
-}
-
 absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op) {
   switch (op.kind) {
     case GraphOpKind::kMatmul:
     case GraphOpKind::kNorm:
+    case GraphOpKind::kConvolution:
       return {op.inputs[0]};
     case GraphOpKind::kScores:
     case GraphOpKind::kContext:
+    case GraphOpKind::kBatchedMatmul:
       return {op.inputs[0], op.inputs[1]};
     case GraphOpKind::kAttention: {
       absl::InlinedVector<TensorId, 4> kept(op.inputs.begin(), op.inputs.end());
       kept.push_back(op.outputs[0]);
       return kept;
     }
-    case GraphOpKind::kSoftmax:
     case GraphOpKind::kLogSoftmax:
+      if (op.kept > 0) return {op.inputs[0]};
+      return {op.outputs[0]};
+    case GraphOpKind::kSoftmax:
       return {op.outputs[0]};
     case GraphOpKind::kDropout:
       return {op.outputs[1]};

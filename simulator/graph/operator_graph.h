@@ -4,7 +4,9 @@
 // bound operator) are the only places that derive it.
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,7 +41,7 @@ enum class TensorRole : uint8_t {
 std::string_view Name(TensorRole role);
 
 struct GraphTensor {
-  std::string_view name;
+  std::string name;
   TensorRole role = TensorRole::kActivation;
   DType dtype = DType::kFloat16;
   absl::InlinedVector<AxisId, 4> axes;
@@ -60,17 +62,25 @@ enum class GraphOpKind : uint8_t {
   kAttention,  // fused: scores never leave the chip
   kNorm,       // over the last axis
   kSoftmax,
-  kDropout,      // two outputs: result and mask
-  kElementwise,  // reads every input once; keeps its first `kept` inputs
-  kAdd,          // residual; a second output is the mask of a dropout that is fused into it
-  kGather,       // rows of its first input by indices
-  kLogSoftmax,   // in 32 bits, whatever the input
+  kDropout,        // two outputs: result and mask
+  kElementwise,    // reads every input once; keeps its first `kept` inputs
+  kAdd,            // residual; a second output is the mask of a dropout that is fused into it
+  kGather,         // rows of its first input by indices
+  kLogSoftmax,     // in 32 bits, whatever the input
+  kBatchedMatmul,  // of two activations, [.., m, k] and [.., k, n]
+  // [n, c, ..] by weights [k, c / groups, ..] to [n, k, ..], over the dimensions that follow.
+  kConvolution,
+  kPool,       // of `window` elements each
+  kReduction,  // to as many sums as there are results
+  kConcat,     // of all its inputs
+  kCopy,       // another order of its input (`strided`), or another shape
+  kOpaque,     // nothing is known of what it computes
   kCount,
 };
 std::string_view Name(GraphOpKind kind);
 
 struct GraphOp {
-  std::string_view name;
+  std::string name;
   GraphOpKind kind = GraphOpKind::kElementwise;
   absl::InlinedVector<TensorId, 4> inputs;  // activations first, then weights
   absl::InlinedVector<TensorId, 2> outputs;
@@ -78,9 +88,20 @@ struct GraphOp {
   bool attention_core = false;  // dropped by selective recomputation
   bool causal = false;
   AxisId keys =
-      -1;           // kAttention: the axis of keys and values, which other devices may hold in part
-  int8_t kept = 0;  // kElementwise: inputs that its backward pass reads
+      -1;  // kAttention: the axis of keys and values, which other devices may hold in part
+  // kElementwise: inputs that its backward pass reads. kLogSoftmax: 1, it keeps its input and runs
+  // as one kernel each way, which writes nothing in 32 bits.
+  int8_t kept = 0;
+  // kMatmul: products of equal width that each output stands for, where software runs them one by
+  // one (both branches of a gated layer).
+  int8_t parts = 1;
   double flop_per_element = 1;
+  int64_t window = 1;    // kPool
+  bool strided = false;  // kCopy
+  // What backends and tables of measured operators call it ("relu", "conv2d"), where its kind does
+  // not say it, and with which attributes ("strides" -> "1x1").
+  std::string function;
+  std::map<std::string, std::string> attributes;
 };
 
 // Local sizes of axes: a device's share after sharding.
@@ -105,7 +126,7 @@ class OperatorGraph {
 
   // Sizes as declared; symbols are 0.
   Binding Declared() const;
-  // Every operator's inputs come before it; its tensors have the axes that its kind needs.
+  // Every operator's inputs come before it; products and convolutions have weights.
   absl::Status Validate() const;
 
  private:

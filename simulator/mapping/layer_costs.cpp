@@ -14,7 +14,12 @@ class OpCoster {
  public:
   OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
            const ClusterParameters& cluster, CostSources& sources)
-      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+      : l_(layer),
+        m_(mapping),
+        p_(cluster),
+        kernels_(cluster),
+        alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
+        sources_(sources) {}
 
   void Add(OpId id, PassCost& cost) const {
     const OperatorGraph& g = l_.graph();
@@ -40,7 +45,7 @@ class OpCoster {
     cost.forward_kernels += static_cast<int64_t>(list.size());
     cost.backward_kernels += static_cast<int64_t>(work.input.size());
     if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
-    if (op.kind == GraphOpKind::kMatmul) cost.products += forward;
+    cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
     if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
     if (LeadsIntoShards(op)) cost.columns.push_back({input, weight});
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
@@ -282,6 +287,7 @@ class OpCoster {
   const ParallelMapping& m_;
   const ClusterParameters& p_;
   KernelCoster kernels_;
+  AlternateProducts alternate_;
   CostSources& sources_;
 };
 

@@ -10,9 +10,9 @@ namespace foretrace {
 // A pass over some operators, in seconds.
 struct PassCost {
   double forward = 0, backward = 0;
-  double weight = 0;                   // of backward: the weights' gradients
-  double attention_core = 0;           // of forward: what selective recomputation repeats
-  double products = 0, attention = 0;  // of forward: GEMMs, and fused attention
+  double weight = 0;                    // of backward: the weights' gradients
+  double attention_core = 0;            // of forward: what selective recomputation repeats
+  double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
   // Of products that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
     double input = 0, weight = 0;

@@ -13,12 +13,27 @@ namespace {
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
 
-double Stashed(const MappedLayer& layer, Recompute recompute) {
+// Bytes an element of the logits.
+LogitMemory LogitBytes(LossForm loss, double e) {
+  switch (loss) {
+    case LossForm::kStepwise:
+      // Backward the choice's gradient and the softmax's, both in 32 bits, beside what was kept.
+      return {4, 8};
+    case LossForm::kFused:
+      return {e, e};
+    default:
+      return {4, e < 4 ? e + 4 : e};
+  }
+}
+
+double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
   const Stash stash = StashOfBlock(layer.graph(), layer.sizes());
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
-    return Num((stash.input + stash.fused).count()) + Num(stash.products.count()) / 2;
+    const AlternateProducts products = EverySecondProduct(layer.graph(), layer.sizes());
+    const Bytes kept = eager ? products.outputs : products.needed;
+    return Num((stash.input + stash.fused + kept).count());
   }
   const Bytes dropped = recompute == Recompute::kSelective ? stash.attention : Bytes();
   return Num((stash.whole - dropped).count());
@@ -34,8 +49,8 @@ ParallelMapping WithoutExperts(ParallelMapping m) {
 
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
-  const double e = Num(ElementSize(c.dtype));
-  return {4 * logits, (e < 4 ? e + 4 : e) * logits};
+  const LogitMemory each = LogitBytes(c.loss, Num(ElementSize(c.dtype)));
+  return {each.kept * logits, each.passing * logits};
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
@@ -44,7 +59,7 @@ double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recomput
     return share * LayerStash(WithLayersOf(c, true), WithoutExperts(m), recompute) +
            (1 - share) * LayerStash(WithLayersOf(c, false), m, recompute);
   }
-  return Stashed(MappedLayer(c, m), recompute);
+  return Stashed(MappedLayer(c, m), recompute, c.eager);
 }
 
 MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
@@ -80,10 +95,10 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
     // The output layer is a group of its own, whose weights stay.
     if (last) use.gathered += Rounded((e + trained * (e + g)) * layer.head());
   }
-  const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute);
+  const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
   if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, Recompute::kNone) - kept);
+    use.recomputed = Rounded(Stashed(layer, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {

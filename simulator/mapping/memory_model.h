@@ -35,9 +35,9 @@ MemoryUse StageMemoryOf(const TransformerConfig& model, const ParallelMapping& m
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
 MemoryUse MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
-// Of one micro-batch's logits on one device, in bytes. Cross entropy runs in 32 bits and keeps its
-// result (Korthikanti et al., section 4.3); while it runs, the logits and their 32-bit form are
-// there too.
+// Of one micro-batch's logits on one device, in bytes, by the model's LossForm. Cross entropy runs
+// in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, the logits and
+// their 32-bit form are there too; step by step, backward, two gradients in 32 bits.
 struct LogitMemory {
   double kept = 0, passing = 0;
 };

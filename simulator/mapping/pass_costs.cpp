@@ -59,7 +59,7 @@ class Coster {
       case Recompute::kSelective:
         return layer.attention_core;
       case Recompute::kOperators:
-        return layer.forward - layer.attention - layer.products / 2;
+        return layer.forward - layer.attention - layer.alternate;
       case Recompute::kAlternate:
         return layer.forward / 2;
       case Recompute::kFull:

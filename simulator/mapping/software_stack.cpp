@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 17> kKeys = {"since",
+  static constexpr std::array<std::string_view, 20> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
@@ -29,8 +29,12 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "overlap_tensor",
                                                              "overlap_gradients",
                                                              "zero",
-                                                             "selective"};
+                                                             "selective",
+                                                             "loss",
+                                                             "compiled_loss",
+                                                             "eager"};
   static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
+  static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
   in.ExpectKeys(kKeys);
   StackRelease r;
   r.since = in.String("since", "");
@@ -56,6 +60,9 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
     r.selective = Recompute::kOperators;
   }
+  if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
+  r.compiled_loss = in.Bool("compiled_loss", false);
+  r.eager = in.Bool("eager", false);
   return r;
 }
 

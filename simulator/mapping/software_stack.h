@@ -36,6 +36,9 @@ struct StackRelease {
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
   Recompute selective = Recompute::kSelective;
+  LossForm loss = LossForm::kInPlace;
+  bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
+  bool eager = false;          // TransformerConfig's, where kernels are not compiled
 };
 
 struct SoftwareStack {

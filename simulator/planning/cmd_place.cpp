@@ -85,7 +85,7 @@ absl::Status AddGraphLevel(const PlaceOptions& o, const OperatorCosts& costs,
   return absl::OkStatus();
 }
 
-absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorDag& dag,
+absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
                           std::optional<SimTime> launch, const CommandContext& context) {
   PlacementAnswer answer;
   answer.dag = &dag;
@@ -158,7 +158,7 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
 absl::Status RunPlace(const PlaceOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<SimTime> launch, LaunchOf(o));
   if (o.traces.paths.size() == 1 && context.traces == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::optional<OperatorDag> dag,
+    FORETRACE_ASSIGN_OR_RETURN(const std::optional<OperatorView> dag,
                                FindNetwork(o.traces.paths.front(), o.micro_batch));
     if (dag.has_value()) return PlaceNetwork(o, *dag, launch, context);
   }

@@ -21,7 +21,7 @@ const std::string& BackendName(const PlacementAnswer& answer, int32_t backend) {
   return answer.backends[static_cast<size_t>(backend)].name;
 }
 
-std::string OpNames(const OperatorDag& dag, const std::vector<int32_t>& ops) {
+std::string OpNames(const OperatorView& dag, const std::vector<int32_t>& ops) {
   std::string text;
   for (const int32_t op : ops) text += (text.empty() ? "" : "+") + dag.op(op).name;
   return text;
@@ -114,8 +114,12 @@ std::string GraphLevelText(const PlacementAnswer& answer) {
     text += fmt::format("{} kernels stay where they are: {} has none for their operators\n",
                         graph.fixed_groups, engine);
   }
-  text += fmt::format("exact, calls between two places of the order: {:.3f} us, {:.3f} times\n",
-                      graph.exact.cost.us(), gain(graph.exact.cost));
+  if (graph.proven) {
+    return text + fmt::format("exact: {:.3f} us, {:.3f} times; no placement is cheaper\n",
+                              graph.exact.cost.us(), gain(graph.exact.cost));
+  }
+  text += fmt::format("best found over frontiers: {:.3f} us, {:.3f} times\n", graph.exact.cost.us(),
+                      gain(graph.exact.cost));
   const double gap = graph.best().cost.seconds() / graph.bound.seconds() - 1;
   return text + fmt::format("no placement is below {:.3f} us: the best is within {:.1f} % of it\n",
                             graph.bound.us(), 100 * gap);
@@ -130,6 +134,7 @@ void WriteGraphLevel(const PlacementAnswer& answer, JsonWriter& json) {
   json.Field("op_level_us", answer.placement.cost.us());
   json.Field("evolved_us", graph.evolved.cost.us());
   json.Field("exact_us", graph.exact.cost.us());
+  json.Field("proven", graph.proven);
   json.Field("bound_us", graph.bound.us());
   json.Field("groups", graph.groups);
   json.Field("generations", graph.evolution.generations);
@@ -246,8 +251,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Field("cost_us", answer.best().cost.us());
   json.Field("launch_us", answer.launch.us());
   json.Field("placements", answer.placement.placements);
-  // With calls of an engine, where nothing can be cheaper.
-  json.Field("exact", !answer.graph.has_value() || answer.best().cost == answer.graph->bound);
+  json.Field("exact", !answer.graph.has_value() || answer.graph->proven);
   json.Field("unknown_operators", answer.unknown_types);
   const CostSources sources = SourcesOf(answer);
   json.Key("source_shares");

@@ -8,7 +8,7 @@
 #include "simulator/backends/backend.h"
 #include "simulator/backends/graph_placement.h"
 #include "simulator/backends/op_placement.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 #include "simulator/backends/pattern_generator.h"
 #include "simulator/report/text_table.h"
 
@@ -21,7 +21,7 @@ struct AblationStep {
 };
 
 struct PlacementAnswer {
-  const OperatorDag* dag = nullptr;
+  const OperatorView* dag = nullptr;
   std::vector<Backend> backends;
   size_t matches = 0;
   std::vector<KernelChoice> choices;  // those of the matches with a time

@@ -3,11 +3,12 @@
 #include <filesystem>
 #include <set>
 
-#include "simulator/backends/model_dag.h"
+#include "simulator/backends/graph_view.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/planning/measured_device.h"
+#include "simulator/workload/network_yaml.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -59,11 +60,11 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
   return device;
 }
 
-absl::StatusOr<std::optional<OperatorDag>> FindNetwork(const std::string& name,
-                                                       int32_t micro_batch) {
+absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
+                                                        int32_t micro_batch) {
   const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
   const bool is_path = name.find('/') != std::string::npos || std::filesystem::exists(name);
-  if (name == "-" || (is_path && !is_yaml)) return std::optional<OperatorDag>();
+  if (name == "-" || (is_path && !is_yaml)) return std::optional<OperatorView>();
   const absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
   const absl::StatusOr<std::string> model = FindShipped(kWorkloads, name);
   if (!network.ok() && !model.ok()) {
@@ -72,8 +73,9 @@ absl::StatusOr<std::optional<OperatorDag>> FindNetwork(const std::string& name,
   }
   // A file is a model where it has a model's keys.
   if (network.ok() && !(is_yaml && model.ok() && LoadModel(*model).ok())) {
-    FORETRACE_ASSIGN_OR_RETURN(OperatorDag dag, LoadOperatorDag(*network));
-    return std::optional(std::move(dag));
+    FORETRACE_ASSIGN_OR_RETURN(Network read, LoadNetwork(*network));
+    const Binding sizes = read.graph.Declared();
+    return std::optional(ViewOf(std::move(read.name), read.graph, sizes));
   }
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(*model));
   if (!file.transformer) {
@@ -84,7 +86,7 @@ absl::StatusOr<std::optional<OperatorDag>> FindNetwork(const std::string& name,
   }
   TransformerConfig config = *file.transformer;
   config.name = file.workload.name;
-  FORETRACE_ASSIGN_OR_RETURN(OperatorDag dag, DagOfModel(config, micro_batch));
+  FORETRACE_ASSIGN_OR_RETURN(OperatorView dag, ViewOfModel(config, micro_batch));
   return std::optional(std::move(dag));
 }
 

@@ -9,13 +9,11 @@
 #include "absl/status/statusor.h"
 #include "simulator/backends/backend.h"
 #include "simulator/backends/operator_costs.h"
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 #include "simulator/hardware/accelerator.h"
 #include "simulator/mapping/device_measurements.h"
 
 namespace foretrace {
-
-inline constexpr ShippedKind kNetworkFiles = {"network", "traces/networks", ".yaml"};
 
 // Names or files of topologies/backends/. Errors: one twice, backends of several devices.
 absl::StatusOr<std::vector<Backend>> LoadBackends(const std::vector<std::string>& names);
@@ -38,7 +36,7 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
 
 // A network or model, by name or file; nullopt: `name` is neither, but may be a recording. Errors:
 // a network or model that is bad.
-absl::StatusOr<std::optional<OperatorDag>> FindNetwork(const std::string& name,
-                                                       int32_t micro_batch);
+absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
+                                                        int32_t micro_batch);
 
 }  // namespace foretrace

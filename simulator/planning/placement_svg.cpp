@@ -24,7 +24,7 @@ struct Place {
   int y() const { return kTop + row * kRow; }
 };
 
-std::vector<Place> Layout(const OperatorDag& dag) {
+std::vector<Place> Layout(const OperatorView& dag) {
   std::vector<Place> places(static_cast<size_t>(dag.size()));
   std::vector<int> used;  // columns, by row
   for (int32_t id = 0; id < dag.size(); ++id) {
@@ -42,7 +42,7 @@ std::vector<Place> Layout(const OperatorDag& dag) {
 }  // namespace
 
 std::string PlacementSvg(const PlacementAnswer& answer) {
-  const OperatorDag& dag = *answer.dag;
+  const OperatorView& dag = *answer.dag;
   const std::vector<Place> places = Layout(dag);
   int right = 0, bottom = 0;
   for (const Place& place : places) {

@@ -105,7 +105,7 @@ LayerOp VectorOp(const std::string& name, std::string_view type, const OperatorC
 // Operators [begin, end) of a recording as a layer.
 class LayerMaker {
  public:
-  LayerMaker(const OperatorDag& dag, const std::vector<int32_t>& forward, size_t begin, size_t end)
+  LayerMaker(const OperatorView& dag, const std::vector<int32_t>& forward, size_t begin, size_t end)
       : dag_(dag),
         ops_(forward.begin() + static_cast<std::ptrdiff_t>(begin),
              forward.begin() + static_cast<std::ptrdiff_t>(end)) {}
@@ -138,7 +138,7 @@ class LayerMaker {
   }
 
   void AddForward(int32_t id) {
-    const DagOp& op = dag_.op(id);
+    const ViewedOp& op = dag_.op(id);
     const OperatorCall& call = op.calls.front();
     std::vector<int32_t> after;
     for (const int32_t input : op.inputs) {
@@ -158,7 +158,7 @@ class LayerMaker {
 
   // The gradient of each operand after those of all readers of the result.
   void AddBackward(int32_t id) {
-    const DagOp& op = dag_.op(id);
+    const ViewedOp& op = dag_.op(id);
     const OperatorCall& call = op.calls.front();
     std::vector<int32_t> after;
     for (const int32_t reader : dag_.consumers(id)) {
@@ -183,7 +183,7 @@ class LayerMaker {
     gradient_[id] = input;
   }
 
-  const OperatorDag& dag_;
+  const OperatorView& dag_;
   std::vector<int32_t> ops_;
   LayerWork forward_, backward_;
   std::map<int32_t, int32_t> maker_, gradient_, read_;  // by operator
@@ -206,8 +206,8 @@ std::string SignatureOf(const LayerSlice& slice) {
 
 // The recording's graph with what is not known of it filled in: operators without a producer follow
 // the one before.
-OperatorDag Connected(const TracedRegions& regions) {
-  std::vector<DagOp> ops = regions.dag.ops();
+OperatorView Connected(const TracedRegions& regions) {
+  std::vector<ViewedOp> ops = regions.dag.ops();
   if (!regions.by_storage) {
     for (size_t i = 1; i < ops.size(); ++i) {
       const bool alone =
@@ -215,11 +215,11 @@ OperatorDag Connected(const TracedRegions& regions) {
       if (alone) ops[i].inputs = {static_cast<int32_t>(i) - 1};
     }
   }
-  return OperatorDag(regions.dag.name(), std::move(ops));
+  return OperatorView(regions.dag.name(), std::move(ops));
 }
 
 // Whether at most one operator before `at` is read from there on.
-bool OnePasses(const OperatorDag& dag, const std::vector<int32_t>& forward, size_t at) {
+bool OnePasses(const OperatorView& dag, const std::vector<int32_t>& forward, size_t at) {
   int crossing = 0;
   for (size_t i = 0; i < at; ++i) {
     crossing += std::ranges::any_of(dag.consumers(forward[i]), [&](int32_t reader) {
@@ -242,7 +242,7 @@ absl::StatusOr<SlicedModel> LayersOfRecording(const TraceStore& store, int32_t s
       if (regions.forward[static_cast<size_t>(id)]) forward.push_back(id);
     }
     if (forward.empty()) continue;
-    const OperatorDag dag = Connected(regions);
+    const OperatorView dag = Connected(regions);
     for (const int32_t id : forward) {
       for (const Gemm& g : ProductsOf(dag.op(id).calls.front())) {
         model.product_flop += Flop(2.0 * static_cast<double>(g.batch) * static_cast<double>(g.m) *

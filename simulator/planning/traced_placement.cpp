@@ -186,15 +186,15 @@ class Placer {
   }
 
   // An update of all parameters in one pass; nullopt: it is no update, or is so already.
-  static std::optional<Estimate> FusedUpdate(const DagOp& op, const Pricing& pricing) {
+  static std::optional<Estimate> FusedUpdate(const ViewedOp& op, const Pricing& pricing) {
     if (op.calls.size() != 1) return std::nullopt;
     OperatorCall call = op.calls.front();
     auto* update = std::get_if<OptimizerOp>(&call.shape);
     if (update == nullptr || update->impl == OptimizerImpl::kFused) return std::nullopt;
     update->impl = OptimizerImpl::kFused;
-    DagOp fused = op;
+    ViewedOp fused = op;
     fused.calls = {call};
-    return EstimateGroup(OperatorDag("update", {std::move(fused)}), {0}, pricing.timer);
+    return EstimateGroup(OperatorView("update", {std::move(fused)}), {0}, pricing.timer);
   }
 
   std::optional<Estimate> TimeOf(const TracedRegions& regions, const BackendMatch& match,

@@ -94,7 +94,7 @@ class Reader {
       }
     }
     for (const auto& [step, kernels] : optimizer_kernels_) AddOptimizer(NodeIndex(step), kernels);
-    return {OperatorDag(rank_.info().source, std::move(ops_)),
+    return {OperatorView(rank_.info().source, std::move(ops_)),
             std::move(of_op_),
             std::move(recorded_),
             std::move(forward_),
@@ -167,7 +167,7 @@ class Reader {
       }
     }
     if (update.params == 0) return;
-    DagOp op;
+    ViewedOp op;
     op.type = update.kind == OptimizerKind::kAdam ? "adam_update" : "sgd_update";
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.inputs.assign(op.type == "adam_update" ? 4 : 2, kNoProducer);
@@ -194,7 +194,7 @@ class Reader {
   void Add(NodeIndex n, const std::vector<NodeIndex>& kernels) {
     const OperatorCall& call = calls_.operation(n).op;
     const std::string base = traced::BaseName(calls_.name(n));
-    DagOp op;
+    ViewedOp op;
     op.type = TypeOf(call, base);
     op.name = op.type + "#" + std::to_string(++names_[op.type]);
     op.calls = {call};
@@ -285,7 +285,7 @@ class Reader {
   std::vector<bool> forward_;
   bool trains_ = false;
   bool by_storage_ = false;
-  std::vector<DagOp> ops_;
+  std::vector<ViewedOp> ops_;
   std::vector<std::vector<NodeIndex>> of_op_;
   std::vector<SimTime> recorded_;
 };

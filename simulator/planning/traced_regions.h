@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "simulator/backends/operator_dag.h"
+#include "simulator/backends/operator_view.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
 
 struct TracedRegions {
-  OperatorDag dag;
+  OperatorView dag;
   std::vector<std::vector<NodeIndex>> kernels;  // by operator, in order of issue
   std::vector<SimTime> recorded;                // by operator: all of its kernels
   std::vector<bool> forward;                    // by operator: of the forward pass

@@ -14,6 +14,14 @@ namespace foretrace {
 enum class TransformerFamily : uint8_t { kGpt, kLlama, kBert, kT5, kCount };
 std::string_view Name(TransformerFamily family);
 
+// How the loss over the vocabulary is computed. kInPlace: in 32 bits, in the buffer that the cast
+// to them made (Megatron-LM, core/tensor_parallel/cross_entropy.py). kStepwise: cast, logarithm of
+// softmax, choice of the target's, each with its own result, backward too
+// (torch.nn.functional.cross_entropy of float()). kFused: one kernel each way, which keeps the
+// logits in the model's type and their gradient takes their place's size alone (cross entropy
+// compiled by torch.compile).
+enum class LossForm : uint8_t { kInPlace, kStepwise, kFused, kCount };
+
 // Sizes are in elements. Families fix what is left open: GPT has biases, learned positions and a
 // tied output layer; Llama has RMS norm, rotary positions, gated feed-forward layers, no biases and
 // its own output layer; BERT is GPT with segment embeddings, post-norm and a pooler; T5 has an
@@ -37,6 +45,10 @@ struct TransformerConfig {
   // Attention never writes its score matrix to device memory (FlashAttention).
   bool fused_attention = false;
   bool dropout = true;  // where the family has it; Llama never
+  LossForm loss = LossForm::kInPlace;
+  // Operators run one by one, as in PyTorch without a compiler: what a checkpointing policy keeps
+  // by operator is kept also where nothing reads it.
+  bool eager = false;
   // Departures from the family; what is not given is the family's.
   std::optional<bool> gated;              // feed-forward layers of three matrices
   std::optional<bool> biases;             // of matrix products

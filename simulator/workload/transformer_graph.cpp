@@ -51,18 +51,19 @@ class Builder {
   AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
   TensorId Tensor(std::string_view name, Axes axes) {
     return out_.graph.AddTensor(
-        {name, TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
+        {std::string(name), TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
   }
   TensorId Mask(Axes axes) {
     return out_.graph.AddTensor(
         {"mask", TensorRole::kActivation, DType::kUInt8, std::move(axes), kNoOp, {}});
   }
   TensorId Weight(std::string_view name, Axes axes) {
-    return out_.graph.AddTensor({name, TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
+    return out_.graph.AddTensor(
+        {std::string(name), TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
   }
   TensorId Indices(std::string_view name, Axes axes) {
     return out_.graph.AddTensor(
-        {name, TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
+        {std::string(name), TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
   }
   GraphOp Op(std::string_view name, GraphOpKind kind, Ids inputs, Ids outputs) const {
     GraphOp op;
@@ -126,6 +127,12 @@ class Builder {
     return Residual("attention residual", branch, x);
   }
 
+  GraphOp Rotary(Ids inputs, Ids outputs) const {
+    GraphOp op = Op("rotary", GraphOpKind::kElementwise, std::move(inputs), std::move(outputs));
+    op.function = "rotary";
+    return op;
+  }
+
   Heads PlainHeads(TensorId n) {
     const TransformerAxes& a = out_.axes;
     const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
@@ -149,7 +156,7 @@ class Builder {
     }
     if (!IsRotary(c_)) return {q, k, v};
     const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
-    Add(Op("rotary", GraphOpKind::kElementwise, {q, k}, {q2, k2}));
+    Add(Rotary({q, k}, {q2, k2}));
     return {q2, k2, v};
   }
 
@@ -187,7 +194,7 @@ class Builder {
             Weight("value", {latent, a.heads, value_depth_})},
            {k, v}));
     const TensorId k2 = Tensor("k", q_axes);
-    Add(Op("rotary", GraphOpKind::kElementwise, {q, k, shared}, {q2, k2}));
+    Add(Rotary({q, k, shared}, {q2, k2}));
     return {q2, k2, v};
   }
 
@@ -219,11 +226,14 @@ class Builder {
                   {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})}));
   }
 
+  std::string Gate() const { return gated() ? "silu" : "gelu"; }
+
   TensorId Activation(TensorId up, AxisId rows) {
     GraphOp op = Op("activation", GraphOpKind::kElementwise, {up},
                     {Tensor("activated", Rows(rows, out_.axes.ffn))});
     op.kept = 1;
     op.flop_per_element = 8;
+    op.function = Gate();
     return Add(std::move(op));
   }
   // Tokens of a device outside of the stream are batch x queries.
@@ -232,13 +242,19 @@ class Builder {
     return {rows, columns};
   }
 
+  // The first product of a feed-forward layer, with the gate's where it is gated.
+  GraphOp Up(std::string_view name, Ids inputs, Ids outputs) const {
+    GraphOp op = Op(name, GraphOpKind::kMatmul, std::move(inputs), std::move(outputs));
+    op.parts = gated() ? 2 : 1;
+    return op;
+  }
+
   TensorId FeedForward(TensorId x) {
     const TransformerAxes& a = out_.axes;
     const TensorId n = Norm("norm 2", x);
     Ids inputs = {n, Weight("up", {hidden_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.up}));
-    const TensorId up =
-        Add(Op("ffn up", GraphOpKind::kMatmul, inputs, {Tensor("up", Rows(a.queries, a.up))}));
+    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", Rows(a.queries, a.up))}));
     inputs = {Activation(up, a.queries), Weight("down", {a.ffn, hidden_})};
     if (biased()) inputs.push_back(Weight("down bias", {hidden_}));
     const TensorId down =
@@ -259,9 +275,8 @@ class Builder {
     const TensorId sent =
         Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
                {Tensor("dispatched", visiting)}));
-    const TensorId up =
-        Add(Op("ffn up", GraphOpKind::kMatmul, {sent, Weight("up", {a.experts, hidden_, a.up})},
-               {Tensor("up", {a.visits, a.up})}));
+    const TensorId up = Add(Up("ffn up", {sent, Weight("up", {a.experts, hidden_, a.up})},
+                               {Tensor("up", {a.visits, a.up})}));
     const TensorId down =
         Add(Op("ffn down", GraphOpKind::kMatmul,
                {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})},
@@ -269,6 +284,7 @@ class Builder {
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
     combine.kept = 1;  // the routers' gradient
+    combine.function = "multiply";
     TensorId result = Add(std::move(combine));
     if (c_.shared_ffn > 0) {
       result = Add(Op("expert sum", GraphOpKind::kAdd, {Shared(n), result},
@@ -280,13 +296,13 @@ class Builder {
   // Experts that every token visits, as one feed-forward layer.
   TensorId Shared(TensorId n) {
     const TransformerAxes& a = out_.axes;
-    const TensorId up =
-        Add(Op("shared up", GraphOpKind::kMatmul, {n, Weight("shared up", {hidden_, a.shared_up})},
-               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
+    const TensorId up = Add(Up("shared up", {n, Weight("shared up", {hidden_, a.shared_up})},
+                               {Tensor("shared up", Rows(a.queries, a.shared_up))}));
     GraphOp op = Op("shared activation", GraphOpKind::kElementwise, {up},
                     {Tensor("shared activated", Rows(a.queries, a.shared))});
     op.kept = 1;
     op.flop_per_element = 8;
+    op.function = Gate();
     return Add(Op("shared down", GraphOpKind::kMatmul,
                   {Add(std::move(op)), Weight("shared down", {a.shared, hidden_})},
                   {Tensor("shared down", {a.stream, hidden_})}));
@@ -301,7 +317,9 @@ class Builder {
                {x, Weight("output layer", {hidden_, a.vocabulary})}, {Tensor("logits", logits)}));
     const TensorId loss = out_.graph.AddTensor(
         {"log probabilities", TensorRole::kActivation, DType::kFloat32, logits, kNoOp, {}});
-    Add(Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss}));
+    GraphOp op = Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss});
+    op.kept = c_.loss == LossForm::kFused ? 1 : 0;
+    Add(std::move(op));
   }
 
   const TransformerConfig& c_;

@@ -104,5 +104,25 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines(), ["predict", "--what-if", "dgx1-v100"], done.stderr)
 
 
+class Packaged(unittest.TestCase):
+    def test_debian_package_holds_a_program_that_runs(self):
+        if not shutil.which("dpkg-deb"):
+            self.skipTest("no dpkg here")
+        with tempfile.TemporaryDirectory(prefix="foretrace-package-") as folder:
+            folder = pathlib.Path(folder)
+            done = run("cpack", "-G", "DEB", "-B", folder, cwd=BUILD)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            (package,) = folder.glob("foretrace_*.deb")
+            depends = run("dpkg-deb", "--field", package, "Depends").stdout
+            for library in ("libprotobuf", "libabsl", "libyaml-cpp", "libstdc++6"):
+                self.assertIn(library, depends)
+            tree = folder / "tree"
+            self.assertEqual(run("dpkg-deb", "-x", package, tree).returncode, 0)
+            done = run(tree / "usr/bin/foretrace", "predict", tree / "usr/share/foretrace/traces/samples/dlrm_8rank",
+                       cwd=folder, env={"PATH": os.environ["PATH"], "HOME": str(folder)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("Verdict", done.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-DagOp Op(std::string name, std::string type, std::vector<int32_t> inputs) {
+ViewedOp Op(std::string name, std::string type, std::vector<int32_t> inputs) {
   return {std::move(name), std::move(type), std::move(inputs), "1x64x56x56", {}};
 }
 
@@ -23,10 +23,10 @@ SimTime Ms(double ms) { return SimTime::FromUs(ms * 1000); }
 
 // conv1 -> add -> relu, with conv2 as the other operand of add. Backends: 0 cuDNN, 1 TensorRT, 2
 // TVM; measured times of the public log (ms).
-OperatorDag ExampleDag() {
-  return OperatorDag("example", {Op("conv1", "conv2d", {kNoProducer, kNoProducer}),
-                                 Op("conv2", "conv2d", {kNoProducer, kNoProducer}),
-                                 Op("add", "add", {0, 1}), Op("relu", "relu", {2})});
+OperatorView ExampleDag() {
+  return OperatorView("example", {Op("conv1", "conv2d", {kNoProducer, kNoProducer}),
+                                  Op("conv2", "conv2d", {kNoProducer, kNoProducer}),
+                                  Op("add", "add", {0, 1}), Op("relu", "relu", {2})});
 }
 
 std::vector<KernelChoice> Unfused() {
@@ -73,8 +73,8 @@ TEST(OpPlacement, KernelsThatCannotBePutTogetherAreRefused) {
   EXPECT_EQ(placed.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-OperatorDag RandomDag(std::mt19937_64& random, int32_t size) {
-  std::vector<DagOp> ops;
+OperatorView RandomDag(std::mt19937_64& random, int32_t size) {
+  std::vector<ViewedOp> ops;
   for (int32_t i = 0; i < size; ++i) {
     std::vector<int32_t> inputs;
     for (uint64_t k = 0; k < 1 + random() % 2; ++k) {
@@ -84,12 +84,12 @@ OperatorDag RandomDag(std::mt19937_64& random, int32_t size) {
     }
     ops.push_back(Op("op" + std::to_string(i), random() % 3 == 0 ? "conv2d" : "relu", inputs));
   }
-  return OperatorDag("random", std::move(ops));
+  return OperatorView("random", std::move(ops));
 }
 
 // Every fusable group of a rule that lets everything follow everything, on each backend whose coin
 // falls so, at a random time; single operators always.
-std::vector<KernelChoice> RandomChoices(std::mt19937_64& random, const OperatorDag& dag,
+std::vector<KernelChoice> RandomChoices(std::mt19937_64& random, const OperatorView& dag,
                                         int32_t backends) {
   Backend any;
   any.rule.classes = {{"conv2d", FusionClass::kFusable}, {"relu", FusionClass::kElementwise}};
@@ -132,7 +132,7 @@ TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
   std::mt19937_64 random(19);
   int fused = 0;
   for (int trial = 0; trial < 300; ++trial) {
-    const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 12));
+    const OperatorView dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 12));
     // Two backends: 2^12 placements of single operators alone at most.
     const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
     std::vector<SimTime> all;
@@ -165,7 +165,7 @@ TEST(OpPlacement, EqualsBruteForceOn300RandomGraphs) {
 TEST(OpPlacement, RankedPlacementsAreTheCheapestOfAll) {
   std::mt19937_64 random(23);
   for (int trial = 0; trial < 60; ++trial) {
-    const OperatorDag dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 8));
+    const OperatorView dag = RandomDag(random, 1 + static_cast<int32_t>(random() % 8));
     const std::vector<KernelChoice> choices = RandomChoices(random, dag, 2);
     std::vector<SimTime> all;
     std::vector<bool> covered(static_cast<size_t>(dag.size()));
@@ -186,7 +186,7 @@ TEST(OpPlacement, RankedPlacementsAreTheCheapestOfAll) {
 TEST(OpPlacement, MoreBackendsNeverCostMore) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 50; ++trial) {
-    const OperatorDag dag = RandomDag(random, 40);
+    const OperatorView dag = RandomDag(random, 40);
     const std::vector<KernelChoice> all = RandomChoices(random, dag, 4);
     SimTime before = SimTime::Max();
     for (int32_t backends = 1; backends <= 4; ++backends) {
@@ -203,7 +203,7 @@ TEST(OpPlacement, MoreBackendsNeverCostMore) {
 
 TEST(OpPlacement, TwoHundredOperatorsWithFourBackendsInATenthOfASecond) {
   std::mt19937_64 random(200);
-  const OperatorDag dag = RandomDag(random, 200);
+  const OperatorView dag = RandomDag(random, 200);
   const std::vector<KernelChoice> choices = RandomChoices(random, dag, 4);
   const auto begin = std::chrono::steady_clock::now();
   const auto placed = PlaceOps(dag, choices, kPublishedLaunch);

@@ -3,21 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulator/backends/model_dag.h"
+#include "simulator/backends/graph_view.h"
 #include "simulator/backends/pattern_generator.h"
+#include "simulator/workload/network_yaml.h"
 
 namespace foretrace {
 namespace {
 
-OperatorDag Parse(const std::string& ops) {
-  const auto dag = ParseOperatorDag("name: n\ndtype: float32\nops:\n" + ops, "n.yaml");
-  EXPECT_TRUE(dag.ok()) << dag.status();
-  return *dag;
+OperatorView Parse(const std::string& ops) {
+  const auto read = ParseNetwork("name: n\ndtype: float32\nops:\n" + ops, "n.yaml");
+  EXPECT_TRUE(read.ok()) << read.status();
+  return ViewOf("n", read->graph, read->graph.Declared());
 }
 
 // 3x3, 64 to 128 channels, 28x28 results: 2 * 28^2 * 128 * 64 * 9 FLOP.
 TEST(OperatorWork, OfAConvolution) {
-  const OperatorDag dag = Parse(
+  const OperatorView dag = Parse(
       "  - {name: c, op: conv2d, inputs: ['*', '*'], shape: [1, 64, 56, 56], output: [1, 128, 28, "
       "28], attributes: {kernel_size: 3x3, groups: 1}}\n");
   const std::vector<KernelWork> kernels = GroupKernels(dag, {0});
@@ -27,7 +28,7 @@ TEST(OperatorWork, OfAConvolution) {
 
 // 3x3x3, 8 to 8 channels, 4x5x6 results: 2 * 120 * 8 * 8 * 27.
 TEST(OperatorWork, OfAConvolutionOverThreeDimensions) {
-  const OperatorDag dag = Parse(
+  const OperatorView dag = Parse(
       "  - {name: c, op: conv3d, inputs: ['*', '*'], shape: [1, 8, 4, 5, 6], output: [1, 8, 4, 5, "
       "6], attributes: {kernel_size: 3x3x3, groups: 1}}\n");
   EXPECT_EQ(GroupKernels(dag, {0})[0].flop.count(), 2.0 * 4 * 5 * 6 * 8 * 8 * 27);
@@ -37,7 +38,7 @@ TEST(OperatorWork, OfAConvolutionOverThreeDimensions) {
 // the sum reads 64 + 16 and writes 64, relu reads and writes 64. As one: reads 32 + 128 + 16,
 // writes 64.
 TEST(OperatorWork, AFusedKernelKeepsWhatPassesWithin) {
-  const OperatorDag dag = Parse(
+  const OperatorView dag = Parse(
       "  - {name: d, op: dense, inputs: ['*', '*'], shape: [4, 8], output: [4, 16]}\n"
       "  - {name: a, op: add, inputs: [d, '*'], shape: [4, 16], output: [4, 16]}\n"
       "  - {name: r, op: relu, inputs: [a], shape: [4, 16], output: [4, 16]}\n");
@@ -50,7 +51,7 @@ TEST(OperatorWork, AFusedKernelKeepsWhatPassesWithin) {
 }
 
 TEST(OperatorWork, UnknownTypesHaveNone) {
-  const OperatorDag dag = Parse(
+  const OperatorView dag = Parse(
       "  - {name: x, op: frobnicate, inputs: ['*'], shape: [4], output: [4]}\n"
       "  - {name: r, op: relu, inputs: [x], shape: [4]}\n");
   EXPECT_TRUE(GroupKernels(dag, {0}).empty());
@@ -59,7 +60,7 @@ TEST(OperatorWork, UnknownTypesHaveNone) {
 }
 
 TEST(OperatorWork, ProductsAroundASoftmaxAreFusedAttention) {
-  const OperatorDag dag = Parse(
+  const OperatorView dag = Parse(
       "  - {name: s, op: batch_matmul, inputs: ['*', '*'], shape: [16, 512, 64], output: [16, 512, "
       "512]}\n"
       "  - {name: p, op: softmax, inputs: [s], shape: [16, 512, 512], output: [16, 512, 512]}\n"
@@ -85,10 +86,10 @@ TransformerConfig Small() {
 }
 
 TEST(ModelDag, LayersFollowEachOther) {
-  const auto dag = DagOfModel(Small(), 2);
+  const auto dag = ViewOfModel(Small(), 2);
   ASSERT_TRUE(dag.ok()) << dag.status();
   int64_t softmax = 0, without_producer = 0;
-  for (const DagOp& op : dag->ops()) {
+  for (const ViewedOp& op : dag->ops()) {
     softmax += op.type == "softmax" && op.name.find("router") == std::string::npos;
     EXPECT_FALSE(op.calls.empty()) << op.name;
     bool any = false;
@@ -105,7 +106,7 @@ TEST(ModelDag, LayersFollowEachOther) {
 }
 
 TEST(ModelDag, FlashAttentionMatchesEveryLayer) {
-  const auto dag = DagOfModel(Small(), 2);
+  const auto dag = ViewOfModel(Small(), 2);
   ASSERT_TRUE(dag.ok()) << dag.status();
   const auto flash =
       LoadBackend(std::string(FORETRACE_SOURCE_DIR) + "/topologies/backends/flash-attention.yaml");

@@ -12,14 +12,14 @@ using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
 // x -> conv -> add(*, conv) -> relu -> out; the operand of add that is no convolution comes first.
-OperatorDag ResidualDag(bool conv_read_twice) {
-  std::vector<DagOp> ops = {
+OperatorView ResidualDag(bool conv_read_twice) {
+  std::vector<ViewedOp> ops = {
       {"conv", "conv2d", {-1, -1}, "1x3x8x8", {{"data_layout", "NCHW"}}},
       {"add", "add", {-1, 0}, "1x4x8x8", {}},
       {"relu", "relu", {1}, "1x4x8x8", {}},
   };
   if (conv_read_twice) ops.push_back({"tanh", "tanh", {0}, "1x4x8x8", {}});
-  return OperatorDag("residual", std::move(ops));
+  return OperatorView("residual", std::move(ops));
 }
 
 Pattern Parsed(std::string_view text) {
@@ -81,11 +81,11 @@ Backend Tvm() {
 
 // conv -> {relu, tanh} -> add: the diamond of figure 2.4 is one group or none.
 TEST(PatternGenerator, GroupsAreThePrefixesOfThePostDominatorChain) {
-  const OperatorDag dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
-                                    {"relu", "relu", {0}, "1x4x8x8", {}},
-                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
-                                    {"add", "add", {1, 2}, "1x4x8x8", {}},
-                                    {"last", "relu", {3}, "1x4x8x8", {}}});
+  const OperatorView dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                     {"relu", "relu", {0}, "1x4x8x8", {}},
+                                     {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                     {"add", "add", {1, 2}, "1x4x8x8", {}},
+                                     {"last", "relu", {3}, "1x4x8x8", {}}});
   EXPECT_EQ(PostDominators(dag), (Ids{3, 3, 3, 4, -1}));
   std::vector<Ids> groups;
   for (const BackendMatch& match : GenerateMatches(dag, {Tvm()}).matches)
@@ -97,10 +97,10 @@ TEST(PatternGenerator, GroupsAreThePrefixesOfThePostDominatorChain) {
 TEST(PatternGenerator, OperatorsThatFailAReadOrARuleEndTheGroup) {
   Backend tvm = Tvm();
   tvm.rule.classes.erase("tanh");
-  const OperatorDag dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
-                                    {"relu", "relu", {0}, "1x4x8x8", {}},
-                                    {"tanh", "tanh", {0}, "1x4x8x8", {}},
-                                    {"add", "add", {1, 2}, "1x4x8x8", {}}});
+  const OperatorView dag("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                     {"relu", "relu", {0}, "1x4x8x8", {}},
+                                     {"tanh", "tanh", {0}, "1x4x8x8", {}},
+                                     {"add", "add", {1, 2}, "1x4x8x8", {}}});
   for (const BackendMatch& match : GenerateMatches(dag, {tvm}).matches) {
     EXPECT_EQ(match.ops.size(), 1U);
   }

@@ -135,6 +135,25 @@ TEST(Collectives, AllReduceFormulas) {
   EXPECT_DOUBLE_EQ(AllReduceNs(domains, s), s / 2 / 900 + s * 3 / 8 / 50);
 }
 
+// Around a ring of 8 a message of each phase passes 7 links, through a switch one; halfway around
+// is
+// 4. Each sample of a micro-batch has its share of the latency.
+TEST(Collectives, LatencyOfLinks) {
+  NetworkDimension ring = {NetworkKind::kRing, 8, 50, false, 100};
+  NetworkDimension through = {NetworkKind::kSwitch, 8, 50, false, 100};
+  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, ring, 800),
+                   2 * 800 * 7. / 8 / 50 + 1400);
+  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, through, 800),
+                   2 * 800 * 7. / 8 / 50 + 200);
+  EXPECT_DOUBLE_EQ(AllGatherNs(ring, 800), 800 * 7. / 8 / 50 + 700);
+  EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, std::span(&ring, 1), 800),
+                   800 * 4. / 4 / 50 + 400);
+  TensorGroup group = {{ring}, AllReduceFormula::kPhysical, AllToAllFormula::kPhysical};
+  EXPECT_FALSE(group.linear());
+  group.samples = 4;
+  EXPECT_DOUBLE_EQ(AllReduceNs(group, 800), 2 * 800 * 7. / 8 / 50 + 1400. / 4);
+}
+
 // 1,024 chips as an 8 x 128 torus: 1,024 links and 2 ports a ring in either dimension.
 TEST(Bills, Torus) {
   System s = Machine(Execution::kDataflow, {8, 128});

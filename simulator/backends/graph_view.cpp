@@ -1,7 +1,9 @@
-#include "simulator/backends/model_dag.h"
+#include "simulator/backends/graph_view.h"
 
+#include <algorithm>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/backends/text_of_sizes.h"
@@ -11,46 +13,36 @@
 namespace foretrace {
 namespace {
 
-std::string TypeOf(const GraphOp& op, bool gated) {
+std::string TypeOf(const GraphOp& op) {
+  if (!op.function.empty()) return op.function;
   switch (op.kind) {
     case GraphOpKind::kMatmul:
       return "dense";
     case GraphOpKind::kScores:
     case GraphOpKind::kContext:
+    case GraphOpKind::kBatchedMatmul:
       return "batch_matmul";
-    case GraphOpKind::kAttention:
-      return "attention";
     case GraphOpKind::kNorm:
       return "layer_norm";
-    case GraphOpKind::kSoftmax:
     case GraphOpKind::kLogSoftmax:
       return "softmax";
-    case GraphOpKind::kDropout:
-      return "dropout";
-    case GraphOpKind::kAdd:
-      return "add";
-    case GraphOpKind::kGather:
-      return "gather";
-    case GraphOpKind::kElementwise:
-      return op.outputs.size() > 1 ? "rotary" : gated ? "silu" : "gelu";
-    case GraphOpKind::kCount:
-      break;
+    default:
+      return std::string(Name(op.kind));
   }
-  return "unknown";
 }
 
 // Unrolls the repeated block.
 class Unroller {
  public:
-  Unroller(const OperatorGraph& graph, const Binding& sizes, bool gated)
-      : graph_(graph), sizes_(sizes), gated_(gated) {}
+  Unroller(const OperatorGraph& graph, const Binding& sizes) : graph_(graph), sizes_(sizes) {}
 
-  std::vector<DagOp> Run(int64_t layers) {
+  std::vector<ViewedOp> Run(int64_t layers) {
     OpId first = 0;
     const auto count = static_cast<OpId>(graph_.ops().size());
     while (first < count && !graph_.op(first).in_block) ++first;
     OpId end = first;
     while (end < count && graph_.op(end).in_block) ++end;
+    repeats_ = first < end;
     for (OpId op = 0; op < first; ++op) Add(op, "");
     for (int64_t layer = 0; layer < layers; ++layer) {
       for (OpId op = first; op < end; ++op) Add(op, "l" + std::to_string(layer) + ".");
@@ -63,26 +55,40 @@ class Unroller {
  private:
   void Add(OpId id, const std::string& prefix) {
     const GraphOp& op = graph_.op(id);
-    DagOp made;
+    ViewedOp made;
     std::string name = prefix + std::string(op.name);
-    for (char& c : name) c = c == ' ' ? '_' : c;
+    // Names of files are left as they are.
+    if (repeats_) std::ranges::replace(name, ' ', '_');
     const int32_t times = ++names_[name];
     made.name = times == 1 ? name : name + "#" + std::to_string(times);
-    made.type = TypeOf(op, gated_);
-    for (const TensorId tensor : op.inputs) {
-      const auto maker = makers_.find(tensor);
-      made.inputs.push_back(maker == makers_.end() ? kNoProducer : maker->second);
-    }
+    made.type = TypeOf(op);
+    for (const TensorId tensor : op.inputs) made.inputs.push_back(MakerOf(tensor));
     std::vector<int32_t> shape;
     for (const AxisId axis : graph_.tensor(op.inputs.front()).axes) {
       shape.push_back(static_cast<int32_t>(sizes_.of(axis)));
     }
     made.shape = JoinSizes(shape);
+    made.attributes = op.attributes;
+    if (graph_.tensor(op.inputs.front()).dtype == DType::kUnknown) return Push(op, std::move(made));
     for (const OperatorCall& call : CallsOf(graph_, sizes_, id, Direction::kForward)) {
       made.calls.push_back(call);
     }
+    Push(op, std::move(made));
+  }
+
+  void Push(const GraphOp& op, ViewedOp made) {
     for (const TensorId tensor : op.outputs) makers_[tensor] = static_cast<int32_t>(ops_.size());
     ops_.push_back(std::move(made));
+  }
+
+  int32_t MakerOf(TensorId tensor) const {
+    const auto maker = makers_.find(tensor);
+    if (maker != makers_.end()) return maker->second;
+    // Another tensor of an operator's result: the same elements as its reader takes them.
+    const OpId producer = graph_.tensor(tensor).producer;
+    if (producer == kNoOp) return kNoProducer;
+    const auto result = makers_.find(graph_.op(producer).outputs.front());
+    return result == makers_.end() ? kNoProducer : result->second;
   }
 
   // What leaves the block, read behind it, is what enters the next one.
@@ -101,15 +107,20 @@ class Unroller {
 
   const OperatorGraph& graph_;
   const Binding& sizes_;
-  bool gated_;
-  std::vector<DagOp> ops_;
+  bool repeats_ = false;
+  std::vector<ViewedOp> ops_;
   absl::flat_hash_map<TensorId, int32_t> makers_;
   absl::flat_hash_map<std::string, int32_t> names_;
 };
 
 }  // namespace
 
-absl::StatusOr<OperatorDag> DagOfModel(const TransformerConfig& config, int32_t micro_batch) {
+OperatorView ViewOf(std::string name, const OperatorGraph& graph, const Binding& sizes,
+                    int64_t layers) {
+  return OperatorView(std::move(name), Unroller(graph, sizes).Run(layers));
+}
+
+absl::StatusOr<OperatorView> ViewOfModel(const TransformerConfig& config, int32_t micro_batch) {
   if (config.family == TransformerFamily::kT5) {
     return InvalidInput(
         "{}: models of an encoder and a decoder have no single chain of layers; give a model of "
@@ -125,7 +136,7 @@ absl::StatusOr<OperatorDag> DagOfModel(const TransformerConfig& config, int32_t 
   TransformerShares shares;
   shares.micro_batch = micro_batch;
   const Binding sizes = BindTransformer(model, c, shares);
-  return OperatorDag(c.name, Unroller(model.graph, sizes, IsGated(c)).Run(c.layers));
+  return ViewOf(c.name, model.graph, sizes, c.layers);
 }
 
 }  // namespace foretrace

@@ -1,14 +1,13 @@
 #pragma once
-// The view of a graph of operators that backends are placed on: of each what a pattern can see (its
-// type, its attributes, the shape of its first input, its producers) and what it computes. Made
-// from network files, from models (model_dag.h) and from recordings.
+// What backends see of a graph of operators: of each what a pattern can ask for (its type, its
+// attributes, the shape of its first input, its producers) and what it computes. Made from the
+// graphs of networks and models (graph_view.h), and from recordings, which have calls and no graph.
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "simulator/cost/operator/operator.h"
 
 namespace foretrace {
@@ -16,7 +15,7 @@ namespace foretrace {
 // A weight or an input of the graph: no operator makes it.
 inline constexpr int32_t kNoProducer = -1;
 
-struct DagOp {
+struct ViewedOp {
   std::string name;
   std::string type;                               // "conv2d", without a framework's prefix
   std::vector<int32_t> inputs;                    // producers, each before this one, or kNoProducer
@@ -25,14 +24,14 @@ struct DagOp {
   std::vector<OperatorCall> calls;                // what it computes; none: not known
 };
 
-class OperatorDag {
+class OperatorView {
  public:
   // Each operator's producers are before it.
-  explicit OperatorDag(std::string name, std::vector<DagOp> ops);
+  explicit OperatorView(std::string name, std::vector<ViewedOp> ops);
 
   const std::string& name() const { return name_; }
-  const std::vector<DagOp>& ops() const { return ops_; }
-  const DagOp& op(int32_t id) const { return ops_[static_cast<size_t>(id)]; }
+  const std::vector<ViewedOp>& ops() const { return ops_; }
+  const ViewedOp& op(int32_t id) const { return ops_[static_cast<size_t>(id)]; }
   const std::vector<int32_t>& consumers(int32_t id) const {
     return consumers_[static_cast<size_t>(id)];
   }
@@ -41,15 +40,8 @@ class OperatorDag {
 
  private:
   std::string name_;
-  std::vector<DagOp> ops_;
+  std::vector<ViewedOp> ops_;
   std::vector<std::vector<int32_t>> consumers_;  // each once, ascending
 };
-
-// Files of traces/networks/. What operators compute follows from the sizes of first input (`shape`)
-// and result (`output`) and from `dtype` (operator_work.h). Errors name file, line and key: a
-// repeated name, an input that is no earlier operator ("*" stands for weights and inputs of the
-// graph), no operator.
-absl::StatusOr<OperatorDag> LoadOperatorDag(const std::string& file);
-absl::StatusOr<OperatorDag> ParseOperatorDag(const std::string& text, const std::string& file);
 
 }  // namespace foretrace
