@@ -165,15 +165,10 @@ SimTime Median(std::vector<SimTime>& times) {
   return *middle;
 }
 
-// What a launch takes that finds room: the median of those that did, or of what was left of the
-// others once a start had made room; where the recording begins with a full queue, or a CPU far
-// ahead, hardly any launch is of the first kind.
-SimTime TypicalLaunch(std::vector<SimTime>& with_room, std::vector<SimTime>& after_room) {
-  SimTime typical = SimTime::Max();
-  for (std::vector<SimTime>* times : {&with_room, &after_room}) {
-    if (!times->empty()) typical = std::min(typical, Median(*times));
-  }
-  return typical;
+SimTime MedianDuration(const std::vector<CpuPoint*>& launches) {
+  std::vector<SimTime> times;
+  for (const CpuPoint* p : launches) times.push_back(p->duration);
+  return Median(times);
 }
 
 // Launches that were held by a full launch queue get the typical launch duration instead: where it
@@ -192,7 +187,7 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
   const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
   auto issued = static_cast<int64_t>(in_flight.size());
   std::vector<SimTime> with_room, after_room;
-  std::vector<CpuPoint*> without_room, before_all;
+  std::vector<CpuPoint*> without_room, before_all, room_before;
   size_t started = 0;
   for (CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
@@ -216,15 +211,21 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     }
   }
   if (without_room.empty()) return 0;
-  typical = TypicalLaunch(with_room, after_room);
-  if (typical == SimTime::Max()) return 0;
+  // Before any recorded work began the queue may hold what the recording does not: then launches take
+  // as long as those that were held.
+  const bool full_from_before =
+      !before_all.empty() &&
+      MedianDuration(before_all) + MedianDuration(before_all) > MedianDuration(without_room);
+  for (CpuPoint* p : before_all) (full_from_before ? without_room : room_before).push_back(p);
+  for (const CpuPoint* p : room_before) with_room.push_back(p->duration);
+  // What launches take that find room; where none does, what was left of the others when a start had
+  // made room.
+  if (with_room.empty() && after_room.empty()) return 0;
+  typical = Median(with_room.empty() ? after_room : with_room);
   int64_t held = 0;
-  for (const auto* launches_of : {&without_room, &before_all}) {
-    if (launches_of == &before_all && held == 0) break;
-    for (CpuPoint* p : *launches_of) {
-      p->queue_full = p->duration > typical + typical;
-      held += p->queue_full ? 1 : 0;
-    }
+  for (CpuPoint* p : without_room) {
+    p->queue_full = p->duration > typical + typical;
+    held += p->queue_full ? 1 : 0;
   }
   return held;
 }

@@ -35,8 +35,8 @@ struct RankSync {
   int64_t unresolved_waits = 0;
   // Waits that held something up for longer than all edges explain.
   std::vector<HeldWait> held;
-  // The first recorded work of a stream that came late without anything recorded to wait for: it
-  // followed work from before the recording.
+  // What came late at the beginning without anything recorded to wait for: it waited for work from
+  // before the recording.
   std::vector<HeldWait> after_unrecorded;
   UnshownWaits unshown;
 };

@@ -1,6 +1,7 @@
 """Recordings that begin while the device still does what was issued before: they hold that work, or
 nothing of it."""
 
+import os
 import tempfile
 import unittest
 
@@ -61,6 +62,45 @@ class InFlight(unittest.TestCase):
 
     def test_prefetched_input(self):
         self.check(lambda slower: truth.prefetching(2, slower=slower, steps=range(1, 10)))
+
+
+class SteadyState(unittest.TestCase):
+    """Any step of a recording cut out of a job gives the job's period: of all ranks, or of one."""
+
+    def check(self, build, cases):
+        """`build`: (factors of GEMMs by rank, steps) -> job of 4 ranks; `cases`: (what-if, factors)."""
+        for in_flight in (True, False):
+            for present in (4, 1):
+                with tempfile.TemporaryDirectory() as folder:
+                    build(None, range(1, 16)).write(folder, events="absent", in_flight=in_flight,
+                                                    recorded=lambda rank: (6, 9))
+                    for rank in range(present, 4):
+                        os.remove(os.path.join(folder, f"rank{rank}.json"))
+                    # Of one rank the changed waiting for the others is not known.
+                    for what_if, slower in [((), None)] + (cases if present == 4 else []):
+                        expected = build(slower, range(1, 16)).period()
+                        for step in (6, 7, 8, 9) if not what_if else (6, 9):
+                            found = report(folder, what_if, step, ["--allow-missing-ranks"])["step"]
+                            self.assertAlmostEqual(
+                                found["period_us"] / expected, 1.0, delta=0.001,
+                                msg=f"in flight {in_flight}, {present} ranks, step {step}, {what_if}")
+
+    def test_lookup_of_the_next_batch(self):
+        self.check(lambda slower, steps: pipelines.lookup_ahead(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt):x1.5"], {r: 1.5 for r in range(4)})])
+
+    def test_limit_of_gathered_layers(self):
+        self.check(lambda slower, steps: pipelines.fully_sharded(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt),rank=1:x1.5"], {1: 1.5})])
+
+    def test_prefetched_input(self):
+        self.check(lambda slower, steps: truth.prefetching(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt):x1.5"], {r: 1.5 for r in range(4)})])
+
+    def test_data_parallel_with_the_cpu_steps_ahead(self):
+        self.check(lambda slower, steps: pipelines.data_parallel_ahead(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5}),
+                    (["name=gemm.*_(tn|nt):x0.6"], {r: 0.6 for r in range(4)})])
 
 
 class WhatIf(unittest.TestCase):

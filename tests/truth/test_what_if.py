@@ -180,6 +180,22 @@ class WhatIf(unittest.TestCase):
             for rank, (p, e) in enumerate(zip(present, full)):
                 self.assertAlmostEqual(p / e, 1.0, delta=0.10, msg=f"rank {rank}: {p:.1f}, not {e:.1f}")
 
+    def test_network_in_place_of_recorded_transfers(self):
+        """All-reduces of 2 MiB that took 600 us after the last arrival take what the network says."""
+        run = subprocess.run([FORETRACE, "collective", "all_reduce", "--ranks", "4", "--bytes", "2M",
+                              "--topology", "dgx-a100", "--network", "fitted", "--json"],
+                             capture_output=True, text=True, check=True)
+        factor = json.loads(run.stdout)["rows"][0]["time_us"] / 600.0
+        self.assertLess(factor, 0.5)
+        with tempfile.TemporaryDirectory() as folder:
+            truth.data_parallel(4, 12).write(folder)
+            for what_if, slower in (((), {}), (["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5})):
+                expected = truth.data_parallel(4, 12, slower, factor).step_times(3)
+                found = predict(folder, what_if,
+                                options=["--network", "fitted", "--platform", "dgx-a100"])
+                for rank, (p, e) in enumerate(zip(found, expected)):
+                    self.assertAlmostEqual(p / e, 1.0, delta=0.001, msg=f"rank {rank}, {what_if}")
+
     def test_interval_of_ranks_without_a_profile(self):
         """GEMMs a quarter slower on all ranks, of which one is at hand: the change is felt by those that
         it waits for, too."""
