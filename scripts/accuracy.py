@@ -47,7 +47,13 @@ MODELLED = [
     ("control (A100)", CONTROL + MODEL + " --calibration a100-sxm4-nvswitch"),
     ("ResNet-50 (V100)", RESNET + MODEL + " --calibration v100-sxm2-nvlink"),
     ("linear (RTX 2080 Ti)", LINEAR + MODEL),
-]
+] + [(f"{name} (H100)", f"--trace $D/traces/h100/{file}.json.gz" + MODEL +
+      " --calibration h100-sxm5-nvswitch")
+     for name, file in (("Qwen1.5", "Qwen_Qwen1.5-0.5B-Chat__1016005"),
+                        ("OWLv2", "google_owlv2-large-patch14-ensemble__1016001"),
+                        ("ViT", "Falconsai_nsfw_image_detection__1016002"),
+                        ("TimeSformer", "facebook_timesformer-base-finetuned-k400__1016002"),
+                        ("BERT", "gaunernst_bert-small-uncased__1016001"))]
 
 
 TEST, FIFTH = ", upstream's test rows", ", a random fifth"
@@ -295,6 +301,9 @@ collectives has seen these traces. Two things come from them, so that their erro
 lookups of embeddings, whose calibrations rest on the lookups of DLRM-8 and of control
 (calibration/README.md has their errors on held-out ranks and steps), and, on DLRM-8, what
 reductions, concatenations and transposes add to streaming (on control, the bandwidth of transposes).
+Counts of instructions that no source states were set by kernels of TimeSformer and BERT (H100): long
+softmax, norms, gelu, unaligned products, FlashAttention-2's blocks, cold starts; theirs are in-sample.
+Those of the other traces took no part, but all of them were in view while the forms were chosen.
 `--rows` lists every call.
 
 {table(("Case", "Steps", "Mean", "Max", "Replay, mean", "Blocked share", "Command"),

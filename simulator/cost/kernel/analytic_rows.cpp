@@ -16,8 +16,10 @@ namespace {
 
 // A block of a layer norm: rows load, means and deviations meet over five shuffles of a warp and
 // over the warps of the block, each a chain of divisions, then the row is read again. A step is a
-// load and four dependent updates (Welford).
-constexpr double kNormCycles = 3400, kNormStepCycles = 860, kNormStepInstructions = 60;
+// load and four dependent updates (Welford); from the third on loads are under way while earlier
+// steps are summed.
+constexpr double kNormCycles = 3400, kNormStepCycles = 860, kNormUpdateCycles = 360;
+constexpr double kNormStepInstructions = 60;
 
 // A block of a softmax over long rows: three passes, each behind a trip to memory or L2, two
 // reductions over the block.
@@ -56,7 +58,9 @@ RowBlocks LayerNorm(const KernelWork& work, const VectorRates& rates) {
   r.blocks = static_cast<double>(work.rows);
   r.threads = kThreads;
   const double steps = std::ceil(static_cast<double>(work.cols) / (kVector * kThreads));
-  r.latency_us = (kNormCycles + steps * kNormStepCycles) / rates.cycles_per_us;
+  r.latency_us = (kNormCycles + std::min(steps, 2.0) * kNormStepCycles +
+                  std::max(steps - 2, 0.0) * kNormUpdateCycles) /
+                 rates.cycles_per_us;
   r.instructions = steps * kThreads * kNormStepInstructions;
   return r;
 }
@@ -100,8 +104,8 @@ double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
   const RowBlocks rows = work.kind == KernelKind::kLayerNorm ? LayerNorm(work, rates)
                          : work.cols <= kWarpSoftmaxColumns  ? WarpSoftmax(work, rates)
                                                              : BlockSoftmax(work, rates);
-  const double bytes_per_us = device.dram_gbps * 1e3 * streaming.bandwidth_efficiency;
-  const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
+  // Later passes over a row miss the cache where the rows in flight outgrow it.
+  const double memory_us = MemoryRoofline(streaming, device, work).memory_us;
   return streaming.base_us + SmoothMax(memory_us, BlocksUs(rows, device, rates));
 }
 

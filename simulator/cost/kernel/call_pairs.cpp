@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/cost/operator/kernel_work.h"
+
 namespace foretrace {
 namespace {
 
@@ -104,6 +106,27 @@ void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls) {
       }
     }
   }
+}
+
+std::optional<TracedOperator> ConcatFromFollower(const RankTrace& rank, NodeIndex call) {
+  constexpr uint32_t kFarthest = 24;  // nodes, those within the concatenation included
+  const uint32_t last = std::min(rank.size(), call.value + kFarthest);
+  for (uint32_t i = call.value + 1; i < last; ++i) {
+    const NodeIndex next(i);
+    if (rank.kind(next) != NodeKind::kCpuOp || rank.lane(next) != rank.lane(call)) continue;
+    if (rank.start(next) < rank.end(call)) continue;
+    for (const Tensor& tensor : rank.tensors(next)) {
+      if (rank.dims(tensor).empty()) continue;
+      int64_t elements = 1;
+      for (const int64_t size : rank.dims(tensor)) elements = SaturatingProduct({elements, size});
+      TracedOperator traced;
+      traced.op = {ConcatOp{elements, 2}, tensor.dtype, Direction::kForward};
+      traced.assumed = true;
+      traced.access.elements = elements;
+      return traced;
+    }
+  }
+  return std::nullopt;
 }
 
 void CompletePairs(TracedCalls& calls) {

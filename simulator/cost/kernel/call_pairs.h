@@ -23,4 +23,8 @@ void CompletePairs(TracedCalls& calls);
 // norm. The next call of its thread that takes a tensor of as many images and channels names it.
 void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls);
 
+// A concatenation of a list without shapes, as older profiles write lists: its result is the first
+// tensor of the next call of its thread that has any. nullopt: none is near. Assumed.
+std::optional<TracedOperator> ConcatFromFollower(const RankTrace& rank, NodeIndex call);
+
 }  // namespace foretrace

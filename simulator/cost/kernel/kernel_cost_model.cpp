@@ -7,9 +7,8 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/call_signatures.h"
-#include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/kernel_likes.h"
-#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/observed_kernels.h"
 
 namespace foretrace {
 namespace {
@@ -81,32 +80,6 @@ KernelWork HelperWork(const KernelWork& main) {
   work.kind = KernelKind::kCopy;
   work.read = work.written = main.written;
   return work;
-}
-
-// Sorts are helpers of the lookups whose indices they sort.
-bool IsHelper(KernelRole role, const OperatorCall& call) {
-  if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
-  return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
-}
-
-// Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
-int64_t TripsOf(KernelKind kind, KernelRole role, int64_t indices) {
-  switch (kind) {
-    case KernelKind::kElementwise:
-    case KernelKind::kCopy:
-    case KernelKind::kTranspose:
-    case KernelKind::kOptimizer:
-    case KernelKind::kOther:
-      return 1;
-    case KernelKind::kIndex: {
-      // A thread has four elements, and takes them in turn: each index, then what it points to.
-      constexpr int64_t kElements = 4;
-      const auto chain = std::max<int64_t>(indices, 1) + 1;
-      return role == KernelRole::kGather ? kElements * chain : chain;
-    }
-    default:
-      return 0;
-  }
 }
 
 bool HelpersAreWithin(KernelKind kind) {
@@ -215,8 +188,14 @@ void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Op
   for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
   for (const auto& [call, op] : shapeless) {
     const auto like = signatures.Find(op.call, op.kernels);
-    if (!like.has_value()) continue;
-    const std::optional<TracedOperator> traced = known[like->value];
+    const std::string_view name = store_->name(rank, op.call);
+    const bool concat = !like.has_value() && (name == "aten::cat" || name == "aten::_cat") &&
+                        std::ranges::all_of(op.kernels, [&](NodeIndex n) {
+                          return rank.kind(n) == NodeKind::kKernel;  // copies name their bytes
+                        });
+    if (!like.has_value() && !concat) continue;
+    const std::optional<TracedOperator> traced =
+        concat ? ConcatFromFollower(rank, op.call) : known[like->value];
     if (!traced.has_value()) continue;
     known[call] = traced;
     known[call]->assumed = true;
@@ -227,48 +206,14 @@ void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Op
 void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
                              const TracedOperator& traced, const Op& op,
                              std::vector<Entry>& entries) const {
-  OperatorCall call = traced.op;
-  std::vector<NodeIndex> mains;
-  bool tf32 = false, half = false, float8 = false;
-  int64_t load_elements = 0;
-  double instructions = 0;
-  bool by_warps = false;
-  KernelRole role = KernelRole::kUnknown;
-  for (NodeIndex node : op.kernels) {
-    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
-    tf32 |= traits.precision == Precision::kTensorFloat32;
-    half |= traits.precision == Precision::kHalf;
-    float8 |= traits.precision == Precision::kFloat8;
-    load_elements = std::max(load_elements, traits.load_elements);
-    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, call)) mains.push_back(node);
-    if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
-    if (op.kernels.size() == 1) instructions = ElementInstructions(traits.role, traced.access);
-    // Shapes do not say whether a copy is contiguous; the kernel that was chosen does.
-    CopyOp* copy = std::get_if<CopyOp>(&call.shape);
-    if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
-    // Nor whether attention is masked.
-    AttentionOp* attention = std::get_if<AttentionOp>(&call.shape);
-    if (attention != nullptr && traits.flash_attention_2) {
-      attention->causal = traits.causal;
-      by_warps = true;
-    }
-  }
-  KernelList list = Kernels(call);
+  const ObservedKernels observed = Observe(store, rank, traced, op.kernels);
+  const OperatorCall& call = observed.call;
+  const KernelList& list = observed.list;
+  const std::vector<NodeIndex>& mains = observed.mains;
   if (list.empty()) return;
-  if (list.size() == 1) {
-    list[0].load_elements = load_elements;
-    list[0].instructions = instructions;
-    list[0].by_warps = by_warps;
-    if (rank.kind(op.kernels.front()) == NodeKind::kKernel) {
-      list[0].trips = TripsOf(list[0].kind, role, traced.access.indices);
-    }
-  }
   const KernelWork& first = list[0];
-  const Precision precision = float8 ? Precision::kFloat8
-                              : half ? Precision::kHalf
-                                     : PrecisionOf(call.dtype, tf32);
   const auto predict = [&](const KernelWork& work) {
-    Estimate estimate = models_->Predict(work, precision);
+    Estimate estimate = models_->Predict(work, observed.precision);
     estimate.extrapolated |= traced.assumed;
     return estimate;
   };

@@ -28,6 +28,9 @@ TEST(AnalyticRows, AFewNormsTakeTheLatencyOfOne) {
   const double block_us = (3400 + 2 * 860) / 1830.0 + 2 * 128 * 60 / kOfSm;
   EXPECT_NEAR(Us(LayerNormOp{5, 768}), 1 + block_us, 1e-3);
   EXPECT_NEAR(Us(LayerNormOp{132, 768}), 1 + block_us, 1e-3);
+  // 4,096 are eight steps; the loads of the last six are under way by then.
+  const double longer_us = (3400 + 2 * 860 + 6 * 360) / 1830.0 + 8 * 128 * 60 / kOfSm;
+  EXPECT_NEAR(Us(LayerNormOp{5, 4096}), 1 + longer_us, 1e-3);
 }
 
 TEST(AnalyticRows, ManyNormsShareTheLanesOfTheirMultiprocessors) {

@@ -181,6 +181,31 @@ TEST_F(TraceTest, GathersWaitForTheirIndices) {
   EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 700) / 1410.0, 0.01);
 }
 
+// A list without shapes; the view after it names 1,024 x 512 elements, 60 instructions each.
+TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::cat", {0, 20});
+  rank.Kernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>", {5, 6}, 7, {10, 90});
+  rank.Op("aten::zeros", {25, 28});
+  rank.Op("aten::view", {30, 40});
+  Tensor t;
+  t.dtype = DType::kFloat32;
+  rank.builder().AddTensor(rank.Of("aten::view"), t, std::vector<int64_t>{1024, 512});
+  const TraceStore store = job.Build();
+  const KernelCostModel model(Models(), store);
+  KernelWork work = Kernels({ConcatOp{1024 * 512, 2}})[0];
+  work.instructions = 1024 * 512 * 60;
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    const NodeIndex n(i);
+    if (store.ranks()[0].kind(n) != NodeKind::kKernel) continue;
+    const auto estimate = model.Predict(store, store.ranks()[0], n);
+    ASSERT_TRUE(estimate.has_value());
+    EXPECT_EQ(estimate->time, Models()->Predict(work, Precision::kFloat32).time);
+    EXPECT_TRUE(estimate->extrapolated);
+  }
+}
+
 TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {
   JobScript job(1);
   RankScript& rank = job.rank(0);

@@ -1,0 +1,82 @@
+#include "simulator/cost/kernel/observed_kernels.h"
+
+#include <algorithm>
+
+#include "simulator/cost/kernel/element_instructions.h"
+
+namespace foretrace {
+namespace {
+
+// Sorts are helpers of the lookups whose indices they sort.
+bool IsHelper(KernelRole role, const OperatorCall& call) {
+  if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
+  return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
+}
+
+// Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
+int64_t TripsOf(KernelKind kind, KernelRole role, int64_t indices) {
+  switch (kind) {
+    case KernelKind::kElementwise:
+    case KernelKind::kCopy:
+    case KernelKind::kTranspose:
+    case KernelKind::kOptimizer:
+    case KernelKind::kOther:
+      return 1;
+    case KernelKind::kIndex: {
+      // A thread has four elements, and takes them in turn: each index, then what it points to.
+      constexpr int64_t kElements = 4;
+      const auto chain = std::max<int64_t>(indices, 1) + 1;
+      return role == KernelRole::kGather ? kElements * chain : chain;
+    }
+    default:
+      return 0;
+  }
+}
+
+// Shapes do not say whether a copy is contiguous, nor whether attention is masked; the kernel that
+// was chosen does.
+void Specify(const KernelTraits& traits, OperatorCall& call) {
+  auto* copy = std::get_if<CopyOp>(&call.shape);
+  if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
+  auto* attention = std::get_if<AttentionOp>(&call.shape);
+  if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
+}
+
+}  // namespace
+
+ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
+                        const TracedOperator& traced, std::span<const NodeIndex> kernels) {
+  ObservedKernels observed;
+  observed.call = traced.op;
+  bool tf32 = false, half = false, float8 = false, by_warps = false;
+  int64_t load_elements = 0;
+  KernelRole role = KernelRole::kUnknown;
+  for (const NodeIndex node : kernels) {
+    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
+    tf32 |= traits.precision == Precision::kTensorFloat32;
+    half |= traits.precision == Precision::kHalf;
+    float8 |= traits.precision == Precision::kFloat8;
+    by_warps |= traits.flash_attention_2;
+    load_elements = std::max(load_elements, traits.load_elements);
+    if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
+    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
+      observed.mains.push_back(node);
+    }
+    Specify(traits, observed.call);
+  }
+  observed.precision = float8 ? Precision::kFloat8
+                       : half ? Precision::kHalf
+                              : PrecisionOf(observed.call.dtype, tf32);
+  observed.list = Kernels(observed.call);
+  if (observed.list.size() != 1) return observed;
+  KernelWork& work = observed.list[0];
+  work.load_elements = load_elements;
+  work.by_warps = by_warps;
+  if (kernels.size() == 1) work.instructions = ElementInstructions(role, traced.access);
+  if (rank.kind(kernels.front()) == NodeKind::kKernel) {
+    work.trips = TripsOf(work.kind, role, traced.access.indices);
+  }
+  return observed;
+}
+
+}  // namespace foretrace
