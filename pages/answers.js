@@ -18,7 +18,7 @@ function flame(where, attribution) {
     within.set(r.parent, starts[i] + r.total.device_us);
     return { x: [starts[i], starts[i] + r.total.device_us], y: r.depth, name: r.name, us: r.total.device_us };
   }).filter((b) => b.us > total / 1000 && b.y < levels);
-  chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}`, { type: 'bar',
+  chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}${attribution.issued_before_recording?.device_us > 0 ? `, of what was issued while recording` : ''}`, { type: 'bar',
     data: { labels: Array.from({ length: levels }, (_, i) => i), datasets: [{ data: bars, grouped: false, barPercentage: 1, categoryPercentage: 1,
       borderWidth: 1, borderColor: colour('--paper'), backgroundColor: bars.map((_, i) => palette(i)) }] },
     options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('us', { max: total }), y: axis('depth') },
@@ -120,11 +120,24 @@ answers.shard = (a) => {
   bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
 };
 
+const tableName = (t) => `${t.operation}, ${t.ranks} ranks, ${t.nodes} nodes${t.held_out ? ' (held out)' : ''}`;
+
 answers.collective = (a) => {
   if (a.tables) {
     headline('Collectives against measurements', [`network: ${a.network}`]);
     bars(section('Errors'), 'Mean absolute error of each table', a.tables.map((t) => ({
-      ...t, label: `${t.operation}, ${t.ranks} ranks, ${t.nodes} nodes${t.held_out ? ' (held out)' : ''}` })), 'label', 'mape_percent', '%');
+      ...t, label: tableName(t) })), 'label', 'mape_percent', '%');
+    const over = section('Measured and predicted');
+    for (const [key, unit] of [['us', 'us'], ['busbw_GBps', 'GB/s']]) {
+      const groups = {}, lines = [];
+      for (const t of a.tables.slice(0, 12)) {
+        lines.push(`${tableName(t)}, predicted`);
+        groups[`${tableName(t)}, measured`] = t.points.map((r) => ({ x: r.bytes, y: r[`measured_${key}`] }));
+        groups[lines[lines.length - 1]] = t.points.map((r) => ({ x: r.bytes, y: r[`predicted_${key}`] }));
+      }
+      scatter(over, key === 'us' ? 'Time' : 'Bus bandwidth', groups, axis('bytes', LOG), axis(unit, LOG), lines,
+        a.tables.length > 12 ? 'The first twelve tables.' : '');
+    }
     return;
   }
   const last = a.rows[a.rows.length - 1];
@@ -147,6 +160,14 @@ answers.calibrate = (a) => {
   headline(`Mean error over models ${shown(mean.mape_percent, '_percent')}`, [a.in_sample ? 'on the rows that were fitted' : 'on held-out rows']);
   notes(a.notes);
   bars(section('Errors'), 'Geometric mean absolute error by model', a.models ?? [], 'name', 'gmae_percent', '%');
+  const groups = {};
+  for (const r of a.rows ?? []) {
+    (groups[r.extrapolated ? `${r.model} (extrapolated)` : r.model] ??= []).push({ x: r.measured_us, y: r.residual_percent,
+      text: `${r.platform} ${r.shape}: measured ${shown(r.measured_us, '_us')}, predicted ${shown(r.predicted_us, '_us')}` });
+  }
+  if (Object.keys(groups).length === 0) return;
+  scatter(section('Residuals'), `Predicted over measured, of ${a.in_sample ? 'the fitted rows' : 'rows that were held out of the fit'}`,
+    groups, axis('measured, us', LOG), axis('%'));
 };
 
 answers.diff = (a) => {
@@ -223,7 +244,44 @@ answers.doctor = (a) => {
 };
 
 answers.inspect = (a) => {
+  if (a.description !== undefined) {
+    headline(a.platform ?? a.accelerator, [a.ranks !== undefined ? `${a.ranks} ranks` : '']);
+    section('Description').append(el('pre', {}, a.description));
+    return;
+  }
   headline(`${a.nodes ?? ''} nodes of ${(a.ranks ?? []).length ?? ''} ranks`, a.missing ?? []);
+};
+
+answers.explore = (a) => {
+  const fit = a.points.filter((p) => p.feasible);
+  headline(`${fit.length} of ${a.points.length} points fit`, [a.study]);
+  const front = fit.filter((p) => p.pareto);
+  const where = section('Speed, price and power');
+  const name = (p) => [p.workload, p.accelerator, p.topology, p.memory, p.network].join(', ');
+  for (const [key, unit] of [['price_USD', '$'], ['power_W', 'W']]) {
+    const at = (p) => ({ x: p[key], y: p.iteration_ns / 1000, text: `${name(p)}: ${shown(p.iteration_ns, '_ns')}, ${shown(p[key])} ${unit}` });
+    scatter(where, `Time of an iteration against ${words(key)}`, { 'Pareto front': front.map(at), points: fit.map(at) }, axis(unit, LOG), axis('us', LOG));
+  }
+  if (fit.length > 60) return;
+  stacked(section('What bounds them'), 'Time by what bounds it', fit.map(name), Object.fromEntries(
+    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), fit.map((p) => (p[k] ?? 0) / 1000)])), 'us');
+};
+
+answers.generate = (a) => {
+  headline(`${a.ranks} ranks, ${a.nodes} nodes; an iteration takes ${shown(a.iteration_time_us, '_us')}`, [`in ${a.output}`]);
+  notes(a.notes);
+};
+
+answers.convert = (a) => {
+  const problems = a.check?.problems ?? [];
+  headline(a.nodes === undefined ? 'Checked for other simulators' : `${a.ranks} ranks, ${a.nodes} nodes, in ${a.output}`,
+    [a.check === undefined ? '' : problems.length === 0 ? 'another simulator runs them to their end' : 'another simulator would not run them to their end']);
+  notes([...problems, ...(a.communication?.doubts ?? [])]);
+};
+
+answers.list = (a) => {
+  const lists = Object.values(a).filter(Array.isArray);
+  headline(`${lists.reduce((n, l) => n + l.length, 0)} names`);
 };
 
 answers.other = (a) => {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Offline batches of LLM-Inference-Bench on A100 against `foretrace serve`, which knows none of them.
 
-  scripts/evaluate_serving.py [--foretrace build/release/foretrace] [--rows]
+  scripts/evaluate_serving.py [--foretrace build/release/foretrace] [--rows] [--operators TABLE.csv]...
 
 Of each framework the median of absolute and of signed errors of the latency. Rows of models that
 traces/workloads has, and that fit by the memory ledger; repeats of one setting count once each.
@@ -20,12 +20,12 @@ MODELS = {"meta-llama/Llama-2-7b-hf": "llama2-7b", "meta-llama/Meta-Llama-3-8B":
 FRAMEWORKS = ("vLLM", "TensorRT-LLM")
 
 
-def predicted(foretrace, row):
+def predicted(foretrace, row, options):
     """Seconds of the batch; None where it does not fit."""
     result = subprocess.run(
         [foretrace, "serve", MODELS[row["model"]], "--platform", "dgx-a100", "--parallel", f"tp{row['devices']}",
          "--count", row["batch_size"], "--input", row["input_tokens"], "--output", row["output_tokens"],
-         "--max-model-len", "8192", "--json"], capture_output=True, text=True)
+         "--max-model-len", "8192", "--json", *options], capture_output=True, text=True)
     return json.loads(result.stdout)["summary"]["seconds"] if result.returncode == 0 else None
 
 
@@ -33,14 +33,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretrace", default=ROOT / "build/release/foretrace")
     parser.add_argument("--rows", action="store_true", help="also list every row")
+    parser.add_argument("--operators", action="append", default=[], help="as foretrace serve takes them")
     arguments = parser.parse_args()
+    options = [word for table in arguments.operators for word in ("--operators", table)]
     data = pathlib.Path(os.environ.get("FORETRACE_REALDATA", ROOT / "../shared/realdata"))
     errors, unfit = {name: [] for name in FRAMEWORKS}, 0
     with open(data / "serving/llm_inference_bench.csv", newline="") as file:
         for row in csv.DictReader(file):
             if row["hardware"] != "Nvidia A100 GPU" or row["framework"] not in FRAMEWORKS or row["model"] not in MODELS:
                 continue
-            seconds = predicted(arguments.foretrace, row)
+            seconds = predicted(arguments.foretrace, row, options)
             if seconds is None:
                 unfit += 1
                 continue

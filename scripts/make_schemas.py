@@ -10,30 +10,49 @@ a member that goes or changes its type is a new schema_version (simulator/consol
 import argparse
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "schemas"
 VERSION = 1
 SAMPLE = "traces/samples/dlrm_8rank"
 MODULES = "tests/data/profile/modules.json"
+ARCHITECT = "--space tests/golden/architect_small/space.yaml --devices 16 --hbm 32 --global-batch 64"
 COMMANDS = {
     "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory",
                 f"{SAMPLE} --by stream", "tests/data/doctor/bare.json --allow-missing-ranks"],
     "diff": [f"{SAMPLE} {SAMPLE}", f"{SAMPLE} --what-if kind=collective:x0.5"],
     "doctor": [SAMPLE, "tests/data/doctor/bare.json"],
-    "inspect": [SAMPLE, MODULES],
+    "inspect": [SAMPLE, MODULES, f"{SAMPLE} --kernels", f"{SAMPLE} --ops", "topologies/dgx-h100.yaml",
+                "topologies/accelerators/h100-sxm5-80gb.yaml"],
     "validate": [f"--trace {SAMPLE}", f"--trace {SAMPLE} --durations model --calibration a100-sxm4-nvswitch --platform dgx-a100"],
-    "collective": ["all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1MB"],
+    "collective": ["all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1MB",
+                   "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100",
+                   "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100 --fit"],
     "search": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8"],
     "shard": ["traces/samples/dlrm_sharding.yaml --sharders lpt", "traces/samples/dlrm_sharding.yaml --sharders lpt,naive,random"],
     "serve": ["llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv",
-              "llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --replicas 2 --decode-engines 1"],
+              "llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --replicas 2 --decode-engines 1",
+              "llama3.1-8b --platform dgx-h100 --rate 4 --count 20 --search --gpus 2"],
     "place": ["gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb"],
     "sweep": [f"predict {SAMPLE} --over cpu-scale=0.5,1 --scaling weak", f"predict {SAMPLE} --over top=1,2 --value step.period_us"],
     "list": ["platforms", "calibrations", "workloads", "gpus"],
+    "architect": [f"gpt-small bert-large {ARCHITECT} --widths 1,2 --micro-batches 1,4 --compare",
+                  f"gpt-small {ARCHITECT} --search hysteresis --hysteresis 2"],
+    "calibrate": ["collective tests/data/calibrate/all_reduce.csv", "collective tests/data/calibrate/all_reduce.csv --hold-out every-third"],
+    "calibrate serving": ["tests/data/calibrate/iterations.csv"],
+    "calibrate trace-overheads": [SAMPLE],
+    "convert": [f"{SAMPLE} -o OUT --check", "tests/data/profile/modules.json --check", "tests/data/profile/modules.json -o OUT"],
+    "dataflow": ["gpt3-175b --system sn10-8 --batch 2304 --forward --formulas dse", "gpt3-175b --system sn10-4x2 --batch 2304 --forward --tensor-parallel"],
+    "explore": ["dfmodel-fft -o OUT"],
+    "generate": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp2 mb1 gb8' -o OUT"],
+    "serve-study": ["volumes", "decode --platform dgx-a100 --devices 4", "drafts --draft-us 81.1 --target-us 31507"],
+    "shard-study": ["traces/samples/dlrm_sharding.yaml"],
+    "shard-tasks": ["tests/data/sharding/locality.txt --platform paper-4xa100 --per-part 1 -o OUT"],
 }
 # Objects whose members are names of the input or of kinds of work, all of one type.
 UNITS = ("_us", "_ns", "_s", "_bytes", "_percent", "_share")
@@ -41,7 +60,10 @@ MAPS = {"work_us", "idle_us", "sources_us", "activities_us", "groups_us", "colle
 
 
 def document(foretrace, command, arguments):
-    done = subprocess.run([foretrace, command, *arguments.split(), "--json"], cwd=ROOT, capture_output=True, text=True)
+    """OUT is a folder that is not there yet."""
+    with tempfile.TemporaryDirectory(prefix="foretrace-schemas-") as folder:
+        words = [f"{folder}/out" if word == "OUT" else word for word in shlex.split(f"{command} {arguments}")]
+        done = subprocess.run([foretrace, *words, "--json"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"foretrace {command} {arguments}: {done.stderr}")
     return json.loads(done.stdout)
@@ -81,7 +103,7 @@ def schema_of(values, name=""):
 
 def make(foretrace, command):
     documents = [document(foretrace, command, arguments) for arguments in COMMANDS[command]]
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:foretrace:{command}:{VERSION}",
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:foretrace:{command.replace(' ', '-')}:{VERSION}",
               "title": f"foretrace {command} --json",
               "description": "Keys end in their unit: _us microseconds, _ns nanoseconds, _s seconds, _bytes bytes, _percent per cent; "
                              "_share is a fraction of 1."}
@@ -100,7 +122,7 @@ def main():
     stale = []
     for command in COMMANDS:
         text = json.dumps(make(foretrace, command), indent=1) + "\n"
-        path = FOLDER / f"{command}.json"
+        path = FOLDER / f"{command.replace(' ', '-')}.json"
         if options.check and (not path.exists() or path.read_text() != text):
             stale.append(path.name)
         elif not options.check:

@@ -21,9 +21,9 @@ class Loader {
   explicit Loader(const YamlReader& root) : root_(root) {}
 
   absl::StatusOr<Backend> Load(const std::string& file) {
-    root_.ExpectKeys(std::array<std::string_view, 10>{"name", "description", "source", "kind",
+    root_.ExpectKeys(std::array<std::string_view, 11>{"name", "description", "source", "kind",
                                                       "device", "aliases", "patterns", "rule",
-                                                      "checks", "inference_only"});
+                                                      "checks", "inference_only", "launch_us"});
     out_.file = file;
     out_.name = root_.String("name");
     out_.device = root_.String("device");
@@ -40,6 +40,9 @@ class Loader {
     if (root_.ok() && root_.Has("rule")) LoadRule(root_.Child("rule"));
     if (root_.ok() && root_.Has("checks")) out_.checks = Constraints(root_.Child("checks"));
     if (root_.ok()) out_.inference_only = root_.Bool("inference_only", false);
+    if (root_.ok() && root_.Has("launch_us")) {
+      out_.launch = SimTime::FromUs(root_.Number("launch_us", 0, 1e6));
+    }
     if (root_.ok()) Check();
     if (!root_.ok()) return root_.status();
     return out_;

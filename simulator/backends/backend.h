@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/backends/pattern.h"
 #include "simulator/base/shipped.h"
+#include "simulator/base/time.h"
 
 namespace foretrace {
 
@@ -46,6 +48,9 @@ struct Backend {
   FusionRule rule;                 // no classes: none
   std::vector<Constraint> checks;  // of every operator that it runs
   bool inference_only = false;     // cannot take part in training steps
+  // What each of its kernels adds to its time, where not what those of others do: of kernels that
+  // are launched together, say.
+  std::optional<SimTime> launch;
 };
 
 inline constexpr ShippedKind kBackendFiles = {"backend", "topologies/backends", ".yaml"};

@@ -162,7 +162,7 @@ class FrontierSearch {
         }
         if (!waits && without.cost < SimTime::Max()) {
           Reach(from, choice, true,
-                {without.cost + added + engine_.fixed + launch_, choice, from.id, false, true});
+                {without.cost + added + engine_.Opening(launch_), choice, from.id, false, true});
         }
       }
     }

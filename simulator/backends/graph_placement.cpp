@@ -168,7 +168,7 @@ class GraphSearch {
     std::vector<int32_t> ops = always_;
     const auto keep = [&](int32_t choice) {
       kernels.emplace_back(choice, -1);
-      placed.cost += Kernel(choice).time + SimTime::FromPs(launch_.ps() * Kernel(choice).launches);
+      placed.cost += Kernel(choice).Alone(launch_);
     };
     for (const int32_t choice : fixed_) keep(choice);
     for (size_t i = 0; i < groups_.size(); ++i) {

@@ -227,8 +227,8 @@ absl::Status CheckCovered(const OperatorView& dag, std::span<const KernelChoice>
       100.0 * static_cast<double>(without.size()) / dag.size(), names);
 }
 
-SimTime KernelChoice::Alone(SimTime launch) const {
-  return time + SimTime::FromPs(launch.ps() * launches);
+SimTime KernelChoice::Alone(SimTime others_launch) const {
+  return time + SimTime::FromPs(launch.value_or(others_launch).ps() * launches);
 }
 
 SimTime EngineCall::Within(const KernelChoice& kernel) const {
@@ -262,7 +262,7 @@ absl::StatusOr<OpPlacement> PlaceCall(const OperatorView& dag,
   }
   FORETRACE_ASSIGN_OR_RETURN(OpPlacement call,
                              Solver(DepthFirstOrder(dag, chosen), choices, std::move(costs)).Run());
-  call.cost += engine.fixed + launch;
+  call.cost += engine.Opening(launch);
   call.calls.assign(call.choices.size(), 0);
   return call;
 }

@@ -3,6 +3,7 @@
 // the least sum of their times and of one launch each (equation 2.3).
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct KernelChoice {
   EstimateSource source = EstimateSource::kRecorded;
   bool extrapolated = false;
   int32_t launches = 1;
+  std::optional<SimTime> launch;  // of each, where the backend has its own
 
-  SimTime Alone(SimTime launch) const;  // with its launches
+  SimTime Alone(SimTime others_launch) const;  // with its launches
 };
 
 // A graph-level backend runs neighbouring kernels of its own in one call (an engine of TensorRT, a
@@ -33,7 +35,11 @@ struct KernelChoice {
 struct EngineCall {
   int32_t backend = 0;
   SimTime fixed;
+  std::optional<SimTime> launch;  // where the backend has its own
 
+  SimTime Opening(SimTime others_launch) const {  // what a call adds to its kernels
+    return fixed + launch.value_or(others_launch);
+  }
   // Within a call. Modelled times are those of kernels alone.
   SimTime Within(const KernelChoice& kernel) const;
 };

@@ -228,16 +228,22 @@ std::vector<KernelChoice> TimedChoices(const OperatorView& dag,
                                        const OperatorCosts& costs, const KernelTimer& timer) {
   std::vector<KernelChoice> choices;
   for (const BackendMatch& match : matches) {
-    const std::optional<SimTime> time =
-        costs.Find(dag, match.ops, backends[static_cast<size_t>(match.backend)]);
-    if (time.has_value()) {
-      choices.push_back({match.ops, match.backend, *time});
+    const Backend& backend = backends[static_cast<size_t>(match.backend)];
+    KernelChoice choice{match.ops, match.backend, {}};
+    choice.launch = backend.launch;
+    if (const std::optional<SimTime> time = costs.Find(dag, match.ops, backend)) {
+      choice.time = *time;
     } else if (timer) {
       const std::optional<Estimate> estimate = EstimateGroup(dag, match.ops, timer);
       if (!estimate.has_value()) continue;
-      choices.push_back(
-          {match.ops, match.backend, estimate->time, estimate->source, estimate->extrapolated});
+      choice.time = estimate->time;
+      choice.source = estimate->source;
+      choice.extrapolated = estimate->extrapolated;
+      choice.launches = static_cast<int32_t>(GroupKernels(dag, match.ops).size());
+    } else {
+      continue;
     }
+    choices.push_back(std::move(choice));
   }
   return choices;
 }

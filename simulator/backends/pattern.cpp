@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 
 #include "simulator/base/error.h"
 
@@ -54,16 +55,20 @@ class Parser {
     if (depth > kMaxDepth) problem_ = "it is nested too deeply";
     if (!problem_.empty()) return 0;
     PatternNode node;
+    std::string name;
+    if (Take('$')) {
+      name = Word();
+      if (name.empty()) problem_ = "a name is expected after $";
+      if (problem_.empty() && !Take('=')) return Reference(name);
+    }
     if (Take('*')) {
       node.type = "*";
     } else if (Take('?')) {
       node.type = "?";
     } else {
-      while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
-                                    text_[at_] == '_' || text_[at_] == '.')) {
-        node.type += text_[at_++];
-      }
-      if (node.type.empty()) problem_ = "an operator, * or ? is expected";
+      Skip();
+      node.type = Word();
+      if (problem_.empty() && node.type.empty()) problem_ = "an operator, * or ? is expected";
     }
     if (problem_.empty() && node.type != "*" && Take('(')) {
       do {
@@ -74,10 +79,37 @@ class Parser {
     if (problem_.empty() && out_.nodes.size() >= 2 * kMaxNodes) {
       problem_ = "it has too many operators";
     }
-    out_.nodes.push_back(std::move(node));
-    return static_cast<int32_t>(out_.nodes.size()) - 1;
+    return Add(std::move(node), name);
   }
 
+  int32_t Add(PatternNode node, const std::string& name) {
+    const auto id = static_cast<int32_t>(out_.nodes.size());
+    if (!name.empty() && !names_.emplace(name, id).second && problem_.empty()) {
+      problem_ = "$" + name + " names another operator already";
+    }
+    out_.nodes.push_back(std::move(node));
+    return id;
+  }
+
+  int32_t Reference(const std::string& name) {
+    const auto found = names_.find(name);
+    if (found == names_.end()) {
+      problem_ = "$" + name + " names nothing before it; write $" + name + "=... where it is first";
+      return 0;
+    }
+    return Add({"$", found->second, {}}, "");
+  }
+
+  std::string Word() {
+    std::string word;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
+                                  text_[at_] == '_' || text_[at_] == '.')) {
+      word += text_[at_++];
+    }
+    return word;
+  }
+
+  std::map<std::string, int32_t> names_;
   std::string_view text_;
   size_t at_ = 0;
   std::string problem_;
@@ -86,10 +118,16 @@ class Parser {
 
 class Matcher {
  public:
-  Matcher(const Pattern& pattern, const OperatorView& dag) : pattern_(pattern), dag_(dag) {}
+  Matcher(const Pattern& pattern, const OperatorView& dag)
+      : pattern_(pattern), dag_(dag), matched_(pattern.nodes.size(), kNoProducer) {}
 
   bool Match(int32_t node, int32_t op) {
     const PatternNode& wanted = pattern_.nodes[static_cast<size_t>(node)];
+    // What a name stands for is matched before it is read again: nodes are in the text's order.
+    if (wanted.same_as >= 0) {
+      return op != kNoProducer && op == matched_[static_cast<size_t>(wanted.same_as)];
+    }
+    matched_[static_cast<size_t>(node)] = op;
     if (wanted.type == "*") return true;
     if (op == kNoProducer || ++steps_ > kMaxSteps) return false;
     const ViewedOp& here = dag_.op(op);
@@ -131,6 +169,7 @@ class Matcher {
 
   const Pattern& pattern_;
   const OperatorView& dag_;
+  std::vector<int32_t> matched_;  // by node
   std::vector<int32_t> taken_;
   bool constraint_failed_ = false;
   // Nested commutative operators are tried in every order, which doubles per level.

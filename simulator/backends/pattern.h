@@ -1,6 +1,7 @@
 #pragma once
-// Operator patterns (Collage, section 2.3): a tree of operator types with wildcards, as in
-// relu(add(conv2d(*, *), *)), and what attributes and shapes it asks for.
+// Operator patterns (Collage, section 2.3): operator types with wildcards, as in
+// relu(add(conv2d(*, *), *)), and what attributes and shapes they ask for. What is read twice has a
+// name: multiply($x=dense(*, *), sigmoid($x)).
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@ namespace foretrace {
 // "*": whatever stands there stays outside the match. "?": any one operator, inside it.
 struct PatternNode {
   std::string type;
+  int32_t same_as = -1;         // of "$": the node whose operator this is too
   std::vector<int32_t> inputs;  // of the pattern's nodes
 };
 
@@ -29,13 +31,13 @@ struct Constraint {
 
 struct Pattern {
   std::string text;
-  std::vector<PatternNode> nodes;  // the root last; none is a node twice
+  std::vector<PatternNode> nodes;  // the root last
   std::vector<Constraint> constraints;
 };
 
-// Errors: no pattern of this grammar; a bare wildcard; more than 256 operators (as Collage's own
-// bound); two roots ("a, b": a pattern with two outputs would be two kernels' worth of results, and
-// placements could then wait for each other in a circle).
+// Errors: no pattern of this grammar; a bare wildcard; a name twice, or before what it names; more
+// than 256 operators (as Collage's own bound); two roots ("a, b": a pattern with two outputs would
+// be two kernels' worth of results, and placements could then wait for each other in a circle).
 absl::StatusOr<Pattern> ParsePattern(std::string_view text);
 
 bool Meets(const ViewedOp& op, const Constraint& constraint);

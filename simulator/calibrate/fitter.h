@@ -28,7 +28,7 @@ struct EvaluatedRow {
 
 struct FitOptions {
   uint64_t seed = 1;
-  // Family-specific choice of the form, such as "curve" or "three_region"; empty: the default.
+  // One of Fitter::Forms(); empty: the default.
   std::string form;
   Interconnect interconnect = Interconnect::kUnknown;
 };
@@ -71,6 +71,10 @@ class Fitter {
   // The prior's models corrected with a few measured rows of another machine.
   virtual absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const = 0;
+  // What FitOptions::form can be, the default first; empty: the family has one form.
+  virtual std::vector<std::string_view> Forms() const { return {}; }
+  // Whether a fit depends on FitOptions::seed.
+  virtual bool Draws() const { return true; }
   // The rules that Split knows, such as "every-third"; the first is the default.
   virtual std::vector<std::string_view> HoldOutRules() const = 0;
   virtual absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,24 +92,27 @@ absl::Status RunCommand(const ::CLI::App& app, CommandContext& context) {
   context.inputs = InputsOf(*command);
   FORETRACE_RETURN_IF_ERROR(CheckOutputs(*command, context.inputs));
   FORETRACE_RETURN_IF_ERROR(NamingAnInput(*command, context.run()));
-  if (context.page->asked() && !context.page->written()) {
-    return Infeasible("{}: this form of the command has no page; leave out --html",
-                      CommandName(app));
+  if (context.answer_files->asked() && !context.answer_files->written()) {
+    return Infeasible(
+        "{}: this form of the command has no page or tables; leave out --html and --csv",
+        CommandName(app));
   }
   return absl::OkStatus();
 }
 
-// --html, for every command whose answer is a document; those of the list write files of their own.
-void AddPageOption(::CLI::App& app, std::string& file) {
-  static const std::set<std::string> kWriters = {"convert", "explore",     "generate",
-                                                 "list",    "shard-tasks", "trace-overheads"};
+// --html and --csv, for every command whose answer is a document.
+void AddAnswerOptions(::CLI::App& app, AnswerFiles& files) {
   for (::CLI::App* command : app.get_subcommands({})) {
-    AddPageOption(*command, file);
+    AddAnswerOptions(*command, files);
     if (command->get_option_no_throw("--json") == nullptr) continue;
-    if (kWriters.contains(command->get_name())) continue;
-    command->add_option("--html", file, "also the answer as one page for a browser, in this file")
+    command
+        ->add_option("--html", files.page,
+                     "also the answer as one page for a browser, in this file")
         ->group(kOutputGroup)
         ->type_name("FILE");
+    command->add_option("--csv", files.tables, "also its tables, a file each in this folder")
+        ->group(kOutputGroup)
+        ->type_name("DIR");
   }
 }
 
@@ -124,12 +126,12 @@ struct CommandLine {
     app.require_subcommand(1);
     app.fallthrough(false);
     for (const AddCommand add : AllCommands()) add(commands, context);
-    AddPageOption(app, page_file);
+    AddAnswerOptions(app, answer_files);
   }
 
   ::CLI::App app;
   CLI::App commands;
-  std::string page_file;
+  AnswerFiles answer_files;
 };
 
 std::string HelpOn(int width, const std::string& command) {
@@ -213,9 +215,7 @@ ProgramResult RunProgram(const ProgramRun& run) {
   ::CLI::App& app = line.app;
   bool answered = false;
   ProgramResult result = Parse(app, run, answered);
-  PageWriter page;
-  page.Ask(line.page_file);
-  context.page = &page;
+  context.answer_files = &line.answer_files;
   if (!answered) {
     result = ResultOf(Guarded(app, context));
   }

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "simulator/base/atomic_file.h"
+#include "simulator/console/answer_files.h"
 #include "simulator/console/output.h"
-#include "simulator/console/page.h"
 
 namespace foretrace {
 
@@ -31,11 +31,17 @@ struct CommandContext {
   // `console`.
   std::function<absl::Status(std::vector<std::string> arguments, Console& console)> run_command;
   Console* console = nullptr;
-  PageWriter* page = nullptr;  // --html, which every command has that has --json
+  AnswerFiles* answer_files = nullptr;  // --html and --csv, of every command that has --json
   // Traces that were imported already and take the place of those that the command line names.
   std::shared_ptr<const TraceStore> traces;
   std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
   ProtectedFiles inputs;  // every file that the command line names, but for its outputs
+
+  // The answer of `command` as files, where they were asked for; `object` as for PrintJson.
+  absl::Status WriteAnswer(std::string_view command,
+                           const std::function<std::string()>& object) const {
+    return answer_files->Write(command, object, inputs);
+  }
 };
 
 // Options in this group name files that are written; they are never an input of the same command.

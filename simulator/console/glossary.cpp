@@ -31,7 +31,9 @@ constexpr Term kTerms[] = {
     {"critical path",
      "the chain of work and waits that ends last: shortening anything else does "
      "not shorten the iteration."},
-    {"exposed communication", "time in which a rank's streams communicate and do not compute."},
+    {"exposed communication",
+     "time in which a rank's streams communicate and do not compute, each moment once: exposed "
+     "transfer, after the last member has arrived, and waiting for it."},
     {"extrapolated", "outside the sizes that a model was fitted to."},
     {"GMAE", "geometric mean of absolute relative errors, as the papers' tables report it."},
     {"held out", "rows that took no part in a fit and judge it."},

@@ -15,7 +15,6 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/xml.h"
-#include "simulator/console/output.h"
 
 namespace foretrace {
 namespace {
@@ -66,14 +65,13 @@ std::string Embedded(const std::string& json) {
 
 }  // namespace
 
-absl::Status PageWriter::Write(std::string_view command,
-                               const std::function<std::string()>& object) {
-  if (!asked()) return absl::OkStatus();
-  const std::string answer = Embedded(JsonDocument(command, object()));
+absl::Status WritePage(std::string_view command, const std::string& document,
+                       const std::string& path) {
+  const std::string answer = Embedded(document);
   if (answer.size() > kLargestPage) {
     return Infeasible(
         "{}: the page would pass 500 MB; ask for less (fewer traces or points, a smaller --top)",
-        file_);
+        path);
   }
   FORETRACE_ASSIGN_OR_RETURN(const std::string style, Part("page.css", ""));
   FORETRACE_ASSIGN_OR_RETURN(std::string script, Part("page.js", ""));
@@ -82,7 +80,7 @@ absl::Status PageWriter::Write(std::string_view command,
   FORETRACE_ASSIGN_OR_RETURN(const std::string licence, Part("chart.licence", ""));
   FORETRACE_ASSIGN_OR_RETURN(const std::string charts,
                              Part("chart.min.js", "/usr/share/javascript/chart.js/chart.min.js"));
-  AtomicFile file(file_);
+  AtomicFile file(path);
   file.Append(fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {} "
@@ -98,9 +96,7 @@ absl::Status PageWriter::Write(std::string_view command,
   file.Append("</script>\n<script>");
   file.Append(script);
   file.Append("</script></body></html>\n");
-  FORETRACE_RETURN_IF_ERROR(file.Commit());
-  written_ = true;
-  return absl::OkStatus();
+  return file.Commit();
 }
 
 }  // namespace foretrace

@@ -48,16 +48,8 @@ std::string YamlQuoted(std::string_view text);
 // The header as YAML, ending where the family's `models:` follows.
 std::string HeaderYaml(const CalibrationHeader& header);
 
-// Parses YAML text without letting yaml-cpp's exceptions out. Errors name file and line.
-absl::StatusOr<YAML::Node> ParseCalibrationYaml(const std::string& path, const std::string& text);
-// As above, from a file of at most 64 MiB.
-absl::StatusOr<YAML::Node> ReadYaml(const std::string& path);
-
 // Errors: not a calibration file, another version, another kind than `kind`, missing keys.
 absl::StatusOr<CalibrationHeader> ParseHeader(const YAML::Node& root, const std::string& path,
                                               std::string_view kind);
-
-// Writes beside the target and renames, so that readers never see half a file. Makes the folder.
-absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 
 }  // namespace foretrace

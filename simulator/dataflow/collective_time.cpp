@@ -4,6 +4,7 @@
 #include <array>
 
 #include "simulator/base/error.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -61,7 +62,8 @@ double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, do
       moved = direct ? share : ring;
       break;
   }
-  return moved / network.link_gbps + 2 * static_cast<double>(Steps(network)) * network.latency_ns;
+  return NsOf(moved, network.bandwidth) +
+         2 * static_cast<double>(Steps(network)) * NsOf(network.latency);
 }
 
 double AllGatherNs(const NetworkDimension& network, double bytes) {
@@ -69,7 +71,8 @@ double AllGatherNs(const NetworkDimension& network, double bytes) {
   if (network.size <= 1) return 0;
   const double moved =
       network.kind == NetworkKind::kFullyConnected ? bytes / n : bytes * (n - 1) / n;
-  return moved / network.link_gbps + static_cast<double>(Steps(network)) * network.latency_ns;
+  return NsOf(moved, network.bandwidth) +
+         static_cast<double>(Steps(network)) * NsOf(network.latency);
 }
 
 double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
@@ -98,14 +101,15 @@ double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dim
           links = published ? 2 * size : size;
           break;
       }
-      ns = std::max(ns, bytes * chips / 2 / (copies * links) / d.link_gbps);
+      ns = std::max(ns, NsOf(bytes * chips / 2 / (copies * links), d.bandwidth));
       // A chip sends no faster than its links to a switch carry.
       const double injected = bytes * (size - 1) / size * (d.per_group ? before : 1);
-      if (!published && d.kind == NetworkKind::kSwitch) ns = std::max(ns, injected / d.link_gbps);
+      if (!published && d.kind == NetworkKind::kSwitch)
+        ns = std::max(ns, NsOf(injected, d.bandwidth));
     }
     // Halfway around a ring is the farthest.
     latency +=
-        d.latency_ns * static_cast<double>(d.kind == NetworkKind::kRing ? d.size / 2 : Steps(d));
+        NsOf(d.latency) * static_cast<double>(d.kind == NetworkKind::kRing ? d.size / 2 : Steps(d));
     before *= size;
   }
   return ns + latency;

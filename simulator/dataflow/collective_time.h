@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/time.h"
+#include "simulator/base/units.h"
 
 namespace foretrace::dataflow {
 
@@ -33,9 +35,9 @@ absl::StatusOr<AllReduceFormula> ParseAllReduce(std::string_view text);
 struct NetworkDimension {
   NetworkKind kind = NetworkKind::kRing;
   int64_t size = 1;
-  double link_gbps = 0;  // of one link and direction
+  Bandwidth bandwidth;  // of one link and direction
   bool per_group = false;
-  double latency_ns = 0;  // from a chip to one that it is linked to, or that a switch leads to
+  SimTime latency;  // from a chip to one that it is linked to, or that a switch leads to
 };
 
 // Messages that follow each other until all chips have one from the farthest: around a ring one to

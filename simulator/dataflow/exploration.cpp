@@ -17,6 +17,25 @@ bool Allows(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Where every dimension names its link there is nothing to choose.
+size_t LinkChoices(const Space& space, const Space::Topology& topology) {
+  const bool open = std::any_of(topology.dimensions.begin(), topology.dimensions.end(),
+                                [](const SystemDimension& d) { return !d.has_link(); });
+  return open ? space.links.size() : 1;
+}
+
+// What it does not give stays.
+void Apply(const GivenMapping& given, SearchLimits& limits, System& system) {
+  const SearchLimits& g = given.limits;
+  if (g.shardings) limits.shardings = g.shardings;
+  limits.tensor_parallel_shardings |= g.tensor_parallel_shardings;
+  if (g.tiles > 0) limits.tiles = g.tiles;
+  if (g.micro_batch > 0) limits.micro_batch = g.micro_batch;
+  if (g.recompute) limits.recompute = g.recompute;
+  if (g.partition_of) limits.partition_of = g.partition_of;
+  for (size_t i = 0; i < given.roles.size(); ++i) system.dimensions[i].role = given.roles[i];
+}
+
 const Workload& WorkloadOf(const Space& space, const Point& p) {
   return space.workloads[p.workload].workload;
 }
@@ -36,8 +55,11 @@ std::vector<Point> PointsOf(const Space& space) {
         if (!Allows(chip.variants, space.variants[p.variant].name)) return;
         if (!Allows(space.workloads[p.workload].chips, chip.chip.name)) return;
         each(p.topology, space.topologies.size(), [&] {
+          if (!Allows(space.workloads[p.workload].topologies, space.topologies[p.topology].name))
+            return;
+          const size_t links = LinkChoices(space, space.topologies[p.topology]);
           each(p.memory, space.memories.size(),
-               [&] { each(p.link, space.links.size(), [&] { out.push_back(p); }); });
+               [&] { each(p.link, links, [&] { out.push_back(p); }); });
         });
       });
     });
@@ -54,7 +76,7 @@ System SystemOf(const Space& space, const Point& point) {
   s.memory = space.memories[point.memory];
   s.dimensions = topology.dimensions;
   for (SystemDimension& d : s.dimensions) {
-    if (d.link.gbps == 0) d.Use(space.links[point.link]);
+    if (!d.has_link()) d.Use(space.links[point.link]);
   }
   s.switch_usd_per_gbps = space.switch_usd_per_gbps;
   s.switch_watt_per_gbps = space.switch_watt_per_gbps;
@@ -62,10 +84,13 @@ System SystemOf(const Space& space, const Point& point) {
 }
 
 absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point) {
+  const Space::Variant& variant = space.variants[point.variant];
   Formulas formulas = space.formulas;
-  formulas.overlap = space.variants[point.variant].overlap;
-  const auto mapped =
-      Optimise(WorkloadOf(space, point), SystemOf(space, point), formulas, space.limits);
+  formulas.overlap = variant.overlap;
+  System system = SystemOf(space, point);
+  SearchLimits limits = space.limits;
+  if (!variant.given.empty()) Apply(variant.given[point.workload], limits, system);
+  const auto mapped = Optimise(WorkloadOf(space, point), system, formulas, limits);
   PointResult r;
   if (!mapped.ok()) {
     if (mapped.status().code() != absl::StatusCode::kFailedPrecondition) return mapped.status();

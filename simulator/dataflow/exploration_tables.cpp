@@ -4,6 +4,7 @@
 
 #include "simulator/base/json_writer.h"
 #include "simulator/dataflow/exploration.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -75,11 +76,12 @@ Row SystemsRow(const Context& c) {
   row.Add("num_chip", static_cast<double>(c.system.chips()));
   row.Add("GFLOPS", c.system.chip.gflops());
   row.Add("FLOP", c.flop());
-  row.Add("DRAM_BW", c.system.memory.gbps);
+  row.Add("DRAM_BW", GBps(c.system.memory.bandwidth));
   for (size_t d = 0; d < 3; ++d) {
     const bool has = d < c.system.dimensions.size();
-    row.Add(fmt::format("Link_BW_{}", d),
-            has ? fmt::format("{}", c.system.dimensions[d].network.link_gbps) : std::string());
+    row.Add(
+        fmt::format("Link_BW_{}", d),
+        has ? fmt::format("{}", GBps(c.system.dimensions[d].network.bandwidth)) : std::string());
   }
   AddBills(c, row);
   return row;
@@ -89,7 +91,7 @@ Row TrainingRow(const Context& c) {
   Row row;
   std::vector<std::string> links;
   for (const SystemDimension& d : c.system.dimensions)
-    links.push_back(fmt::format("{:.1f}", d.network.link_gbps));
+    links.push_back(fmt::format("{:.1f}", GBps(d.network.bandwidth)));
   // Samples: a micro-batch is one of every chip.
   const auto chips = static_cast<double>(c.system.chips());
   row.Add("variant", c.space.variants[c.point.variant].name);
@@ -105,7 +107,7 @@ Row TrainingRow(const Context& c) {
   AddResult(c, row, "num_micro_batch_per_pipeline", c.workload().batch / c.result.micro_batch);
   row.Add("num_chip", chips);
   row.Add("GFLOPS", c.system.chip.gflops());
-  row.Add("DRAM_BW", c.system.memory.gbps);
+  row.Add("DRAM_BW", GBps(c.system.memory.bandwidth));
   row.Add("Link_BW", fmt::format("[{}]", fmt::join(links, " ")));
   row.Add("FLOP", c.flop());
   AddResult(c, row, "final_ns", c.result.iteration_ns);

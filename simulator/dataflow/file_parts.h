@@ -19,8 +19,8 @@ struct NumberReader {
 };
 
 Workload ReadWorkload(const YamlReader& in);
-inline constexpr std::array<std::string_view, 9> kWorkloadKeys = {
-    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips"};
+inline constexpr std::array<std::string_view, 10> kWorkloadKeys = {
+    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips", "topologies"};
 
 Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);
@@ -31,6 +31,9 @@ LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number);
 std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
                                             const std::vector<LinkTechnology>& links);
 Formulas ReadFormulas(const YamlReader& in, const NumberReader& number);
+
+// Kernels are those of the workload.
+GivenMapping ReadMapping(const YamlReader& in, const Workload& workload);
 
 std::vector<std::string> Strings(const YamlReader& in, std::string_view key);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Workloads, systems and spaces of them as YAML (docs/dataflow.md has the keys).
+// Workloads, systems, mappings and spaces of them as YAML (docs/dataflow.md has the keys).
 
 #include <string>
 #include <vector>
@@ -18,6 +18,14 @@ absl::StatusOr<Workload> LoadWorkload(const std::string& file);
 // `accelerators`: what `chip: {accelerator: NAME}` may name.
 absl::StatusOr<System> LoadSystem(const std::string& file, const AcceleratorCatalog& accelerators);
 
+// A mapping as its file gives it; what it leaves out is the optimiser's to choose.
+struct GivenMapping {
+  SearchLimits limits;
+  std::vector<Role> roles;  // empty: not given
+};
+// Errors: unknown kernels or axes; a kernel in two partitions or in none.
+absl::StatusOr<GivenMapping> LoadMapping(const Workload& workload, const std::string& file);
+
 // Every combination of its parts, in order: workload, variant, chip, topology, memory, link.
 struct Space {
   // Of the published tables: `training` has those of DLRM's.
@@ -28,7 +36,7 @@ struct Space {
   };
   struct WorkloadChoice {
     Workload workload;
-    std::vector<std::string> chips;  // that it is for; empty: all
+    std::vector<std::string> chips, topologies;  // that it is for; empty: all
   };
   struct Topology {
     std::string name;
@@ -37,6 +45,7 @@ struct Space {
   struct Variant {
     std::string name;
     Overlap overlap = Overlap::kByMachine;
+    std::vector<GivenMapping> given;  // by workload; empty: what the space's limits say
   };
   std::string name;
   Columns columns = Columns::kPlain;

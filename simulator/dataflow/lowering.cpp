@@ -6,6 +6,7 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/dataflow/quantities.h"
 #include "simulator/mapping/schedule.h"
 
 namespace foretrace::dataflow {
@@ -197,7 +198,7 @@ class ChipWriter {
     for (size_t d = 0; d < system_.dimensions.size(); ++d) {
       if (mapped_.mapping.roles[d] != Role::kPipeline) continue;
       const NetworkDimension& link = system_.dimensions[d].network;
-      m.duration = Time(static_cast<double>(m.bytes.count()) / link.link_gbps + link.latency_ns);
+      m.duration = Time(NsOf(CountOf(m.bytes), link.bandwidth) + NsOf(link.latency));
       break;
     }
     m.peer = group(Role::kPipeline).ranks[static_cast<size_t>(stage)];

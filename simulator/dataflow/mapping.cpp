@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/dataflow/mapping_costs.h"
+#include "simulator/dataflow/sharding_candidates.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -16,6 +17,12 @@ namespace {
 constexpr std::array<std::string_view, 3> kRules = {"physical", "dse", "early"};
 
 }  // namespace
+
+std::string_view Name(Exchange::Kind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "all_gather", "all_to_all",
+                                                      "broadcast"};
+  return kNames.at(static_cast<size_t>(kind));
+}
 
 std::string_view Name(IterationRule rule) { return kRules.at(static_cast<size_t>(rule)); }
 
@@ -40,10 +47,10 @@ absl::Status CheckSystem(const System& system) {
         "chip: {{tiles, width, depth, clock_GHz}}",
         system.name, c.name);
   }
-  if (!(c.sram_bytes > 0)) {
+  if (c.sram <= Bytes(0)) {
     return InvalidInput("system {}: chip {} has no SRAM; give chip.sram_MB", system.name, c.name);
   }
-  if (!(system.memory.gbps > 0) || !(system.memory.capacity_bytes > 0)) {
+  if (system.memory.bandwidth <= Bandwidth() || system.memory.capacity <= Bytes(0)) {
     return InvalidInput(
         "system {}: it has no off-chip memory; give memory: {{bandwidth_GBps, capacity_GB}}",
         system.name);
@@ -117,17 +124,27 @@ std::vector<int64_t> TileCounts(const Workload& workload, const Formulas& formul
   return out;
 }
 
-std::vector<Shardings> ShardingsOf(const Workload& workload, const TensorGroup& group,
-                                   const SearchLimits& limits) {
-  if (limits.shardings) return {*limits.shardings};
-  if (group.size() == 1) return {Shardings(workload.kernels.size(), Dimension::kCount)};
-  constexpr std::array<std::string_view, 2> kMegatron = {"heads", "ffn"};
-  const Shardings megatron = ShardAlong(workload, kMegatron);
-  if (limits.tensor_parallel_shardings) return {megatron};
-  return {SolveShardings(workload, group, true), SolveShardings(workload, group, false), megatron};
+// Each kernel is a partition.
+bool Alone(const System& system, const SearchLimits& limits) {
+  return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
 }
 
-// The candidates of one use of the dimensions, the best so far in `best`.
+ShardingCandidates CandidatesOf(const Workload& workload, const System& system,
+                                const Formulas& formulas, const Mapping& mapping,
+                                const SearchLimits& limits) {
+  ShardingCandidates only;
+  if (limits.shardings) {
+    only.shardings = {*limits.shardings};
+  } else if (limits.tensor_parallel_shardings && mapping.tensor > 1) {
+    only.shardings = {MegatronShardings(workload)};
+  } else {
+    return SolveCandidates(workload, system, formulas, mapping, Alone(system, limits));
+  }
+  return only;
+}
+
+// What is found for each use of the dimensions, micro-batch, number of tiles and recomputation (a
+// group of candidates, which differ in their shardings), the best of all in `best_`.
 class Optimiser {
  public:
   Optimiser(const Workload& workload, const System& system, const Formulas& formulas,
@@ -145,37 +162,33 @@ class Optimiser {
     const auto replicas = static_cast<double>(mapping.data);
     if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
       return absl::OkStatus();
-    const TensorGroup group = GroupOf(used, formulas_, Role::kTensor);
+    const bool same = SameForEveryMicroBatch(used, formulas_);
+    std::optional<ShardingCandidates> candidates;
     for (const double micro_batch : MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
       mapping.micro_batch = micro_batch;
-      TensorGroup together = group;
-      if (!group.linear()) together.samples = micro_batch;
-      for (Shardings& shardings : ShardingsOf(workload_, together, limits_)) {
-        mapping.shardings = std::move(shardings);
-        for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
-          mapping.tiles = tiles;
-          for (const bool recompute : {false, true}) {
-            mapping.recompute = recompute;
-            if (limits_.recompute && *limits_.recompute != recompute) continue;
-            if (recompute &&
-                (!workload_.trains() || formulas_.iteration != IterationRule::kPhysical))
-              continue;
-            FORETRACE_RETURN_IF_ERROR(Bound(mapping));
-          }
+      for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
+        mapping.tiles = tiles;
+        for (const bool recompute : {false, true}) {
+          mapping.recompute = recompute;
+          if (!MayRecompute(recompute)) continue;
+          if (!candidates || !same)
+            candidates = CandidatesOf(workload_, used, formulas_, mapping, limits_);
+          FORETRACE_RETURN_IF_ERROR(Bound(mapping, *candidates));
         }
       }
     }
     return absl::OkStatus();
   }
 
-  // Those with the least bounds first, until no bound is below what was found.
+  // Groups with the least bounds first, until no bound is below what was found.
   absl::Status TryAll() {
-    std::stable_sort(open_.begin(), open_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [bound, mapping] : open_) {
-      if (best_ && bound >= best_->time.total_ns) break;
-      ++evaluated_;
-      FORETRACE_RETURN_IF_ERROR(Try(mapping));
+    std::stable_sort(groups_.begin(), groups_.end(),
+                     [](const Group& a, const Group& b) { return a.bound_ns < b.bound_ns; });
+    for (Group& group : groups_) {
+      if (best_ && group.bound_ns >= best_->time.total_ns) break;
+      FORETRACE_ASSIGN_OR_RETURN(Found found, TryGroup(group));
+      if (found && (!best_ || found->time.total_ns < best_->time.total_ns))
+        best_ = std::move(found);
     }
     return absl::OkStatus();
   }
@@ -191,26 +204,107 @@ class Optimiser {
           workload_.name, system_.name, system_.dimensions.size(), workload_.layers,
           workload_.batch);
     }
-    best_->candidates = static_cast<int64_t>(open_.size());
-    best_->pruned = best_->candidates - evaluated_;
+    best_->candidates = candidates_;
+    best_->pruned = candidates_ - evaluated_;
+    best_->bound_ns = best_->time.total_ns;
+    for (const Group& g : groups_) best_->bound_ns = std::min(best_->bound_ns, g.bound_ns);
     return std::move(*best_);
   }
 
  private:
-  absl::Status Bound(const Mapping& mapping) {
-    FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
-                               MappingCosts::Create(workload_, system_, formulas_, mapping));
-    const absl::Status fits = costs.CheckResident();
-    if (fits.ok()) {
-      open_.emplace_back(costs.LowerBoundNs(), mapping);
-    } else if (costs.ResidentBytes() < least_resident_) {
-      least_resident_ = costs.ResidentBytes();
-      nearest_ = fits;
+  using Found = std::unique_ptr<MappedWorkload>;  // an optional: GCC 12 warns of it where inlined
+  struct Group {
+    double bound_ns = 0;  // no mapping of the group takes less
+    bool only = false;    // there are no shardings besides the candidates'
+    bool open = false;    // there are, and one may be faster
+    std::vector<std::pair<double, Mapping>> candidates;  // with their bounds
+  };
+
+  bool MayRecompute(bool recompute) const {
+    if (limits_.recompute && *limits_.recompute != recompute) return false;
+    return !recompute || (workload_.trains() && formulas_.iteration == IterationRule::kPhysical);
+  }
+
+  absl::Status Bound(Mapping mapping, const ShardingCandidates& candidates) {
+    const bool alone = Alone(system_, limits_);
+    Group group;
+    group.only = !candidates.sample_bound_ns;
+    group.open = !group.only;
+    group.bound_ns = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < candidates.shardings.size(); ++i) {
+      mapping.shardings = candidates.shardings[i];
+      FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                                 MappingCosts::Create(workload_, system_, formulas_, mapping));
+      const IterationTime bound = costs.LowerBound(alone);
+      if (group.open && i == 0) {
+        // Where transfers take longer than a stage, time is no sum over kernels.
+        const auto stages = static_cast<double>(mapping.pipeline);
+        const bool hidden = bound.bubble_ns <= (stages - 1) * bound.stage_ns * (1 + 1e-12);
+        const bool least = candidates.least && hidden;
+        group.open = !least || !costs.CheckResident().ok();
+        group.bound_ns = least ? bound.total_ns
+                               : costs.BoundNs(*candidates.sample_bound_ns * mapping.micro_batch);
+      }
+      const absl::Status fits = costs.CheckResident();
+      if (fits.ok()) {
+        group.candidates.emplace_back(bound.total_ns, mapping);
+        if (group.only) group.bound_ns = std::min(group.bound_ns, bound.total_ns);
+      } else if (costs.ResidentBytes() < least_resident_) {
+        least_resident_ = costs.ResidentBytes();
+        nearest_ = fits;
+      }
+    }
+    if (group.candidates.empty()) return absl::OkStatus();
+    candidates_ += static_cast<int64_t>(group.candidates.size());
+    groups_.push_back(std::move(group));
+    return absl::OkStatus();
+  }
+
+  // Null: nothing fits.
+  absl::StatusOr<Found> TryGroup(Group& group) {
+    std::stable_sort(group.candidates.begin(), group.candidates.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    Found best;
+    for (const auto& [bound, mapping] : group.candidates) {
+      if (best && bound >= best->time.total_ns) break;
+      ++evaluated_;
+      FORETRACE_RETURN_IF_ERROR(Try(mapping, best));
+    }
+    // Shardings and partitions in turn, as long as that is faster.
+    while (best && group.open && group.bound_ns < best->time.total_ns * (1 - 1e-9)) {
+      const double before = best->time.total_ns;
+      FORETRACE_RETURN_IF_ERROR(ImproveShardings(best));
+      if (best->time.total_ns >= before) break;
+      FORETRACE_RETURN_IF_ERROR(Try(Mapping(best->mapping), best));
+    }
+    if (best && group.only) group.bound_ns = std::max(group.bound_ns, best->time.total_ns);
+    return best;
+  }
+
+  // One kernel's sharding after another, with the same partitions.
+  absl::Status ImproveShardings(Found& best) {
+    const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+    for (size_t i = 0; i < workload_.kernels.size(); ++i) {
+      for (const Dimension d :
+           AllowedShardings(workload_.kernels[i], best->mapping.tensor, false)) {
+        Mapping mapping = best->mapping;
+        if (mapping.shardings[i] == d) continue;
+        mapping.shardings[i] = d;
+        FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                                   MappingCosts::Create(workload_, system_, formulas_, mapping));
+        if (!costs.CheckResident().ok()) continue;
+        auto partitioning = EvaluatePartitions(workload_, costs.partitions(), mapping.partition_of);
+        if (!partitioning.ok()) continue;
+        partitioning->bound_ns = exact * partitioning->time_ns;
+        auto found = costs.Finish(*std::move(partitioning));
+        if (found.ok() && found->time.total_ns < best->time.total_ns * (1 - 1e-12))
+          best = std::make_unique<MappedWorkload>(*std::move(found));
+      }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Try(const Mapping& mapping) {
+  absl::Status Try(const Mapping& mapping, Found& best) {
     auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
     if (!costs.ok()) return costs.status();
     auto partitioning =
@@ -220,9 +314,8 @@ class Optimiser {
     if (!partitioning.ok()) return Note(partitioning.status());
     auto found = costs->Finish(*std::move(partitioning));
     if (!found.ok()) return Note(found.status());
-    if (!best_ || found->time.total_ns < best_->time.total_ns) {
-      best_ = std::make_unique<MappedWorkload>(*std::move(found));
-    }
+    if (!best || found->time.total_ns < best->time.total_ns)
+      best = std::make_unique<MappedWorkload>(*std::move(found));
     return absl::OkStatus();
   }
 
@@ -237,11 +330,11 @@ class Optimiser {
   const System& system_;
   const Formulas& formulas_;
   const SearchLimits& limits_;
-  std::unique_ptr<MappedWorkload> best_;  // an optional: GCC 12 warns of it where inlined
+  Found best_;
   absl::Status nearest_, last_;
   double least_resident_ = std::numeric_limits<double>::infinity();
-  std::vector<std::pair<double, Mapping>> open_;  // with their bounds
-  int64_t evaluated_ = 0;
+  std::vector<Group> groups_;
+  int64_t candidates_ = 0, evaluated_ = 0;
 };
 
 }  // namespace

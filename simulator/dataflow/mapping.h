@@ -61,13 +61,15 @@ struct IterationTime {
 
 // What a kernel exchanges with other chips, for one sample.
 struct Exchange {
-  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast };
+  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast, kCount };
   int kernel = 0;
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over
   double bytes = 0;           // on each chip: what is reduced, gathered, sent
   double ns = 0;
 };
+
+std::string_view Name(Exchange::Kind kind);
 
 struct MappedWorkload {
   Mapping mapping;
@@ -80,10 +82,15 @@ struct MappedWorkload {
   double flop_per_chip = 0;  // of one micro-batch and layer
   double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
   std::vector<Exchange> exchanges;
+  std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
+  // No mapping that was asked for takes less, whatever its shardings.
+  double bound_ns = 0;
 
   double dram_traffic_bytes() const;
   bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }
+  // Beyond the best, at most.
+  double gap() const { return bound_ns > 0 ? std::max(0.0, time.total_ns / bound_ns - 1) : 0; }
 };
 
 // Which mappings the optimiser may choose from.
@@ -102,9 +109,9 @@ absl::StatusOr<MappedWorkload> Evaluate(const Workload& workload, const System& 
                                         const Formulas& formulas, const Mapping& mapping);
 
 // The least iteration time over roles of the dimensions (TP, PP, DP), micro-batches, tiles,
-// shardings of least communication (with and without weights on every chip) and all partitionings.
-// Candidates whose lower bound is no better are passed over. Errors: the system lacks what the
-// model needs; nothing fits, with what is nearest to it.
+// shardings (sharding_candidates.h) and all partitionings. Candidates whose lower bound is no
+// better are passed over. Errors: the system lacks what the model needs; nothing fits, with what is
+// nearest to it.
 absl::StatusOr<MappedWorkload> Optimise(const Workload& workload, const System& system,
                                         const Formulas& formulas, const SearchLimits& limits);
 

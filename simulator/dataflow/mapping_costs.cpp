@@ -5,6 +5,7 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -28,6 +29,10 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
 }
 
 }  // namespace
+
+double OptimizerNs(const System& system, const Workload& workload, double bytes) {
+  return NsOf(bytes / workload.word_bytes * kStepBytes, system.memory.bandwidth);
+}
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
   TensorGroup group = {NetworksOf(system, role), formulas.all_reduce, AllToAllOf(formulas)};
@@ -81,7 +86,7 @@ absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, cons
 }
 
 absl::Status MappingCosts::CheckResident() const {
-  const double resident = ResidentBytes(), capacity = system_->memory.capacity_bytes;
+  const double resident = ResidentBytes(), capacity = CountOf(system_->memory.capacity);
   if (resident <= capacity) return absl::OkStatus();
   return Infeasible(
       "tp{} pp{} dp{}: {} take {:.6g} GB on each chip, which has {:.6g}", mapping_.tensor,
@@ -114,8 +119,8 @@ std::vector<Exchange> MappingCosts::OwnExchanges() const {
     }
     if (k.broadcast_bytes > 0) {
       const NetworkDimension& row = all.front();
-      const double ns = k.broadcast_bytes / row.link_gbps +
-                        static_cast<double>(Steps(row)) * row.latency_ns / samples;
+      const double ns = NsOf(k.broadcast_bytes, row.bandwidth) +
+                        static_cast<double>(Steps(row)) * NsOf(row.latency) / samples;
       out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
     }
   }
@@ -198,7 +203,7 @@ PartitionLimits MappingCosts::limits() const {
   PartitionLimits limits;
   limits.partitions = system_->chip.max_partitions;
   limits.kernel_by_kernel = system_->chip.execution == Execution::kKernelByKernel;
-  limits.dram_bytes = system_->memory.capacity_bytes - ResidentBytes();
+  limits.dram_bytes = CountOf(system_->memory.capacity) - ResidentBytes();
   return limits;
 }
 
@@ -229,7 +234,8 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     // Forward and backward go in opposite directions of a link, beside the stage's own work.
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
     const double transfer =
-        between.empty() ? 0 : bytes / between.front().link_gbps + between.front().latency_ns;
+        between.empty() ? 0
+                        : NsOf(bytes, between.front().bandwidth) + NsOf(between.front().latency);
     const double slot = std::max(t.stage_ns, transfer);
     // What no other micro-batch hides: filling and draining.
     const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
@@ -237,33 +243,51 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
     t.bubble_ns = (stages - 1) * slot;
     t.gradient_ns = GradientNs();
     t.gradient_bytes = GradientBytes();
-    if (workload_->trains()) {
-      t.optimizer_ns =
-          ForwardWeightBytes() * layers / workload_->word_bytes * kStepBytes / system_->memory.gbps;
-    }
+    if (workload_->trains())
+      t.optimizer_ns = OptimizerNs(*system_, *workload_, ForwardWeightBytes() * layers);
     t.total_ns =
         micro_batches_ * t.stage_ns + t.transfer_ns + t.bubble_ns + t.gradient_ns + t.optimizer_ns;
     return t;
   }
   const bool early = formulas_.iteration == IterationRule::kEarly;
   if (early) {
-    t.pass_ns += ReadApartBytes() / system_->memory.gbps;
+    t.pass_ns += NsOf(ReadApartBytes(), system_->memory.bandwidth);
     const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
-    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, bytes / between.front().link_gbps);
+    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, NsOf(bytes, between.front().bandwidth));
   }
   t.stage_ns = t.pass_ns * layers;
   const double work = t.stage_ns * micro_batches_;
   t.bubble_ns = work * (stages - 1) / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
   // Published: every layer's input over the link between stages, once an iteration.
   if (!early && !between.empty() && workload_->trains()) {
-    t.transfer_ns = 2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers) /
-                    between.front().link_gbps;
+    t.transfer_ns = NsOf(2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers),
+                         between.front().bandwidth);
   }
   t.total_ns = work + t.bubble_ns + t.transfer_ns;
   return t;
 }
 
-double MappingCosts::LowerBoundNs() const { return TimeOf(parts_->LowerBoundNs(), 0).total_ns; }
+IterationTime MappingCosts::LowerBound(bool alone) const {
+  if (!alone) return TimeOf(parts_->LowerBoundNs(), 0);
+  const double forward_ns = parts_->AloneNs(Pass::kForward);
+  return TimeOf(forward_ns + parts_->AloneNs(Pass::kBackward), forward_ns);
+}
+
+double MappingCosts::BoundNs(double pass_ns) const {
+  const IterationTime t = TimeOf(pass_ns, 0);
+  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total_ns;
+  // At the least every weight and its gradient are divided over all chips of the group.
+  double weights = 0, gradients = 0;
+  for (const Kernel& k : workload_->kernels) {
+    if (k.pass == Pass::kForward) weights += k.weight_elements();
+    if (k.weight_gradient) gradients += k.output_elements();
+  }
+  const double share = static_cast<double>(layers_per_stage_) * workload_->word_bytes /
+                       static_cast<double>(mapping_.tensor);
+  const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
+  return t.total_ns - t.gradient_ns - t.optimizer_ns + AllReduceNs(replicas, gradients * share) +
+         OptimizerNs(*system_, *workload_, weights * share);
+}
 
 absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) const {
   MappedWorkload out;
@@ -285,12 +309,13 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
     network_ns += part.network_ns;
   }
   out.exchanges = AllExchanges();
-  out.network_bytes = network_ns * system_->dimensions.front().network.link_gbps;
+  out.tensors = sharded_->tensors;
+  out.network_bytes = network_ns * GBps(system_->dimensions.front().network.bandwidth);
   out.time = TimeOf(partitioning.time_ns, forward_ns);
   out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
-  if (out.dram_bytes > system_->memory.capacity_bytes) {
+  if (out.dram_bytes > CountOf(system_->memory.capacity)) {
     return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
-                      out.dram_bytes * 1e-9, system_->memory.capacity_bytes * 1e-9);
+                      out.dram_bytes * 1e-9, CountOf(system_->memory.capacity) * 1e-9);
   }
   const auto chips = static_cast<double>(system_->chips());
   const double copies = workload_->per_chip ? chips : 1;

@@ -12,6 +12,9 @@ namespace foretrace::dataflow {
 // Of the dimensions with a role, which exchange the bytes of so many samples at once.
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples = 1);
 
+// Adam over weights of `bytes` on a chip.
+double OptimizerNs(const System& system, const Workload& workload, double bytes);
+
 class MappingCosts {
  public:
   // Errors: degrees that do not divide the batch.
@@ -24,7 +27,10 @@ class MappingCosts {
   // depend on partitions. Infeasible where they are more than its memory.
   double ResidentBytes() const;
   absl::Status CheckResident() const;
-  double LowerBoundNs() const;
+  // `alone`: each kernel is a partition, so that the bound is the time.
+  IterationTime LowerBound(bool alone) const;
+  // Of an iteration whose passes take no less, whatever the sharding.
+  double BoundNs(double pass_ns) const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
 
  private:

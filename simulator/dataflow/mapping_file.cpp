@@ -3,7 +3,6 @@
 
 #include "simulator/base/error.h"
 #include "simulator/dataflow/file_parts.h"
-#include "simulator/dataflow/mapping_report.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -71,44 +70,47 @@ Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
 
 }  // namespace
 
+GivenMapping ReadMapping(const YamlReader& in, const Workload& workload) {
+  constexpr std::array<std::string_view, 9> kKeys = {
+      "description", "source",    "roles",      "micro_batch",     "recompute",
+      "tiles",       "shardings", "partitions", "kernel_by_kernel"};
+  constexpr std::array<std::string_view, 4> kRoles = {"tensor", "pipeline", "data", "all"};
+  in.ExpectKeys(kKeys);
+  GivenMapping given;
+  given.limits.micro_batch = in.Integer("micro_batch", 0, 1 << 30, 0);
+  if (in.Has("recompute")) given.limits.recompute = in.Bool("recompute", false);
+  given.limits.tiles = in.Integer("tiles", 0, 1 << 30, 0);
+  for (const std::string& role : Strings(in, "roles")) {
+    const auto found = std::find(kRoles.begin(), kRoles.end(), role);
+    if (found == kRoles.end())
+      in.Fail("roles", fmt::format("'{}' is none; allowed: {}", role, fmt::join(kRoles, ", ")));
+    given.roles.push_back(static_cast<Role>(found - kRoles.begin()));
+  }
+  if (in.Has("shardings")) {
+    const YamlReader shardings = in.Child("shardings");
+    if (shardings.IsMap()) {
+      given.limits.shardings = ReadShardings(shardings, workload);
+    } else {
+      constexpr std::array<std::string_view, 2> kWords = {"solved", "tensor-parallel"};
+      given.limits.tensor_parallel_shardings = in.Choice("shardings", kWords) == 1;
+    }
+  }
+  const bool alone = in.Bool("kernel_by_kernel", false);
+  if (alone) given.limits.partition_of = EachAlone(workload);
+  if (in.Has("partitions")) {
+    if (alone) in.Fail("partitions", "kernel_by_kernel gives them already; give one of the two");
+    given.limits.partition_of = ReadPartitions(in.Child("partitions"), workload);
+  }
+  return given;
+}
+
 absl::StatusOr<GivenMapping> LoadMapping(const Workload& workload, const std::string& file) {
-  return LoadYaml<GivenMapping>(
-      ReadYamlFile(file), file, [&](const YamlReader& in) -> absl::StatusOr<GivenMapping> {
-        constexpr std::array<std::string_view, 9> kKeys = {
-            "description", "source",    "roles",      "micro_batch",     "recompute",
-            "tiles",       "shardings", "partitions", "kernel_by_kernel"};
-        constexpr std::array<std::string_view, 4> kRoles = {"tensor", "pipeline", "data", "all"};
-        in.ExpectKeys(kKeys);
-        GivenMapping given;
-        given.limits.micro_batch = in.Integer("micro_batch", 0, 1 << 30, 0);
-        if (in.Has("recompute")) given.limits.recompute = in.Bool("recompute", false);
-        given.limits.tiles = in.Integer("tiles", 0, 1 << 30, 0);
-        for (const std::string& role : Strings(in, "roles")) {
-          const auto found = std::find(kRoles.begin(), kRoles.end(), role);
-          if (found == kRoles.end())
-            in.Fail("roles",
-                    fmt::format("'{}' is none; allowed: {}", role, fmt::join(kRoles, ", ")));
-          given.roles.push_back(static_cast<Role>(found - kRoles.begin()));
-        }
-        if (in.Has("shardings")) {
-          const YamlReader shardings = in.Child("shardings");
-          if (shardings.IsMap()) {
-            given.limits.shardings = ReadShardings(shardings, workload);
-          } else {
-            constexpr std::array<std::string_view, 2> kWords = {"solved", "tensor-parallel"};
-            given.limits.tensor_parallel_shardings = in.Choice("shardings", kWords) == 1;
-          }
-        }
-        const bool alone = in.Bool("kernel_by_kernel", false);
-        if (alone) given.limits.partition_of = EachAlone(workload);
-        if (in.Has("partitions")) {
-          if (alone)
-            in.Fail("partitions", "kernel_by_kernel gives them already; give one of the two");
-          given.limits.partition_of = ReadPartitions(in.Child("partitions"), workload);
-        }
-        if (!in.ok()) return in.status();
-        return given;
-      });
+  return LoadYaml<GivenMapping>(ReadYamlFile(file), file,
+                                [&](const YamlReader& in) -> absl::StatusOr<GivenMapping> {
+                                  GivenMapping given = ReadMapping(in, workload);
+                                  if (!in.ok()) return in.status();
+                                  return given;
+                                });
 }
 
 }  // namespace foretrace::dataflow

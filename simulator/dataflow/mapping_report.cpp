@@ -6,6 +6,7 @@
 
 #include "simulator/base/json_writer.h"
 #include "simulator/base/xml.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -38,6 +39,43 @@ void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& j
   }
   json.EndObject();
   json.EndObject();
+}
+
+// Layouts, and how a tensor gets from one into the other. Bytes and times are of one sample.
+void AddTensors(const Workload& workload, const MappedWorkload& m, JsonWriter& json) {
+  json.Key("tensors");
+  json.StartArray();
+  for (size_t i = 0; i < m.tensors.size(); ++i) {
+    const ShardedTensor& t = m.tensors[i];
+    const auto from = static_cast<size_t>(t.from), to = static_cast<size_t>(t.to);
+    const TensorLayout layout =
+        LayoutOf(workload, workload.tensors[i], m.mapping.shardings[from], m.mapping.shardings[to]);
+    json.StartObject();
+    json.Field("from", workload.kernels[from].name);
+    json.Field("to", workload.kernels[to].name);
+    json.Field("made_along", layout.made);
+    json.Field("read_along", layout.read);
+    json.Field("conversion", t.convert_ns == 0 ? "none" : t.gathers ? "all_gather" : "all_to_all");
+    json.Field("bytes", t.bytes);
+    json.Field("conversion_ns", t.convert_ns);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void AddExchanges(const Workload& workload, const MappedWorkload& m, JsonWriter& json) {
+  json.Key("exchanges");
+  json.StartArray();
+  for (const Exchange& e : m.exchanges) {
+    json.StartObject();
+    json.Field("op", workload.kernels[static_cast<size_t>(e.kernel)].name);
+    json.Field("collective", Name(e.kind));
+    json.Field("role", Name(e.role));
+    json.Field("bytes", e.bytes);
+    json.Field("ns", e.ns);
+    json.EndObject();
+  }
+  json.EndArray();
 }
 
 void AddPartition(const Workload& workload, const Partition& p, JsonWriter& json) {
@@ -81,8 +119,8 @@ void AddRoofline(const System& system, const MappedWorkload& m, JsonWriter& json
   json.Field("peak_gflops", system.chip.gflops());
   if (dram > 0) json.Field("flop_per_dram_byte", m.flop_per_chip / dram);
   if (m.network_bytes > 0) json.Field("flop_per_network_byte", m.flop_per_chip / m.network_bytes);
-  json.Field("dram_gbps", system.memory.gbps);
-  json.Field("link_gbps", system.dimensions.front().network.link_gbps);
+  json.Field("dram_gbps", GBps(system.memory.bandwidth));
+  json.Field("link_gbps", GBps(system.dimensions.front().network.bandwidth));
   json.EndObject();
 }
 
@@ -111,9 +149,12 @@ std::string MappingJson(const Workload& workload, const System& system, const Ma
   json.Field("dram_bytes", m.dram_bytes);
   json.Field("exact", m.proven());
   json.Field("bound_ns", m.partitioning.bound_ns);
+  json.Field("iteration_bound_ns", m.bound_ns);
   json.Field("candidates", m.candidates);
   json.Field("pruned", m.pruned);
   AddMapping(workload, m, json);
+  AddTensors(workload, m, json);
+  AddExchanges(workload, m, json);
   AddTime(m.time, json);
   json.Key("stages");
   json.StartArray();

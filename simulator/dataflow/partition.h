@@ -69,6 +69,8 @@ class PartitionCosts {
   double LiveBytes(KernelSet before, KernelSet after) const;
   // No partitioning of the kernels takes less.
   double LowerBoundNs() const;
+  // Each kernel a partition: of the kernels of a pass.
+  double AloneNs(Pass pass) const;
   bool overlaps() const { return overlaps_; }
   const std::vector<KernelSet>& predecessors() const { return predecessors_; }
   size_t size() const { return sharded_.kernels.size(); }
@@ -93,6 +95,10 @@ class PartitionCosts {
   std::vector<std::vector<TileAllocation>> allocations_;  // by kernel: Pareto front
   bool overlaps_ = false;
 };
+
+// Of a kernel's share of a tile of data.
+std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel,
+                                          const ShardedKernel& sharded, int64_t tiles);
 
 struct PartitionLimits {
   int partitions = 0;  // 0: as many as kernels; of a workload that trains, half for each pass

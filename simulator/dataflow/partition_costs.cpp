@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "simulator/dataflow/partition.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -56,15 +57,20 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
                                                      system.chip.execution == Execution::kDataflow);
   if (rules.compute_utilisation > 0 || !rules.kernel_ns.empty()) return;
   for (size_t i = 0; i < n; ++i) {
-    std::array<int64_t, kDimensions> size = sharded.kernels[i].size;
-    const Kernel& k = workload.kernels[i];
-    if (k.tiled != Dimension::kCount) {
-      int64_t& tiled = size[static_cast<size_t>(k.tiled)];
-      tiled = CeilOf(tiled, rules.tiles);
-    }
-    allocations_.push_back(AllocationsOf(system.chip, k.kind != KernelKind::kElementwise,
-                                         size[0] * size[1], size[2], size[3]));
+    allocations_.push_back(
+        AllocationsOf(system.chip, workload.kernels[i], sharded.kernels[i], rules.tiles));
   }
+}
+
+std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel,
+                                          const ShardedKernel& sharded, int64_t tiles) {
+  std::array<int64_t, kDimensions> size = sharded.size;
+  if (kernel.tiled != Dimension::kCount) {
+    int64_t& tiled = size[static_cast<size_t>(kernel.tiled)];
+    tiled = CeilOf(tiled, tiles);
+  }
+  return AllocationsOf(chip, kernel.kind != KernelKind::kElementwise, size[0] * size[1], size[2],
+                       size[3]);
 }
 
 double PartitionCosts::MeasuredNs(KernelSet set) const {
@@ -141,9 +147,9 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     if (from != to) crossing += t.bytes;
     sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
   }
-  if (sram > system_.chip.sram_bytes && !Streams(set)) return kNever;
-  double memory =
-      (rules_.micro_batch * crossing + (rules_.load_weights ? once : 0)) / system_.memory.gbps;
+  if (sram > CountOf(system_.chip.sram) && !Streams(set)) return kNever;
+  double memory = NsOf(rules_.micro_batch * crossing + (rules_.load_weights ? once : 0),
+                       system_.memory.bandwidth);
   if (!rules_.kernel_ns.empty()) memory = 0;
   network *= rules_.micro_batch;
   double compute = 0;
@@ -163,9 +169,9 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
   Partition p;
   p.kernels = set;
   p.sram_bytes = SramBytes(set);
-  if (p.sram_bytes > system_.chip.sram_bytes) {
+  if (p.sram_bytes > CountOf(system_.chip.sram)) {
     if (!Streams(set)) return std::nullopt;
-    p.sram_bytes = system_.chip.sram_bytes;
+    p.sram_bytes = CountOf(system_.chip.sram);
   }
   p.compute_ns = ComputeNs(set, &p.allocation);
   if (p.compute_ns < 0) return std::nullopt;
@@ -180,7 +186,7 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
   });
   p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
   // Measured kernels have it in their own time.
-  p.memory_ns = rules_.kernel_ns.empty() ? p.dram_traffic_bytes / system_.memory.gbps : 0;
+  p.memory_ns = rules_.kernel_ns.empty() ? NsOf(p.dram_traffic_bytes, system_.memory.bandwidth) : 0;
   p.time_ns = Combined(p.compute_ns, p.memory_ns, p.network_ns);
   return p;
 }
@@ -197,7 +203,7 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
   });
   const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
   sum.compute_ns = rules_.micro_batch * flop / (share * system_.chip.gflops());
-  sum.memory_ns = memory / system_.memory.gbps;
+  sum.memory_ns = NsOf(memory, system_.memory.bandwidth);
   if (!rules_.kernel_ns.empty()) {
     sum.compute_ns = MeasuredNs(set);
     sum.memory_ns = 0;
@@ -208,7 +214,7 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
 bool PartitionCosts::MayTakeLess(const Additive& less, const Additive& more, double limit) const {
   // Differences are rounded; what is near the limit is looked at.
   constexpr double kSlack = 1 - 1e-9;
-  if ((more.weight_bytes - less.weight_bytes) * kSlack > system_.chip.sram_bytes) return false;
+  if ((more.weight_bytes - less.weight_bytes) * kSlack > CountOf(system_.chip.sram)) return false;
   const double compute = more.compute_ns - less.compute_ns,
                memory = more.memory_ns - less.memory_ns,
                network = more.network_ns - less.network_ns;
@@ -224,6 +230,16 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
     if (!inside && Has(after, t.from) && !Has(before, t.to)) bytes += t.bytes;
   }
   return bytes * rules_.micro_batch;
+}
+
+double PartitionCosts::AloneNs(Pass pass) const {
+  double ns = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    if (workload_.kernels[i].pass != pass) continue;
+    const auto alone = Of(KernelSet{1} << i);
+    ns += alone ? alone->time_ns : std::numeric_limits<double>::infinity();
+  }
+  return ns;
 }
 
 double PartitionCosts::LowerBoundNs() const {

@@ -4,6 +4,7 @@
 // their consumer reads (DFModel section IV). Exact.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -54,28 +55,46 @@ struct ShardedWorkload {
   std::vector<ShardedTensor> tensors;
 };
 
+ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const TensorGroup& group,
+                          double word_bytes);
+// Between a producer and a consumer that are divided so; `bytes` of it on a chip.
+ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
+                          Dimension to, double bytes, const TensorGroup& group);
+// Along which axis chips divide a tensor, by the producer's labels; empty: each has all of it.
+struct TensorLayout {
+  std::string made, read;
+};
+TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Dimension from, Dimension to);
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
                       const TensorGroup& group);
 
 // Axes that the kernel may be divided along: those with labels, of at least the group's size.
 std::vector<Dimension> AllowedShardings(const Kernel& kernel, int64_t group, bool divide_weights);
 
-// Those with the least time of communication, and of them with the least bytes on a chip; found by
-// eliminating kernels one after another, which is exact. With `divide_weights` no chip holds all of
-// a weight.
-Shardings SolveShardings(const Workload& workload, const TensorGroup& group, bool divide_weights);
+// In picoseconds, so that ties are ties; of equal times the fewest bytes.
+struct ShardingCost {
+  int64_t ps = 0;
+  double bytes = 0;
+  auto operator<=>(const ShardingCost&) const = default;
+};
+
+// What shardings cost: a sum over kernels and tensors.
+struct ShardingObjective {
+  std::function<ShardingCost(size_t kernel, const ShardedKernel& sharded)> kernel;
+  std::function<ShardingCost(const ShardedTensor& tensor)> tensor;
+};
+// Time of communication, and bytes on a chip.
+ShardingObjective Communication();
+
+// Those with the least cost, found by eliminating kernels one after another, which is exact. With
+// `divide_weights` no chip holds all of a weight.
+Shardings SolveShardings(const Workload& workload, const TensorGroup& group, bool divide_weights,
+                         const ShardingObjective& objective = Communication());
+ShardingCost CostOf(const Workload& workload, const Shardings& shardings, const TensorGroup& group,
+                    const ShardingObjective& objective = Communication());
 
 // Every kernel along the first of its axes whose label is one of `labels`: Megatron's tensor
 // parallelism for {"heads", "ffn"}.
 Shardings ShardAlong(const Workload& workload, std::span<const std::string_view> labels);
-
-// The objective of SolveShardings.
-struct CommunicationCost {
-  int64_t ps = 0;  // an integer, so that ties are ties
-  double bytes = 0;
-  auto operator<=>(const CommunicationCost&) const = default;
-};
-CommunicationCost CostOf(const Workload& workload, const Shardings& shardings,
-                         const TensorGroup& group);
 
 }  // namespace foretrace::dataflow

@@ -12,6 +12,7 @@ void ReadWorkloads(const YamlReader& in, Space& space) {
     Space::WorkloadChoice choice;
     choice.workload = ReadWorkload(item);
     choice.chips = Strings(item, "chips");
+    choice.topologies = Strings(item, "topologies");
     if (!item.ok()) return;
     if (absl::Status valid = Validate(choice.workload); !valid.ok())
       return item.Fail("", std::string(valid.message()));
@@ -19,18 +20,42 @@ void ReadWorkloads(const YamlReader& in, Space& space) {
   }
 }
 
+void CheckRoles(const YamlReader& in, const Space& space, const GivenMapping& given) {
+  for (const Space::Topology& t : space.topologies) {
+    if (given.roles.empty() || given.roles.size() == t.dimensions.size()) continue;
+    in.Fail("mapping", fmt::format("{} roles; topology {} has {} dimensions", given.roles.size(),
+                                   t.name, t.dimensions.size()));
+  }
+}
+
 void ReadVariants(const YamlReader& in, Space& space) {
   if (!in.Has("variants")) {
-    space.variants = {{"machine", space.formulas.overlap}};
+    space.variants = {{"machine", space.formulas.overlap, {}}};
     return;
   }
   constexpr std::array<std::string_view, 3> kNames = {"machine", "overlap", "nonoverlap"};
-  for (const std::string& name : Strings(in, "variants")) {
-    const auto found = std::find(kNames.begin(), kNames.end(), name);
+  constexpr std::array<std::string_view, 3> kKeys = {"name", "overlap", "mapping"};
+  for (const YamlReader& item : in.Child("variants").Items()) {
+    Space::Variant variant;
+    std::string overlap;
+    if (item.IsMap()) {
+      item.ExpectKeys(kKeys);
+      variant.name = item.String("name");
+      overlap = item.String("overlap", "machine");
+      for (size_t i = 0; item.Has("mapping") && i < space.workloads.size(); ++i) {
+        variant.given.push_back(ReadMapping(item.Child("mapping"), space.workloads[i].workload));
+        CheckRoles(item, space, variant.given.back());
+      }
+    } else {
+      variant.name = overlap = item.AsString();
+    }
+    if (!in.ok()) return;
+    const auto found = std::find(kNames.begin(), kNames.end(), overlap);
     if (found == kNames.end())
       return in.Fail("variants",
-                     fmt::format("'{}' is none; allowed: {}", name, fmt::join(kNames, ", ")));
-    space.variants.push_back({name, static_cast<Overlap>(found - kNames.begin())});
+                     fmt::format("'{}' is none; allowed: {}", overlap, fmt::join(kNames, ", ")));
+    variant.overlap = static_cast<Overlap>(found - kNames.begin());
+    space.variants.push_back(std::move(variant));
   }
 }
 
@@ -54,6 +79,10 @@ void ReadTopologies(const YamlReader& in, Space& space) {
 }
 
 void CheckNames(const YamlReader& in, const Space& space) {
+  const auto is_topology = [&](const std::string& name) {
+    return std::any_of(space.topologies.begin(), space.topologies.end(),
+                       [&](const auto& t) { return t.name == name; });
+  };
   const auto is_chip = [&](const std::string& name) {
     return std::any_of(space.chips.begin(), space.chips.end(),
                        [&](const auto& c) { return c.chip.name == name; });
@@ -61,6 +90,10 @@ void CheckNames(const YamlReader& in, const Space& space) {
   for (const Space::WorkloadChoice& w : space.workloads) {
     for (const std::string& name : w.chips) {
       if (!is_chip(name)) in.Fail("workloads", fmt::format("'{}' is no chip of this file", name));
+    }
+    for (const std::string& name : w.topologies) {
+      if (!is_topology(name))
+        in.Fail("workloads", fmt::format("'{}' is no topology of this file", name));
     }
   }
   const std::array<std::pair<std::string_view, size_t>, 6> parts = {
@@ -98,7 +131,6 @@ absl::StatusOr<Space> LoadSpace(const std::string& file, const AcceleratorCatalo
           space.columns = static_cast<Space::Columns>(in.Choice("columns", kColumns));
         if (in.Has("formulas")) space.formulas = ReadFormulas(in.Child("formulas"), number);
         if (in.Has("search")) ReadSearch(in.Child("search"), space);
-        ReadVariants(in, space);
         for (const YamlReader& item : in.Child("chips").Items()) {
           space.chips.push_back({ReadChip(item, number, accelerators), Strings(item, "variants")});
         }
@@ -108,6 +140,7 @@ absl::StatusOr<Space> LoadSpace(const std::string& file, const AcceleratorCatalo
           space.links.push_back(ReadLink(item, number));
         ReadTopologies(in, space);
         ReadWorkloads(in, space);
+        if (in.ok()) ReadVariants(in, space);
         if (in.Has("switch")) {
           const YamlReader sw = in.Child("switch");
           sw.ExpectKeys(kSwitchKeys);

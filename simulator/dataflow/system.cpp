@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "simulator/dataflow/quantities.h"
+
 namespace foretrace::dataflow {
 
 std::string_view Name(Execution execution) {
@@ -15,8 +17,8 @@ std::string_view Name(Role role) {
 
 void SystemDimension::Use(const LinkTechnology& technology) {
   link = technology;
-  network.link_gbps = link.gbps;
-  network.latency_ns = link.latency_ns;
+  network.bandwidth = link.bandwidth;
+  network.latency = link.latency;
 }
 
 int64_t System::chips() const {
@@ -67,11 +69,11 @@ Bill Sum(const System& system, bool power) {
   const auto n = static_cast<double>(system.chips());
   Bill bill;
   bill.chips = n * (power ? system.chip.power_w : system.chip.price_usd);
-  bill.memory =
-      n * system.memory.gbps * (power ? system.memory.watt_per_gbps : system.memory.usd_per_gbps);
+  bill.memory = n * GBps(system.memory.bandwidth) *
+                (power ? system.memory.watt_per_gbps : system.memory.usd_per_gbps);
   for (size_t i = 0; i < system.dimensions.size(); ++i) {
     const SystemDimension& d = system.dimensions[i];
-    const double gbps = d.network.link_gbps;
+    const double gbps = GBps(d.network.bandwidth);
     bill.links +=
         LinkCount(system, i) * gbps * (power ? d.link.watt_per_gbps : d.link.usd_per_gbps);
     bill.switches += PortCount(system, i) * gbps *

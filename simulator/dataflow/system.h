@@ -19,7 +19,7 @@ struct Chip {
   int64_t tiles = 0;             // compute units that kernels share
   int64_t width = 0, depth = 0;  // of a tile: lanes and stages
   double clock_ghz = 0;
-  double sram_bytes = 0;
+  Bytes sram;
   Execution execution = Execution::kKernelByKernel;
   int max_partitions = 0;  // of dataflow execution; 0: as many as kernels
   double price_usd = 0, power_w = 0;
@@ -32,15 +32,15 @@ struct Chip {
 
 struct OffChipMemory {
   std::string name;
-  double gbps = 0;
-  double capacity_bytes = 0;
+  Bandwidth bandwidth;
+  Bytes capacity;
   double usd_per_gbps = 0, watt_per_gbps = 0;
 };
 
 struct LinkTechnology {
   std::string name;
-  double gbps = 0;
-  double latency_ns = 0;
+  Bandwidth bandwidth;
+  SimTime latency;
   double usd_per_gbps = 0, watt_per_gbps = 0;
 };
 
@@ -53,6 +53,7 @@ struct SystemDimension {
   Role role = Role::kCount;  // kCount: for the optimiser to choose; kAll: of every chip with every
 
   void Use(const LinkTechnology& technology);
+  bool has_link() const { return link.bandwidth > Bandwidth(); }
 };
 
 struct System {

@@ -8,7 +8,7 @@ namespace foretrace::dataflow {
 namespace {
 
 // `NAME_bytes`, `NAME_MB`, `NAME_MiB` or `NAME_GB`; one of them. Zero where none is given.
-double BytesOf(const YamlReader& in, const std::string& name, const NumberReader& number) {
+Bytes BytesOf(const YamlReader& in, const std::string& name, const NumberReader& number) {
   constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
       {{"_bytes", 1.0}, {"_MB", 1e6}, {"_MiB", 1048576.0}, {"_GB", 1e9}}};
   double bytes = 0;
@@ -20,7 +20,7 @@ double BytesOf(const YamlReader& in, const std::string& name, const NumberReader
     given = key;
     bytes = number(in, key, 0, 1e18 / scale) * scale;
   }
-  return bytes;
+  return Bytes(std::llround(bytes));
 }
 
 // From its file: the unit with tiles, its memories, price and power.
@@ -39,8 +39,7 @@ void TakeAccelerator(const YamlReader& in, const std::string& name,
   }
   // GPUs have their working sets in caches.
   for (const MemoryKind kind : {MemoryKind::kCache, MemoryKind::kScratchpad}) {
-    if (const MemoryLevel* level = found->level(kind))
-      chip.sram_bytes = static_cast<double>(level->capacity.count());
+    if (const MemoryLevel* level = found->level(kind)) chip.sram = level->capacity;
   }
   chip.price_usd = found->physical.price_usd;
   chip.power_w = found->physical.power_w;
@@ -77,8 +76,8 @@ Chip ReadChip(const YamlReader& in, const NumberReader& number,
   size("width", chip.width);
   size("depth", chip.depth);
   chip.clock_ghz = number(in, "clock_GHz", 1e-3, 1e3, chip.clock_ghz);
-  const double sram = BytesOf(in, "sram", number);
-  if (sram > 0) chip.sram_bytes = sram;
+  const Bytes sram = BytesOf(in, "sram", number);
+  if (sram > Bytes(0)) chip.sram = sram;
   chip.execution = static_cast<Execution>(in.Choice("execution", kExecutions));
   chip.max_partitions = in.Integer("max_partitions", 0, 1000, 0);
   chip.price_usd = number(in, "price_USD", 0, 1e12, chip.price_usd);
@@ -93,8 +92,8 @@ OffChipMemory ReadMemory(const YamlReader& in, const NumberReader& number) {
   in.ExpectKeys(kKeys);
   OffChipMemory m;
   m.name = in.String("name", "memory");
-  m.gbps = number(in, "bandwidth_GBps", 1e-3, 1e9);
-  m.capacity_bytes = BytesOf(in, "capacity", number);
+  m.bandwidth = Bandwidth::GBps(number(in, "bandwidth_GBps", 1e-3, 1e9));
+  m.capacity = BytesOf(in, "capacity", number);
   m.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, 0);
   m.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, 0);
   return m;
@@ -106,8 +105,8 @@ LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number) {
   in.ExpectKeys(kKeys);
   LinkTechnology l;
   l.name = in.String("name", "link");
-  l.gbps = number(in, "bandwidth_GBps", 1e-3, 1e9);
-  l.latency_ns = number(in, "latency_us", 0, 1e6, 0) * 1000;
+  l.bandwidth = Bandwidth::GBps(number(in, "bandwidth_GBps", 1e-3, 1e9));
+  l.latency = SimTime::FromUs(number(in, "latency_us", 0, 1e6, 0));
   l.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, 0);
   l.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, 0);
   return l;
@@ -177,7 +176,7 @@ absl::StatusOr<System> LoadSystem(const std::string& file, const AcceleratorCata
           links.push_back(ReadLink(item, number));
         s.dimensions = ReadDimensions(in.Child("network"), links);
         for (SystemDimension& d : s.dimensions) {
-          if (d.link.gbps == 0 && !links.empty()) d.Use(links.front());
+          if (!d.has_link() && !links.empty()) d.Use(links.front());
         }
         if (in.Has("switch")) {
           const YamlReader sw = in.Child("switch");

@@ -39,8 +39,9 @@ class LayerBuilder {
     }
   }
   // Elements of keys or values of earlier tokens.
-  void Caches(int id, double elements) {
+  void Caches(int id, double elements, Dimension lacks) {
     kernel(id).stored_bytes = elements * workload_.word_bytes;
+    kernel(id).stored_lacks = lacks;
   }
   Kernel& kernel(int i) { return workload_.kernels[static_cast<size_t>(i)]; }
 
@@ -94,8 +95,8 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
                      kG, {f.v, f.dropout1});
   if (z.keys > z.s) {
     const double cached = static_cast<double>(z.heads * z.d) * static_cast<double>(z.keys - z.s);
-    g.Caches(scores, cached);
-    g.Caches(f.context, cached);
+    g.Caches(scores, cached, Dimension::kM);
+    g.Caches(f.context, cached, Dimension::kN);
     g.kernel(f.context).tiled = Dimension::kK;  // values stream through
   }
   g.Rename(f.v, f.context, "seq", "keys");

@@ -16,8 +16,8 @@
 
 namespace foretrace::dataflow {
 
-// Times of this room are real numbers of nanoseconds and bandwidths bytes per nanosecond (GB/s), as
-// in the published figures, which tests compare to their last digit.
+// Times of this room are real numbers of nanoseconds, as in the published figures, which tests
+// compare to their last digit (quantities.h).
 
 enum class KernelKind : uint8_t {
   kWeightedGemm,  // one operand is a weight of m x k elements for each of `outer`
@@ -53,8 +53,9 @@ struct Kernel {
   bool reduced_elsewhere = false;
   double memory_bytes = 0;  // read or written off chip besides tensors, by each chip
   // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
-  // chips: divided as the kernel is, read once.
+  // chips: divided as the kernel is, but along an axis that the operand lacks; read once.
   double stored_bytes = 0;
+  Dimension stored_lacks = Dimension::kCount;
   double alltoall_bytes = 0;   // that each chip sends to all others
   double broadcast_bytes = 0;  // that each chip passes on along its row of a grid
 

@@ -92,6 +92,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
     job.program.ranks.push_back(std::move(rank.program));
     job.reports.push_back(std::move(rank.report));
     job.cpu_anchors[r] = std::move(rank.anchors);
+    job.unshown.push_back(std::move(rank.unshown));
     item_of[r] = std::move(rank.item_of);
   }
   FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, item_of, job));

@@ -91,11 +91,18 @@ struct CpuAnchor {
   uint32_t item = kNoItem;
 };
 
+// Waits for which the recording does not show what they wait for (reconstruct/unshown_waits.h).
+struct UnshownItemWaits {
+  std::vector<WaitOfItem> chosen;  // are among the program's
+  std::vector<WaitOfItem> latest;
+};
+
 struct CompiledJob {
   Program program;
   CommunicatorMap communicators;
   std::vector<RankCompileReport> reports;
   std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
+  std::vector<UnshownItemWaits> unshown;            // by rank
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
   // Rendezvous with absent members that are waited for as the recording and AbsentRanks say.

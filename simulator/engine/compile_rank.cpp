@@ -226,17 +226,34 @@ void RankCompiler::AddStreams() {
     }
     // The first work of a stream has nothing to keep a gap from.
     if (program.items[lane.begin].issuer != kNoItem) program.items[lane.begin].lead = SimTime();
-    KeepUnrecorded(program.items[lane.begin]);
     program.lanes.back().end = static_cast<uint32_t>(program.items.size());
   }
 }
 
-// Work that followed something from before the recording starts no earlier than it did.
-void RankCompiler::KeepUnrecorded(Item& first) {
+// What followed something from before the recording goes on (a blocking call ends, other items
+// begin) no earlier than it did, counted from the rank's first item. RepeatStep leaves waits for a
+// start out.
+void RankCompiler::KeepAsRecorded(uint32_t item, SimTime at) {
+  RankProgram& program = out_.program;
+  const uint32_t origin = program.lanes.front().begin;
+  if (item == kNoItem || item == origin) return;
+  const ItemKind kind = program.items[item].kind;
+  const SimTime after = at - rank_.start(program.items[origin].node);
+  const uint32_t lag = program.lags.Add(std::max(SimTime(), after));
+  const WaitCause cause = kind == ItemKind::kBlocking ? WaitCause::kCpuBlock
+                          : kind == ItemKind::kCall   ? WaitCause::kLaunchQueue
+                                                      : WaitCause::kDependency;
+  waits_.push_back({item, {origin, lag, true, kind == ItemKind::kBlocking, cause}});
+}
+
+void RankCompiler::KeepUnrecordedWaits() {
   for (const HeldWait& wait : out_.report.sync.after_unrecorded) {
-    if (wait.held != first.node) continue;
-    first.lead = rank_.start(first.node) - recorded_begin_;
+    const bool blocks = rank_.kind(wait.held) == NodeKind::kRuntimeCall;
+    if (blocks && !options_.blocking) continue;
+    KeepAsRecorded(out_.item_of[wait.held.value],
+                   blocks ? rank_.end(wait.held) : rank_.start(wait.held));
     out_.report.in_flight_at_start = true;
+    out_.report.partial_steps.insert(rank_.iteration_at(rank_.start(wait.call)));
   }
 }
 
@@ -258,38 +275,51 @@ void RankCompiler::FindContention() {
   program.contention = fills && streams > 1;
 }
 
-void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
+// Device edges and those of blocking calls may be mixed.
+std::vector<WaitOfItem> RankCompiler::WaitsOf(const std::vector<SyncEdge>& edges) {
   const Latencies& latencies = out_.report.latencies;
+  std::array<uint32_t, kEventClasses> lags;
+  for (size_t c = 0; c < kEventClasses; ++c) {
+    lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
+  }
+  const uint32_t resume =
+      out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
+  std::vector<WaitOfItem> waits;
+  waits.reserve(edges.size());
+  for (const SyncEdge& e : edges) {
+    const bool blocks = rank_.kind(e.consumer) == NodeKind::kRuntimeCall;
+    if (blocks ? !options_.blocking : !options_.stream_sync) continue;
+    const uint32_t consumer = out_.item_of[e.consumer.value];
+    const uint32_t producer = out_.item_of[e.producer.value];
+    if (consumer == kNoItem || producer == kNoItem) continue;
+    if (blocks) {
+      waits.push_back({consumer, {producer, resume, false, true, WaitCause::kCpuBlock}});
+      continue;
+    }
+    const EventClass event = EventClassOf(rank_.kind(e.producer), rank_.kind(e.consumer));
+    waits.push_back(
+        {consumer,
+         {producer, lags[static_cast<size_t>(event)], false, false, WaitCause::kDependency}});
+  }
+  return waits;
+}
+
+void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   RankSync& sync = out_.report.sync;
-  waits_.reserve(sync.device_edges.size() + sync.block_edges.size());
-  if (options_.stream_sync) {
-    std::array<uint32_t, kEventClasses> lags;
-    for (size_t c = 0; c < kEventClasses; ++c) {
-      lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
-    }
-    for (const SyncEdge& e : sync.device_edges) {
-      const uint32_t consumer = out_.item_of[e.consumer.value];
-      const uint32_t producer = out_.item_of[e.producer.value];
-      if (consumer == kNoItem || producer == kNoItem) continue;
-      const EventClass event = EventClassOf(rank_.kind(e.producer), rank_.kind(e.consumer));
-      waits_.push_back(
-          {consumer,
-           {producer, lags[static_cast<size_t>(event)], false, false, WaitCause::kDependency}});
-    }
-  }
-  if (options_.blocking) {
-    const uint32_t lag =
-        out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
-    for (const SyncEdge& e : sync.block_edges) {
-      const uint32_t call = out_.item_of[e.consumer.value];
-      const uint32_t producer = out_.item_of[e.producer.value];
-      if (call == kNoItem || producer == kNoItem) continue;
-      waits_.push_back({call, {producer, lag, false, true, WaitCause::kCpuBlock}});
-    }
-  }
+  waits_ = WaitsOf(sync.device_edges);
+  const std::vector<WaitOfItem> blocking = WaitsOf(sync.block_edges);
+  waits_.insert(waits_.end(), blocking.begin(), blocking.end());
+  out_.unshown.chosen = WaitsOf(sync.unshown.chosen);
+  out_.unshown.latest = WaitsOf(sync.unshown.latest);
   sync.device_edges = {};
   sync.block_edges = {};
+  sync.unshown.chosen = {};
+  sync.unshown.latest = {};
+  KeepUnrecordedWaits();
+  AddLaunchQueueWaits(timelines);
+}
 
+void RankCompiler::AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines) {
   // A launch call finds room in the queue once the launch that many places before has started.
   const size_t depth = analysis_.driver.launch_queue_depth;
   out_.program.launch_queue_depth = analysis_.driver.launch_queue_depth;
@@ -304,6 +334,9 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
     }
     for (const CpuPoint& p : timeline.points) {
       if (p.is_mark) continue;
+      if (issued.size() < depth && p.queue_full) {
+        KeepAsRecorded(out_.item_of[p.node.value], rank_.end(p.node) - p.duration);
+      }
       if (issued.size() >= depth && IsLaunch(rank_.runtime_call(p.node))) {
         waits_.push_back({out_.item_of[p.node.value],
                           {issued[issued.size() - depth], LagTable::kZero, true, false,

@@ -13,6 +13,7 @@ struct CompiledRank {
   RankProgram program;
   RankCompileReport report;
   std::vector<CpuAnchor> anchors;
+  UnshownItemWaits unshown;
   std::vector<uint32_t> item_of;  // by node; kNoItem for nodes that are no items
   std::vector<NodeIndex> missing;
 };
@@ -45,12 +46,15 @@ class RankCompiler {
   bool ModelsOverheads(const CpuPoint& point) const;
   SimTime Lead(const CpuTimelinePoints& timeline, const CpuPoint& point);
   void AddStreams();
-  void KeepUnrecorded(Item& first);
+  void KeepAsRecorded(uint32_t item, SimTime at);
+  void KeepUnrecordedWaits();
   uint32_t AddDeviceItem(NodeIndex node, uint32_t lane, SimTime previous_recorded_end);
   void SetOccupancy(NodeIndex node, Item& item);
   void FindContention();
   SimTime DeviceDuration(NodeIndex node, Item& item);
   void AddWaits(const std::vector<CpuTimelinePoints>& timelines);
+  std::vector<WaitOfItem> WaitsOf(const std::vector<SyncEdge>& edges);
+  void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines);
   void FindIterations();
 
   const TraceStore& store_;

@@ -40,9 +40,7 @@ class StepItems {
     for (size_t l = 0; l < program.lanes.size(); ++l) {
       const LaneProgram& lane = program.lanes[l];
       if (lane.cpu) continue;
-      for (uint32_t i = lane.begin; i < lane.end; ++i) {
-        if (InStep(program.items[i])) Add(l, i);
-      }
+      AddStream(l, lane);
     }
   }
 
@@ -57,9 +55,21 @@ class StepItems {
     place_[i] = static_cast<uint32_t>(items_[l].size());
     items_[l].push_back(i);
   }
-  bool InStep(const Item& item) const {
-    if (item.issuer != kNoItem) return Has(item.issuer);
-    // Without a launch in the recording: by when it ran.
+  // Streams are first in, first out: work without a launch in the recording belongs with what was
+  // issued before it, and to no step where it was in flight when the recording began.
+  void AddStream(size_t l, const LaneProgram& lane) {
+    const auto begin = program_.items.begin() + lane.begin;
+    const auto end = program_.items.begin() + lane.end;
+    const bool has_launches =
+        std::any_of(begin, end, [](const Item& item) { return item.issuer != kNoItem; });
+    bool in_step = false;
+    for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      const Item& item = program_.items[i];
+      if (item.issuer != kNoItem) in_step = Has(item.issuer);
+      if (has_launches ? in_step : RanWithin(item)) Add(l, i);
+    }
+  }
+  bool RanWithin(const Item& item) const {
     const SimTime at = trace_.start(item.node);
     return at >= step_.recorded_begin && at < step_.recorded_end;
   }
@@ -140,10 +150,13 @@ class RankRepeater {
       AddOverheads(i, index);
     }
     if (item.issuer != kNoItem) item.issuer = ItemOf(item.issuer, copy);
+    if (!from_.lanes[l].cpu && i == from_.lanes[l].begin) item.lead = GapOf(from_.lanes[l]);
     to_.items.push_back(item);
     for (uint32_t w = from_.items[i].waits_begin; w < from_.waits_end(i); ++w) {
       ItemWait wait = from_.waits[w];
-      if (wait.cause == WaitCause::kLaunchQueue) continue;  // counted anew
+      // Launch queues are counted anew; other waits for a start are for work of before the
+      // recording.
+      if (wait.on_start) continue;
       wait.item = ProducerOf(wait.item, copy);
       if (wait.item != kNoItem) waits_.push_back({index, wait});
     }
@@ -154,6 +167,14 @@ class RankRepeater {
       waits_.push_back(
           {index, {ItemOf(marks_.begin_item, copy), lag, true, false, WaitCause::kDependency}});
     }
+  }
+
+  // Of a stream's first work, which followed nothing in the recording, as of that after it.
+  SimTime GapOf(const LaneProgram& lane) const {
+    for (uint32_t i = lane.begin + 1; i < lane.end; ++i) {
+      if (from_.items[i].issuer != kNoItem) return from_.items[i].lead;
+    }
+    return SimTime();
   }
 
   void AddOverheads(uint32_t item, uint32_t copied) {

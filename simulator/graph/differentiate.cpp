@@ -51,12 +51,17 @@ BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpI
     const auto append = [&](KernelList& list) {
       for (const KernelWork& kernel : Kernels(call)) list.push_back(kernel);
     };
-    if (auto* linear = std::get_if<LinearOp>(&call.shape)) {
-      linear->needs_weight_gradient = false;
+    const auto append_both = [&](auto& product) {
+      product.needs_weight_gradient = false;
       append(work.input);
-      linear->needs_weight_gradient = true;
-      linear->needs_input_gradient = false;
+      product.needs_weight_gradient = true;
+      product.needs_input_gradient = false;
       append(work.weights);
+    };
+    if (auto* linear = std::get_if<LinearOp>(&call.shape)) {
+      append_both(*linear);
+    } else if (auto* convolution = std::get_if<Conv2dOp>(&call.shape)) {
+      append_both(*convolution);
     } else if (op.kind == GraphOpKind::kMatmul) {
       // One product a group: the first kernel is the input's gradient, the second the weights'.
       const KernelList both = Kernels(call);

@@ -44,7 +44,7 @@ struct InputContent {
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
                                              bool must_be_trace) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
-  if (prefix.starts_with(kTimelineMark)) {
+  if (prefix.starts_with(kTimelineMark) || prefix.starts_with(kPerfettoTimelineMark)) {
     if (!must_be_trace) return nullptr;
     return InvalidInput("{}: a timeline that foretrace wrote, not a recording", document.name());
   }
@@ -59,8 +59,11 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
   for (const auto& importer : importers) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());
   }
-  return InvalidInput("{}: not a trace of a known format ({}), or damaged at its start",
-                      document.name(), known);
+  return InvalidInput(
+      "{}: not a trace of a known format ({}), or damaged at its start{}", document.name(), known,
+      must_be_trace
+          ? std::string()
+          : fmt::format("; in a folder, --ignore '{}' passes it over", BaseName(document.name())));
 }
 
 // "traces.tar:run1/rank0.json" lies in "traces.tar:run1".

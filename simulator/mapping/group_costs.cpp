@@ -35,9 +35,12 @@ double GroupCosts::NodePasses(int32_t ranks, double bytes) const {
 }
 
 double GroupCosts::TensorReduction(double bytes) const {
-  if (m_.tensor <= p_.devices_per_node) {
-    return m_.sequence_parallel ? NodePasses(m_.tensor, bytes) : NodeAllReduce(m_.tensor, bytes);
-  }
+  if (m_.tensor <= p_.devices_per_node && m_.sequence_parallel) return NodePasses(m_.tensor, bytes);
+  return TensorAllReduce(bytes);
+}
+
+double GroupCosts::TensorAllReduce(double bytes) const {
+  if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
   const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                p_.intra_node.bytes_per_second());
   return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();
@@ -67,6 +70,17 @@ double GroupCosts::ReplicaAllReduce(double bytes) const {
   }
   return RingPass(CollectiveOp::kReduceScatter, m_.replicas(), m_.tensor, bytes) +
          RingPass(CollectiveOp::kAllGather, m_.replicas(), m_.tensor, bytes);
+}
+
+double GroupCosts::ReduceToShards(double bytes) const {
+  const int32_t shards = m_.shards(), copies = m_.replicas() / shards;
+  double time = RingPass(CollectiveOp::kReduceScatter, shards, m_.tensor, bytes);
+  if (copies > 1) {
+    const int32_t span = m_.tensor * shards;
+    time += RingPass(CollectiveOp::kReduceScatter, copies, span, bytes / shards) +
+            RingPass(CollectiveOp::kAllGather, copies, span, bytes / shards);
+  }
+  return time;
 }
 
 double GroupCosts::RingPass(CollectiveOp op, int32_t ranks, int32_t span, double bytes) const {

@@ -23,6 +23,8 @@ class GroupCosts {
   // there are as many rings as adapters, each of which enters the node by one adapter and leaves it
   // by another; adapters send and receive at once.
   double TensorReduction(double bytes) const;
+  // The same without sequence parallelism.
+  double TensorAllReduce(double bytes) const;
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const;
   // Every tensor-parallel rank sends its share; the receivers gather it within the node.
@@ -30,6 +32,9 @@ class GroupCosts {
   double ReplicaAllReduce(double bytes) const;
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
+  // Of gradients that the weights' shards hold each in part, over the replicas (zero 2 and 3): a
+  // reduce-scatter among the shards, then an all-reduce of each one's among the copies.
+  double ReduceToShards(double bytes) const;
   // Once around a ring, an all-gather or a reduce-scatter of `bytes` in all; `span` devices lie
   // from one member to the next. The last byte takes a step to each other member, as NCCL's tuner
   // counts them (src/graph/tuning.cc).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/kernel_coster.h"
 
 namespace foretrace {
@@ -39,15 +40,22 @@ class OpCoster {
       if (m_.fp8 && !p_.dynamic_scaling) AddCasts(op, forward, input);
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
+    const bool column = LeadsIntoShards(op);
+    cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
+    if (m_.async_tensor && (column || LeavesShards(op))) {
+      const double longer = PartByPart(id, column, forward) - forward;
+      ++cost.exchanges_beside;
+      cost.beside += longer;
+      forward += longer;
+    }
     cost.forward += forward;
     cost.weight += weight;
     cost.backward += input + weight;
     cost.forward_kernels += static_cast<int64_t>(list.size());
     cost.backward_kernels += static_cast<int64_t>(work.input.size());
     if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
-    cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
     if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
-    if (LeadsIntoShards(op)) cost.columns.push_back({input, weight});
+    if (column) cost.columns.push_back({input, weight});
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;
@@ -155,6 +163,26 @@ class OpCoster {
                        (inside ? p_.step_inside : p_.step_outside).seconds();
     forward += others * std::max(hop - step, 0.0);
     backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
+  }
+
+  // A product beside the exchange of its input or output: one part for each rank, of which the own
+  // is exchanged with none. The others' transfers follow one another; the first or the last part's
+  // product has none to run beside.
+  double PartByPart(OpId id, bool column, double whole) const {
+    const OperatorGraph& g = l_.graph();
+    const GraphOp& op = g.op(id);
+    double products = 0, parts = 0;
+    for (OperatorCall call : CallsOf(g, l_.sizes(), id, Direction::kForward)) {
+      auto* linear = std::get_if<LinearOp>(&call.shape);
+      if (linear == nullptr || linear->m < m_.tensor) return whole;
+      products += Seconds(op, Kernels(call));
+      linear->m /= m_.tensor;
+      parts += Seconds(op, Kernels(call)) * m_.tensor;
+    }
+    const TensorId passed = column ? op.inputs[0] : op.outputs[0];
+    const double bytes = Num(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
+    const double exchange = GroupCosts(m_, p_).TensorReduction(bytes) / 2;
+    return whole - products + std::max(parts, exchange + parts / m_.tensor);
   }
 
   bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
@@ -276,11 +304,17 @@ class OpCoster {
   // (column-parallel).
   bool LeadsIntoShards(const GraphOp& op) const {
     if (op.kind != GraphOpKind::kMatmul || !op.in_block) return false;
-    const auto on_stream = [&](TensorId t) {
-      const auto& axes = l_.graph().tensor(t).axes;
-      return std::find(axes.begin(), axes.end(), l_.axes().stream) != axes.end();
-    };
-    return on_stream(op.inputs[0]) && !on_stream(op.outputs[0]);
+    return OnStream(op.inputs[0]) && !OnStream(op.outputs[0]);
+  }
+
+  // The other way round (row-parallel).
+  bool LeavesShards(const GraphOp& op) const {
+    if (op.kind != GraphOpKind::kMatmul || !op.in_block) return false;
+    return !OnStream(op.inputs[0]) && OnStream(op.outputs[0]);
+  }
+  bool OnStream(TensorId t) const {
+    const auto& axes = l_.graph().tensor(t).axes;
+    return std::find(axes.begin(), axes.end(), l_.axes().stream) != axes.end();
   }
 
   const MappedLayer& l_;

@@ -18,6 +18,10 @@ struct PassCost {
     double input = 0, weight = 0;
   };
   absl::InlinedVector<Column, 2> columns;
+  // Gatherings and scatterings of sequence parallelism that run beside products
+  // (ParallelMapping::async_tensor), and what these take longer for it, of forward.
+  int32_t exchanges_beside = 0;
+  double beside = 0;
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 

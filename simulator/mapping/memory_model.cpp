@@ -78,10 +78,9 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
                        (last && !(tied && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
   const auto divided = [&](int32_t from, bool trained = false) {
-    if (trained && m.lora > 0)
-      return layers * layer.adapters() / (m.zero < from ? 1 : m.replicas());
+    if (trained && m.lora > 0) return layers * layer.adapters() / (m.zero < from ? 1 : m.shards());
     if (m.zero < from) return dense + expert;
-    return dense / m.replicas() + expert / m.expert_replicas();
+    return dense / m.shards() + expert / m.expert_replicas();
   };
   MemoryUse use;
   use.weights = Rounded(e * divided(3));

@@ -34,6 +34,10 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
     return InvalidInput("mapping {}: etp must be between 0 and {}, not {}", ToString(m), kMaxDegree,
                         m.expert_tensor);
   }
+  if (m.hybrid < 0 || m.hybrid > kMaxDegree) {
+    return InvalidInput("mapping {}: hsdp must be between 0 and {}, not {}", ToString(m),
+                        kMaxDegree, m.hybrid);
+  }
   if (m.lora_everywhere && m.lora == 0) {
     return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
   }
@@ -71,6 +75,17 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible(
         "mapping {}: sequence parallelism needs tensor parallelism that divides the sequence of {}",
         ToString(m), model.sequence);
+  }
+  if (m.async_tensor && !m.sequence_parallel) {
+    return Infeasible("mapping {}: tp-async needs sequence parallelism (sp)", ToString(m));
+  }
+  if (m.hybrid > 0 &&
+      (m.zero != 3 || model.experts > 0 || m.hybrid == 1 || m.replicas() % m.hybrid != 0)) {
+    return Infeasible(
+        "mapping {}: hsdp needs zero3, a model without experts, and at least 2 replicas that "
+        "divide "
+        "all {}",
+        ToString(m), m.replicas());
   }
   // Causal attention is balanced by giving each device one part from the front, one from the back.
   if (m.context > 1 && model.sequence % (2 * int64_t{m.context}) != 0) {
@@ -161,6 +176,8 @@ std::string ToString(const ParallelMapping& m) {
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
   if (!m.overlap_tensor) text += " tp-exposed";
+  if (m.async_tensor) text += " tp-async";
+  if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
   if (m.counted_ends) text += " ends";
   if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
   if (m.fp8) text += " fp8";
@@ -182,7 +199,8 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
       {"ep", &m.expert},      {"etp", &m.expert_tensor},
       {"mb", &m.micro_batch}, {"gb", &m.global_batch},
       {"v", &m.chunks},       {"k", &m.k},
-      {"zero", &m.zero},      {"lora", &m.lora}};
+      {"zero", &m.zero},      {"lora", &m.lora},
+      {"hsdp", &m.hybrid}};
   const auto read = [&](std::string_view word) {
     if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
     for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
@@ -201,6 +219,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (word == "ring") return m.ring = true;
     if (word == "overlap") return m.overlap_gradients = true;
     if (word == "tp-exposed") return !(m.overlap_tensor = false);
+    if (word == "tp-async") return m.async_tensor = true;
     if (word == "ends") return m.counted_ends = true;
     if (word == "fp8") return m.fp8 = true;
     if (word == "lora-all") return m.lora_everywhere = true;
@@ -233,9 +252,10 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN "
+          "zeroN hsdpN "
           "loraN lora-all ring sp "
-          "overlap tp-exposed ends layers=N,N,... fp8 grad16 grad32 none selective full operators "
+          "overlap tp-exposed tp-async ends layers=N,N,... fp8 grad16 grad32 none selective full "
+          "operators "
           "alternate gpipe "
           "1f1b "
           "kfkb zb-h1",

@@ -44,6 +44,15 @@ struct ParallelMapping {
   // (Megatron-LM, core/tensor_parallel/layers.py): of a layer's input gradient behind its weight
   // gradients; under sequence parallelism the gathering of its input behind the input gradient.
   bool overlap_tensor = true;
+  // Forward, exchanges of sequence parallelism go part by part beside the product that takes or
+  // makes each part (torch.distributed._symmetric_memory, fused_all_gather_matmul and
+  // fused_matmul_reduce_scatter). Backward the compiler finds no such pairs: what is gathered also
+  // leads into weight gradients, what is scattered is a sum of several products
+  // (torch/_inductor/fx_passes/micro_pipeline_tp.py).
+  bool async_tensor = false;
+  // Under zero 3, replicas that divide the weights among them; the others have copies, among which
+  // each one's share of the gradients is reduced (PyTorch's HYBRID_SHARD). 0: all replicas.
+  int32_t hybrid = 0;
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;
@@ -62,6 +71,8 @@ struct ParallelMapping {
   int32_t microbatches() const { return global_batch / (data * micro_batch); }
   // Devices that hold the same dense weights.
   int32_t replicas() const { return data * context; }
+  // Of these, those that divide what `zero` divides.
+  int32_t shards() const { return hybrid > 0 ? hybrid : replicas(); }
   // Tensor-parallel groups of experts, each of which holds some of them; and those that hold the
   // same.
   int32_t expert_groups() const { return replicas() * tensor / expert_width(); }

@@ -61,9 +61,9 @@ class Coster {
       case Recompute::kOperators:
         return layer.forward - layer.attention - layer.alternate;
       case Recompute::kAlternate:
-        return layer.forward / 2;
+        return (layer.forward - layer.beside) / 2;
       case Recompute::kFull:
-        return layer.forward;
+        return layer.forward - layer.beside;
       default:
         return 0;
     }
@@ -92,7 +92,27 @@ class Coster {
     times.head_backward = SimTime::FromSeconds(after.backward + last.gradients);
     times.embedding_forward = SimTime::FromSeconds(before.forward + first.weights);
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
+    AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // The vocabulary is divided over the tensor-parallel group. What a rank finds of the embedding is
+  // reduced, under sequence parallelism scattered, and its gradient gathered; there the output
+  // layer's input is gathered too, again backward, and its gradient is reduced, both behind its
+  // weight gradient where layers do so. The loss reduces a largest, a sum and the target's logit
+  // for each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
+  void AddEndsExchanges(PassTimes& times) const {
+    if (m_.tensor == 1) return;
+    const SimTime whole = times.tensor.time, half = SimTime::FromPs(whole.ps() / 2);
+    times.embedding_forward += m_.sequence_parallel ? half : whole;
+    if (m_.sequence_parallel) {
+      times.embedding_backward += half;
+      times.head_forward += half;
+    }
+    if (!m_.overlap_tensor) times.head_backward += whole;
+    constexpr double kBytes = 4;
+    const double each = groups_.TensorAllReduce(tokens_ * kBytes);
+    times.head_forward += SimTime::FromSeconds(3 * each);
   }
 
   // Each predicted token beyond the next: a product that joins a layer's result with the following
@@ -138,7 +158,8 @@ class Coster {
     // its result reduced; of whole experts none is.
     const bool whole = c_.experts > 0 && m_.expert_width() != m_.tensor;
     const auto region = static_cast<int32_t>(whole ? 0 : c_.experts > 0 ? c_.top_k : 1);
-    times.tensor.forward = 1 + region;
+    // Of an exchange here half gathers and half scatters.
+    times.tensor.forward = 1 + region - layer.exchanges_beside / 2;
     // Recomputed layers wait for their forward reductions once more.
     const int32_t again = m_.recompute == Recompute::kFull        ? 1 + region
                           : m_.recompute == Recompute::kOperators ? 1 + region
@@ -190,15 +211,15 @@ class Coster {
     const auto [first, last] = layer_.RootWeights();
     const auto exchange = [&](double elements) {
       RootExchange root;
-      const auto pass = [&](CollectiveOp op, Bytes bytes) {
-        if (bytes == Bytes()) return SimTime();
-        return SimTime::FromSeconds(
-            groups_.RingPass(op, m_.replicas(), m_.tensor, Num(bytes.count())));
-      };
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
       if (m_.lora == 0) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
-      root.gather = pass(CollectiveOp::kAllGather, root.weights);
-      root.reduce = pass(CollectiveOp::kReduceScatter, root.gradients);
+      if (root.weights > Bytes()) {
+        root.gather = SimTime::FromSeconds(groups_.RingPass(CollectiveOp::kAllGather, m_.shards(),
+                                                            m_.tensor, Num(root.weights.count())));
+      }
+      if (root.gradients > Bytes()) {
+        root.reduce = SimTime::FromSeconds(groups_.ReduceToShards(Num(root.gradients.count())));
+      }
       return root;
     };
     times.first_root = exchange(first);
@@ -211,14 +232,18 @@ class Coster {
     const auto pass = [&](CollectiveOp op, double bytes, int32_t ranks, int32_t span) {
       return SimTime::FromSeconds(groups_.RingPass(op, ranks, span, bytes));
     };
-    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks, int32_t span) {
+    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
+                            const auto& seconds) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      exchange.time = pass(CollectiveOp::kReduceScatter, elements * gradient_, ranks, span);
+      exchange.time = SimTime::FromSeconds(seconds(elements * gradient_));
       exchange.backward = 1;
     };
-    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas, m_.tensor);
-    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, groups_.ExpertSpan());
+    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas,
+           [&](double bytes) { return groups_.ReduceToShards(bytes); });
+    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, [&](double bytes) {
+      return groups_.RingPass(CollectiveOp::kReduceScatter, alike, groups_.ExpertSpan(), bytes);
+    });
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
       times.gradient.backward = times.expert_gradient.backward = 0;
@@ -226,7 +251,7 @@ class Coster {
     if (m_.zero < 3) return;
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
-      times.weight_gather = pass(CollectiveOp::kAllGather, bytes, replicas, m_.tensor);
+      times.weight_gather = pass(CollectiveOp::kAllGather, bytes, m_.shards(), m_.tensor);
       times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
     if (alike > 1 && layer_.expert() > 0) {
@@ -267,7 +292,7 @@ class Coster {
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
     times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
     times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
-    const double own = m_.zero >= 1 ? dense / replicas + expert / alike : dense + expert;
+    const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
     if (!ReducesByLayer(m_)) return;

@@ -70,6 +70,11 @@ class RankWriter {
     };
     tensor_group_ = add("tensor", m_.tensor, [&](int i) { return RankOf(stage_, replica_, i); });
     data_group_ = add("data", m_.replicas(), [&](int i) { return RankOf(stage_, i, shard_); });
+    // Of all replicas their weights' gradients are reduced, as one step; gathered among the shards.
+    const int32_t lead = replica_ - replica_ % m_.shards();
+    weight_group_ = m_.hybrid == 0 ? data_group_ : add("shards", m_.shards(), [&](int i) {
+      return RankOf(stage_, lead + i, shard_);
+    });
     pipeline_group_ =
         add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
     const int32_t first = replica_ - replica_ % m_.context;
@@ -179,7 +184,7 @@ class RankWriter {
       if (root.gather == SimTime()) return;
       input =
           out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllGather, "root weights " + name,
-                            data_group_, m_.replicas(), root.weights, root.gather},
+                            weight_group_, m_.shards(), root.weights, root.gather},
                            out_.last(), input);
     };
     if (first) gather(passes_.first_root);
@@ -242,7 +247,7 @@ class RankWriter {
                                members, bytes, time},
                               after, also);
     };
-    gather("weights ", data_group_, m_.replicas(), passes_.weight_bytes, passes_.weight_gather);
+    gather("weights ", weight_group_, m_.shards(), passes_.weight_bytes, passes_.weight_gather);
     gather("expert weights ", expert_data_group_, m_.expert_replicas(), passes_.expert_weight_bytes,
            passes_.expert_weight_gather);
     return also;
@@ -309,8 +314,8 @@ class RankWriter {
   int32_t stage_, replica_, shard_;
   const TransformerConfig& model_;
   TraceEmitter out_;
-  std::string tensor_group_, data_group_, pipeline_group_, context_group_, expert_group_,
-      expert_data_group_;
+  std::string tensor_group_, data_group_, weight_group_, pipeline_group_, context_group_,
+      expert_group_, expert_data_group_;
   NodeIndex reduced_;
 };
 

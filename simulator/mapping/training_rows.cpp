@@ -92,6 +92,7 @@ class Fields {
 // What is divided over replicas, as the row says it; -1: it does not.
 int32_t ZeroOf(const std::string& sharding) {
   if (Contains(sharding, "fsdp") || Contains(sharding, "zero-3")) return 3;
+  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) return 3;
   if (Contains(sharding, "zero-2")) return 2;
   if (Contains(sharding, "zero-1") || Contains(sharding, "distributed optimizer")) return 1;
   return Contains(sharding, "none") ? 0 : -1;
@@ -120,6 +121,12 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
     m.overlap_tensor = m.tensor == 1;
   }
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
+  m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
+  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
+    // Within each node, as HYBRID_SHARD is unless told otherwise.
+    const int32_t inside = std::max(row.gpus_per_node / m.tensor, 1);
+    if (m.replicas() % inside == 0 && inside > 1 && inside < m.replicas()) m.hybrid = inside;
+  }
   row.config.fused_attention = release.fused_attention;
   row.config.dropout = release.dropout;
   row.attention_slowdown = release.attention_slowdown;
@@ -241,16 +248,11 @@ void NoteApproximations(const Fields& f, TrainingRow& row) {
   if (Contains(f.Text("precision"), "rowwise")) {
     row.notes.emplace_back("8-bit products scaled by row are timed as if scaled by tensor");
   }
-  if (Contains(f.Text("note"), "async tp")) {
-    row.notes.emplace_back(
-        "asynchronous tensor parallelism is timed as if its exchanges were waited for");
-  }
 }
 
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
   if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
-  if (f.Text("oom") == "1") return "the run went out of memory: there is no step to judge";
   return "";
 }
 
@@ -293,10 +295,11 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     if (!sizes.ok()) error = std::string(sizes.message());
   }
   const double step = f.Number("step_s");
-  if (error.empty() && !(step > 0)) {
+  row.out_of_memory = f.Text("oom") == "1";
+  if (error.empty() && !(step > 0) && !row.out_of_memory) {
     error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));
   }
-  row.measured = SimTime::FromSeconds(std::max(step, 0.0));
+  row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
   if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
   ParallelMapping& m = row.mapping;
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;

@@ -29,7 +29,8 @@ struct TrainingRow {
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;
-  SimTime measured;
+  SimTime measured;  // zero where out_of_memory
+  bool out_of_memory = false;
   std::optional<double> memory_gib;
   std::string refused;             // why it cannot be judged; empty: it can
   std::vector<std::string> notes;  // what the row does not say and was assumed
@@ -45,9 +46,9 @@ using ModelByName =
 // head_dim, source, etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu,
 // table, date and note are read where they are there. Empty fields are not stated: sizes then are
 // those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
-// is its stack's (stacks). Rows that contradict themselves, that name what no model is known for,
-// or that need what is not covered are listed as refused. Errors: an unreadable file, missing
-// columns, no rows.
+// is its stack's (stacks). Runs that went out of memory (oom 1) need no step_s. Rows that
+// contradict themselves, that name what no model is known for, or that need what is not covered are
+// listed as refused. Errors: an unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);

@@ -129,6 +129,37 @@ absl::StatusOr<std::shared_ptr<const Communicator>> CommunicatorCache::Get(
 
 namespace {
 
+// How many hops of all lanes stream over each link.
+class HopLoads {
+ public:
+  HopLoads(std::span<const DeviceId> devices, const Topology& topology)
+      : devices_(devices), topology_(topology) {}
+  void Add(const Hop& hop) {
+    for (const LinkId link : RouteOf(hop).links) ++hops_[link];
+  }
+  double Seconds(const Hop& hop, LatencyScale scale) {
+    const Route& route = RouteOf(hop);
+    double longest = 0;
+    for (const LinkId link : route.links) {
+      longest = std::max(longest, hops_[link] * hop.bytes / topology_.link_rate(link));
+    }
+    const bool intra = topology_.node_of(Device(hop.from)) == topology_.node_of(Device(hop.to));
+    return longest + route.latency * (intra ? scale.intra : scale.inter);
+  }
+
+ private:
+  DeviceId Device(int32_t rank) const { return devices_[static_cast<size_t>(rank)]; }
+  const Route& RouteOf(const Hop& hop) {
+    topology_.FindRoute(Device(hop.from), Device(hop.to), route_);
+    return route_;
+  }
+
+  std::span<const DeviceId> devices_;
+  const Topology& topology_;
+  Route route_;
+  absl::flat_hash_map<LinkId, int32_t> hops_;
+};
+
 // The step of an exchange between all pairs, from its fold; nullopt: it cannot be folded.
 std::optional<StepCost> FoldedStep(double bytes, std::span<const DeviceId> devices,
                                    const Topology& topology) {
@@ -147,6 +178,27 @@ std::optional<StepCost> FoldedStep(double bytes, std::span<const DeviceId> devic
 }
 
 }  // namespace
+
+double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                const Topology& topology, LatencyScale scale) {
+  HopLoads loads(devices, topology);
+  std::vector<std::vector<Hop>> lanes(static_cast<size_t>(schedule.lanes()));
+  for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
+    schedule.Pieces(lane, lanes[static_cast<size_t>(lane)]);
+    for (const Hop& hop : lanes[static_cast<size_t>(lane)]) loads.Add(hop);
+  }
+  double longest = 0;
+  for (const std::vector<Hop>& hops : lanes) {
+    double sum = 0, slowest = 0;
+    for (const Hop& hop : hops) {
+      const double seconds = loads.Seconds(hop, scale);
+      sum += seconds;
+      slowest = std::max(slowest, seconds);
+    }
+    longest = std::max(longest, sum - slowest);
+  }
+  return longest;
+}
 
 double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
                const Topology& topology) {

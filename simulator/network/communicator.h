@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "simulator/network/collective/schedule.h"
+#include "simulator/network/flow_backend.h"
 #include "simulator/topology/topology.h"
 
 namespace foretrace {
@@ -52,6 +53,13 @@ struct StepCost {
   double drain = 0;
   double latency = 0;
 };
+
+// Seconds that filling a schedule's pipelines takes before all their hops stream: the longest lane,
+// each hop but the slowest one (which the stream itself holds) with a piece at the rate that the
+// most loaded link of its route leaves it while the hops of all lanes stream. Proportional to the
+// pieces, so that it never falls as they grow.
+double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                const Topology& topology, LatencyScale scale);
 
 // Sums, over the steps of a schedule run one after the other, the drain time of the most loaded
 // link and the longest latency. Equal to the fluid result where all ranks move in lock-step.

@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/network/collective_table.h"
 
 namespace foretrace {
 namespace {
@@ -134,6 +135,29 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
   return SummarizeErrors(errors);
 }
 
+namespace {
+
+// Bus bandwidths beside times, as nccl-tests prints both.
+void WritePoints(JsonWriter& json, const StudyTable& table) {
+  json.Key("points");
+  json.StartArray();
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const MeasuredCollective& row = table.rows[i];
+    const double predicted_us = table.predicted_us[i];
+    const double gigabytes = static_cast<double>(row.bytes) * BusFactor(row.op, row.ranks) * 1e-9;
+    json.StartObject();
+    json.Field("bytes", row.bytes);
+    json.Field("measured_us", row.time_us);
+    json.Field("predicted_us", predicted_us);
+    json.Field("measured_busbw_GBps", gigabytes / row.time_us * 1e6);
+    json.Field("predicted_busbw_GBps", gigabytes / predicted_us * 1e6);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
+
 std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
                       const std::vector<StudyTable>& tables) {
   rapidjson::StringBuffer buffer;
@@ -165,6 +189,7 @@ std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
     json.Field("gmae_percent", table.errors.gmae_percent);
     json.Field("mape_percent", table.errors.mape_percent);
     json.Field("max_percent", table.errors.max_percent);
+    WritePoints(json, table);
     json.EndObject();
   }
   json.EndArray();

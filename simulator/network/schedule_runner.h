@@ -18,7 +18,7 @@ namespace foretrace {
 struct TransferPlan {
   std::shared_ptr<const CollectiveSchedule> schedule;
   std::vector<DeviceId> devices;  // of each rank of the schedule
-  double launch = 0;              // seconds before the first message
+  double launch = 0;              // seconds before the streams: start-up, and filling pipelines
   // Factors on route latencies, within a node and between nodes (protocols differ in them).
   double latency_scale_intra = 1;
   double latency_scale_inter = 1;

@@ -201,7 +201,8 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, Request(job, choice, 1)));
-  choice.seconds = choice.cost.launch + StepSum(*schedule, c.devices, topology_);
+  choice.seconds = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) +
+                   StepSum(*schedule, c.devices, topology_);
   if (schedule->serial() && schedule->lanes() > 1) {
     // Pipelined: StepSum adds the chunks of a step, but only the first waits for every step.
     AlphaBeta net{std::max(c.ring_latency_intra, c.ring_latency_inter), c.ring_bandwidth};
@@ -264,7 +265,8 @@ absl::StatusOr<TransferPlan> TransferPlanner::PlanFor(const Job& job, const Choi
   FORETRACE_ASSIGN_OR_RETURN(
       plan.schedule, MakeSchedule(choice.algorithm, Request(job, choice, WireRate(c, choice))));
   plan.devices = c.devices;
-  plan.launch = choice.cost.launch;
+  const LatencyScale scale{choice.cost.intra_latency, choice.cost.inter_latency};
+  plan.launch = choice.cost.launch + FillTime(*plan.schedule, c.devices, topology_, scale);
   plan.algorithm = choice.algorithm;
   plan.protocol = choice.protocol;
   plan.latency_scale_intra = choice.cost.intra_latency;

@@ -287,10 +287,13 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
 absl::Status Architect(const ArchitectOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const ArchitectReport report, Run(o, *processes, context));
-  if (processes->rank() != 0) return absl::OkStatus();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
   if (!o.output.empty()) FORETRACE_RETURN_IF_ERROR(WriteFiles(o, report, context));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("architect", [&] { return ArchitectJson(report); }));
+      context.WriteAnswer("architect", [&] { return ArchitectJson(report); }));
   if (o.json) return context.console->PrintJson("architect", ArchitectJson(report));
   std::string text = FormatArchitect(report, context.console->style());
   if (o.timings) text += SecondsText(report.seconds);

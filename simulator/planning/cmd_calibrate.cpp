@@ -1,7 +1,10 @@
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "simulator/base/atomic_file.h"
@@ -36,6 +39,7 @@ std::vector<std::shared_ptr<const Fitter>> AllFitters() {
 struct CalibrateCommandOptions {
   CalibrateOptions run;
   std::string interconnect;
+  std::optional<int64_t> seed;
   std::string rows_file;
   bool json = false;
   // Lookups alone.
@@ -73,7 +77,26 @@ void Strings(PrettyJsonWriter& json, const char* key, const std::vector<std::str
   json.EndArray();
 }
 
-std::string Json(const CalibrateReport& report) {
+// What each row was predicted to take; `residual_percent`: predicted over measured, less 1.
+void Rows(PrettyJsonWriter& json, const CalibrateReport& report) {
+  json.Key("rows");
+  json.StartArray();
+  for (const CalibrateRow& row : report.rows) {
+    json.StartObject();
+    json.Field("platform", row.platform);
+    json.Field("model", row.model);
+    json.Field("shape", row.shape);
+    json.Field("measured_us", row.measured_us);
+    json.Field("predicted_us", row.predicted_us);
+    json.Field("residual_percent", 100 * (row.predicted_us / row.measured_us - 1));
+    json.Field("extrapolated", row.extrapolated);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+// With `rows`, as pages and tables have it, also every row.
+std::string Json(const CalibrateReport& report, bool rows) {
   rapidjson::StringBuffer buffer;
   PrettyJsonWriter json(buffer);
   json.SetIndent(' ', 2);
@@ -111,6 +134,7 @@ std::string Json(const CalibrateReport& report) {
   json.Uint64(report.uncovered_count);
   Strings(json, "notes", report.notes);
   Strings(json, "written", report.written);
+  if (rows) Rows(json, report);
   json.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
@@ -195,9 +219,27 @@ absl::Status AddTraceTables(CalibrateCommandOptions& options, const CommandConte
   return WriteFile(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
 }
 
+// A calibration that is corrected or evaluated has its form, and nothing is drawn for it.
+absl::Status CheckFit(const CalibrateCommandOptions& options) {
+  const bool fits = options.run.adapt.empty() && options.run.calibration.empty();
+  if (fits) return absl::OkStatus();
+  const std::string_view other = options.run.adapt.empty() ? "--calibration" : "--adapt";
+  if (!options.run.fit.form.empty()) {
+    return InvalidInput("--form {} would change nothing: {} keeps the form of its calibration",
+                        options.run.fit.form, other);
+  }
+  if (options.seed && options.run.hold_out.empty()) {
+    return InvalidInput("--seed {} would change nothing: {} fits nothing anew", *options.seed,
+                        other);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
                         const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(AddTraceTables(options, context));
+  FORETRACE_RETURN_IF_ERROR(CheckFit(options));
+  if (options.seed) options.run.fit.seed = static_cast<uint64_t>(*options.seed);
   if (!options.interconnect.empty()) {
     options.run.fit.interconnect = ParseInterconnect(options.interconnect);
     if (options.run.fit.interconnect == Interconnect::kUnknown) {
@@ -211,17 +253,26 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
   }
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("calibrate", [&] { return Json(report); }));
-  if (options.json) return context.console->PrintJson("calibrate", Json(report));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("calibrate", [&] { return Json(report, true); }));
+  if (options.json) return context.console->PrintJson("calibrate", Json(report, false));
   return context.console->Print(Text(report, context.console->style()));
 }
 
-std::string RuleNames(const Fitter& fitter) {
-  std::string names;
-  for (std::string_view rule : fitter.HoldOutRules()) {
-    names += (names.empty() ? "" : ", ") + std::string(rule);
+// Options that some families have.
+void AddFitOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOptions& options) {
+  if (!fitter.Forms().empty()) {
+    command.add_option("--form", options.run.fit.form,
+                       fmt::format("form of the model: {}", fmt::join(fitter.Forms(), ", ")));
   }
-  return names;
+  if (fitter.row_kind() == BenchmarkKind::kCollective) {
+    command.add_option("--interconnect", options.interconnect, "switch or mesh")
+        ->needs("--output")
+        ->type_name("KIND");
+  }
+  if (fitter.Draws()) {
+    command.add_option("--seed", options.seed, "of the random starts (1)")
+        ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  }
 }
 
 void AddFamily(CLI::App& calibrate, CommandContext& context,
@@ -236,7 +287,8 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->type_name("CSV");
   command
       ->add_option("--hold-out", run.hold_out,
-                   "hold rows out and evaluate on them: " + RuleNames(*fitter))
+                   fmt::format("hold rows out and evaluate on them: {}",
+                               fmt::join(fitter->HoldOutRules(), ", ")))
       ->type_name("RULE");
   command
       ->add_option("--adapt", run.adapt,
@@ -254,11 +306,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   command->add_option("--platform", run.platform, "use only rows of this platform");
   command->add_option("--as", run.output_platform, "name of the written platform")
       ->needs("--output");
-  command->add_option("--form", run.fit.form, "form of the model, such as curve or three_region");
-  command->add_option("--interconnect", options->interconnect, "switch or mesh")
-      ->needs("--output")
-      ->type_name("KIND");
-  command->add_option("--seed", run.fit.seed, "of the random starts")->capture_default_str();
+  AddFitOptions(*command, *fitter, *options);
   command->add_option("--date", run.date, "date to write into the file")
       ->needs("--output")
       ->type_name("YYYY-MM-DD");

@@ -4,12 +4,11 @@
 #include <memory>
 
 #include "simulator/base/error.h"
-#include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
-#include "simulator/importers/io/input_file.h"
+#include "simulator/planning/table_text.h"
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/operator_table.h"
 
@@ -21,35 +20,19 @@ struct ServingCalibrationOptions {
   bool json = false;
 };
 
-// The table's text, whatever it is compressed by.
-absl::StatusOr<std::string> ReadTable(const std::string& path) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto file, InputFile::Open(path, InputLimits()));
-  FORETRACE_ASSIGN_OR_RETURN(ByteSource * source, file->NextDocument());
-  std::string text;
-  while (source != nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string_view more, source->Next());
-    if (more.empty()) break;
-    if (text.size() + more.size() > static_cast<size_t>(kMaxTableBytes)) {
-      return InvalidInput("{}: is larger than {} bytes", path, kMaxTableBytes);
-    }
-    text += more;
-  }
-  return text;
-}
-
 absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
                           const CommandContext& context) {
   std::vector<serve::OperatorErrors> errors;
   if (options.test.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(errors, serve::HoldOutOperators(options.table, text));
   } else {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTable(options.test));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTableText(options.test));
     FORETRACE_ASSIGN_OR_RETURN(errors,
                                serve::TestOperators(options.table, text, options.test, test));
   }
   const std::string& of = options.test.empty() ? options.table : options.test;
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("calibrate serving", [&] { return OperatorJson(of, errors); }));
+      context.WriteAnswer("calibrate serving", [&] { return OperatorJson(of, errors); }));
   if (options.json) {
     return context.console->PrintJson("calibrate serving", OperatorJson(of, errors));
   }
@@ -58,7 +41,7 @@ absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_
 
 absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
                                    const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTable(options.table));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
   if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
   if (!options.test.empty()) {
     return InvalidInput("{}: is no table of operators, and only those have --test rows",
@@ -66,7 +49,7 @@ absl::Status RunServingCalibration(const ServingCalibrationOptions& options,
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, serve::ReadIterationTable(options.table));
   FORETRACE_ASSIGN_OR_RETURN(const serve::IterationErrors errors, serve::HoldOutThirds(rows));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write(
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
       "calibrate serving", [&] { return IterationJson(options.table, errors); }));
   if (options.json) {
     return context.console->PrintJson("calibrate serving", IterationJson(options.table, errors));

@@ -80,11 +80,11 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
     return InvalidInput("{}: no CPU calls that issue device work, so no overheads",
                         store.ranks().front().info().source);
   }
-  const auto print = [&] {
-    if (options.json) {
-      return context.console->PrintJson("calibrate trace-overheads",
-                                        Json(statistics, options.output));
-    }
+  const auto print = [&]() -> absl::Status {
+    const std::string document = Json(statistics, options.output);
+    FORETRACE_RETURN_IF_ERROR(
+        context.WriteAnswer("calibrate trace-overheads", [&] { return document; }));
+    if (options.json) return context.console->PrintJson("calibrate trace-overheads", document);
     std::string text = Table(statistics, context.console->style());
     if (!options.output.empty()) text += fmt::format("wrote {}\n", options.output);
     return context.console->Print(text);
@@ -108,7 +108,7 @@ void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
       calibrate.add_subcommand("trace-overheads",
                                "statistics of the CPU overheads T1..T5 from captured traces, for "
                                "predict --overheads FILE");
-  options->traces.Register(*command, true);
+  options->traces.RegisterRanks(*command, true, "refuse input that needs repairs");
   command->add_option("-o,--output", options->output, "file to write")
       ->group(kOutputGroup)
       ->type_name("YAML");

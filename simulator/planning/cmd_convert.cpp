@@ -158,10 +158,10 @@ absl::Status RunConvert(const ConvertOptions& options, const CommandContext& con
   }
   if (options.check) FORETRACE_RETURN_IF_ERROR(Check(store, view, out));
   out.json.EndObject();
-  FORETRACE_RETURN_IF_ERROR(
-      options.json
-          ? context.console->PrintJson("convert", {out.buffer.GetString(), out.buffer.GetSize()})
-          : context.console->Print(out.text));
+  const std::string document(out.buffer.GetString(), out.buffer.GetSize());
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("convert", [&] { return document; }));
+  FORETRACE_RETURN_IF_ERROR(options.json ? context.console->PrintJson("convert", document)
+                                         : context.console->Print(out.text));
   if (out.portable) return absl::OkStatus();
   return Infeasible("--check: another simulator would not run these files to their end");
 }

@@ -62,6 +62,11 @@ absl::Status UseRoles(const std::vector<dataflow::Role>& roles, const std::strin
   return absl::OkStatus();
 }
 
+std::string ShardingProof(const dataflow::MappedWorkload& m) {
+  if (m.gap() < 1e-9) return "shardings too";
+  return fmt::format("other shardings at most {:.2g} % faster", 100 * m.gap() / (1 + m.gap()));
+}
+
 std::string DataflowText(const dataflow::Workload& w, const dataflow::System& system,
                          const dataflow::MappedWorkload& m, TextStyle style) {
   using Align = TextTable::Align;
@@ -97,13 +102,13 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   if (m.candidates > 0) {
     const double gap =
         m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;
-    text +=
-        m.proven()
-            ? fmt::format(
-                  "the best of {} candidates, {} passed over by their bound; partitions proven\n",
-                  m.candidates, m.pruned)
-            : fmt::format("of {} candidates; partitions at most {:.2f} % above the best\n",
-                          m.candidates, 100 * gap);
+    text += m.proven()
+                ? fmt::format(
+                      "the best of {} candidates, {} passed over by their bound; partitions "
+                      "proven, {}\n",
+                      m.candidates, m.pruned, ShardingProof(m))
+                : fmt::format("of {} candidates; partitions at most {:.2f} % above the best\n",
+                              m.candidates, 100 * gap);
   }
   return text + table.Format(style);
 }
@@ -172,7 +177,7 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
   if (!o.traces.empty())
     FORETRACE_RETURN_IF_ERROR(WriteTraces(o, workload, system, mapped, context));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("dataflow", [&] { return MappingJson(workload, system, mapped); }));
+      context.WriteAnswer("dataflow", [&] { return MappingJson(workload, system, mapped); }));
   if (o.json) return context.console->PrintJson("dataflow", MappingJson(workload, system, mapped));
   return context.console->Print(DataflowText(workload, system, mapped, context.console->style()));
 }

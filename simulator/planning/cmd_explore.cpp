@@ -92,12 +92,17 @@ absl::Status RunExplore(ExploreOptions o, const CommandContext& context) {
   }
   FORETRACE_ASSIGN_OR_RETURN(e.results, Explore(e.space, e.points, o.run, *processes, context));
   for (const dataflow::PointResult& r : e.results) e.feasible += r.feasible ? 1 : 0;
-  if (processes->rank() != 0) return absl::OkStatus();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
   if (e.feasible == 0) {
     return Infeasible("{}: none of {} points fits; the first: {}", file, e.points.size(),
                       e.results.front().why_not);
   }
   FORETRACE_RETURN_IF_ERROR(Write(e, o.folder, context));
+  FORETRACE_RETURN_IF_ERROR(
+      context.WriteAnswer("explore", [&] { return PointsJson(e.space, e.points, e.results); }));
   if (!o.json) return context.console->Print(ExploredText(e, o.folder, context.console->style()));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);

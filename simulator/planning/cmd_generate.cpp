@@ -22,6 +22,20 @@ struct GenerateCommandOptions {
   bool json = false;
 };
 
+std::string Json(const std::string& output, const GeneratedJob& generated,
+                 const std::vector<std::string>& notes) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("output", output);
+  json.Field("ranks", static_cast<int64_t>(generated.store.ranks().size()));
+  json.Field("nodes", static_cast<int64_t>(generated.store.node_count()));
+  json.Field("iteration_time_us", generated.iteration.us());
+  json.Field("notes", notes);
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
 absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(CheckFileName(o.prefix, "--prefix"));
   FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
@@ -41,18 +55,9 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, options));
   const ChakraWriterOptions writer{o.prefix, context.inputs, context.stop};
   FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, writer));
-  if (o.json) {
-    rapidjson::StringBuffer buffer;
-    JsonWriter json(buffer);
-    json.StartObject();
-    json.Field("output", o.output);
-    json.Field("ranks", static_cast<int64_t>(generated.store.ranks().size()));
-    json.Field("nodes", static_cast<int64_t>(generated.store.node_count()));
-    json.Field("iteration_time_us", generated.iteration.us());
-    json.Field("notes", job.notes);
-    json.EndObject();
-    return context.console->PrintJson("generate", {buffer.GetString(), buffer.GetSize()});
-  }
+  const auto document = [&] { return Json(o.output, generated, job.notes); };
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
+  if (o.json) return context.console->PrintJson("generate", document());
   std::string text =
       fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
                   generated.store.node_count(), o.output);

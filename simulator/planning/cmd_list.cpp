@@ -17,6 +17,7 @@ struct ListOptions {
 
 absl::Status RunList(const ListOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Listing listing, ListOf(options.kind));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("list", [&] { return ListingJson(listing); }));
   if (options.json) return context.console->PrintJson("list", ListingJson(listing));
   return context.console->Print(ListingText(listing, context.console->style()));
 }

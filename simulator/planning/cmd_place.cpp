@@ -1,9 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/numbers.h"
-
 #include "simulator/backends/graph_placement.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
@@ -79,10 +80,42 @@ absl::Status AddGraphLevel(const PlaceOptions& o, const OperatorCosts& costs,
   } else {
     FORETRACE_ASSIGN_OR_RETURN(engine.fixed, Microseconds(o.engine_call, "--engine-call", "auto"));
   }
+  engine.launch = found->launch;
   answer.engine = engine;
   FORETRACE_ASSIGN_OR_RETURN(answer.graph, PlaceGraph(*answer.dag, answer.choices, answer.launch,
                                                       answer.placement, engine, o.evolution, stop));
   return absl::OkStatus();
+}
+
+// The operator to explain, and the picture.
+absl::Status AddDetails(const PlaceOptions& o, PlacementAnswer& answer) {
+  if (!o.explain.empty()) {
+    const int32_t op = answer.dag->Find(o.explain);
+    if (op < 0) {
+      const std::vector<ViewedOp>& ops = answer.dag->ops();
+      return InvalidInput("--explain: {} has no operator '{}'; they are named {} to {}",
+                          answer.dag->name(), o.explain, ops.front().name, ops.back().name);
+    }
+    answer.explained = op;
+  }
+  return o.svg.empty() ? absl::OkStatus() : WriteFile(o.svg, PlacementSvg(answer));
+}
+
+// As of a network, of the recording's graph.
+absl::Status AddTracedDetails(const PlaceOptions& o, TracedPlacement& placed) {
+  if (!placed.graph.has_value()) {
+    if (o.explain.empty() && o.svg.empty() && o.top == 1) return absl::OkStatus();
+    return Infeasible(
+        "{}: no iteration of the first rank could be placed; without --explain, --svg "
+        "and --top it says why",
+        placed.trace);
+  }
+  PlacementAnswer& graph = *placed.graph;
+  if (o.top > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(graph.ranked, RankPlacements(*graph.dag, graph.choices, graph.launch,
+                                                            static_cast<size_t>(o.top)));
+  }
+  return AddDetails(o, graph);
 }
 
 absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
@@ -106,6 +139,11 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
   }
   if (!launch.has_value()) return InvalidInput("--launch device: name the device with --device");
   answer.launch = *launch;
+  for (const Backend& backend : answer.backends) {
+    if (!backend.launch.has_value()) continue;
+    answer.notes.push_back(fmt::format("kernels of {} add {:.3f} us each, as its file says",
+                                       backend.name, backend.launch->us()));
+  }
   GeneratedMatches generated = GenerateMatches(dag, answer.backends);
   answer.choices = TimedChoices(dag, answer.backends, generated.matches, costs, timer);
   answer.unknown_types = costs.UnknownTypes(answer.backends);
@@ -118,24 +156,16 @@ absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
     FORETRACE_RETURN_IF_ERROR(AddGraphLevel(o, costs, context.stop, answer));
   }
   if (o.ablation) answer.ablation = Ablation(answer);
-  if (!o.explain.empty()) {
-    const int32_t op = dag.Find(o.explain);
-    if (op < 0) return InvalidInput("--explain: {} has no operator '{}'", dag.name(), o.explain);
-    answer.explained = op;
-  }
-  if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PlacementSvg(answer)));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("place", [&] { return PlacementJson(answer); }));
+  FORETRACE_RETURN_IF_ERROR(AddDetails(o, answer));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("place", [&] { return PlacementJson(answer); }));
   if (o.json) return context.console->PrintJson("place", PlacementJson(answer));
   return context.console->Print(PlacementText(answer, context.console->style()));
 }
 
 absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch,
                             const CommandContext& context) {
-  for (const auto& [given, what] : {std::pair(!o.graph_level.empty(), "--graph-level"),
-                                    {!o.explain.empty(), "--explain"},
-                                    {!o.svg.empty(), "--svg"},
-                                    {o.top > 1, "--top"}}) {
-    if (given) return InvalidInput("{}: only networks and models have it, not recordings", what);
+  if (!o.graph_level.empty()) {
+    return InvalidInput("--graph-level: only networks and models have it, not recordings");
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto store, o.traces.Load(context));
   TracedPlacementSetup setup;
@@ -149,8 +179,9 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
   if (o.ablation) {
     FORETRACE_ASSIGN_OR_RETURN(placed.ablation, AblateTraces(*store, setup));
   }
+  FORETRACE_RETURN_IF_ERROR(AddTracedDetails(o, placed));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("place", [&] { return TracedPlacementJson(placed); }));
+      context.WriteAnswer("place", [&] { return TracedPlacementJson(placed); }));
   if (o.json) return context.console->PrintJson("place", TracedPlacementJson(placed));
   return context.console->Print(TracedPlacementText(placed, context.console->style()));
 }

@@ -1,7 +1,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "simulator/base/atomic_file.h"
@@ -12,7 +14,7 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
@@ -30,8 +32,8 @@ struct SearchCommandOptions {
   std::vector<std::string> compare;
   size_t top = 10;
   int jobs = 0;
-  int32_t steps = 4000;
-  uint64_t seed = 1;
+  std::optional<int32_t> steps;  // of the local search; 4000
+  std::optional<int64_t> seed;   // of the local search; 1
   std::string journal, svg, timeline, mapping_out;
   bool picture = false;
   bool memory = false;
@@ -69,18 +71,29 @@ bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_v
                      [&](const std::string& s) { return s == name || s == "all"; });
 }
 
+// The local search runs, or its options are not given.
+absl::Status CheckLocalOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.steps && !o.seed) return absl::OkStatus();
+  const bool runs = o.compare.empty() && HasParallelMappings(job) && Wanted(o, job, "local", true);
+  if (runs) return absl::OkStatus();
+  return InvalidInput("{} would change nothing: it is of the searcher local, which does not run",
+                      o.steps ? "--steps" : "--seed");
+}
+
 absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
                       const IterationEvaluator& evaluator, const MappingSpace& space,
                       const SearchRun& run, SearchReport& report) {
   if (report.rows.empty()) return absl::OkStatus();
+  const int32_t steps = o.steps.value_or(4000);
+  const auto seed = static_cast<uint64_t>(o.seed.value_or(1));
   const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
   // Several processes all walk to the end: they must find the same.
   const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
   FORETRACE_ASSIGN_OR_RETURN(
       const RankedMapping found,
-      SearchLocally(evaluator, *job.model.transformer, space, start, o.steps, o.seed, stop));
+      SearchLocally(evaluator, *job.model.transformer, space, start, steps, seed, stop));
   report.interrupted |= stop.stop_requested();
-  report.local_steps += o.steps;
+  report.local_steps += steps;
   // Anything that is no better is in the ranking already.
   if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
     report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));
@@ -204,22 +217,22 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
 }
 
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
-  TraceEventWriter writer(path);
-  writer.Process(1, picture.title, "simulated pipeline", 0);
+  const auto writer = MakeTimelineWriter(path);
+  writer->Process(1, picture.title, "simulated pipeline", 0);
   for (size_t s = 0; s < picture.lanes.size(); ++s) {
-    const TraceEventWriter::Track track{1, static_cast<int32_t>(s) + 1};
-    writer.Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
+    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
+    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
     for (const PictureBox& box : picture.lanes[s].boxes) {
       const bool forward = box.kind == PassKind::kForward;
       const char* what = forward                                 ? "forward"
                          : box.kind == PassKind::kBackwardWeight ? "weight gradient"
                                                                  : "backward";
-      writer.Slice(track, JsonText(fmt::format("{} {}", what, box.microbatch)),
-                   forward ? "forward" : "backward", box.start, box.end,
-                   fmt::format("{{\"microbatch\":{},\"chunk\":{}}}", box.microbatch, box.chunk));
+      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
+      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
+                    forward ? "forward" : "backward", box.start, box.end, args);
     }
   }
-  return writer.Close();
+  return writer->Close();
 }
 
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
@@ -285,6 +298,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
+  FORETRACE_RETURN_IF_ERROR(CheckLocalOptions(o, job));
   SearchReport report;
   report.workload = job.model.workload.name;
   report.devices = job.devices;
@@ -297,13 +311,16 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
     FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, context, report));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (processes->rank() != 0) return absl::OkStatus();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
   std::string text;
   if (!report.rows.empty()) {
     FORETRACE_RETURN_IF_ERROR(
         WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
   }
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("search", [&] { return SearchJson(report); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
     return context.console->Print(
@@ -355,7 +372,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
                              "phaze", "all"}));
   RegisterSpace(*command, *o);
   command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
-  command->add_option("--seed", o->seed, "of the local search");
+  command->add_option("--seed", o->seed, "of the local search")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   command->add_option("--top", o->top, "mappings to show")->capture_default_str();
   command
       ->add_option("--jobs", o->jobs,

@@ -38,6 +38,7 @@ serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& ba
   report.summary = Summarize(trace, result, report.level, job.devices, serve::Since::kArrival);
   report.result = &result;
   report.watts = base.platform.node.accelerator.physical.power_w;
+  report.usd_per_device = base.platform.node.accelerator.physical.price_usd;
   report.notes = base.notes;
   return report;
 }
@@ -67,7 +68,7 @@ absl::Status Search(const ServeOptions& options, const CommandContext& context) 
   FORETRACE_ASSIGN_OR_RETURN(
       const serve::SearchOutcome outcome,
       serve::SearchDeployments(trace, candidates, deploy, LevelOf(s), progress));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("serve", [&] { return SearchJson(outcome); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("serve", [&] { return SearchJson(outcome); }));
   if (options.json) return context.console->PrintJson("serve", SearchJson(outcome));
   return context.console->Print(SearchText(outcome, static_cast<size_t>(options.top)));
 }
@@ -87,7 +88,7 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
     FORETRACE_RETURN_IF_ERROR(serve::WriteServingTimeline(result, options.timeline));
   }
   const serve::ServingReport report = ReportOf(options, base, job, trace, result);
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("serve", [&] { return ServingJson(report); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("serve", [&] { return ServingJson(report); }));
   if (options.json) return context.console->PrintJson("serve", ServingJson(report));
   return context.console->Print(ServingText(report));
 }
@@ -206,6 +207,11 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--kernels", s.kernels,
                    "calibration of the device: a folder, a name in calibration/, or auto")
       ->capture_default_str();
+  command
+      ->add_option("--operators", s.operators,
+                   "table of products, attention or experts measured on the device, as calibrate "
+                   "serving reads (repeat for further ones): taken before --kernels")
+      ->type_name("TABLE.csv");
   command->add_option("--profiles", s.profiles, "step times from a layer profile instead")
       ->type_name("DIR");
   AddEngineOptions(*command, s);

@@ -12,8 +12,11 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/planning/serving_job.h"
 #include "simulator/serve/cache_parallelism.h"
+#include "simulator/serve/layer_kinds.h"
+#include "simulator/serve/pipelined_decode.h"
 #include "simulator/serve/speculation.h"
 
 namespace foretrace {
@@ -27,6 +30,9 @@ struct ServeStudyOptions {
   double spread = 0.3;
   double table_us = 10, host_us = 100;
   double draft_us = 842.7, target_us = 31507;
+  std::string accelerator = "sn40l";
+  double link_gbps = 50, hop_ns = 150, reach = 0.9;
+  int64_t prompt = 4096;
   bool json = false;
 };
 
@@ -108,6 +114,68 @@ std::vector<Row> Drafts(const ServeStudyOptions& o) {
   return rows;
 }
 
+// Elements of a layer's products.
+int64_t ProductWeights(const TransformerConfig& model) {
+  const serve::FeedForwardKind kind = serve::FeedForwardKinds(model).front();
+  const OperatorGraph& graph = kind.graph.graph;
+  const Binding sizes = serve::BindServing(kind, {}, 1);
+  int64_t weights = 0;
+  for (const GraphOp& op : graph.ops()) {
+    if (!op.in_block || op.kind != GraphOpKind::kMatmul) continue;
+    for (const TensorId t : op.inputs) {
+      if (graph.tensor(t).role == TensorRole::kWeight) weights += Elements(graph, sizes, t);
+    }
+  }
+  return weights;
+}
+
+// DFModel's figure 20: a prompt and a token under each division of the devices into tensor and
+// pipeline parallelism.
+absl::StatusOr<std::vector<Row>> Phases(const ServeStudyOptions& o) {
+  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, LoadServedModel(o.model));
+  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  const Accelerator* device = catalog.Find(o.accelerator);
+  if (device == nullptr) {
+    return InvalidInput("--accelerator '{}': no file of topologies/accelerators/ is named so",
+                        o.accelerator);
+  }
+  serve::DataflowPass pass;
+  pass.hidden = model.hidden;
+  pass.layers = model.layers;
+  pass.weights = ProductWeights(model);
+  pass.width = ElementSize(model.dtype);
+  pass.rate = FlopRate::PerSecond(device->peak(RateKind::kBf16).per_second() * o.reach);
+  pass.memory = device->memory_bandwidth();
+  if (pass.rate.per_second() <= 0 || pass.memory.bytes_per_second() <= 0) {
+    return InvalidInput("{}: states no rate in bf16 or no memory bandwidth", device->file);
+  }
+  pass.link = Bandwidth::GBps(o.link_gbps);
+  pass.hop = SimTime::FromNs(o.hop_ns);
+  std::vector<Row> rows;
+  for (int32_t tensor = 1; tensor <= o.devices; tensor *= 2) {
+    if (o.devices % tensor != 0 || model.heads % tensor != 0) continue;
+    pass.tensor = tensor;
+    pass.pipeline = o.devices / tensor;
+    if (model.layers % pass.pipeline != 0) continue;
+    serve::DataflowPass prefill = pass, decode = pass;
+    prefill.tokens = o.prompt;
+    prefill.reads_weights = false;
+    decode.context = o.prompt + 1;
+    rows.push_back({{"tp", tensor * 1.0},
+                    {"pp", pass.pipeline * 1.0},
+                    {"ttft_ms", PassUs(prefill) * 1e-3},
+                    {"prefill_tokens_per_s", PassTokensPerSecond(prefill)},
+                    {"tpot_ms", PassUs(decode) * 1e-3},
+                    {"decode_tokens_per_s", PassTokensPerSecond(decode)}});
+  }
+  if (rows.empty()) {
+    return Infeasible("{}: {} devices divide neither its {} heads nor its {} layers", model.name,
+                      o.devices, model.heads, model.layers);
+  }
+  return rows;
+}
+
 std::string Text(const std::vector<Row>& rows, const TextStyle& style) {
   std::vector<TextTable::Column> columns;
   for (const auto& [name, value] : rows.front()) columns.push_back({name});
@@ -116,9 +184,10 @@ std::string Text(const std::vector<Row>& rows, const TextStyle& style) {
     std::vector<std::string> cells;
     for (const auto& [name, value] : row) {
       const double* number = std::get_if<double>(&value);
-      cells.push_back(number == nullptr      ? std::get<std::string>(value)
-                      : name == "acceptance" ? fmt::format("{:.1f}", *number)
-                                             : fmt::format("{:.0f}", *number));
+      cells.push_back(number == nullptr       ? std::get<std::string>(value)
+                      : name == "acceptance"  ? fmt::format("{:.1f}", *number)
+                      : name.ends_with("_ms") ? fmt::format("{:.3f}", *number)
+                                              : fmt::format("{:.0f}", *number));
     }
     table.AddRow(std::move(cells));
   }
@@ -148,11 +217,14 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
   std::vector<Row> rows;
   if (options.study == "drafts") {
     rows = Drafts(options);
+  } else if (options.study == "phases") {
+    FORETRACE_ASSIGN_OR_RETURN(rows, Phases(options));
   } else {
     ServingOptions serving;
     serving.model = options.model;
     serving.platform = options.platform;
     FORETRACE_ASSIGN_OR_RETURN(const ServingBase base, LoadServingBase(serving, options.devices));
+    FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
     if (options.study == "volumes") {
       rows = Volumes(base.model);
     } else {
@@ -167,7 +239,7 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
     }
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("serve-study", [&] { return Json(options.study, rows); }));
+      context.WriteAnswer("serve-study", [&] { return Json(options.study, rows); }));
   if (options.json) {
     return context.console->PrintJson("serve-study", Json(options.study, rows));
   }
@@ -181,15 +253,16 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "serve-study",
       "studies of decode: volumes and steps of cache, tensor and data parallelism; "
-      "drafts over window and acceptance");
-  command->add_option("study", o->study, "volumes, decode or drafts")
+      "prompts and tokens on dataflow devices; drafts over window and acceptance");
+  command->add_option("study", o->study, "volumes, decode, phases or drafts")
       ->required()
-      ->check(CLI::IsMember({"volumes", "decode", "drafts"}));
+      ->check(CLI::IsMember({"volumes", "decode", "phases", "drafts"}));
   command->add_option("--platform", o->platform, "platform file, or the name of one in topologies/")
       ->capture_default_str();
   command->add_option("--model", o->model, "workload file, or the name of one in traces/workloads/")
       ->capture_default_str();
-  command->add_option("--devices", o->devices, "decode: that share the layer")
+  command
+      ->add_option("--devices", o->devices, "decode: that share the layer; phases: of the system")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
@@ -209,10 +282,27 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--target-us", o->target_us, "drafts: a step of the target model")
       ->check(CLI::Range(0.001, 1e9))
       ->capture_default_str();
+  command
+      ->add_option("--accelerator", o->accelerator,
+                   "phases: the device, a name in topologies/accelerators/")
+      ->capture_default_str();
+  command->add_option("--link-gbps", o->link_gbps, "phases: GB/s of a link of the devices' ring")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->capture_default_str();
+  command->add_option("--hop-ns", o->hop_ns, "phases: latency of a link")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command->add_option("--reach", o->reach, "phases: share of the device's rate that it reaches")
+      ->check(CLI::Range(1e-3, 1.0))
+      ->capture_default_str();
+  command->add_option("--prompt", o->prompt, "phases: tokens of the prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   command->add_flag("--json", o->json, "one JSON document instead of a table");
   command->footer(Examples({
       "foretrace serve-study volumes",
       "foretrace serve-study decode --platform dgx-a100 --devices 4",
+      "foretrace serve-study phases --model llama3-8b --devices 16",
       "foretrace serve-study drafts --draft-us 81.1 --target-us 31507",
   }));
   command->callback(

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
@@ -31,8 +33,8 @@ struct ShardOptions {
   std::vector<std::string> captures;  // template; empty: the task's
   std::string traces;                 // folder to write
   std::string traces_of;              // plan; empty: the best
-  uint64_t seed = 1;
-  int64_t budget = 0;  // 0: by the size of the task
+  std::optional<int64_t> seed;        // 1
+  int64_t budget = 0;                 // 0: by the size of the task
   int jobs = 1;
   bool json = false;
 };
@@ -73,9 +75,14 @@ absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& ta
                              const ShardingModels& models, SimulatedEvaluator& evaluator,
                              std::vector<ShardingPlan> given, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const auto sharders, ChooseSharders(options.sharders));
-  if (options.budget > 0 && !options.sharders.empty() &&
-      std::ranges::find(options.sharders, "search") == options.sharders.end()) {
+  const auto runs = [&](std::string_view name) {
+    return options.sharders.empty() || std::ranges::count(options.sharders, name) > 0;
+  };
+  if (options.budget > 0 && !runs("search")) {
     return InvalidInput("--budget would change nothing: it is of the sharder search");
+  }
+  if (options.seed && !runs("search") && !runs("random")) {
+    return InvalidInput("--seed would change nothing: only the sharders search and random draw");
   }
   RankControl control;
   control.jobs = options.jobs;
@@ -84,7 +91,8 @@ absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& ta
   control.progress = [&](std::string_view sharder, int64_t done, int64_t budget) {
     context.console->Progress(fmt::format("{}: plans simulated", sharder), done, budget);
   };
-  return RankPlans(task, evaluator, sharders, std::move(given), options.seed,
+  return RankPlans(task, evaluator, sharders, std::move(given),
+                   static_cast<uint64_t>(options.seed.value_or(1)),
                    options.budget > 0 ? options.budget : DefaultBudget(task), control);
 }
 
@@ -136,7 +144,7 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   }
   if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
+      context.WriteAnswer("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
   if (options.json)
     return context.console->PrintJson("shard", RankingJson(task, ranking, loaded.notes));
   std::string text = FormatRanking(task, ranking, loaded.notes, context.console->style());
@@ -192,8 +200,9 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--traces-of", o->traces_of, "the plan to write, instead of the best")
       ->type_name("PLAN")
       ->needs("--write-traces");
-  command->add_option("--seed", o->seed, "of random choices; the same seed gives the same plans")
-      ->capture_default_str();
+  command
+      ->add_option("--seed", o->seed, "of random choices (1); the same seed gives the same plans")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   command
       ->add_option("--budget", o->budget,
                    "simulated plans that the search may ask for (default: by the task's size)")

@@ -60,15 +60,15 @@ absl::Status Generate(GenerateOptions options, const CommandContext& context) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(path, ShardingTaskYaml(task)));
   }
   FORETRACE_RETURN_IF_ERROR(files.Commit());
-  if (options.json) {
-    rapidjson::StringBuffer buffer;
-    JsonWriter json(buffer);
-    json.StartObject();
-    json.Field("output", options.folder);
-    json.Field("tasks", names);
-    json.EndObject();
-    return context.console->PrintJson("shard-tasks", {buffer.GetString(), buffer.GetSize()});
-  }
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("output", options.folder);
+  json.Field("tasks", names);
+  json.EndObject();
+  const std::string document(buffer.GetString(), buffer.GetSize());
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("shard-tasks", [&] { return document; }));
+  if (options.json) return context.console->PrintJson("shard-tasks", document);
   return context.console->Print(fmt::format("{} tasks in {}\n", tasks.size(), options.folder));
 }
 
@@ -171,7 +171,7 @@ absl::Status Study(const StudyOptions& options, const CommandContext& context) {
                               static_cast<int64_t>(options.tasks.size()));
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("shard-study", [&] { return StudyJson(rows, options.search); }));
+      context.WriteAnswer("shard-study", [&] { return StudyJson(rows, options.search); }));
   if (options.json)
     return context.console->PrintJson("shard-study", StudyJson(rows, options.search));
   return context.console->Print(FormatStudy(rows, options.search, context.console->style()));

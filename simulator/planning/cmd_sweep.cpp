@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 struct SweepOptions {
   std::vector<std::string> over, columns;
-  std::string scaling, journal, csv;
+  std::string scaling, journal;
   int jobs = 1;
   bool json = false;
 };
@@ -189,12 +189,14 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   SweepReport report;
   FORETRACE_ASSIGN_OR_RETURN(
       report.points, Evaluate(swept, o, Question(swept, arguments, o), *processes, context));
-  if (processes->rank() != 0) return absl::OkStatus();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
   report.swept = &swept;
   report.columns = o.columns;
   FORETRACE_RETURN_IF_ERROR(AddScaling(o.scaling, report));
-  if (!o.csv.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.csv, SweepCsv(report)));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("sweep", [&] { return SweepJson(report); }));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("sweep", [&] { return SweepJson(report); }));
   FORETRACE_RETURN_IF_ERROR(
       o.json ? context.console->PrintJson("sweep", SweepJson(report))
              : context.console->Print(SweepText(report, context.console->style())));
@@ -239,9 +241,6 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
                    "file of what was run; with it an interrupted sweep goes on")
       ->group(kOutputGroup)
       ->type_name("FILE");
-  command->add_option("--csv", o->csv, "also the table as CSV")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
   command->add_flag("--json", o->json, "one JSON document instead of the table");
   command->footer(Examples({
       "foretrace sweep predict traces/samples/dlrm_8rank --over cpu-scale=0.5,1,2",
@@ -249,7 +248,7 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       "foretrace sweep collective all_reduce --topology dgx-h100 --bytes 1GB "
       "--over ranks=2:16:x2 --over links.ndr.bandwidth_GBps=25,50,100",
       "foretrace sweep search gpt3-175b --platform dgx-a100 --global-batch 1536 "
-      "--over devices=64:512:x2 --scaling strong --csv scaling.csv",
+      "--over devices=64:512:x2 --scaling strong --csv scaling/",
   }));
   command->callback([o, command, &context] {
     context.run = [o, command, &context] { return RunSweep(*o, command->remaining(), context); };

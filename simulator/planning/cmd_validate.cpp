@@ -52,7 +52,7 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     serving.platform = options.inline_case.simulation.platform;
     FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
     FORETRACE_RETURN_IF_ERROR(
-        context.page->Write("validate", [&] { return RunValidationJson(run); }));
+        context.WriteAnswer("validate", [&] { return RunValidationJson(run); }));
     if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
     return context.console->Print(RunValidationText(run));
   }
@@ -72,13 +72,13 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     if (IsTrainingTable(mappings.rows)) {
       FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
       FORETRACE_RETURN_IF_ERROR(
-          context.page->Write("validate", [&] { return TrainingValidationJson(jobs); }));
+          context.WriteAnswer("validate", [&] { return TrainingValidationJson(jobs); }));
       if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
       return context.console->Print(TrainingValidationText(jobs, context.console->style()));
     }
     FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
     FORETRACE_RETURN_IF_ERROR(
-        context.page->Write("validate", [&] { return MappingValidationJson(result); }));
+        context.WriteAnswer("validate", [&] { return MappingValidationJson(result); }));
     if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
     return context.console->Print(MappingValidationText(result, context.console->style()));
   }
@@ -106,7 +106,7 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     FORETRACE_RETURN_IF_ERROR(WriteDurationRows(result.duration_pairs, options.rows_file));
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("validate", [&] { return ValidationJson(result); }));
+      context.WriteAnswer("validate", [&] { return ValidationJson(result); }));
   if (options.json) return context.console->PrintJson("validate", ValidationJson(result));
   return context.console->Print(ValidationText(result, context.console->style()));
 }
@@ -143,8 +143,8 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
           "--mappings", mappings.rows,
           "measured iterations of parallel mappings instead of traces, on --platform (of "
           "tables that name GPUs: by default the shipped platform that is most like them); "
-          "--calibration is then what training attains on the device: a file, none or "
-          "auto (docs/search.md)")
+          "--calibration is then what training attains on the device: a file, or "
+          "none (docs/search.md)")
       ->type_name("ROWS.csv");
   command
       ->add_option("--kernels", mappings.kernels,

@@ -24,7 +24,7 @@ struct MappingValidationOptions {
   std::string workload;   // gives the vocabulary
   std::string workloads;  // a folder of models that rows name
   std::string platform;
-  std::string calibration = "auto";
+  std::string calibration = "none";
   std::string kernels = "auto";
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "simulator/base/json_writer.h"
 #include "simulator/mapping/device_measurements.h"
 
 namespace foretrace {
@@ -44,11 +43,11 @@ std::vector<Share> Shares(const PlacementAnswer& answer) {
     share.ops += static_cast<int64_t>(kernel.ops.size());
     ++share.kernels;
     if (best.calls[i] < 0) {
-      share.time += kernel.time + SimTime::FromPs(answer.launch.ps() * kernel.launches);
+      share.time += kernel.Alone(answer.launch);
       continue;
     }
     share.time += answer.engine->Within(kernel);
-    if (begun.insert(best.calls[i]).second) share.time += answer.engine->fixed + answer.launch;
+    if (begun.insert(best.calls[i]).second) share.time += answer.engine->Opening(answer.launch);
   }
   return shares;
 }
@@ -61,6 +60,16 @@ CostSources SourcesOf(const PlacementAnswer& answer) {
     sources.Add(kernel.time.seconds(), {kernel.time, kernel.source, kernel.extrapolated});
   }
   return sources;
+}
+
+// By operator.
+SimTime LaunchesOf(const PlacementAnswer& answer) {
+  SimTime sum;
+  for (const int32_t choice : answer.placement.choices) {
+    const KernelChoice& kernel = Chosen(answer, choice);
+    sum += kernel.Alone(answer.launch) - kernel.time;
+  }
+  return sum;
 }
 
 std::string SourceLine(const CostSources& sources) {
@@ -174,7 +183,7 @@ std::string ExplanationText(const PlacementAnswer& answer, const TextStyle& styl
   for (const KernelChoice* candidate : Candidates(answer, op)) {
     table.AddRow({BackendName(answer, candidate->backend),
                   fmt::format("{:.3f}", candidate->time.us()),
-                  fmt::format("{:.3f}", (candidate->time + answer.launch).us()),
+                  fmt::format("{:.3f}", candidate->Alone(answer.launch).us()),
                   std::string(Name(candidate->source)), IsChosen(answer, candidate) ? "yes" : "",
                   OpNames(*answer.dag, candidate->ops)});
   }
@@ -187,7 +196,41 @@ std::string ExplanationText(const PlacementAnswer& answer, const TextStyle& styl
   return text;
 }
 
+void WriteKernel(const PlacementAnswer& answer, const KernelChoice& kernel, int32_t call,
+                 JsonWriter& json) {
+  json.StartObject();
+  if (call >= 0) json.Field("call", call);
+  json.Field("backend", BackendName(answer, kernel.backend));
+  json.Field("time_us", kernel.time.us());
+  json.Field("source", std::string(Name(kernel.source)));
+  std::vector<std::string> names;
+  for (const int32_t op : kernel.ops) names.push_back(answer.dag->op(op).name);
+  json.Field("operators", names);
+  json.EndObject();
+}
+
 }  // namespace
+
+std::string PlacementDetails(const PlacementAnswer& answer, const TextStyle& style) {
+  std::string text;
+  if (answer.ranked.size() > 1) text += RankedText(answer, style);
+  if (answer.explained.has_value()) text += ExplanationText(answer, style);
+  return text;
+}
+
+void WritePlacementDetails(const PlacementAnswer& answer, JsonWriter& json) {
+  json.Key("ranked_us");
+  json.StartArray();
+  for (const OpPlacement& placed : answer.ranked) json.Double(placed.cost.us());
+  json.EndArray();
+  if (!answer.explained.has_value()) return;
+  json.Key("candidates");
+  json.StartArray();
+  for (const KernelChoice* kernel : Candidates(answer, *answer.explained)) {
+    WriteKernel(answer, *kernel, -1, json);
+  }
+  json.EndArray();
+}
 
 std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style) {
   const OpPlacement& placement = answer.placement;
@@ -197,8 +240,8 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
       "were "
       "not considered.\n",
       answer.dag->name(), answer.dag->size(), placement.cost.us(), placement.choices.size(),
-      answer.launch.us() * static_cast<double>(placement.choices.size()), answer.launch.us(),
-      placement.placements, answer.matches - answer.choices.size(), answer.matches);
+      LaunchesOf(answer).us(), answer.launch.us(), placement.placements,
+      answer.matches - answer.choices.size(), answer.matches);
   text += SourceLine(SourcesOf(answer)) + "\n";
   TextTable table({{"backend", Align::kLeft}, {"operators"}, {"kernels"}, {"us"}, {"share %"}});
   const std::vector<Share> shares = Shares(answer);
@@ -234,17 +277,6 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
 std::string PlacementJson(const PlacementAnswer& answer) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
-  const auto write_kernel = [&](const KernelChoice& kernel, int32_t call = -1) {
-    json.StartObject();
-    if (call >= 0) json.Field("call", call);
-    json.Field("backend", BackendName(answer, kernel.backend));
-    json.Field("time_us", kernel.time.us());
-    json.Field("source", std::string(Name(kernel.source)));
-    std::vector<std::string> names;
-    for (const int32_t op : kernel.ops) names.push_back(answer.dag->op(op).name);
-    json.Field("operators", names);
-    json.EndObject();
-  };
   json.StartObject();
   json.Field("network", answer.dag->name());
   json.Field("operators", int64_t{answer.dag->size()});
@@ -266,7 +298,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
   json.Key("kernels");
   json.StartArray();
   for (size_t i = 0; i < answer.best().choices.size(); ++i) {
-    write_kernel(Chosen(answer, answer.best().choices[i]), answer.best().calls[i]);
+    WriteKernel(answer, Chosen(answer, answer.best().choices[i]), answer.best().calls[i], json);
   }
   json.EndArray();
   json.Key("backends");
@@ -280,10 +312,6 @@ std::string PlacementJson(const PlacementAnswer& answer) {
     json.Field("time_us", shares[i].time.us());
     json.EndObject();
   }
-  json.EndArray();
-  json.Key("ranked_us");
-  json.StartArray();
-  for (const OpPlacement& placed : answer.ranked) json.Double(placed.cost.us());
   json.EndArray();
   json.Key("ablation");
   json.StartArray();
@@ -300,12 +328,7 @@ std::string PlacementJson(const PlacementAnswer& answer) {
     json.EndObject();
   }
   json.EndArray();
-  if (answer.explained.has_value()) {
-    json.Key("candidates");
-    json.StartArray();
-    for (const KernelChoice* kernel : Candidates(answer, *answer.explained)) write_kernel(*kernel);
-    json.EndArray();
-  }
+  WritePlacementDetails(answer, json);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};
 }

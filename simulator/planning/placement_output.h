@@ -10,6 +10,7 @@
 #include "simulator/backends/op_placement.h"
 #include "simulator/backends/operator_view.h"
 #include "simulator/backends/pattern_generator.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {
@@ -44,6 +45,10 @@ struct PlacementAnswer {
 
 std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style);
 std::string PlacementJson(const PlacementAnswer& answer);
+// Of these, the ranked placements, where there are several, and the candidates of the operator that
+// is explained.
+std::string PlacementDetails(const PlacementAnswer& answer, const TextStyle& style);
+void WritePlacementDetails(const PlacementAnswer& answer, JsonWriter& json);
 // The graph from top to bottom, each operator in its backend's colour and with the number of its
 // kernel (figure 2.12).
 std::string PlacementSvg(const PlacementAnswer& answer);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array<const char*, 8> kColours = {"#4e79a7", "#f28e2b", "#59a14f", "#e15759",
                                                  "#b07aa1", "#edc948", "#76b7b2", "#9c755f"};
+constexpr int kMostColumns = 12;  // of recordings, whose operators may follow from nothing
 constexpr int kColumn = 190, kRow = 34, kWidth = 170, kHeight = 20, kTop = 40;
 
 const char* Colour(int32_t backend) {
@@ -18,7 +19,7 @@ const char* Colour(int32_t backend) {
 }
 
 struct Place {
-  int row = 0;  // longest way from an input of the graph
+  int row = 0;  // longest way from an input of the graph, or further down where that is full
   int column = 0;
   int x() const { return 10 + column * kColumn; }
   int y() const { return kTop + row * kRow; }
@@ -33,8 +34,12 @@ std::vector<Place> Layout(const OperatorView& dag) {
       if (input == kNoProducer) continue;
       place.row = std::max(place.row, places[static_cast<size_t>(input)].row + 1);
     }
-    used.resize(std::max(used.size(), static_cast<size_t>(place.row) + 1));
-    place.column = used[static_cast<size_t>(place.row)]++;
+    const auto width = [&](int row) -> int& {
+      used.resize(std::max(used.size(), static_cast<size_t>(row) + 1));
+      return used[static_cast<size_t>(row)];
+    };
+    while (width(place.row) == kMostColumns) ++place.row;
+    place.column = width(place.row)++;
   }
   return places;
 }

@@ -36,6 +36,14 @@ class PlatformCosts : public serve::DeviceCosts {
     return Remembered({static_cast<int>(op), ranks, bytes.count()}, spec);
   }
 
+  Bandwidth SwitchBandwidth(int32_t ranks) const override {
+    const PlatformSpec& spec = topology_.spec();
+    const NodeSpec& node = spec.node;
+    if (node.interconnect != InterconnectKind::kSwitch || ranks > node.devices) return Bandwidth();
+    const Bandwidth link = spec.links[static_cast<size_t>(node.interconnect_link)].bandwidth;
+    return Bandwidth::BytesPerSecond(link.bytes_per_second() * node.links_per_device);
+  }
+
   Estimate Send(int32_t distance, Bytes bytes) const override {
     TransferSpec spec;
     spec.point_to_point = true;

@@ -8,8 +8,11 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/planning/serving_costs.h"
+#include "simulator/planning/table_text.h"
 #include "simulator/serve/graph_step_model.h"
+#include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/operator_costs.h"
 #include "simulator/serve/speculative_step_model.h"
 #include "simulator/topology/platform_loader.h"
 #include "simulator/workload/workload_yaml.h"
@@ -17,23 +20,18 @@
 namespace foretrace {
 namespace {
 
-// What memory and time of a step would be silently wrong for: a cache of latents instead of heads,
-// and weights that are not alike in all layers.
 absl::Status CheckServable(const TransformerConfig& model) {
-  if (model.latent > 0) {
+  if (model.window > 0 && WindowedLayers(model) == model.layers) {
     return Infeasible(
-        "{}: serve sizes its cache by heads and knows no latent attention ({} elements a token)",
-        model.name, model.latent + model.rotary_size);
-  }
-  if (const int64_t dense = DenseLayers(model); dense > 0) {
-    return Infeasible(
-        "{}: serve takes all layers for alike; {} of {} are dense, the others experts", model.name,
-        dense, model.layers);
+        "{}: serve needs a layer that attends to all tokens; all {} have windows of {}", model.name,
+        model.layers, model.window);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<TransformerConfig> LoadTransformer(const std::string& name) {
+}  // namespace
+
+absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
   if (!model.transformer || model.transformer->decoder_layers > 0) {
@@ -44,6 +42,8 @@ absl::StatusOr<TransformerConfig> LoadTransformer(const std::string& name) {
   FORETRACE_RETURN_IF_ERROR(CheckServable(config));
   return config;
 }
+
+namespace {
 
 absl::Status TakeFeatures(const std::string& without, serve::EngineConfig& engine) {
   for (const absl::string_view part : absl::StrSplit(without, ',', absl::SkipEmpty())) {
@@ -99,7 +99,7 @@ std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
     return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
   }
   return serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
-                                     serve::MakeReduction(base.costs, plan.tensor));
+                                     serve::MakeReduction(engine, base.costs, plan.tensor));
 }
 
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
@@ -198,20 +198,30 @@ absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
 
 absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices) {
   ServingBase base;
-  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadTransformer(options.model));
+  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadServedModel(options.model));
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, base.notes));
+  if (!options.operators.empty()) {
+    std::vector<serve::OperatorTableText> tables;
+    for (const std::string& file : options.operators) {
+      FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
+      tables.push_back({file, std::move(text)});
+    }
+    FORETRACE_ASSIGN_OR_RETURN(
+        base.costs, serve::WithOperatorTables(base.costs, std::move(tables), base.model.dtype));
+  }
   if (!options.profiles.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
                                serve::ParseServingPlan(options.parallel));
     FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
                                serve::ReadLayerProfile(options.profiles, plan.tensor));
+    FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
     FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
     base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
   }
   if (!options.draft.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadTransformer(options.draft));
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
   }
   return base;
 }
@@ -261,6 +271,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   }
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
+  engine.window = job.ledger.window;
   engine.block_bytes = job.ledger.kv_per_token * engine.block_tokens;
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));

@@ -36,9 +36,10 @@ struct ServingOptions {
   std::optional<int32_t> max_num_seqs, max_num_batched_tokens, max_model_len, block_tokens;
   std::optional<int64_t> kv_blocks;
   double memory_utilization = 0;  // 0: the engine's
-  std::string speculate;       // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
-  std::string draft;           // model
-  std::string draft_parallel;  // of the draft on devices of its own; empty: on the target's
+  std::string speculate;  // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
+  std::vector<std::string> operators;  // tables of single operators measured on the device
+  std::string draft;                   // model
+  std::string draft_parallel;          // of the draft on devices of its own; empty: on the target's
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
 };
 
@@ -51,6 +52,8 @@ struct ServingBase {
   std::optional<TransformerConfig> draft;
   std::vector<std::string> notes;
 };
+// A decoder-only transformer of which a layer attends to all tokens. Errors: other models.
+absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name);
 // `devices`: that the platform should have, where it can. Errors: files that cannot be read.
 absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices);
 

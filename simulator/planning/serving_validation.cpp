@@ -11,6 +11,7 @@
 #include "simulator/importers/io/input_file.h"
 #include "simulator/planning/profile_folder.h"
 #include "simulator/planning/serving_costs.h"
+#include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/speculative_step_model.h"
@@ -38,7 +39,9 @@ absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
   }
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(best->path));
   if (!file.transformer) return InvalidInput("{}: is not a transformer", best->path);
-  return *file.transformer;
+  TransformerConfig config = *file.transformer;
+  config.name = best->name;
+  return config;
 }
 
 fs::path RunFolder(const ServingValidationOptions& options) {
@@ -115,8 +118,10 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
                     run.engine.kv_blocks, platform.name));
   }
   if (run.tensor_parallel > 1) {
+    const Accelerator& device = platform.node.accelerator;
+    run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
     FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
-    reduction = serve::MakeReduction(costs, run.tensor_parallel);
+    reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
     run.notes.push_back(
         fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
   }
@@ -186,6 +191,7 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
         fmt::format("the exchange of tokens between {} data-parallel engines' experts is left out",
                     run.data_parallel));
   }
+  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);

@@ -74,7 +74,7 @@ std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
                   fmt::format("{:.1f}", LookupTime(busiest).us()),
                   fmt::format("{:.2f}", e.lookup_imbalance),
                   fmt::format("{:.2f}", Megabytes(Exchanged(e))),
-                  fmt::format("{:.1f}", Share(busiest.exposed_transfer, e.iteration)),
+                  fmt::format("{:.1f}", Share(busiest.exposed(), e.iteration)),
                   fmt::format("{:.1f}", Share(busiest.waiting, e.iteration)),
                   fmt::format("{:.2f}", static_cast<double>(p.memory.largest.count()) * 1e-9),
                   Mix(p.plan), p.memory.fits ? "yes" : "no"});
@@ -107,7 +107,7 @@ std::string RanksTable(const ShardingTask& task, const RankedPlan& plan, const T
          fmt::format("{:.2f}", Megabytes(load.sent)),
          fmt::format("{:.2f}", static_cast<double>(plan.memory.ranks[r].total().count()) * 1e-9),
          fmt::format("{:.1f}", Share(load.computing, e.iteration)),
-         fmt::format("{:.1f}", Share(load.exposed_transfer, e.iteration)),
+         fmt::format("{:.1f}", Share(load.exposed(), e.iteration)),
          fmt::format("{:.1f}", Share(load.waiting, e.iteration)),
          fmt::format("{:.1f}", Share(load.idle, e.iteration)),
          Bar(longest > 0 ? lookup / longest : 0, 20)});
@@ -164,8 +164,9 @@ std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
   for (const std::string& note : notes) out += fmt::format("Note: {}\n", note);
   for (const std::string& skipped : ranking.skipped) out += fmt::format("Skipped: {}\n", skipped);
   out +=
-      "\nPlans (the shares are of the rank with the longest lookups; tables: T table-wise, C "
-      "column-wise,\nR row-wise, TR table-row-wise, DP data-parallel)\n";
+      "\nPlans (the shares are of the rank with the longest lookups; waiting is part of exposed; "
+      "tables: "
+      "T\ntable-wise, C column-wise, R row-wise, TR table-row-wise, DP data-parallel)\n";
   out += PlansTable(ranking, style);
   out += fmt::format("\nRanks of {}\n", best.plan.sharder);
   out += RanksTable(task, best, style);

@@ -150,30 +150,6 @@ std::string SweepText(const SweepReport& report, const TextStyle& style) {
   return text + failures;
 }
 
-std::string SweepCsv(const SweepReport& report) {
-  const SweptCommand& swept = *report.swept;
-  std::string out;
-  for (const SweepAxis& axis : swept.axes()) out += CsvQuoted(axis.name) + ",";
-  for (const std::string& column : report.columns) out += CsvQuoted(column) + ",";
-  out += "efficiency,why_not\n";
-  for (size_t p = 0; p < report.points.size(); ++p) {
-    const SweepPoint& point = report.points[p];
-    for (size_t a = 0; a < swept.axes().size(); ++a) {
-      out += CsvQuoted(swept.Value(p, a)) + ",";
-    }
-    for (size_t c = 0; c < report.columns.size(); ++c) {
-      if (c < point.values.size()) {
-        const SweepValue& value = point.values[c];
-        out += value.number ? fmt::format("{}", *value.number) : CsvQuoted(value.text);
-      }
-      out += ",";
-    }
-    if (point.efficiency) out += fmt::format("{:.6f}", *point.efficiency);
-    out += "," + (point.why.empty() ? "" : CsvQuoted(point.why)) + "\n";
-  }
-  return out;
-}
-
 std::string SweepJson(const SweepReport& report) {
   const SweptCommand& swept = *report.swept;
   rapidjson::StringBuffer buffer;

@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep found, and its table, CSV and JSON.
+// What a sweep found, and its table and JSON.
 
 #include <optional>
 #include <string>
@@ -35,7 +35,6 @@ bool Decode(const std::string& line, const std::vector<std::string>& columns, Sw
 absl::Status AddScaling(const std::string& scaling, SweepReport& report);
 
 std::string SweepText(const SweepReport& report, const TextStyle& style);
-std::string SweepCsv(const SweepReport& report);
 std::string SweepJson(const SweepReport& report);
 
 }  // namespace foretrace

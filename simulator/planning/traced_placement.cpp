@@ -148,7 +148,8 @@ class Placer {
                          static_cast<int32_t>(regions.kernels[at].size())});
       placed_.operator_time += regions.recorded[at];
     }
-    for (const BackendMatch& match : GenerateMatches(regions.dag, setup_.backends).matches) {
+    GeneratedMatches generated = GenerateMatches(regions.dag, setup_.backends);
+    for (const BackendMatch& match : generated.matches) {
       const Backend& backend = setup_.backends[static_cast<size_t>(match.backend)];
       if (regions.trains && backend.inference_only) {
         for_inference_.insert(backend.name);
@@ -159,6 +160,7 @@ class Placer {
       if (!time.has_value()) continue;
       choices.push_back(
           {match.ops, match.backend + 1, time->time, time->source, time->extrapolated});
+      choices.back().launch = backend.launch;
     }
     const absl::StatusOr<OpPlacement> best = PlaceOps(regions.dag, choices, pricing.launch);
     if (absl::IsFailedPrecondition(best.status())) {
@@ -172,7 +174,25 @@ class Placer {
       const KernelChoice& kernel = choices[static_cast<size_t>(choice)];
       if (kernel.backend != kRecorded) Replace(r, regions, kernel, program.ranks[r]);
     }
+    if (r == 0 && !placed_.graph.has_value()) {
+      PlacementAnswer graph;
+      graph.choices = std::move(choices);
+      graph.refused = std::move(generated.refused);
+      graph.launch = pricing.launch;
+      graph.placement = *best;
+      Keep(regions, std::move(graph));
+    }
     return absl::OkStatus();
+  }
+
+  void Keep(const TracedRegions& regions, PlacementAnswer graph) {
+    placed_.dag = std::make_shared<const OperatorView>(regions.dag);
+    graph.dag = placed_.dag.get();
+    graph.backends.resize(kRecorded + 1);
+    graph.backends[kRecorded].name = "recorded";
+    graph.backends.insert(graph.backends.end(), setup_.backends.begin(), setup_.backends.end());
+    for (RefusedMatch& refused : graph.refused) refused.backend += kRecorded + 1;
+    placed_.graph = std::move(graph);
   }
 
   // All its kernels are in the program, on one stream.

@@ -1,6 +1,7 @@
 #pragma once
 // Backends on a recording: which of its kernels they would replace, and what the step gains.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/backends/backend.h"
 #include "simulator/backends/operator_costs.h"
+#include "simulator/planning/placement_output.h"
 #include "simulator/report/text_table.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -53,6 +55,10 @@ struct TracedPlacement {
   std::vector<ReplacedRegion> regions;                 // by what they save, most first
   std::vector<TracedStep> ablation;                    // where asked for
   std::vector<std::string> notes;
+  // The graph of the first iteration that was placed on the first rank; its first backend is the
+  // recording. Of `graph` the operators, choices and placement are set.
+  std::shared_ptr<const OperatorView> dag;
+  std::optional<PlacementAnswer> graph;
 };
 
 // On each rank and iteration, the cheapest cover of its operators by recorded kernels and those of

@@ -69,6 +69,7 @@ std::string TracedPlacementText(const TracedPlacement& p, const TextStyle& style
     }
     text += "\n" + steps.Format(style);
   }
+  if (p.graph.has_value()) text += PlacementDetails(*p.graph, style);
   for (const std::string& note : p.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -108,6 +109,7 @@ std::string TracedPlacementJson(const TracedPlacement& p) {
     json.EndObject();
   }
   json.EndArray();
+  if (p.graph.has_value()) WritePlacementDetails(*p.graph, json);
   json.Field("notes", p.notes);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};

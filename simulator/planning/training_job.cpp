@@ -79,14 +79,6 @@ absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FindCalibration(const std::string& device) {
-  for (const std::string& file : ListShipped("calibration", "training.yaml")) {
-    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
-    if (std::find(c.devices.begin(), c.devices.end(), device) != c.devices.end()) return file;
-  }
-  return std::string();
-}
-
 }  // namespace
 
 void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
@@ -96,9 +88,8 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
   if (required) option->required();
   command
       .add_option("--calibration", calibration,
-                  "what training attains on the device: a file, none, or auto (the one in "
-                  "calibration/*/training.yaml that names the device)")
-      ->type_name("FILE|auto|none")
+                  "what whole training iterations attained on the device: a file, or none")
+      ->type_name("FILE|none")
       ->capture_default_str();
   command
       .add_option("--kernels", kernels,
@@ -157,10 +148,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
     FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
                                FindMeasurements(choice.kernels, spec.node, notes, read));
   }
-  std::string file = choice.calibration;
-  if (choice.calibration == "auto") {
-    FORETRACE_ASSIGN_OR_RETURN(file, FindCalibration(device->name));
-  }
+  const std::string& file = choice.calibration;
   if (file.empty() || file == "none") {
     notes.push_back(
         fmt::format("no training calibration for {}: {}", device->name,
@@ -216,6 +204,12 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
     job.notes.push_back(
         fmt::format("{} of {} layers are dense: every layer is taken as the mean of both kinds",
                     DenseLayers(*job.model.transformer), job.model.transformer->layers));
+  }
+  if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
+    job.notes.push_back(
+        fmt::format("{} of {} layers have windows of {} tokens: attention is taken over all tokens",
+                    WindowedLayers(*job.model.transformer), job.model.transformer->layers,
+                    job.model.transformer->window));
   }
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));

@@ -19,7 +19,7 @@ class App;
 struct TrainingJobOptions {
   std::string workload;
   std::string platform;
-  std::string calibration = "auto";
+  std::string calibration = "none";
   std::string kernels = "auto";
   int64_t gpus = 0;  // 0: all of the platform
   int32_t global_batch = 0;
@@ -41,11 +41,11 @@ struct TrainingJob {
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the
 // network model's closed form on it, products and all-reduces within a node from `kernels`
-// (measured_device.h), efficiencies from `calibration` (a file, "none", or "auto": the calibration
-// that names the device, else defaults). Each choice is noted.
+// (measured_device.h), efficiencies from `calibration` (a file, or "none": defaults). Each choice
+// is noted.
 struct ClusterChoice {
   std::string platform;
-  std::string calibration = "auto";
+  std::string calibration = "none";
   std::string kernels = "auto";
   int64_t gpus = 0;  // that the platform has to have, where it can grow
 };

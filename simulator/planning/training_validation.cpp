@@ -105,10 +105,12 @@ class Clusters {
 void Summarize(TrainingValidation& result, const CostSources& sources) {
   std::vector<double> errors, absolute, memory;
   for (const JudgedRow& judged : result.rows) {
-    if (!judged.row.refused.empty()) {
-      ++result.refused;
-      continue;
+    if (!judged.judged()) ++result.refused;
+    if (judged.judged() && judged.row.out_of_memory) {
+      ++result.out_of_memory;
+      result.out_of_memory_predicted += judged.overflows() ? 1 : 0;
     }
+    if (!judged.timed()) continue;
     if (judged.row.memory_gib) {
       memory.push_back(judged.memory_gib / *judged.row.memory_gib - 1);
     }
@@ -128,12 +130,11 @@ void FitStacks(TrainingValidation& result) {
   result.fitted = true;
   std::vector<double> errors;
   for (JudgedRow& judged : result.rows) {
-    if (!judged.row.refused.empty()) continue;
+    if (!judged.timed()) continue;
     std::vector<double> ratios;
     for (const JudgedRow& other : result.rows) {
       const bool same_stack = other.row.family == judged.row.family;
-      if (!other.row.refused.empty() || !same_stack || other.row.model == judged.row.model)
-        continue;
+      if (!other.timed() || !same_stack || other.row.model == judged.row.model) continue;
       ratios.push_back(1 / (1 + other.error));
     }
     if (ratios.empty()) continue;
@@ -190,7 +191,7 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
                    {"error %"}});
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
-    if (!row.refused.empty()) continue;
+    if (!judged.timed()) continue;
     table.AddRow({row.name, row.model, fmt::format("{}", row.gpus), ToString(row.mapping),
                   fmt::format("{:.4g}", row.measured.seconds()),
                   fmt::format("{:.4g}", judged.predicted.seconds()),
@@ -217,7 +218,8 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   own_cluster.dynamic_scaling = row.dynamic_scaling;
   own_cluster.eight_bit_gathers = row.eight_bit_gathers;
   own_cluster.blocking_transfers = row.blocking_transfers;
-  AssumeRecomputation(row, (*cluster)->memory);
+  judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
+  if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());
@@ -226,6 +228,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   judged.predicted = estimate->time;
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
+  if (row.out_of_memory) return;
   judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
   const CostSources& own = estimate->passes.sources;
   for (size_t i = 0; i < sources.seconds.size(); ++i) sources.seconds[i] += own.seconds[i];
@@ -249,7 +252,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   TrainingValidation result;
   CostSources sources;
   for (TrainingRow& row : rows) {
-    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0};
+    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0, 0};
     if (judged.row.refused.empty()) Judge(clusters, judged, result.notes, sources);
     result.rows.push_back(std::move(judged));
   }
@@ -277,13 +280,10 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
   for (const JudgedRow& judged : result.rows) {
     Group* groups[] = {&by_model[judged.row.model], &by_stack[judged.row.stack]};
     for (Group* group : groups) {
-      if (judged.row.refused.empty()) {
-        group->errors.push_back(judged.error);
-      } else {
-        ++group->refused;
-      }
+      if (judged.timed()) group->errors.push_back(judged.error);
+      if (!judged.judged()) ++group->refused;
     }
-    if (!judged.row.refused.empty()) {
+    if (!judged.judged()) {
       refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
     }
   }
@@ -297,6 +297,10 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
     text += fmt::format("memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
                         result.memory_summary.count, result.memory_summary.mape_percent,
                         result.memory_summary.max_percent);
+  }
+  if (result.out_of_memory > 0) {
+    text += fmt::format("out of memory: {} runs, of which {} are predicted to be\n",
+                        result.out_of_memory, result.out_of_memory_predicted);
   }
   if (result.fitted) {
     text += fmt::format(
@@ -328,10 +332,12 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
     json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
     json.Field("gpus", row.gpus);
     json.Field("mapping", ToString(row.mapping));
-    json.Field("measured_s", row.measured.seconds());
-    if (row.refused.empty()) {
+    if (!row.out_of_memory) json.Field("measured_s", row.measured.seconds());
+    if (row.out_of_memory) json.Field("out_of_memory", true);
+    if (judged.judged()) {
       json.Field("predicted_s", judged.predicted.seconds());
-      json.Field("error_percent", 100 * judged.error);
+      if (judged.timed()) json.Field("error_percent", 100 * judged.error);
+      if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
       json.Field("predicted_memory_gib", judged.memory_gib);
       if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
       if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
@@ -346,6 +352,10 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
   json.StartObject();
   json.Field("count", uint64_t{result.summary.count});
   json.Field("refused", uint64_t{result.refused});
+  if (result.out_of_memory > 0) {
+    json.Field("out_of_memory", uint64_t{result.out_of_memory});
+    json.Field("out_of_memory_predicted", uint64_t{result.out_of_memory_predicted});
+  }
   json.Field("mape_percent", result.summary.mape_percent);
   json.Field("median_percent", result.median_percent);
   json.Field("max_percent", result.summary.max_percent);

@@ -20,6 +20,12 @@ struct JudgedRow {
   // rows none.
   std::optional<double> fitted_error;
   double memory_gib = 0;  // predicted, of the fullest stage's devices, as allocated
+  double device_gib = 0;  // what a device has; 0: not known
+
+  bool judged() const { return row.refused.empty(); }
+  bool timed() const { return judged() && !row.out_of_memory; }
+  // Whether it is predicted to go out of memory.
+  bool overflows() const { return device_gib > 0 && memory_gib > device_gib; }
 };
 
 struct TrainingValidation {
@@ -27,8 +33,9 @@ struct TrainingValidation {
   ErrorSummary summary;
   double median_percent = 0;
   size_t refused = 0;
-  double calibrated = 0, extrapolated = 0;  // shares of all kernel time
-  ErrorSummary memory_summary;              // of rows that state what was allocated
+  size_t out_of_memory = 0, out_of_memory_predicted = 0;  // runs that were; of these as predicted
+  double calibrated = 0, extrapolated = 0;                // shares of all kernel time
+  ErrorSummary memory_summary;                            // of rows that state what was allocated
   bool fitted = false;
   ErrorSummary fitted_summary;
   std::vector<std::string> notes;

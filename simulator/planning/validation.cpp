@@ -192,7 +192,9 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandC
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, c.traces.Load(context));
   const TraceStore& store = *loaded;
-  FORETRACE_ASSIGN_OR_RETURN(SimulationSetup setup, SimulationSetup::Make(c.simulation, store));
+  FORETRACE_ASSIGN_OR_RETURN(SimulationSetup setup, SimulationSetup::Make(c.simulation, store, [&] {
+                               return c.traces.LoadExtras(context);
+                             }));
   FORETRACE_ASSIGN_OR_RETURN(const HoldOut hold_out, MakeHoldOut(c, store));
   if (hold_out.statistics.has_value()) {
     setup.compile().overheads = &*hold_out.statistics;

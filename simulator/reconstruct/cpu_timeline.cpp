@@ -159,34 +159,73 @@ std::vector<SimTime> DeviceStarts(const RankTrace& rank, const DeviceIndex& inde
   return starts;
 }
 
-// Launches that were held by a full launch queue get the typical launch duration instead.
+SimTime Median(std::vector<SimTime>& times) {
+  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+SimTime MedianDuration(const std::vector<CpuPoint*>& launches) {
+  std::vector<SimTime> times;
+  for (const CpuPoint* p : launches) times.push_back(p->duration);
+  return Median(times);
+}
+
+// Launches that were held by a full launch queue get the typical launch duration instead: where it
+// is known to have been full, and where launches of such a recording took long before any recorded
+// work began, when it held what the recording does not. `typical` is set where there are any.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
-                      std::span<const NodeIndex> in_flight, std::vector<CpuPoint>& points) {
+                      std::span<const NodeIndex> in_flight, std::vector<CpuPoint>& points,
+                      SimTime& typical) {
+  const auto full = static_cast<int64_t>(kNearlyFull * index.driver().launch_queue_depth);
   auto launches = static_cast<int64_t>(in_flight.size());
-  std::vector<int64_t> durations;
-  durations.reserve(points.size());
   for (const CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
     launches += static_cast<int64_t>(index.issued_by(p.node).size());
-    if (!p.blocking) durations.push_back(p.duration.ps());
   }
-  const auto full = static_cast<int64_t>(kNearlyFull * index.driver().launch_queue_depth);
-  if (full == 0 || launches < full || durations.empty()) return 0;
+  if (full == 0 || launches < full) return 0;
   const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
-  std::nth_element(durations.begin(), durations.begin() + durations.size() / 2, durations.end());
-  const SimTime typical = SimTime::FromPs(durations[durations.size() / 2]);
   auto issued = static_cast<int64_t>(in_flight.size());
-  int64_t held = 0;
+  std::vector<SimTime> with_room, after_room;
+  std::vector<CpuPoint*> without_room, before_all, room_before;
   size_t started = 0;
   for (CpuPoint& p : points) {
     if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
     while (started < starts.size() && starts[started] <= p.recorded_start) ++started;
     const int64_t depth = issued - static_cast<int64_t>(started);
-    if (!p.blocking && depth >= full && p.duration > typical + typical) {
-      p.queue_full = true;
-      ++held;
-    }
     issued += static_cast<int64_t>(index.issued_by(p.node).size());
+    if (p.blocking) continue;
+    if (depth < full) {
+      if (p.recorded_start < starts.front()) {
+        before_all.push_back(&p);
+      } else {
+        with_room.push_back(p.duration);
+      }
+      continue;
+    }
+    without_room.push_back(&p);
+    const SimTime end = p.recorded_start + p.duration;
+    const auto next = std::upper_bound(starts.begin(), starts.end(), end);
+    if (next != starts.begin() && *(next - 1) > p.recorded_start) {
+      after_room.push_back(end - *(next - 1));
+    }
+  }
+  if (without_room.empty()) return 0;
+  // Before any recorded work began the queue may hold what the recording does not: then launches
+  // take as long as those that were held.
+  const bool full_from_before =
+      !before_all.empty() &&
+      MedianDuration(before_all) + MedianDuration(before_all) > MedianDuration(without_room);
+  for (CpuPoint* p : before_all) (full_from_before ? without_room : room_before).push_back(p);
+  for (const CpuPoint* p : room_before) with_room.push_back(p->duration);
+  // What launches take that find room; where none does, what was left of the others when a start
+  // had made room.
+  if (with_room.empty() && after_room.empty()) return 0;
+  typical = Median(with_room.empty() ? after_room : with_room);
+  int64_t held = 0;
+  for (CpuPoint* p : without_room) {
+    p->queue_full = p->duration > typical + typical;
+    held += p->queue_full ? 1 : 0;
   }
   return held;
 }
@@ -212,23 +251,11 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
   result.points = CollectPoints(rank, timeline, index, with_marks);
   // What was in flight when the recording began stands in the main timeline's queue.
   const auto in_flight = with_marks ? index.in_flight_at_start() : std::span<const NodeIndex>();
-  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points);
+  SimTime typical_launch;
+  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
   result.segments.reserve(result.points.size());
-  std::vector<int64_t> launch_durations;
-  launch_durations.reserve(result.points.size());
-  for (const CpuPoint& p : result.points) {
-    if (!p.is_mark && !p.blocking && !p.queue_full && IsLaunch(rank.runtime_call(p.node))) {
-      launch_durations.push_back(p.duration.ps());
-    }
-  }
-  SimTime typical_launch;
-  if (!launch_durations.empty()) {
-    auto middle = launch_durations.begin() + static_cast<int64_t>(launch_durations.size() / 2);
-    std::nth_element(launch_durations.begin(), middle, launch_durations.end());
-    typical_launch = SimTime::FromPs(*middle);
-  }
 
   SimTime first_launch = SimTime::Max();
   for (const CpuPoint& p : result.points) {
@@ -257,6 +284,9 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
                               [](const SyncEdge& e, NodeIndex n) { return e.consumer < n; });
       for (auto it = edge; it != sync.block_edges.end() && it->consumer == p.node; ++it) {
         explained = std::max(explained, rank.end(it->producer) + costs.resume);
+      }
+      for (const HeldWait& kept : sync.after_unrecorded) {
+        if (kept.held == p.node) explained = std::max(explained, rank.end(p.node));
       }
       const SimTime op_end = EndOfOpAround(rank, p.node);
       const SimTime unexplained =

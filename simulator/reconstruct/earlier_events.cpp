@@ -32,13 +32,6 @@ struct Choice {
   int64_t tight = 0;
 };
 
-// One place of the program.
-struct Site {
-  std::vector<uint32_t> waits;
-  bool blocks = false;
-  uint32_t timeline = 0;
-};
-
 class Search {
  public:
   Search(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
@@ -53,7 +46,7 @@ class Search {
         points_(order.timelines.size()) {}
 
   EarlierEvents Run() {
-    std::vector<Site> sites = Sites();
+    std::vector<WaitSite> sites = SitesOf(waits_, paths_);
     // Waits that fitted no rule choose first. Of several waits before one piece of work the last is
     // judged first: side streams wait for the stream that they follow, then for an event.
     for (const bool resolved : {false, true}) {
@@ -67,29 +60,14 @@ class Search {
   }
 
  private:
-  std::vector<Site> Sites() {
-    std::vector<NodeIndex> calls;
-    for (const UnnamedWait& w : waits_) calls.push_back(w.call);
-    const std::vector<uint64_t> places = paths_.PlacesOf(calls);
-    std::vector<Site> sites;
-    absl::flat_hash_map<uint64_t, size_t> known;
-    for (uint32_t w = 0; w < waits_.size(); ++w) {
-      const uint64_t kind = uint64_t{waits_[w].timeline} * 2 + (waits_[w].blocks ? 1 : 0);
-      const auto [it, inserted] = known.emplace(MixHash(places[w], kind), sites.size());
-      if (inserted) sites.push_back({{}, waits_[w].blocks, waits_[w].timeline});
-      sites[it->second].waits.push_back(w);
-    }
-    return sites;
-  }
-
-  bool MostAreResolved(const Site& site) const {
+  bool MostAreResolved(const WaitSite& site) const {
     const auto resolved = std::count_if(site.waits.begin(), site.waits.end(),
                                         [this](uint32_t w) { return waits_[w].resolved; });
     return 2 * static_cast<size_t>(resolved) >= site.waits.size();
   }
 
   // `nearest`: what the rules found stands unless the very next work contradicts it.
-  void Resolve(const Site& site, bool nearest) {
+  void Resolve(const WaitSite& site, bool nearest) {
     std::vector<std::vector<Target>> targets;
     std::vector<LaneIndex> streams;  // that the waits can have held up, the nearest first
     for (const uint32_t w : site.waits) {
@@ -129,7 +107,7 @@ class Search {
 
   // What no wait holds up, the replay still has to know: the stream used last that none of the
   // site's waits contradicts.
-  void JoinWhatIsUnresolved(const Site& site, const std::vector<std::vector<Target>>& targets) {
+  void JoinWhatIsUnresolved(const WaitSite& site, const std::vector<std::vector<Target>>& targets) {
     std::vector<Target> next;
     for (const std::vector<Target>& of_wait : targets) {
       const auto first = std::find_if(of_wait.begin(), of_wait.end(), [this](const Target& t) {
@@ -163,7 +141,8 @@ class Search {
   }
 
   // The stream and point that explain most of what was held, more than half; the latest of them.
-  std::optional<Choice> Choose(const Site& site, const std::vector<Target>& targets, int64_t held) {
+  std::optional<Choice> Choose(const WaitSite& site, const std::vector<Target>& targets,
+                               int64_t held) {
     std::optional<Choice> best;
     for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
       const LaneIndex stream(lane);
@@ -179,15 +158,18 @@ class Search {
     return best;
   }
 
-  SimTime Tight(const Site& site) const { return site.blocks ? kTightReturn : kTight; }
-  SimTime Tolerance(const Site& site) const { return site.blocks ? kClockNoise : kClockResolution; }
+  SimTime Tight(const WaitSite& site) const { return site.blocks ? kTightReturn : kTight; }
+  SimTime Tolerance(const WaitSite& site) const {
+    return site.blocks ? kClockNoise : kClockResolution;
+  }
 
   // The stretch of the CPU's time in which an event recorded on the stream explains the target.
   struct Stretch {
     SimTime after;  // the launch of the work that the target followed
     SimTime until;  // the next launch; or the wait
   };
-  std::optional<Stretch> Explains(const Site& site, const Target& target, LaneIndex stream) const {
+  std::optional<Stretch> Explains(const WaitSite& site, const Target& target,
+                                  LaneIndex stream) const {
     const auto& queue = queues_.of(stream);
     const size_t issued = queues_.IssuedBefore(stream, target.waited_at);
     const size_t ended = queues_.EndedBy(stream, target.begun + Tolerance(site));
@@ -196,7 +178,7 @@ class Search {
     return Stretch{queue[last - 1].issued, last < issued ? queue[last].issued : target.waited_at};
   }
 
-  std::optional<Choice> BestPoint(const Site& site, const std::vector<Target>& targets,
+  std::optional<Choice> BestPoint(const WaitSite& site, const std::vector<Target>& targets,
                                   int64_t held, LaneIndex stream) {
     // The target that leaves the fewest points to choose from.
     std::optional<Stretch> narrowest;
@@ -240,13 +222,13 @@ class Search {
 
   // When the event was recorded that a wait at `at` refers to; SimTime::Min(): before the
   // recording.
-  SimTime Recorded(const Site& site, const Boundary& boundary, SimTime at) {
+  SimTime Recorded(const WaitSite& site, const Boundary& boundary, SimTime at) {
     if (boundary.at_wait) return at;
     return points(site.timeline).Before(boundary.key, at, boundary.between);
   }
 
   // False when the choice contradicts a target; counts those that it explains.
-  bool Judge(const Site& site, const std::vector<Target>& targets, Choice& choice) {
+  bool Judge(const WaitSite& site, const std::vector<Target>& targets, Choice& choice) {
     for (const Target& t : targets) {
       const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
       if (recorded == SimTime::Min()) continue;
@@ -259,13 +241,14 @@ class Search {
     return true;
   }
 
-  void Take(const Site& site, const std::vector<Target>& targets, const Choice& choice) {
+  void Take(const WaitSite& site, const std::vector<Target>& targets, const Choice& choice) {
     for (const Target& t : targets) {
       const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
       if (recorded == SimTime::Min()) continue;
       const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
       if (!producer.valid()) continue;
       result_.edges.push_back({t.consumer, producer, SyncRule::kEarlierEvent});
+      result_.chosen.push_back({waits_[t.wait].call, result_.edges.back()});
       SimTime& explained = explained_.emplace(t.consumer.value, SimTime::Min()).first->second;
       explained = std::max(explained, rank_.end(producer));
     }

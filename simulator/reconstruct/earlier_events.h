@@ -35,8 +35,15 @@ struct HeldWait {
   SimTime time;    // by how much
 };
 
+// What a rule took an unnamed wait to mean.
+struct ChosenEdge {
+  NodeIndex wait;
+  SyncEdge edge;
+};
+
 struct EarlierEvents {
   std::vector<SyncEdge> edges;     // consumer: device work, or the blocking call
+  std::vector<ChosenEdge> chosen;  // the same, of waits within the recording
   std::vector<NodeIndex> decided;  // the waits that they stand for; ascending
   bool Decides(NodeIndex call) const;
 };

@@ -1,8 +1,10 @@
 #include "simulator/reconstruct/in_flight_waits.h"
 
 #include <algorithm>
+#include <span>
 
 #include "simulator/reconstruct/clock_noise.h"
+#include "simulator/reconstruct/latencies.h"
 
 namespace foretrace {
 namespace {
@@ -10,6 +12,86 @@ namespace {
 constexpr SimTime kTight = SimTime::FromNs(10'000);
 // A blocking call returns some microseconds after the end of what it waited for.
 constexpr SimTime kTightReturn = SimTime::FromNs(30'000);
+// No launch takes that long to reach an idle device; preparing a staged copy takes longer.
+constexpr SimTime kLate = SimTime::FromNs(100'000);
+constexpr SimTime kLateStaged = SimTime::FromNs(500'000);
+
+class UnrecordedWaits {
+ public:
+  UnrecordedWaits(const RankTrace& rank, RankSync& sync) : rank_(rank), sync_(sync) {
+    std::vector<bool> seen(rank.lanes().size(), false);
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
+      ends_.push_back(rank.end(n));
+      if (seen[rank.lane(n).value]) continue;
+      seen[rank.lane(n).value] = true;
+      firsts_.push_back(n);
+    }
+    std::ranges::sort(ends_);
+  }
+
+  void Run(const std::vector<UnnamedWait>& before_recording) {
+    if (firsts_.empty()) return;
+    std::erase_if(sync_.held, [&](const HeldWait& h) {
+      const bool named =
+          std::ranges::binary_search(before_recording, h.call, {}, &UnnamedWait::call);
+      if (!named && !IsUnrecorded(h.held)) return false;
+      Keep(h);
+      return true;
+    });
+    for (const NodeIndex first : firsts_) {
+      const NodeIndex call = rank_.launcher(first);
+      if (call.valid()) KeepIfLate(call, first, sync_.device_edges);
+    }
+    for (uint32_t i = 0; i < rank_.size(); ++i) {
+      const NodeIndex n(i);
+      if (rank_.start(n) > rank_.start(firsts_.back())) break;
+      if (rank_.kind(n) != NodeKind::kRuntimeCall || !rank_.has_duration(n)) continue;
+      if (IsSynchronize(rank_.runtime_call(n))) KeepIfLate(n, n, sync_.block_edges);
+    }
+  }
+
+ private:
+  bool Blocks(NodeIndex held) const { return rank_.kind(held) == NodeKind::kRuntimeCall; }
+  SimTime WentOn(NodeIndex held) const {
+    return Blocks(held) ? rank_.end(held) : rank_.start(held);
+  }
+
+  // Went on when the device had not yet begun all that was issued before, and nothing recorded had
+  // just ended that it can have waited for.
+  bool IsUnrecorded(NodeIndex held) const {
+    const bool blocks = Blocks(held);
+    const SimTime at = WentOn(held);
+    if (at > rank_.start(firsts_.back()) + (blocks ? kTightReturn : kTight)) return false;
+    const SimTime latest = at + (blocks ? kClockNoise : kClockResolution);
+    const auto next = std::ranges::upper_bound(ends_, latest);
+    return next == ends_.begin() || at - *(next - 1) > (blocks ? kTightReturn : kTight);
+  }
+
+  void KeepIfLate(NodeIndex call, NodeIndex held, const std::vector<SyncEdge>& edges) {
+    SimTime explained = rank_.start(call);
+    for (const SyncEdge& e : EdgesOf(edges, held)) {
+      explained = std::max(explained, rank_.end(e.producer));
+    }
+    const LaunchClass how = Blocks(held) ? LaunchClass::kKernel : LaunchClassOf(rank_, held);
+    const bool staged =
+        how == LaunchClass::kCopyFromPageable || how == LaunchClass::kCopyToPageable;
+    const SimTime late = WentOn(held) - explained;
+    if (late > (staged ? kLateStaged : kLate) && IsUnrecorded(held)) Keep({call, held, late});
+  }
+
+  void Keep(const HeldWait& wait) {
+    const bool known = std::ranges::any_of(
+        sync_.after_unrecorded, [&](const HeldWait& kept) { return kept.held == wait.held; });
+    if (!known) sync_.after_unrecorded.push_back(wait);
+  }
+
+  const RankTrace& rank_;
+  RankSync& sync_;
+  std::vector<SimTime> ends_;      // of all device work, ascending
+  std::vector<NodeIndex> firsts_;  // of each stream, in order of start
+};
 
 }  // namespace
 
@@ -37,6 +119,11 @@ bool AddInFlightWaits(const RankTrace& rank, const DeviceIndex& index,
   SortEdges(earlier.edges);
   std::ranges::sort(earlier.decided);
   return found;
+}
+
+void KeepUnrecordedWaits(const RankTrace& rank, const std::vector<UnnamedWait>& before_recording,
+                         RankSync& sync) {
+  UnrecordedWaits(rank, sync).Run(before_recording);
 }
 
 }  // namespace foretrace

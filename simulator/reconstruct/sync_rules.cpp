@@ -77,6 +77,7 @@ class Inference {
 
   std::vector<UnnamedWait>& unnamed() { return unnamed_; }
   const std::vector<UnnamedWait>& before_recording() const { return before_recording_; }
+  const std::vector<ChosenEdge>& chosen() const { return chosen_; }
 
  private:
   // --- dependencies that the files declare ------------------------------------------------------
@@ -197,7 +198,10 @@ class Inference {
 
   void BlockOnUnnamed(NodeIndex call, NodeIndex producer) {
     AddUnnamed(call, true, producer.valid());
-    if (!earlier_.Decides(call)) edges_.AddBlockEdge(call, producer, SyncRule::kBlockingLastStream);
+    if (earlier_.Decides(call)) return;
+    const SyncRule rule = SyncRule::kBlockingLastStream;
+    edges_.AddBlockEdge(call, producer, rule);
+    if (producer.valid()) chosen_.push_back({call, {call, producer, rule}});
   }
 
   void BlockOnBranches(NodeIndex call, LaneIndex stream) {
@@ -299,19 +303,20 @@ class Inference {
     if (wait.stream.valid() && wait.stream != stream) return false;
     const bool stream_changed = wait.stream_before.valid() && wait.stream_before != stream;
     if (stream_changed && !wait.explicit_comm_wait) {
-      if (JoinStream(wait.stream_before, device)) return true;
+      if (JoinStream(wait, wait.stream_before, device)) return true;
       return JoinCollective(state, wait, device);
     }
     if (JoinCollective(state, wait, device)) return true;
     if (wait.explicit_comm_wait) return false;
-    if (stream_changed) return JoinStream(wait.stream_before, device);
-    return state.previous_stream.valid() && JoinStream(state.previous_stream, device);
+    if (stream_changed) return JoinStream(wait, wait.stream_before, device);
+    return state.previous_stream.valid() && JoinStream(wait, state.previous_stream, device);
   }
 
-  bool JoinStream(LaneIndex other, NodeIndex device) {
+  bool JoinStream(const PendingWait& wait, LaneIndex other, NodeIndex device) {
     if (other == rank_.lane(device)) return false;
     const NodeIndex producer = tail_[other.value];
     if (!producer.valid() || !edges_.Feasible(producer, device)) return false;
+    chosen_.push_back({wait.call, {device, producer, SyncRule::kStreamHandOff}});
     return edges_.AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
   }
 
@@ -319,6 +324,7 @@ class Inference {
     const NodeIndex chosen = ChooseCollective(state, wait, device);
     if (!chosen.valid()) return false;
     edges_.AddDeviceEdge(device, chosen, SyncRule::kCollectiveWait);
+    chosen_.push_back({wait.call, {device, chosen, SyncRule::kCollectiveWait}});
     // Collectives of one stream end in order: whoever waits for one has waited for those before it.
     std::erase_if(state.outstanding,
                   [&](NodeIndex c) { return rank_.lane(c) == rank_.lane(chosen) && c <= chosen; });
@@ -361,6 +367,7 @@ class Inference {
   NamedEvents events_;
   RankSync result_;
   std::vector<UnnamedWait> unnamed_;
+  std::vector<ChosenEdge> chosen_;             // of unnamed waits
   std::vector<UnnamedWait> before_recording_;  // that name an event of before it
   std::vector<NodeIndex> tail_;                // by lane: the last device node issued
   std::vector<std::vector<NodeIndex>> pending_exact_;
@@ -380,18 +387,27 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   RankSync sync = call_by_call.Run();
   std::vector<UnnamedWait> waits = std::move(call_by_call.unnamed());
   earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
-  if (!earlier.decided.empty()) sync = Inference(rank, index, order, earlier).Run();
+  std::vector<ChosenEdge> chosen = call_by_call.chosen();
+  const auto infer_again = [&] {
+    Inference inference(rank, index, order, earlier);
+    sync = inference.Run();
+    chosen = inference.chosen();
+    chosen.insert(chosen.end(), earlier.chosen.begin(), earlier.chosen.end());
+  };
+  if (!earlier.decided.empty()) infer_again();
+  const std::vector<UnnamedWait> unnamed = waits;
   const auto& before = call_by_call.before_recording();
   waits.insert(waits.end(), before.begin(), before.end());
   std::ranges::sort(waits, {}, &UnnamedWait::call);
   const auto held = [&] {
     return FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
   };
-  if (AddInFlightWaits(rank, index, held(), earlier)) {
-    sync = Inference(rank, index, order, earlier).Run();
-  }
+  if (AddInFlightWaits(rank, index, held(), earlier)) infer_again();
   sync.held = held();
+  sync.unshown =
+      FindUnshownWaits(rank, index, order, unnamed, chosen, sync.device_edges, sync.block_edges);
   sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
+  KeepUnrecordedWaits(rank, before, sync);
   return sync;
 }
 

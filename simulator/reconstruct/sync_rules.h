@@ -16,6 +16,7 @@
 #include "simulator/reconstruct/earlier_events.h"
 #include "simulator/reconstruct/issue_order.h"
 #include "simulator/reconstruct/sync_edges.h"
+#include "simulator/reconstruct/unshown_waits.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -34,9 +35,10 @@ struct RankSync {
   int64_t unresolved_waits = 0;
   // Waits that held something up for longer than all edges explain.
   std::vector<HeldWait> held;
-  // The first recorded work of a stream that came late without anything recorded to wait for: it
-  // followed work from before the recording.
+  // What came late at the beginning without anything recorded to wait for: it waited for work from
+  // before the recording.
   std::vector<HeldWait> after_unrecorded;
+  UnshownWaits unshown;
 };
 
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order);

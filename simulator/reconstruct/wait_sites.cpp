@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/reconstruct/latencies.h"
 
 namespace foretrace {
@@ -16,6 +17,21 @@ constexpr SimTime kLateStaged = SimTime::FromNs(500'000);
 constexpr SimTime kLateReturn = SimTime::FromNs(50'000);
 
 }  // namespace
+
+std::vector<WaitSite> SitesOf(const std::vector<UnnamedWait>& waits, CallPaths& paths) {
+  std::vector<NodeIndex> calls;
+  for (const UnnamedWait& w : waits) calls.push_back(w.call);
+  const std::vector<uint64_t> places = paths.PlacesOf(calls);
+  std::vector<WaitSite> sites;
+  absl::flat_hash_map<uint64_t, size_t> known;
+  for (uint32_t w = 0; w < waits.size(); ++w) {
+    const uint64_t kind = uint64_t{waits[w].timeline} * 2 + (waits[w].blocks ? 1 : 0);
+    const auto [it, inserted] = known.emplace(MixHash(places[w], kind), sites.size());
+    if (inserted) sites.push_back({{}, waits[w].blocks, waits[w].timeline});
+    sites[it->second].waits.push_back(w);
+  }
+  return sites;
+}
 
 WaitTargets::WaitTargets(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
                          const StreamQueues& queues, const std::vector<UnnamedWait>& waits,

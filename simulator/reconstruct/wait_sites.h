@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "simulator/reconstruct/call_paths.h"
 #include "simulator/reconstruct/earlier_events.h"
 #include "simulator/reconstruct/stream_queues.h"
 
@@ -20,6 +21,16 @@ struct Target {
   bool late = false;  // began long after its launch and the work before it
   bool held = false;  // began long after all that is known
 };
+
+// One place of the program that waits, each time that it was reached.
+struct WaitSite {
+  std::vector<uint32_t> waits;  // in the list of waits
+  bool blocks = false;
+  uint32_t timeline = 0;
+};
+
+// In the order of their first waits. `waits` are in order of time.
+std::vector<WaitSite> SitesOf(const std::vector<UnnamedWait>& waits, CallPaths& paths);
 
 class WaitTargets {
  public:

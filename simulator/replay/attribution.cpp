@@ -7,14 +7,14 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/replay/span_index.h"
+#include "simulator/replay/frame_index.h"
 #include "simulator/report/classify.h"
 #include "simulator/report/overlap.h"
 
 namespace foretrace {
 namespace {
 
-constexpr int32_t kOutside = -1;
+constexpr int32_t kOutside = -1, kUnlaunched = -2;
 
 class RowTree {
  public:
@@ -30,15 +30,16 @@ class RowTree {
     return static_cast<int32_t>(it->second);
   }
   SpentTime& At(int32_t row) {
+    if (row == kUnlaunched) return unlaunched;
     return row == kOutside ? outside : rows_[static_cast<size_t>(row)].own;
   }
   void Count(int32_t row) {
-    if (row != kOutside) ++rows_[static_cast<size_t>(row)].count;
+    if (row >= 0) ++rows_[static_cast<size_t>(row)].count;
   }
   // With totals; parents before children, siblings by time.
   std::vector<AttributedRow> Ordered() &&;
 
-  SpentTime outside;
+  SpentTime outside, unlaunched;
 
  private:
   std::vector<AttributedRow> rows_;  // parents come first
@@ -92,12 +93,11 @@ class RankRows {
     if (!IsTree()) return;
     std::vector<NamedSpan> spans = to == AttributeTo::kRange ? Ranges() : Frames();
     found_ = spans.size();
-    spans_.emplace(std::move(spans));
-    for (const SpanIndex::Entry& entry : spans_->entries()) {
+    frames_.emplace(rank_, std::move(spans), ExtrasOf(rank_, input.extras));
+    for (const SpanIndex::Entry& entry : frames_->spans().entries()) {
       const int32_t parent = entry.parent == SpanIndex::kNone ? kOutside : rows_[entry.parent];
       rows_.push_back(tree_.Row(parent, names_[entry.span.name]));
     }
-    ReadAutograd();
   }
 
   bool IsTree() const {
@@ -118,14 +118,18 @@ class RankRows {
         return op.valid() ? tree_.Row(kOutside, store_.name(rank_, op)) : kOutside;
       }
       default:
-        return RowOfSpan(n);
+        if (IsDeviceKind(rank_.kind(n)) && !rank_.launcher(n).valid() && !rank_.parent(n).valid()) {
+          return kUnlaunched;
+        }
+        return RowOfEntry(frames_->EntryOf(n));
     }
   }
 
   // CPU time of spans within the window, each without those within it.
   void AddCpu(const IterationWindow& window) {
     if (!IsTree()) return;
-    const auto entries = spans_->entries();
+    const SpanIndex& spans = frames_->spans();
+    const auto entries = spans.entries();
     for (size_t i = 0; i < entries.size(); ++i) {
       const SimTime length = Within(window, entries[i].span);
       if (length == SimTime()) continue;
@@ -133,39 +137,24 @@ class RankRows {
       tree_.At(rows_[i]).cpu += length;
       if (entries[i].parent != SpanIndex::kNone) tree_.At(rows_[entries[i].parent]).cpu -= length;
     }
-    for (const SpanIndex::Entry& entry : backward_->entries()) {
+    for (const SpanIndex::Entry& entry : frames_->backward().entries()) {
       if (entry.parent != SpanIndex::kNone) continue;
-      if (spans_->At(entry.span.thread, entry.span.start) != SpanIndex::kNone) continue;
-      tree_.At(RowOfBackward(entry.span)).cpu += Within(window, entry.span);
+      if (spans.At(entry.span.thread, entry.span.start) != SpanIndex::kNone) continue;
+      tree_.At(RowOfEntry(frames_->EntryOfBackward(entry.span))).cpu += Within(window, entry.span);
     }
   }
 
  private:
-  SimTime Relative(int64_t ns) const { return SimTime::FromNs(ns - rank_.info().origin_ns); }
-
   SimTime Within(const IterationWindow& window, const NamedSpan& span) const {
     return Overlap(window, input_.prediction->PredictedCpuTime(r_, span.start),
                    input_.prediction->PredictedCpuTime(r_, span.end));
   }
 
-  const ProfileExtras* Extras() const {
-    for (const ProfileExtras& extras : input_.extras) {
-      if (rank_.info().source.find(extras.source) != std::string::npos) return &extras;
-    }
-    return nullptr;
-  }
-
   std::vector<NamedSpan> Frames() {
-    std::vector<NamedSpan> spans;
-    const ProfileExtras* extras = Extras();
-    if (extras == nullptr) return spans;
+    const ProfileExtras* extras = ExtrasOf(rank_, input_.extras);
+    if (extras == nullptr) return {};
     names_ = extras->names;
-    for (const ProfileExtras::Frame& frame : extras->frames) {
-      if (frame.module != (to_ == AttributeTo::kModule)) continue;
-      spans.push_back(
-          {frame.at.thread, Relative(frame.at.start_ns), Relative(frame.at.end_ns), frame.name});
-    }
-    return spans;
+    return FramesOf(rank_, *extras, to_ == AttributeTo::kModule);
   }
 
   std::vector<NamedSpan> Ranges() {
@@ -182,45 +171,7 @@ class RankRows {
     return spans;
   }
 
-  void ReadAutograd() {
-    std::vector<NamedSpan> backward;
-    const ProfileExtras* extras = Extras();
-    for (size_t i = 0; extras != nullptr && i < extras->autograd.size(); ++i) {
-      const ProfileExtras::Autograd& op = extras->autograd[i];
-      const NamedSpan span{op.at.thread, Relative(op.at.start_ns), Relative(op.at.end_ns),
-                           static_cast<uint32_t>(sequence_.size())};
-      if (op.backward) {
-        sequence_.push_back(op.sequence);
-        backward.push_back(span);
-      } else {
-        forward_.emplace(std::pair(op.sequence, span.start), span.thread);
-      }
-    }
-    backward_.emplace(std::move(backward));
-  }
-
-  int32_t RowOfSpan(NodeIndex n) const {
-    NodeIndex call = n;
-    if (IsDeviceKind(rank_.kind(n))) {
-      call = rank_.launcher(n).valid() ? rank_.launcher(n) : rank_.parent(n);
-    }
-    if (!call.valid()) return kOutside;
-    const int64_t thread = rank_.lane_at(rank_.lane(call)).id;
-    const SimTime time = rank_.start(call);
-    const uint32_t entry = spans_->At(thread, time);
-    if (entry != SpanIndex::kNone) return rows_[entry];
-    const uint32_t op = backward_->At(thread, time);
-    return op == SpanIndex::kNone ? kOutside : RowOfBackward(backward_->entries()[op].span);
-  }
-
-  // Of the last forward operator with its number before it.
-  int32_t RowOfBackward(const NamedSpan& op) const {
-    const int64_t sequence = sequence_[op.name];
-    auto it = forward_.upper_bound({sequence, op.start});
-    if (it == forward_.begin()) return kOutside;
-    --it;
-    if (it->first.first != sequence) return kOutside;
-    const uint32_t entry = spans_->At(it->second, it->first.second);
+  int32_t RowOfEntry(uint32_t entry) const {
     return entry == SpanIndex::kNone ? kOutside : rows_[entry];
   }
 
@@ -233,10 +184,8 @@ class RankRows {
   RowTree& tree_;
   size_t found_ = 0;
   std::vector<std::string> names_;
-  std::optional<SpanIndex> spans_, backward_;
-  std::vector<int32_t> rows_;                               // by entry of spans_
-  std::vector<int64_t> sequence_;                           // by name of backward_
-  std::map<std::pair<int64_t, SimTime>, int64_t> forward_;  // sequence and start to thread
+  std::optional<FrameIndex> frames_;
+  std::vector<int32_t> rows_;  // by entry of frames_
 };
 
 SimTime WaitOf(const EventTable& table, const ExecutedNode& e) {
@@ -251,12 +200,6 @@ SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, Ro
   const EventTable& table = *input.table;
   const RankTrace& rank = table.store().ranks()[r];
   const IterationWindow& window = input.windows[r];
-  std::vector<Interval> computing;
-  for (const ExecutedNode& e : table.events(r)) {
-    const NodeKind kind = rank.kind(e.node);
-    if (IsDeviceKind(kind) && !IsCommunicationKind(kind)) computing.push_back({e.start, e.end});
-  }
-  computing = Union(std::move(computing));
   SimTime device;
   for (const ExecutedNode& e : table.events(r)) {
     const NodeKind kind = rank.kind(e.node);
@@ -271,11 +214,10 @@ SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, Ro
     const SimTime active = Overlap(window, e.active_start, e.end);
     spent.device += active;
     device += active;
-    if (!IsCommunicationKind(kind)) continue;
-    spent.waiting += Overlap(window, e.start, e.active_start);
-    const Interval whole{std::max(e.start, window.predicted_start),
-                         std::min(e.end, window.predicted_end)};
-    spent.exposed_communication += LengthOutside({&whole, 1}, computing);
+    if (IsCommunicationKind(kind)) spent.waiting += Overlap(window, e.start, e.active_start);
+  }
+  for (const ExposedPart& part : ExposedParts(table, r, window)) {
+    tree.At(rows.RowOf(part.node)).exposed_communication += part.time;
   }
   return device;
 }
@@ -312,6 +254,10 @@ SpentTime& SpentTime::operator+=(const SpentTime& other) {
   return *this;
 }
 
+double Attribution::attributed_share() const {
+  return 1 - Share(outside.device, device - unlaunched.device);
+}
+
 absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& input) {
   const EventTable& table = *input.table;
   const Classifier classifier(table.store());
@@ -334,6 +280,7 @@ absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& in
   }
   out.step = input.path->total;
   out.outside = tree.outside;
+  out.unlaunched = tree.unlaunched;
   out.rows = std::move(tree).Ordered();
   return out;
 }

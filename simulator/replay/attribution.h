@@ -24,7 +24,7 @@ enum class AttributeTo : uint8_t { kModule, kLine, kRange, kOp, kKernel, kStream
 struct SpentTime {
   SimTime cpu;                    // of its spans, without what is within them; trees alone
   SimTime device;                 // kernels, copies, and communication from its last arrival
-  SimTime exposed_communication;  // communication while its rank computes nothing
+  SimTime exposed_communication;  // ExposedParts
   SimTime waiting;                // of communication for its last member, of calls for the device
   SimTime critical_path;          // of the step's critical path
 
@@ -44,8 +44,13 @@ struct Attribution {
   AttributeTo to = AttributeTo::kModule;
   std::vector<AttributedRow> rows;  // parents before children, of equals the one with most first
   SpentTime outside;                // of no row
-  SimTime device;                   // all device time: of rows and outside
-  SimTime step;                     // length of the critical path
+  // Trees: of work that was in flight when recording began, whose calls nothing says the place of.
+  SpentTime unlaunched;
+  SimTime device;  // all device time: of rows, outside and unlaunched
+  SimTime step;    // length of the critical path
+
+  // Of the device time whose calls are recorded, how much rows have.
+  double attributed_share() const;
 };
 
 struct AttributionInput {

@@ -73,6 +73,9 @@ std::string AttributionText(const Attribution& a, size_t most, const TextStyle& 
     ++shown;
   }
   row(fmt::format("(no {})", Word(a.to)), "", a.outside, a.outside.device);
+  if (a.unlaunched.device > SimTime()) {
+    row("(issued before the recording)", "", a.unlaunched, a.unlaunched.device);
+  }
   std::string text =
       fmt::format("By {}, one step, all ranks together{}\n{}", Word(a.to),
                   IsTree(a.to) ? "; with what is within, own: without" : "", table.Format(style));
@@ -88,8 +91,9 @@ std::string AttributionJson(const Attribution& a) {
   json.StartObject();
   json.Field("to", Word(a.to));
   json.Field("device_us", a.device.us());
-  json.Field("attributed_share", 1 - Share(a.outside.device, a.device));
+  json.Field("attributed_share", a.attributed_share());
   WriteTime(json, "outside", a.outside);
+  WriteTime(json, "issued_before_recording", a.unlaunched);
   json.Key("rows");
   json.StartArray();
   for (const AttributedRow& r : a.rows) {
@@ -126,6 +130,9 @@ std::string SpeedscopeJson(const Attribution& a) {
   json.StartObject();
   json.Field("name", fmt::format("(no {})", Word(a.to)));
   json.EndObject();
+  json.StartObject();
+  json.Field("name", "(issued before the recording)");
+  json.EndObject();
   json.EndArray();
   json.EndObject();
   std::vector<std::vector<int32_t>> stacks;
@@ -138,9 +145,13 @@ std::string SpeedscopeJson(const Attribution& a) {
     }
     weights.push_back(a.rows[i].own.device.us());
   }
-  if (a.outside.device > SimTime()) {
-    stacks.push_back({static_cast<int32_t>(a.rows.size())});
-    weights.push_back(a.outside.device.us());
+  auto frame = static_cast<int32_t>(a.rows.size());
+  for (const SpentTime* rest : {&a.outside, &a.unlaunched}) {
+    if (rest->device > SimTime()) {
+      stacks.push_back({frame});
+      weights.push_back(rest->device.us());
+    }
+    ++frame;
   }
   json.Key("profiles");
   json.StartArray();
@@ -154,7 +165,7 @@ std::string SpeedscopeJson(const Attribution& a) {
   json.StartArray();
   for (const std::vector<int32_t>& stack : stacks) {
     json.StartArray();
-    for (const int32_t frame : stack) json.Int(frame);
+    for (const int32_t at : stack) json.Int(at);
     json.EndArray();
   }
   json.EndArray();

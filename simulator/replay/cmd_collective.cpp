@@ -131,7 +131,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     }
   }
   FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
-  FORETRACE_RETURN_IF_ERROR(context.page->Write(
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
       "collective", [&] { return StudyJson(fit ? &platform : nullptr, tier, tables); }));
   if (options.json) {
     return context.console->PrintJson("collective",
@@ -172,7 +172,7 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("collective", [&] { return CollectiveTableJson(rows); }));
+      context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
   if (options.json) return context.console->PrintJson("collective", CollectiveTableJson(rows));
   return context.console->Print(FormatCollectiveTable(rows));
 }

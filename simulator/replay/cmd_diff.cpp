@@ -36,7 +36,9 @@ absl::StatusOr<Side> MakeSide(const TraceOptions& traces, const SimulationOption
                               int64_t iteration, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const TraceStore> loaded, traces.Load(context));
   const TraceStore& store = *loaded;
-  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup, SimulationSetup::Make(simulation, store));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const SimulationSetup setup,
+      SimulationSetup::Make(simulation, store, [&] { return traces.LoadExtras(context); }));
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
                              Simulate(store, setup, setup.compile(), setup.network()));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, traces.strict));
@@ -138,7 +140,7 @@ absl::Status RunDiff(const DiffOptions& options, const CommandContext& context) 
       const ExplainedRun to,
       ExplainedRun::Make(*after.store, after.prediction, after.step, by_completion));
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("diff", [&] { return Json(before, after, from, to, by_completion); }));
+      context.WriteAnswer("diff", [&] { return Json(before, after, from, to, by_completion); }));
   if (options.json)
     return context.console->PrintJson("diff", Json(before, after, from, to, by_completion));
   return context.console->Print(

@@ -35,12 +35,9 @@ absl::Status RunDoctor(DoctorOptions options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
                              LoadRecordedAccelerators(store));
   const Inspection inspection = Inspect(store, accelerators);
-  ImportOptions import;
-  import.ignore = options.traces.ignore;
-  import.stop = context.stop;
   std::vector<ProfileExtras> extras;
   if (context.traces == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(extras, ReadProfileExtras(options.traces.paths, import));
+    FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
   DiagnosisInput input;
   input.extras = extras;
@@ -57,7 +54,7 @@ absl::Status RunDoctor(DoctorOptions options, const CommandContext& context) {
   }
   const Diagnosis diagnosis = Diagnose(store, input);
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("doctor", [&] { return DiagnosisJson(diagnosis); }));
+      context.WriteAnswer("doctor", [&] { return DiagnosisJson(diagnosis); }));
   FORETRACE_RETURN_IF_ERROR(
       options.json ? context.console->PrintJson("doctor", DiagnosisJson(diagnosis))
                    : context.console->Print(DiagnosisText(diagnosis, context.console->style())));
@@ -73,11 +70,11 @@ void AddDoctorCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = app.add_subcommand(
       "doctor", "what a capture holds and lacks, what that costs, and how to record it");
-  options->traces.Register(*command, true);
+  options->traces.Register(*command, true, "exit 3 where a finding says LACKS or DOUBT");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   command->footer(Examples({
       "foretrace doctor run1/",
-      "foretrace doctor run1/ --strict     # exits 3 where anything lacks or is in doubt",
+      "foretrace doctor run1/ --strict     # exits 3 at LACKS or DOUBT; what is `without` passes",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunDoctor(*options, context); };

@@ -44,21 +44,22 @@ bool IsAcceleratorFile(const std::string& path) {
 absl::Status InspectAccelerator(const std::string& path, bool as_json,
                                 const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
-  if (!as_json) return context.console->Print(DescribeAccelerator(accelerator));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
   json.Field("accelerator", accelerator.name);
   json.Field("description", DescribeAccelerator(accelerator));
   json.EndObject();
-  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+  const std::string document(buffer.GetString(), buffer.GetSize());
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("inspect", [&] { return document; }));
+  if (as_json) return context.console->PrintJson("inspect", document);
+  return context.console->Print(DescribeAccelerator(accelerator));
 }
 
 absl::Status InspectPlatform(const std::string& path, bool as_json, const CommandContext& context) {
   if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json, context);
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
-  if (!as_json) return context.console->Print(DescribeTopology(topology, 32));
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
@@ -68,7 +69,10 @@ absl::Status InspectPlatform(const std::string& path, bool as_json, const Comman
   json.Field("ranks", int64_t{topology.rank_count()});
   json.Field("description", DescribeTopology(topology, 32));
   json.EndObject();
-  return context.console->PrintJson("inspect", {buffer.GetString(), buffer.GetSize()});
+  const std::string document(buffer.GetString(), buffer.GetSize());
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("inspect", [&] { return document; }));
+  if (as_json) return context.console->PrintJson("inspect", document);
+  return context.console->Print(DescribeTopology(topology, 32));
 }
 
 absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
@@ -79,7 +83,7 @@ absl::Status RunInspect(const InspectOptions& options, const CommandContext& con
   if (options.kernels || options.ops) {
     const std::vector<ListedWork> list = options.ops ? ListOps(store) : ListKernels(store);
     FORETRACE_RETURN_IF_ERROR(
-        context.page->Write("inspect", [&] { return WorkListJson(list, options.ops); }));
+        context.WriteAnswer("inspect", [&] { return WorkListJson(list, options.ops); }));
     if (options.json) return context.console->PrintJson("inspect", WorkListJson(list, options.ops));
     return context.console->Print(WorkListText(list, options.ops, context.console->style()));
   }
@@ -90,7 +94,7 @@ absl::Status RunInspect(const InspectOptions& options, const CommandContext& con
     inspection.missing.push_back(std::move(note));
   }
   FORETRACE_RETURN_IF_ERROR(
-      context.page->Write("inspect", [&] { return InspectionJson(inspection); }));
+      context.WriteAnswer("inspect", [&] { return InspectionJson(inspection); }));
   if (options.json) return context.console->PrintJson("inspect", InspectionJson(inspection));
   return context.console->Print(InspectionText(inspection, context.console->style()));
 }

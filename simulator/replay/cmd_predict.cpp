@@ -11,7 +11,6 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/engine/executor.h"
-#include "simulator/importers/profile_extras.h"
 #include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/attribution.h"
 #include "simulator/replay/memory_use.h"
@@ -20,6 +19,7 @@
 #include "simulator/replay/sensitivity.h"
 #include "simulator/replay/step_report.h"
 #include "simulator/replay/timeline_request.h"
+#include "simulator/replay/wait_interval.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 
@@ -40,15 +40,6 @@ struct PredictOptions {
   std::string by, flamegraph;
   bool memory = false;
 };
-
-// What profiles hold besides what is replayed.
-absl::StatusOr<std::vector<ProfileExtras>> Extras(const PredictOptions& options,
-                                                  const CommandContext& context) {
-  ImportOptions import;
-  import.ignore = options.traces.ignore;
-  import.stop = context.stop;
-  return ReadProfileExtras(options.traces.paths, import);
-}
 
 // Time by what --by names, for the reported iteration.
 absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const EventTable& table,
@@ -152,6 +143,20 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   return absl::OkStatus();
 }
 
+// A what-if whose answer hangs on waits that nobody knows the meaning of is in doubt.
+absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& setup,
+                             const Prediction& prediction, ReportOptions& report) {
+  if (!report.iteration.has_value()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(
+      report.unshown, IntervalOfWaits(store, setup, prediction, *report.iteration, report.step));
+  if (!report.unshown.has_value()) return absl::OkStatus();
+  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *report.unshown);
+  if (doubt.has_value()) {
+    report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
+  }
+  return absl::OkStatus();
+}
+
 // The recording lacks durations, those of all device work among them.
 bool LostDurations(const TraceStore& store, const Prediction& prediction) {
   if (!store.diagnostics().entries().contains("missing_duration")) return false;
@@ -182,8 +187,7 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
   }
   return Infeasible(
       "{}: no work on a device, so nothing to predict; an execution trace alone holds operators: "
-      "add "
-      "the Kineto trace of the same run",
+      "add the Kineto trace of the same run",
       path);
 }
 
@@ -192,7 +196,9 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   const TraceStore& store = *loaded;
   FORETRACE_RETURN_IF_ERROR(options.timeline.Check(store));
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
-                             SimulationSetup::Make(options.simulation, store));
+                             SimulationSetup::Make(options.simulation, store, [&] {
+                               return options.traces.LoadExtras(context);
+                             }));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
   CompileOptions compile = setup.compile();
@@ -208,14 +214,15 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   report_options.top = options.top;
   report_options.what_if = !setup.what_if().empty() || setup.retargets();
   report_options.notes = RunNotes(store, prediction, setup);
-  FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
-                             DoubtOfReplay(store, setup, prediction, before));
-  if (doubt.has_value() && options.traces.strict) return Infeasible("--strict: {}", *doubt);
-  report_options.doubt = doubt;
+  FORETRACE_ASSIGN_OR_RETURN(report_options.doubt, DoubtOfReplay(store, setup, prediction, before));
   report_options.iteration =
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
   unedited.reset();
+  FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report_options));
+  if (report_options.doubt.has_value() && options.traces.strict) {
+    return Infeasible("--strict: {}", *report_options.doubt);
+  }
   if (report_options.iteration.has_value()) {
     FORETRACE_ASSIGN_OR_RETURN(
         report_options.absent,
@@ -248,7 +255,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   const bool attributes = !options.by.empty() || !options.flamegraph.empty();
   std::vector<ProfileExtras> extras;
   if (attributes || options.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(extras, Extras(options, context));
+    FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
   if (attributes) {
     FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
@@ -268,7 +275,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
     for (const auto& [key, value] : more) json = WithMember(json, key, value);
     return json;
   };
-  FORETRACE_RETURN_IF_ERROR(context.page->Write("predict", document));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("predict", document));
   if (options.json) return context.console->PrintJson("predict", document());
   TextReportOptions text;
   text.style = context.console->style();
@@ -282,7 +289,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command = app.add_subcommand(
       "predict", "iteration time, where it goes, and why, from captured or symbolic traces");
-  options->traces.Register(*command, true);
+  options->traces.Register(*command, true,
+                           "refuse input that needs repairs, ops without a model, and a recording "
+                           "that its own replay does not repeat (NOT RELIABLE)");
   options->simulation.Register(*command);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   options->timeline.Register(*command);

@@ -1,12 +1,11 @@
 #include "simulator/replay/device_calibration.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <cmath>
 #include <filesystem>
 
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/cost/calibration_file.h"
 #include "simulator/hardware/catalog.h"
 

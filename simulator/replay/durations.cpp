@@ -133,6 +133,15 @@ absl::StatusOr<DurationPlan> DurationPlan::Parse(const std::vector<std::string>&
   return plan;
 }
 
+bool DurationPlan::selects_modules() const {
+  return std::any_of(selectors_.begin(), selectors_.end(),
+                     [](const NodeSelector& s) { return s.module != nullptr; });
+}
+
+void DurationPlan::SetModules(const std::shared_ptr<const ModuleMap>& modules) {
+  for (NodeSelector& selector : selectors_) selector.modules = modules;
+}
+
 bool DurationPlan::Models(const TraceStore& store, const RankTrace& rank, NodeIndex node,
                           std::string_view communicator) const {
   return all_ || std::any_of(selectors_.begin(), selectors_.end(), [&](const NodeSelector& s) {

@@ -35,6 +35,9 @@ class DurationPlan {
   // Errors: text that is neither of the three, or both `recorded` and `model`.
   static absl::StatusOr<DurationPlan> Parse(const std::vector<std::string>& texts);
 
+  // Selects by module: SetModules has to come before what follows.
+  bool selects_modules() const;
+  void SetModules(const std::shared_ptr<const ModuleMap>& modules);
   bool models_something() const { return all_ || !selectors_.empty(); }
   bool Models(const TraceStore& store, const RankTrace& rank, NodeIndex node,
               std::string_view communicator) const;

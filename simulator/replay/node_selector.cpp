@@ -59,6 +59,7 @@ absl::StatusOr<std::shared_ptr<const RE2>> Compile(const std::string& context,
 std::shared_ptr<const RE2>* ExpressionOf(std::string_view key, NodeSelector& selector) {
   if (key == "name") return &selector.name;
   if (key == "op") return &selector.op;
+  if (key == "module") return &selector.module;
   if (key == "comm") return &selector.communicator;
   if (key == "cpu") return &selector.cpu;
   return key == "call" ? &selector.call : nullptr;
@@ -95,7 +96,8 @@ absl::Status ParseParts(const std::string& context, std::string_view text, NodeS
     }
     if (!understood) {
       return InvalidInput(
-          "{}: cannot read \"{}\"; expected name=, op=, comm=, cpu= or call=REGEX, kind=KIND, "
+          "{}: cannot read \"{}\"; expected name=, op=, module=, comm=, cpu= or call=REGEX, "
+          "kind=KIND, "
           "collective=OP, rank=, stream= or step=LIST; a value with commas stands in double quotes",
           context, part);
     }
@@ -166,6 +168,7 @@ bool NodeSelector::Selects(const TraceStore& store, const RankTrace& rank, NodeI
   if (!SelectsStepOf(rank, rank.start(launcher.valid() ? launcher : node))) return false;
   if (communicator != nullptr && !Matches(*communicator, of_communicator)) return false;
   if (name != nullptr && !Matches(*name, store.name(rank, node))) return false;
+  if (module != nullptr && !Matches(*module, modules->PathOf(rank, node))) return false;
   return op == nullptr || AnyAround(store, rank, launcher.valid() ? launcher : node, *op);
 }
 
@@ -182,7 +185,7 @@ absl::StatusOr<NodeSelector> ParseSelector(const std::string& context, std::stri
                                            SelectorScope scope) {
   NodeSelector parsed;
   FORETRACE_RETURN_IF_ERROR(ParseParts(context, selector, parsed));
-  const bool device = parsed.name != nullptr || parsed.op != nullptr ||
+  const bool device = parsed.name != nullptr || parsed.op != nullptr || parsed.module != nullptr ||
                       parsed.communicator != nullptr || parsed.kind.has_value() ||
                       parsed.collective.has_value() || !parsed.streams.empty();
   if (parsed.selects_cpu_work() && (device || scope == SelectorScope::kDeviceWork)) {

@@ -5,6 +5,8 @@
 //   work device work
 //     name=REGEX        kernel or operation name
 //     op=REGEX          name of a framework call or range around its launch
+//     module=REGEX      modules around its launch, or for backward work around its forward call,
+//                       as Outer_0.Inner_2 (recorded with_modules)
 //     kind=KIND         kernel, memcpy, memset, collective, send, recv
 //     collective=OP     all_reduce, all_to_all, ...
 //     comm=REGEX        name of the communicator
@@ -30,6 +32,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/replay/module_map.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -46,7 +49,8 @@ class NumberRanges {
 };
 
 struct NodeSelector {
-  std::shared_ptr<const RE2> name, op, communicator, cpu, call;
+  std::shared_ptr<const RE2> name, op, module, communicator, cpu, call;
+  std::shared_ptr<const ModuleMap> modules;  // of the store; where `module` is given
   std::optional<NodeKind> kind;
   std::optional<CollectiveOp> collective;
   NumberRanges ranks, streams, steps;

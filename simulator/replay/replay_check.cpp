@@ -10,14 +10,6 @@
 #include "simulator/replay/run.h"
 
 namespace foretrace {
-namespace {
-
-constexpr double kStepDiffers = 0.05;
-// Steps that hardly began differ by what a clock resolves.
-constexpr SimTime kStepDiffersBy = SimTime::FromNs(50'000);
-constexpr double kUnresolvedShare = 0.01;
-
-// Whether the setup, but for --what-if, replays what was recorded.
 bool ReplaysRecording(const SimulationSetup& setup) {
   const CompileOptions& options = setup.compile();
   return options.semantics == Semantics::kFull && options.rank_sync && options.stream_sync &&
@@ -25,6 +17,21 @@ bool ReplaysRecording(const SimulationSetup& setup) {
          !setup.models_durations() && !setup.retargets() && !options.model_communication &&
          options.overheads == nullptr;
 }
+
+std::string DescribeCall(const TraceStore& store, const RankTrace& rank, NodeIndex call) {
+  std::string text = Excerpt(store.name(rank, call), 60);
+  if (const NodeIndex op = rank.parent(call); op.valid()) {
+    text += " in " + Excerpt(store.name(rank, op), 60);
+  }
+  return text + fmt::format(" of rank {}", rank.info().rank);
+}
+
+namespace {
+
+constexpr double kStepDiffers = 0.05;
+// Steps that hardly began differ by what a clock resolves.
+constexpr SimTime kStepDiffersBy = SimTime::FromNs(50'000);
+constexpr double kUnresolvedShare = 0.01;
 
 struct WorstStep {
   size_t rank = 0;
@@ -77,15 +84,6 @@ Unresolved FindUnresolved(const Prediction& prediction) {
 }
 
 std::string Ms(SimTime time) { return fmt::format("{:.3f} ms", time.us() * 1e-3); }
-
-// "cudaStreamWaitEvent in ## sparse_data_dist ## of rank 0"
-std::string DescribeCall(const TraceStore& store, const RankTrace& rank, NodeIndex call) {
-  std::string text = Excerpt(store.name(rank, call), 60);
-  if (const NodeIndex op = rank.parent(call); op.valid()) {
-    text += " in " + Excerpt(store.name(rank, op), 60);
-  }
-  return text + fmt::format(" of rank {}", rank.info().rank);
-}
 
 std::string DescribeUnresolved(const TraceStore& store, const Unresolved& unresolved) {
   const RankTrace& rank = store.ranks()[unresolved.rank];
@@ -173,9 +171,11 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
   }
   if (first != nullptr) {
     notes.push_back(fmt::format(
-        "{} was waited for work of before the recording, first by {} ({}); it is kept as recorded",
+        "{} was waited for work of before the recording, first by {}{}; it is kept as recorded",
         Ms(kept), DescribeCall(store, *first_rank, first->call),
-        Excerpt(store.name(*first_rank, first->held), 60)));
+        first->held == first->call
+            ? std::string()
+            : fmt::format(" ({})", Excerpt(store.name(*first_rank, first->held), 60))));
   }
   return notes;
 }

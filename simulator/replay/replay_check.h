@@ -12,6 +12,12 @@
 
 namespace foretrace {
 
+// Whether the setup, but for --what-if, replays what was recorded.
+bool ReplaysRecording(const SimulationSetup& setup);
+
+// "cudaStreamWaitEvent in ## sparse_data_dist ## of rank 0"
+std::string DescribeCall(const TraceStore& store, const RankTrace& rank, NodeIndex call);
+
 // In plain words what speaks against the replay of the unchanged recording: a step that differs
 // from the recorded one by more than 5 %, or waits without an explanation that make up more than 1
 // % of the steps. Unset: nothing does, or nothing was recorded. `prediction` is of `setup`, and

@@ -29,8 +29,9 @@ std::function<SimTime(RankIndex, SimTime)> CpuTimes(const Prediction& prediction
 void TimelineRequest::Register(CLI::App& command) {
   command
       .add_option("--timeline", path,
-                  "write the predicted beside the recorded run, for ui.perfetto.dev (.json or "
-                  ".json.gz); DIR/: the predicted one as PyTorch's profiler would, a file a rank")
+                  "write the predicted beside the recorded run, for ui.perfetto.dev (.pftrace, its "
+                  "own form, or .json; .gz behind either); DIR/: the predicted one as PyTorch's "
+                  "profiler would, a file a rank")
       ->group(kOutputGroup)
       ->type_name("FILE");
   command.add_option("--timeline-ranks", ranks, "with --timeline DIR/: these ranks alone")
@@ -83,14 +84,14 @@ absl::Status TimelineRequest::Write(const EventTable& table, const Prediction& p
                                     const ProtectedFiles& inputs) const {
   if (path.empty()) return absl::OkStatus();
   if (IsFolder()) return WriteFolder(table, prediction, windows, inputs);
-  TraceEventWriter writer(path);
+  const auto writer = MakeTimelineWriter(path);
   TimelineOptions timeline;
   timeline.predicted_cpu_time = CpuTimes(prediction);
   timeline.windows = windows;
   timeline.notes = report.notes;
   timeline.path = &report.critical_path;
-  WriteTimeline(table, timeline, writer);
-  return writer.Close();
+  WriteTimeline(table, timeline, *writer);
+  return writer->Close();
 }
 
 }  // namespace foretrace

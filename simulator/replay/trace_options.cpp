@@ -24,7 +24,15 @@
 
 namespace foretrace {
 
-void TraceOptions::Register(CLI::App& command, bool positional) {
+void TraceOptions::Register(CLI::App& command, bool positional, const char* of_strict) {
+  RegisterRanks(command, positional, of_strict);
+  command
+      .add_option("--process-groups", process_groups,
+                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
+      ->type_name("FILE");
+}
+
+void TraceOptions::RegisterRanks(CLI::App& command, bool positional, const char* of_strict) {
   const char* help =
       "trace files, folders (up to five levels deep) or tars of ranks, or - for standard input "
       "(Chakra .et, PyTorch execution trace, Kineto; plain or compressed)";
@@ -33,11 +41,7 @@ void TraceOptions::Register(CLI::App& command, bool positional) {
   } else {
     command.add_option("--trace", paths, help)->type_name("PATH");
   }
-  command.add_flag("--strict", strict, "refuse input that needs repairs, and ops without a model");
-  command
-      .add_option("--process-groups", process_groups,
-                  "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
-      ->type_name("FILE");
+  command.add_flag("--strict", strict, of_strict);
   command
       .add_option("--ignore", ignore,
                   "names of files and folders to pass over in folders of traces, e.g. '*.pickle'")
@@ -61,6 +65,14 @@ absl::StatusOr<std::shared_ptr<const TraceStore>> TraceOptions::Load(
   };
   FORETRACE_ASSIGN_OR_RETURN(TraceStore store, ImportTraces(paths, options));
   return std::make_shared<const TraceStore>(std::move(store));
+}
+
+absl::StatusOr<std::vector<ProfileExtras>> TraceOptions::LoadExtras(
+    const CommandContext& context) const {
+  ImportOptions options;
+  options.ignore = ignore;
+  options.stop = context.stop;
+  return ReadProfileExtras(paths, options);
 }
 
 void SimulationOptions::Register(CLI::App& command) {
@@ -281,8 +293,22 @@ absl::Status SimulationSetup::AddOverheads(const SimulationOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status SimulationSetup::AddModules(const TraceStore& store, const ReadExtras& extras) {
+  if (!what_if_.selects_modules() && !plan_->selects_modules()) return absl::OkStatus();
+  std::vector<ProfileExtras> read;
+  if (extras) {
+    FORETRACE_ASSIGN_OR_RETURN(read, extras());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const ModuleMap> modules,
+                             ModuleMap::Make(store, read));
+  what_if_.SetModules(modules);
+  plan_->SetModules(modules);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& options,
-                                                      const TraceStore& store) {
+                                                      const TraceStore& store,
+                                                      const ReadExtras& extras) {
   SimulationSetup setup;
   if (!options.on.empty() && !(options.platform.empty() && options.durations.durations.empty())) {
     return InvalidInput("--on {}: says by itself on what and how durations change; leave out {}",
@@ -308,6 +334,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
   FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
+  FORETRACE_RETURN_IF_ERROR(setup.AddModules(store, extras));
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddNetwork(options, store));

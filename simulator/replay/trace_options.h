@@ -1,12 +1,14 @@
 #pragma once
 // Options shared by the commands that read traces and simulate them.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/importers/profile_extras.h"
 #include "simulator/replay/durations.h"
 #include "simulator/replay/what_if.h"
 #include "simulator/topology/topology.h"
@@ -28,9 +30,14 @@ struct TraceOptions {
   int jobs = 0;  // 0: one per processor
 
   // `positional`: TRACES arguments; else --trace PATH, which may be repeated.
-  void Register(CLI::App& command, bool positional);
+  void Register(CLI::App& command, bool positional,
+                const char* of_strict = "refuse input that needs repairs, and ops without a model");
+  // The same for commands that look at each rank by itself: no process groups.
+  void RegisterRanks(CLI::App& command, bool positional, const char* of_strict);
   // Those that the context brings where there are any, else imported. Stopped between files.
   absl::StatusOr<std::shared_ptr<const TraceStore>> Load(const CommandContext& context) const;
+  // What their profiles hold besides what is replayed.
+  absl::StatusOr<std::vector<ProfileExtras>> LoadExtras(const CommandContext& context) const;
 };
 
 struct SimulationOptions {
@@ -54,8 +61,11 @@ struct SimulationOptions {
 // Everything a simulation needs, built from the options; owns the models.
 class SimulationSetup {
  public:
+  using ReadExtras = std::function<absl::StatusOr<std::vector<ProfileExtras>>()>;
+  // `extras` is called where a selector asks for modules.
   static absl::StatusOr<SimulationSetup> Make(const SimulationOptions& options,
-                                              const TraceStore& store);
+                                              const TraceStore& store,
+                                              const ReadExtras& extras = {});
   const CompileOptions& compile() const { return compile_; }
   CompileOptions& compile() { return compile_; }
   NetworkModel* network() const { return network_.get(); }
@@ -79,6 +89,7 @@ class SimulationSetup {
  private:
   // Topology of the platform that options name; it must hold the job.
   absl::Status FindTopology(const std::string& platform, const TraceStore& store);
+  absl::Status AddModules(const TraceStore& store, const ReadExtras& extras);
   absl::Status AddPlatform(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddDurations(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddNetwork(const SimulationOptions& options, const TraceStore& store);

@@ -134,6 +134,15 @@ bool WhatIf::edits_overheads() const {
                      [](const Edit& edit) { return edit.selector.selects_cpu_work(); });
 }
 
+bool WhatIf::selects_modules() const {
+  return std::any_of(edits_.begin(), edits_.end(),
+                     [](const Edit& edit) { return edit.selector.module != nullptr; });
+}
+
+void WhatIf::SetModules(const std::shared_ptr<const ModuleMap>& modules) {
+  for (Edit& edit : edits_) edit.selector.modules = modules;
+}
+
 bool WhatIf::resizes_collectives() const {
   return std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) {
     return edit.action == Action::kRanks || edit.action == Action::kBuckets;

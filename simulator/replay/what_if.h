@@ -21,6 +21,7 @@
 //     delay=T      the selected ranks start T later (a straggler from the start)
 //   T is a number with us, ms or s.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class WhatIf {
   bool empty() const { return edits_.empty(); }
   // The job has to be compiled with keep_overheads.
   bool edits_overheads() const;
+  // Selects by module: SetModules has to come before Apply.
+  bool selects_modules() const;
+  void SetModules(const std::shared_ptr<const ModuleMap>& modules);
   // Asks for times of collectives that were not recorded.
   bool resizes_collectives() const;
 

@@ -208,8 +208,8 @@ class KinetoWriter {
     const SimTime start = at.start - origin_, end = at.end - origin_;
     args += fmt::format("{}\"foretrace.ts\":{:.3f},\"foretrace.dur\":{:.3f}}}",
                         args.size() > 1 ? "," : "", us(start), us(end) - us(start));
-    writer_.Slice(track, JsonText(name.substr(0, kLongestName)), category, WholeMicroseconds(start),
-                  WholeMicroseconds(end), args);
+    writer_.SliceWithJson(track, TimelineText(name.substr(0, kLongestName)), category,
+                          WholeMicroseconds(start), WholeMicroseconds(end), args);
   }
 
   // On the thread of the marks; where the recording has none, on the first.
@@ -357,7 +357,7 @@ class KinetoWriter {
     if (comm->group_size > 0) args += fmt::format(",\"Group size\":{}", comm->group_size);
     if (comm->sequence >= 0) args += fmt::format(",\"Seq\":{}", comm->sequence);
     if (comm->group.valid()) {
-      const JsonText group(store_.strings().Get(comm->group));
+      const TimelineText group(store_.strings().Get(comm->group));
       args += fmt::format(",\"Process Group Name\":{}", group.literal());
     }
     if (comm->peer >= 0) {
@@ -405,8 +405,8 @@ std::string KinetoTail(const TraceStore& store, const RankTrace& rank) {
     groups.push_back(
         fmt::format("{{\"pg_name\":{},\"pg_desc\":{},\"backend_config\":\"cuda:nccl\",\"pg_size\":{"
                     "},\"ranks\":[{}]}}",
-                    JsonText(GivenName(name)).literal(), JsonText(group.description).literal(),
-                    size, fmt::join(group.ranks, ",")));
+                    TimelineText(GivenName(name)).literal(),
+                    TimelineText(group.description).literal(), size, fmt::join(group.ranks, ",")));
   }
   // HTA searches the text for the rank, and wants the space.
   return fmt::format(
@@ -414,7 +414,7 @@ std::string KinetoTail(const TraceStore& store, const RankTrace& rank) {
       "\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
       "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, "
       "\"pg_count\": {}, \"pg_config\": [{}]}},\n",
-      JsonText(info.device_name).literal(), info.rank, store.world_size(), groups.size(),
+      TimelineText(info.device_name).literal(), info.rank, store.world_size(), groups.size(),
       fmt::join(groups, ", "));
 }
 

@@ -5,59 +5,29 @@
 #include "simulator/base/check.h"
 
 namespace foretrace {
-
 namespace {
 
-// Intervals come stream by stream, each in order: a few sorted runs, which are merged.
-void SortRuns(std::vector<Interval>& intervals) {
-  constexpr size_t kMaxRuns = 8;
-  const auto by_start = [](const Interval& a, const Interval& b) { return a.start < b.start; };
-  auto sorted = std::is_sorted_until(intervals.begin(), intervals.end(), by_start);
-  for (size_t runs = 1; sorted != intervals.end(); ++runs) {
-    if (runs == kMaxRuns) {
-      std::sort(intervals.begin(), intervals.end(), by_start);
-      return;
-    }
-    const auto next = std::is_sorted_until(sorted, intervals.end(), by_start);
-    std::inplace_merge(intervals.begin(), sorted, next, by_start);
-    sorted = next;
+bool Outside(const ExecutedNode& event, const IterationWindow& window) {
+  return event.end <= window.predicted_start || event.start >= window.predicted_end;
+}
+
+Interval Within(const IterationWindow& window, SimTime start, SimTime end) {
+  return {std::max(start, window.predicted_start), std::min(end, window.predicted_end)};
+}
+
+std::vector<Interval> Computation(const EventTable& table, RankIndex r,
+                                  const IterationWindow& window) {
+  const RankTrace& rank = table.store().ranks()[r];
+  std::vector<Interval> computation;
+  for (const ExecutedNode& event : table.events(r)) {
+    const NodeKind kind = rank.kind(event.node);
+    if (Outside(event, window) || !IsDeviceKind(kind) || IsCommunicationKind(kind)) continue;
+    computation.push_back(Within(window, event.start, event.end));
   }
+  return Union(std::move(computation));
 }
 
 }  // namespace
-
-std::vector<Interval> Union(std::vector<Interval> intervals) {
-  std::erase_if(intervals, [](const Interval& i) { return i.end <= i.start; });
-  SortRuns(intervals);
-  size_t count = 0;
-  for (const Interval& i : intervals) {
-    if (count > 0 && i.start <= intervals[count - 1].end) {
-      intervals[count - 1].end = std::max(intervals[count - 1].end, i.end);
-    } else {
-      intervals[count++] = i;
-    }
-  }
-  intervals.resize(count);
-  return intervals;
-}
-
-SimTime Length(std::span<const Interval> intervals) {
-  SimTime sum;
-  for (const Interval& i : intervals) sum += i.end - i.start;
-  return sum;
-}
-
-SimTime LengthOutside(std::span<const Interval> a, std::span<const Interval> b) {
-  SimTime outside = Length(a);
-  size_t first = 0;
-  for (const Interval& i : a) {
-    while (first < b.size() && b[first].end <= i.start) ++first;
-    for (size_t k = first; k < b.size() && b[k].start < i.end; ++k) {
-      outside -= std::min(i.end, b[k].end) - std::max(i.start, b[k].start);
-    }
-  }
-  return outside;
-}
 
 std::vector<OverlapSummary> ComputeOverlap(const EventTable& table,
                                            std::span<const IterationWindow> windows) {
@@ -66,22 +36,13 @@ std::vector<OverlapSummary> ComputeOverlap(const EventTable& table,
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     const RankTrace& rank = table.store().ranks()[r];
     const IterationWindow& window = windows[r];
-    std::vector<Interval> computation, communication, transfer;
-    const auto add = [&window](std::vector<Interval>& list, SimTime start, SimTime end) {
-      list.push_back(
-          {std::max(start, window.predicted_start), std::min(end, window.predicted_end)});
-    };
+    std::vector<Interval> communication, transfer;
     for (const ExecutedNode& event : table.events(r)) {
-      if (event.end <= window.predicted_start || event.start >= window.predicted_end) continue;
-      const NodeKind kind = rank.kind(event.node);
-      if (IsCommunicationKind(kind)) {
-        add(communication, event.start, event.end);
-        add(transfer, event.active_start, event.end);
-      } else if (IsDeviceKind(kind)) {
-        add(computation, event.start, event.end);
-      }
+      if (Outside(event, window) || !IsCommunicationKind(rank.kind(event.node))) continue;
+      communication.push_back(Within(window, event.start, event.end));
+      transfer.push_back(Within(window, event.active_start, event.end));
     }
-    computation = Union(std::move(computation));
+    const std::vector<Interval> computation = Computation(table, r, window);
     communication = Union(std::move(communication));
     transfer = Union(std::move(transfer));
     OverlapSummary summary;
@@ -94,6 +55,29 @@ std::vector<OverlapSummary> ComputeOverlap(const EventTable& table,
     result.push_back(summary);
   }
   return result;
+}
+
+std::vector<ExposedPart> ExposedParts(const EventTable& table, RankIndex r,
+                                      const IterationWindow& window) {
+  const RankTrace& rank = table.store().ranks()[r];
+  const std::vector<Interval> computation = Computation(table, r, window);
+  std::vector<ExecutedNode> events;
+  for (const ExecutedNode& event : table.events(r)) {
+    if (!Outside(event, window) && IsCommunicationKind(rank.kind(event.node))) {
+      events.push_back(event);
+    }
+  }
+  std::ranges::stable_sort(events, {}, &ExecutedNode::start);
+  std::vector<ExposedPart> parts;
+  SimTime reached = window.predicted_start;  // up to here the events before have the moments
+  for (const ExecutedNode& event : events) {
+    const Interval own = Within(window, std::max(event.start, reached), event.end);
+    if (own.end <= own.start) continue;
+    reached = own.end;
+    const auto first = std::ranges::upper_bound(computation, own.start, {}, &Interval::end);
+    parts.push_back({event.node, LengthOutside({&own, 1}, {first, computation.end()})});
+  }
+  return parts;
 }
 
 }  // namespace foretrace

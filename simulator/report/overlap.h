@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/base/intervals.h"
 #include "simulator/report/event_table.h"
 
 namespace foretrace {
@@ -16,7 +17,7 @@ struct OverlapSummary {
   SimTime communication;  // communication occupies a stream: waiting for members and transferring
   SimTime transfer;       // part of it after the arrival of the last member
   SimTime exposed;        // communication while nothing is computed
-  SimTime exposed_transfer;  // transfer while nothing is computed
+  SimTime exposed_transfer;  // transfer while nothing is computed; the rest of it is waiting
 
   // Share of communication that computation hides; 1 when there is no communication.
   double overlapped_share() const {
@@ -28,15 +29,13 @@ struct OverlapSummary {
 std::vector<OverlapSummary> ComputeOverlap(const EventTable& table,
                                            std::span<const IterationWindow> windows);
 
-struct Interval {
-  SimTime start;
-  SimTime end;
+// Exposed time by communication node: each moment that the rank communicates and computes nothing,
+// to the node that began first of those under way. The sum is OverlapSummary::exposed.
+struct ExposedPart {
+  NodeIndex node;
+  SimTime time;
 };
-// Sorted, disjoint and non-empty intervals with the same union.
-std::vector<Interval> Union(std::vector<Interval> intervals);
-// Total length of disjoint intervals.
-SimTime Length(std::span<const Interval> intervals);
-// Length of the part of `a` that `b` does not cover; both as Union returns them.
-SimTime LengthOutside(std::span<const Interval> a, std::span<const Interval> b);
+std::vector<ExposedPart> ExposedParts(const EventTable& table, RankIndex rank,
+                                      const IterationWindow& window);
 
 }  // namespace foretrace

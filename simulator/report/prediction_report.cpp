@@ -133,6 +133,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.causes = options.causes;
   report.sensitivity = options.sensitivity;
   report.absent = options.absent;
+  report.unshown = options.unshown;
   report.what_if = options.what_if;
   return report;
 }

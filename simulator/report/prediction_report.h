@@ -69,6 +69,15 @@ struct AbsentInterval {
   SimTime upper() const { return std::max({never_last, alike, changed_alike, as_recorded}); }
 };
 
+// The reported step by what waits are taken to mean that held nothing up when recorded: its period
+// where it has one.
+struct WaitInterval {
+  SimTime as_taken;
+  SimTime least;      // they wait for nothing
+  SimTime most;       // for the latest that the recording allows
+  int64_t waits = 0;  // in the whole recording
+};
+
 // One iteration over all ranks.
 struct IterationSummary {
   int64_t number = 0;
@@ -89,6 +98,7 @@ struct PredictionReport {
   std::vector<StepCause> causes;            // with --what-if: of the difference, largest first
   std::vector<SensitivityRow> sensitivity;  // with --sensitivity: the largest gain first
   std::optional<AbsentInterval> absent;     // where ranks have no trace and it matters
+  std::optional<WaitInterval> unshown;      // with changes, where the recording names no events
   bool what_if = false;
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
@@ -122,6 +132,7 @@ struct ReportOptions {
   std::vector<StepCause> causes;
   std::vector<SensitivityRow> sensitivity;
   std::optional<AbsentInterval> absent;
+  std::optional<WaitInterval> unshown;
   // With --what-if: unedited predictions by number of the iteration.
   bool what_if = false;
   std::map<int64_t, SimTime> unedited;

@@ -20,6 +20,7 @@ class ReportWriter {
     Time("baseline_us", report_.baseline);
     Step();
     Absent();
+    Unshown();
     Key("reliable");
     // Null: there is no recorded time to judge it by.
     if (report_.recorded_time > SimTime() || report_.doubt.has_value()) {
@@ -126,6 +127,21 @@ class ReportWriter {
       Int("absent", a.absent);
       Int("rendezvous", a.rendezvous);
       Int("communicators", a.communicators);
+    });
+  }
+
+  void Unshown() {
+    Key("unshown_waits");
+    if (!report_.unshown.has_value()) {
+      json_.Null();
+      return;
+    }
+    const WaitInterval& w = *report_.unshown;
+    Object([&] {
+      Time("as_taken_us", w.as_taken);
+      Time("lower_us", w.least);
+      Time("upper_us", w.most);
+      Int("waits", w.waits);
     });
   }
 

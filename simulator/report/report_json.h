@@ -18,6 +18,8 @@ namespace foretrace {
 //     recorded_period_us, completion_us, recorded_completion_us, unedited_period_us
 //   absent_ranks (null: all ranks have a trace, or it does not matter): lower_us, upper_us,
 //     never_last_us, alike_us, changed_alike_us, as_recorded_us, absent, rendezvous, communicators
+//   unshown_waits (null: nothing changed, or the recording shows what all waits wait for):
+//     as_taken_us, lower_us, upper_us, waits
 //   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
 //   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
 //     difference_us

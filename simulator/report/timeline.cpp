@@ -14,7 +14,7 @@
 namespace foretrace {
 namespace {
 
-using Track = TraceEventWriter::Track;
+using Track = TimelineWriter::Track;
 
 std::string_view Category(NodeKind kind) {
   switch (kind) {
@@ -46,7 +46,7 @@ struct CpuSlice {
 // further tracks for work that overlaps on it.
 class ProcessRow {
  public:
-  ProcessRow(const RankTrace& rank, int32_t process, TraceEventWriter& writer)
+  ProcessRow(const RankTrace& rank, int32_t process, TimelineWriter& writer)
       : rank_(rank), process_(process), writer_(writer), free_at_(rank.lanes().size()) {}
 
   Track Base(uint32_t lane) { return Use(lane, 0); }
@@ -81,13 +81,13 @@ class ProcessRow {
 
   const RankTrace& rank_;
   int32_t process_;
-  TraceEventWriter& writer_;
+  TimelineWriter& writer_;
   std::vector<std::vector<SimTime>> free_at_;  // by lane and track
 };
 
-class TimelineWriter {
+class RunDrawer {
  public:
-  TimelineWriter(const EventTable& table, const TimelineOptions& options, TraceEventWriter& writer)
+  RunDrawer(const EventTable& table, const TimelineOptions& options, TimelineWriter& writer)
       : table_(table),
         options_(options),
         writer_(writer),
@@ -97,9 +97,8 @@ class TimelineWriter {
         arrival_("last arrival") {
     for (size_t g = 0; g < args_.size(); ++g) {
       for (size_t s = 0; s < args_[g].size(); ++s) {
-        args_[g][s] =
-            fmt::format("{{\"group\":\"{}\",\"source\":\"{}\"}}", Name(static_cast<WorkGroup>(g)),
-                        Name(static_cast<EstimateSource>(s)));
+        args_[g][s] = {{{"group", Name(static_cast<WorkGroup>(g))},
+                        {"source", Name(static_cast<EstimateSource>(s))}}};
       }
     }
     SetOrigins();
@@ -197,13 +196,13 @@ class TimelineWriter {
     const Track track = row.Place(e.lane, start, end);
     const bool typed = e.cause != WaitCause::kNone && e.cause != WaitCause::kProgramOrder;
     if (typed && idle_since.has_value() && *idle_since < start) {
-      writer_.Slice(track, names_.Wait(e.cause), "wait", *idle_since, start, {});
+      writer_.Slice(track, names_.Wait(e.cause), "wait", *idle_since, start);
     }
     const WorkGroup group = classifier_.Group(r, e.node);
     writer_.Slice(track, names_.Of(rank.name(e.node)), Category(rank.kind(e.node)), start, end,
                   args_[static_cast<size_t>(group)][static_cast<size_t>(e.source)]);
     if (active > start) {
-      writer_.Slice(track, names_.Wait(WaitCause::kCollectiveArrival), "wait", start, active, {});
+      writer_.Slice(track, names_.Wait(WaitCause::kCollectiveArrival), "wait", start, active);
     }
     if (const ExecutedNode* call = table_.Find({r, rank.launcher(e.node)}); call != nullptr) {
       writer_.Flow(launch_, row.Base(call->lane), call->start - predicted_origin_, track, start);
@@ -274,7 +273,7 @@ class TimelineWriter {
       const bool wait = !slice.node.valid();
       writer_.Slice(track, wait ? names_.Wait(slice.cause) : names_.Of(rank.name(slice.node)),
                     wait ? "wait" : Category(rank.kind(slice.node)), slice.start - origin,
-                    end - origin, {});
+                    end - origin);
       open.push_back(end);
     }
   }
@@ -298,7 +297,7 @@ class TimelineWriter {
       const SimTime start = rank.start(n) - recorded_origin_;
       const SimTime end = rank.end(n) - recorded_origin_;
       const Track track = row.Place(rank.lane(n).value, start, end);
-      writer_.Slice(track, names_.Of(rank.name(n)), Category(rank.kind(n)), start, end, {});
+      writer_.Slice(track, names_.Of(rank.name(n)), Category(rank.kind(n)), start, end);
       const NodeIndex call = rank.launcher(n);
       if (call.valid() && rank.has_duration(call)) {
         writer_.Flow(launch_, row.Base(rank.lane(call).value), rank.start(call) - recorded_origin_,
@@ -354,14 +353,15 @@ class TimelineWriter {
 
   const EventTable& table_;
   const TimelineOptions& options_;
-  TraceEventWriter& writer_;
+  TimelineWriter& writer_;
   Classifier classifier_;
   TimelineNames names_;
-  JsonText launch_;
-  JsonText arrival_;
+  TimelineText launch_;
+  TimelineText arrival_;
   SimTime predicted_origin_;
   SimTime recorded_origin_;
-  std::array<std::array<std::string, static_cast<size_t>(EstimateSource::kCount)>,
+  // Group of work and source of duration, by both.
+  std::array<std::array<std::array<TimelineArg, 2>, static_cast<size_t>(EstimateSource::kCount)>,
              static_cast<size_t>(WorkGroup::kCount)>
       args_;
   std::vector<std::vector<int32_t>> track_of_;  // thread id, by rank and position in the table
@@ -370,8 +370,8 @@ class TimelineWriter {
 }  // namespace
 
 void WriteTimeline(const EventTable& table, const TimelineOptions& options,
-                   TraceEventWriter& writer) {
-  TimelineWriter(table, options, writer).Write();
+                   TimelineWriter& writer) {
+  RunDrawer(table, options, writer).Write();
 }
 
 }  // namespace foretrace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/report/critical_path.h"
 #include "simulator/report/event_table.h"
 
@@ -34,7 +34,6 @@ struct TimelineOptions {
 // communication to the others. The critical path is a process of its own; the depth of the launch
 // queue is a counter of each rank. Ranks whose trace was generated are marked "synthetic trace".
 // Errors of the file appear at writer.Close().
-void WriteTimeline(const EventTable& table, const TimelineOptions& options,
-                   TraceEventWriter& writer);
+void WriteTimeline(const EventTable& table, const TimelineOptions& options, TimelineWriter& writer);
 
 }  // namespace foretrace

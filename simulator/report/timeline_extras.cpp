@@ -1,7 +1,5 @@
 #include "simulator/report/timeline_extras.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -17,11 +15,11 @@ bool IsWork(PathActivity activity) {
 }  // namespace
 
 void WriteCriticalPathTrack(const EventTable& table, const CriticalPath& path, SimTime origin,
-                            int32_t process, TraceEventWriter& writer) {
+                            int32_t process, TimelineWriter& writer) {
   constexpr size_t kLongestName = 1000;
   if (path.segments.empty()) return;
   const TraceStore& store = table.store();
-  const TraceEventWriter::Track track{process, 1};
+  const TimelineWriter::Track track{process, 1};
   writer.Process(process, "critical path", "of the reported iteration", -1);
   writer.Thread(track, "critical path", 0);
   for (const PathSegment& segment : path.segments) {
@@ -31,15 +29,15 @@ void WriteCriticalPathTrack(const EventTable& table, const CriticalPath& path, S
         named ? store.name(rank, segment.node).substr(0, kLongestName) : Name(segment.activity);
     const std::string_view lane =
         segment.lane.valid() ? std::string_view(rank.lane_at(segment.lane).label) : "";
-    writer.Slice(track, JsonText(name), "critical_path", segment.start - origin,
-                 segment.end - origin,
-                 fmt::format("{{\"activity\":\"{}\",\"rank\":{},\"lane\":{}}}",
-                             Name(segment.activity), rank.info().rank, JsonText(lane).literal()));
+    const TimelineArg args[] = {
+        {"activity", Name(segment.activity)}, {"rank", rank.info().rank}, {"lane", lane}};
+    writer.Slice(track, TimelineText(name), "critical_path", segment.start - origin,
+                 segment.end - origin, args);
   }
 }
 
 void WriteLaunchQueueCounter(const EventTable& table, RankIndex rank, SimTime origin,
-                             int32_t process, TraceEventWriter& writer) {
+                             int32_t process, TimelineWriter& writer) {
   constexpr SimTime kResolution = SimTime::FromNs(10'000);
   const RankTrace& trace = table.store().ranks()[rank];
   std::vector<std::pair<SimTime, int32_t>> changes;

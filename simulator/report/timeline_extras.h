@@ -2,7 +2,7 @@
 // What a timeline shows of a run besides its lanes: the critical path, and how full launch queues
 // are.
 
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/report/critical_path.h"
 #include "simulator/report/event_table.h"
 
@@ -12,11 +12,11 @@ namespace foretrace {
 // work, or by what it is spent on where that is none; args: activity, rank, lane. `origin` is the
 // timeline's zero.
 void WriteCriticalPathTrack(const EventTable& table, const CriticalPath& path, SimTime origin,
-                            int32_t process, TraceEventWriter& writer);
+                            int32_t process, TimelineWriter& writer);
 
 // A counter of the rank's process: work that is launched and has not started. Of what changes
 // within 10 us the last value is written.
 void WriteLaunchQueueCounter(const EventTable& table, RankIndex rank, SimTime origin,
-                             int32_t process, TraceEventWriter& writer);
+                             int32_t process, TimelineWriter& writer);
 
 }  // namespace foretrace

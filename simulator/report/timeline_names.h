@@ -9,11 +9,11 @@
 
 #include "simulator/base/string_pool.h"
 #include "simulator/engine/observer.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 
 namespace foretrace {
 
-// Names are escaped once each.
+// Names are made ready once each.
 class TimelineNames {
  public:
   explicit TimelineNames(const StringPool& strings) : strings_(strings), texts_(strings.size()) {
@@ -21,8 +21,8 @@ class TimelineNames {
       waits_[i].emplace(fmt::format("wait: {}", Name(static_cast<WaitCause>(i))));
     }
   }
-  const JsonText& Of(StringId name) {
-    std::optional<JsonText>& text = texts_[name.value];
+  const TimelineText& Of(StringId name) {
+    std::optional<TimelineText>& text = texts_[name.value];
     if (!text.has_value()) {
       // A hostile name must not blow up the file by its repetitions.
       const std::string_view full = strings_.Get(name);
@@ -30,12 +30,12 @@ class TimelineNames {
     }
     return *text;
   }
-  const JsonText& Wait(WaitCause cause) const { return *waits_[static_cast<size_t>(cause)]; }
+  const TimelineText& Wait(WaitCause cause) const { return *waits_[static_cast<size_t>(cause)]; }
 
  private:
   const StringPool& strings_;
-  std::vector<std::optional<JsonText>> texts_;
-  std::array<std::optional<JsonText>, static_cast<size_t>(WaitCause::kCount)> waits_;
+  std::vector<std::optional<TimelineText>> texts_;
+  std::array<std::optional<TimelineText>, static_cast<size_t>(WaitCause::kCount)> waits_;
 };
 
 }  // namespace foretrace

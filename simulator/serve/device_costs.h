@@ -2,6 +2,7 @@
 // What kernels and transfers take on the devices of a deployment, as the step model asks for it.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "simulator/base/collective_op.h"
@@ -11,13 +12,32 @@
 
 namespace foretrace::serve {
 
+// Attention of a device's heads over sequences that are alike.
+struct AttentionShape {
+  bool decode = false;  // one token each over `tokens` in the cache; else a prompt of as many
+  bool latent = false;  // over latents of 512 elements and 64 rotated (DeepSeek-V2)
+  int64_t heads = 0, kv_heads = 0, depth = 0, window = 0;  // window 0: all tokens
+  double sequences = 1, tokens = 0;
+};
+
+// The experts' products of a device for `tokens` of all that share them; sizes before sharding.
+struct ExpertShape {
+  int64_t hidden = 0, ffn = 0, experts = 0, top_k = 0, tensor = 1, expert = 1, tokens = 0;
+};
+
 // Thread-safe.
 class DeviceCosts {
  public:
   virtual ~DeviceCosts() = default;
   virtual Estimate Kernel(const KernelWork& work) const = 0;
+  // Where they were measured as one operator.
+  virtual std::optional<Estimate> Attention(const AttentionShape&) const { return std::nullopt; }
+  virtual std::optional<Estimate> Experts(const ExpertShape&) const { return std::nullopt; }
   // Among `ranks` neighbours; `bytes` as TransferSpec::bytes defines it. Among one nothing.
   virtual Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const = 0;
+  // Of all links of a device to `ranks` - 1 neighbours, one direction, where a switch connects
+  // them; zero: it does not.
+  virtual Bandwidth SwitchBandwidth(int32_t /*ranks*/) const { return Bandwidth(); }
   // From a device to one `distance` devices on.
   virtual Estimate Send(int32_t distance, Bytes bytes) const = 0;
   virtual std::string Source() const = 0;

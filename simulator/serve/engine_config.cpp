@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 26> kKeys = {"name",
+constexpr std::array<std::string_view, 27> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -39,7 +40,14 @@ constexpr std::array<std::string_view, 26> kKeys = {"name",
                                                     "reserve_holds_activations",
                                                     "sampler_bytes_per_logit",
                                                     "host_step_us",
-                                                    "host_per_sequence_us"};
+                                                    "host_per_sequence_us",
+                                                    "all_reduce"};
+constexpr std::array<std::string_view, 6> kAllReduceKeys = {"devices",
+                                                            "pass_us",
+                                                            "link_share",
+                                                            "largest_KiB",
+                                                            "one_pass_of_four_KiB",
+                                                            "one_pass_of_eight_KiB"};
 constexpr std::array<std::string_view, 5> kReserveKeys = {"initial", "least", "decay_steps",
                                                           "longest", "retract_steps"};
 constexpr std::array<std::string_view, 6> kClassKeys = {
@@ -69,6 +77,21 @@ MemoryClass ReadMemoryClass(const YamlReader& in) {
   c.largest_graph = in.Integer("largest_graph", 1, kMaxSize, 0);
   c.reserve = Bytes(int64_t{in.Integer("reserve_MiB", 0, 1 << 20, 0)} << 20);
   return c;
+}
+
+EngineAllReduce ReadAllReduce(const YamlReader& in) {
+  in.ExpectKeys(kAllReduceKeys);
+  const auto kib = [&in](const char* key) {
+    return Bytes(int64_t{in.Integer(key, 0, kMaxSize)} << 10);
+  };
+  EngineAllReduce a;
+  for (const YamlReader& name : in.Child("devices").Items()) a.devices.push_back(name.AsString());
+  a.pass = SimTime::FromUs(in.Number("pass_us", 0.01, 1e4));
+  a.link_share = in.Number("link_share", 0.01, 1);
+  a.largest = kib("largest_KiB");
+  a.one_pass_of_four = kib("one_pass_of_four_KiB");
+  a.one_pass_of_eight = kib("one_pass_of_eight_KiB");
+  return a;
 }
 
 absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
@@ -108,6 +131,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.reserve = Bytes(int64_t{root.Integer("reserve_MiB", 0, 1 << 20)} << 20);
   c.host_step = SimTime::FromUs(root.Number("host_step_us", 0, 1e6));
   c.host_per_sequence = SimTime::FromUs(root.Number("host_per_sequence_us", 0, 1e6));
+  if (root.Has("all_reduce")) c.all_reduce = ReadAllReduce(root.Child("all_reduce"));
   if (!std::is_sorted(c.graph_sizes.begin(), c.graph_sizes.end())) {
     root.Fail("graph_sizes", "must ascend");
   }
@@ -118,6 +142,32 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
 }  // namespace
 
 std::string_view Name(AdmissionPolicy policy) { return kPolicyNames[static_cast<size_t>(policy)]; }
+
+bool EngineAllReduce::Takes(int32_t ranks, Bytes bytes) const {
+  return pass > SimTime() && ranks <= 8 && ranks % 2 == 0 && bytes <= largest;
+}
+
+SimTime EngineAllReduce::Time(int32_t ranks, Bytes bytes, Bandwidth link) const {
+  const Bandwidth reached = Bandwidth::BytesPerSecond(link.bytes_per_second() * link_share);
+  const Bytes limit = ranks <= 4 ? one_pass_of_four : one_pass_of_eight;
+  if (ranks == 2 || bytes < limit) return pass + bytes * (ranks - 1) / reached;
+  return pass + pass + Bytes(2 * bytes.count() * (ranks - 1) / ranks) / reached;
+}
+
+int64_t CacheWindow::Blocks(int64_t computed, int64_t after, int32_t block_tokens) const {
+  if (share == 0) return 0;
+  const int64_t behind = std::max<int64_t>(0, computed - tokens + 1) / block_tokens;
+  const int64_t held = (after + block_tokens - 1) / block_tokens - behind;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(held) * share));
+}
+
+int64_t CacheWindow::Most(int64_t all, int64_t step, int32_t block_tokens) const {
+  if (share == 0) return 0;
+  // A window and a step begin and end anywhere within their blocks.
+  const int64_t held =
+      std::min((all + block_tokens - 1) / block_tokens, (tokens - 1 + step) / block_tokens + 2);
+  return static_cast<int64_t>(std::ceil(static_cast<double>(held) * share));
+}
 
 int32_t EngineConfig::Padded(int32_t tokens, bool prompts) const {
   if (!Captured(tokens, prompts)) return tokens;
@@ -130,12 +180,15 @@ EngineConfig EngineConfig::On(std::string_view device, Bytes memory) const {
   for (char& letter : plain) {
     letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   }
+  const auto is_one_of = [&plain](const std::vector<std::string>& names) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& part) {
+      return plain.find(part) != std::string::npos;
+    });
+  };
+  if (!is_one_of(all_reduce.devices)) c.all_reduce = {};
   int32_t largest_graph = 0;
   for (const MemoryClass& m : memory_classes) {
-    const bool excepted = std::any_of(m.except.begin(), m.except.end(), [&](const std::string& e) {
-      return plain.find(e) != std::string::npos;
-    });
-    if (memory < m.from || excepted) continue;
+    if (memory < m.from || is_one_of(m.except)) continue;
     if (m.max_num_seqs > 0) c.max_num_seqs = m.max_num_seqs;
     if (m.max_num_batched_tokens > 0) c.max_num_batched_tokens = m.max_num_batched_tokens;
     if (m.largest_graph > 0) largest_graph = m.largest_graph;

@@ -42,6 +42,33 @@ struct MemoryClass {
   Bytes reserve;                                                            // 0: as without
 };
 
+// Of layers that attend to the last tokens alone, whose blocks are given up behind them.
+struct CacheWindow {
+  int64_t tokens = 0;
+  double share = 0;  // memory of their block over that of a block of the other layers; 0: no such
+
+  // In blocks of the other layers, what they hold of a sequence while a step takes its computed
+  // tokens from `computed` to `after`.
+  int64_t Blocks(int64_t computed, int64_t after, int32_t block_tokens) const;
+  // The most of a sequence of `tokens` in steps of up to `step`.
+  int64_t Most(int64_t tokens, int64_t step, int32_t block_tokens) const;
+};
+
+// The engine's own kernel for sums over ranks that all reach one another through a switch: every
+// rank reads the others' buffers whole in one pass or, where data are many, its share of them in
+// one and the sums of the others in a second.
+struct EngineAllReduce {
+  SimTime pass;                      // its latency; zero: there is no such kernel
+  std::vector<std::string> devices;  // that it was measured on: their names hold one of these
+  double link_share = 0;             // of a device's links that reads reach
+  Bytes largest;                     // beyond it the library's collectives are used
+  Bytes one_pass_of_four, one_pass_of_eight;  // below which one pass does, of up to so many ranks
+
+  bool Takes(int32_t ranks, Bytes bytes) const;
+  // `link`: of all links of a device, one direction.
+  SimTime Time(int32_t ranks, Bytes bytes, Bandwidth link) const;
+};
+
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);
 
@@ -86,6 +113,8 @@ struct EngineConfig {
   int64_t kv_blocks = 0;                    // of the cache; set by who knows model and device
   std::vector<KvTierSpec> kv_tiers;         // below the device's memory
   Bytes block_bytes;                        // of a device's part of a block; with kv_tiers
+  CacheWindow window;                       // set with kv_blocks
+  EngineAllReduce all_reduce;
 
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;

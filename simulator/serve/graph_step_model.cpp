@@ -5,45 +5,49 @@
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/serve/layer_attention.h"
+#include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
-#include "simulator/workload/transformer_graph.h"
+#include "simulator/serve/speculative_step_model.h"
 
 namespace foretrace::serve {
 namespace {
 
+// The operator of transformer_graph.h that makes keys and values from latents.
+constexpr std::string_view kLatentsUp = "key and value up";
+
 int64_t Share(int64_t of, int64_t by) { return (of + by - 1) / by; }
+
+TransformerConfig Inference(TransformerConfig model) {
+  model.fused_attention = true;
+  model.dropout = false;
+  return model;
+}
 
 class GraphStepModel : public StepModel {
  public:
   GraphStepModel(const TransformerConfig& model, const ServingPlan& plan,
                  const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs)
       : config_(Inference(model)),
-        graph_(MakeTransformerGraph(config_)),
+        kinds_(FeedForwardKinds(config_)),
         plan_(plan),
         engine_(engine),
         costs_(std::move(costs)),
-        width_(ElementSize(config_.dtype)),
-        heads_(config_.heads / plan.tensor),
-        kv_heads_(std::max<int64_t>(config_.kv_heads / plan.tensor, 1)) {}
+        attention_(config_, plan, costs_),
+        width_(ElementSize(config_.dtype)) {}
 
   StepTime Time(const StepBatch& batch) const override {
     const int32_t split = plan_.data * plan_.kv;
     const auto tokens = static_cast<int32_t>(Share(batch.tokens(), split));
     StepTime time = Layers(engine_.Padded(tokens, !batch.prefills.empty()));
     time.Add(Head(static_cast<int32_t>(Share(batch.sequences(), split))));
-    AddAttention(batch, time);
+    attention_.Add(batch, time);
     return time;
   }
 
   std::string Source() const override { return costs_->Source(); }
 
  private:
-  static TransformerConfig Inference(TransformerConfig model) {
-    model.fused_attention = true;
-    model.dropout = false;
-    return model;
-  }
-
   // All of the layers but attention, for so many tokens of the device; remembered.
   StepTime Layers(int32_t tokens) const {
     const std::lock_guard lock(mutex_);
@@ -54,79 +58,73 @@ class GraphStepModel : public StepModel {
   StepTime Head(int32_t sequences) const {
     const std::lock_guard lock(mutex_);
     const auto [it, fresh] = heads_times_.try_emplace(sequences);
-    if (fresh) it->second = ComputeHead(sequences);
+    if (fresh) AddOps(kinds_.front(), sequences, false, 1, it->second);
     return it->second;
   }
 
-  Binding Bind(int32_t tokens) const {
-    TransformerConfig sized = config_;
-    sized.sequence = tokens;
-    Binding sizes =
-        BindTransformer(graph_, sized, {.tensor = plan_.tensor, .expert = plan_.expert_degree()});
-    if (config_.experts == 0) return sizes;
-    const TransformerAxes& a = graph_.axes;
+  std::optional<Estimate> MeasuredExperts(const TransformerConfig& c, int32_t tokens) const {
+    if (c.experts == 0) return std::nullopt;
+    const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
+    return costs_->Experts({c.hidden, c.ffn, c.experts, c.top_k,
+                            plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(), all});
+  }
+
+  // Of experts only those that are visited are read.
+  Binding Bind(const FeedForwardKind& kind, int32_t tokens) const {
+    Binding sizes = BindServing(kind, plan_, tokens);
+    const TransformerConfig& c = kind.config;
+    if (c.experts == 0) return sizes;
+    const TransformerAxes& a = kind.graph.axes;
     const auto set = [&](AxisId axis, int64_t size) {
       sizes.size[static_cast<size_t>(axis)] = size;
     };
-    if (plan_.expert) {
-      set(a.ffn, config_.ffn);
-      if (a.up != a.ffn) set(a.up, 2 * config_.ffn);
-    }
-    // Tokens of all devices that share the experts; only experts that are visited are read.
+    // Tokens of all devices that share the experts.
     const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
-    const double visited =
-        VisitedExperts(static_cast<double>(all), static_cast<int32_t>(config_.experts),
-                       static_cast<int32_t>(config_.top_k));
+    const double visited = VisitedExperts(static_cast<double>(all), static_cast<int32_t>(c.experts),
+                                          static_cast<int32_t>(c.top_k));
     const int64_t here = std::max<int64_t>(1, std::llround(visited / plan_.expert_degree()));
-    const int64_t visits = Share(all * config_.top_k, plan_.expert_degree());
+    const int64_t visits = Share(all * c.top_k, plan_.expert_degree());
     set(a.experts, here);
     set(a.visits, Share(visits, here) * here);
     set(a.stream_visits, sizes.of(a.visits));
     return sizes;
   }
 
-  void AddOps(const Binding& sizes, bool in_block, double times, StepTime& time) const {
-    for (OpId id = 0; id < static_cast<OpId>(graph_.graph.ops().size()); ++id) {
-      const GraphOp& op = graph_.graph.op(id);
+  void AddOps(const FeedForwardKind& kind, int32_t tokens, bool in_block, double times,
+              StepTime& time) const {
+    const Binding sizes = Bind(kind, tokens);
+    const OperatorGraph& graph = kind.graph.graph;
+    const auto measured = in_block ? MeasuredExperts(kind.config, tokens) : std::nullopt;
+    if (measured) Add(StepPart::kExperts, *measured, times, time);
+    for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+      const GraphOp& op = graph.op(id);
       if (op.in_block != in_block || op.kind == GraphOpKind::kAttention) continue;
-      const bool experts = in_block && config_.experts > 0 &&
+      if (op.name == kLatentsUp) continue;  // of prompts alone: LayerAttention
+      const bool experts = in_block && kind.config.experts > 0 &&
                            (op.name == "ffn up" || op.name == "ffn down" || op.name == "dispatch");
-      for (const OperatorCall& call : CallsOf(graph_.graph, sizes, id, Direction::kForward)) {
-        AddKernels(call,
-                   experts    ? StepPart::kExperts
-                   : in_block ? StepPart::kDense
-                              : StepPart::kHead,
-                   times, time);
+      if (measured && (experts || op.name == "activation")) continue;
+      const StepPart part = experts    ? StepPart::kExperts
+                            : in_block ? StepPart::kDense
+                                       : StepPart::kHead;
+      for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
+        for (const KernelWork& work : Kernels(call)) Add(part, costs_->Kernel(work), times, time);
       }
     }
   }
 
-  void AddKernels(const OperatorCall& call, StepPart part, double times, StepTime& time) const {
-    for (const KernelWork& work : Kernels(call)) {
-      Add(part, costs_->Kernel(work), times, time);
-    }
-  }
   static void Add(StepPart part, const Estimate& e, double times, StepTime& time) {
     time.Add(part, e.time.us() * times, e.source, e.extrapolated);
   }
 
   StepTime ComputeLayers(int32_t tokens) const {
     StepTime time;
-    const auto layers = static_cast<double>(config_.layers);
-    AddOps(Bind(tokens), true, layers, time);
     const Bytes stream(int64_t{tokens} * config_.hidden * width_);
-    const auto reduce = [&](double times) {
-      Add(StepPart::kCommunication,
-          costs_->Collective(CollectiveOp::kAllReduce, plan_.tensor, stream), times * layers, time);
-    };
-    if (plan_.tensor > 1) reduce(plan_.expert ? 1 : 2);
-    if (plan_.expert && plan_.expert_degree() > 1) {  // to the experts, and back
-      const Bytes sent(stream.count() * config_.top_k);
-      Add(StepPart::kCommunication,
-          costs_->Collective(CollectiveOp::kAllToAll, plan_.expert_degree(), sent), 2 * layers,
-          time);
+    for (const FeedForwardKind& kind : kinds_) {
+      const auto layers = static_cast<double>(kind.layers);
+      AddOps(kind, tokens, true, layers, time);
+      AddExchanges(kind.config, stream, layers, time);
     }
-    if (plan_.kv > 1) AddCacheExchange(tokens, layers, time);
+    if (plan_.kv > 1) AddCacheExchange(tokens, static_cast<double>(config_.layers), time);
     if (plan_.pipeline > 1) {
       Add(StepPart::kCommunication, costs_->Send(plan_.stage_devices(), stream), plan_.pipeline - 1,
           time);
@@ -134,57 +132,46 @@ class GraphStepModel : public StepModel {
     return time;
   }
 
+  // Sums over the tensor-parallel ranks after attention and the feed-forward part. Where experts
+  // are divided, ranks of one replica have all of its tokens and sum what their experts make of
+  // them, as without; replicas send tokens to the experts and back instead, and sum what the
+  // experts made that every token visits (vLLM, fused_moe/config.py, use_all2all_kernels).
+  void AddExchanges(const TransformerConfig& c, Bytes stream, double layers, StepTime& time) const {
+    const bool sends = c.experts > 0 && plan_.expert && plan_.data * plan_.kv > 1;
+    const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
+    if (plan_.tensor > 1) {
+      Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
+          sums * layers, time);
+    }
+    if (!sends) return;
+    const Bytes sent(stream.count() * c.top_k);
+    Add(StepPart::kCommunication,
+        costs_->Collective(CollectiveOp::kAllToAll, plan_.expert_degree(), sent), 2 * layers, time);
+  }
+
   // Queries, keys and values of all to all; partial results, with maximum and sum of each head's
   // softmax, back (Cache Parallelism, section 4.4).
   void AddCacheExchange(int32_t tokens, double layers, StepTime& time) const {
     const int64_t all = int64_t{tokens} * plan_.kv;
-    const Bytes qkv(all * (heads_ + 2 * kv_heads_) * config_.head_size * width_);
-    const Bytes partial(all * heads_ * (config_.head_size + 2) * width_);
+    const int64_t heads = config_.heads / plan_.tensor;
+    const bool latent = config_.latent > 0;
+    const int64_t query = latent ? config_.latent + config_.rotary_size : config_.head_size;
+    const int64_t result = latent ? config_.latent : config_.head_size;
+    const Bytes qkv(all * (heads * query + CacheElements(config_, plan_.tensor)) * width_);
+    const Bytes partial(all * heads * (result + 2) * width_);
     Add(StepPart::kCommunication, costs_->Collective(CollectiveOp::kAllGather, plan_.kv, qkv),
         layers, time);
     Add(StepPart::kCommunication, costs_->Collective(CollectiveOp::kAllToAll, plan_.kv, partial),
         layers, time);
   }
 
-  StepTime ComputeHead(int32_t sequences) const {
-    StepTime time;
-    AddOps(Bind(sequences), false, 1, time);
-    return time;
-  }
-
-  void AddAttention(const StepBatch& batch, StepTime& time) const {
-    const auto layers = static_cast<double>(config_.layers);
-    const int32_t split = plan_.data * plan_.kv;
-    for (const PrefillChunk& chunk : batch.prefills) {
-      // Within the chunk causal; over what is cached not. Chunks are shared over replicas.
-      const double share = 1.0 / split;
-      AttentionOp op = {1,    heads_, kv_heads_, chunk.tokens, chunk.tokens, config_.head_size,
-                        true, true};
-      AddKernels({op, config_.dtype, Direction::kForward}, StepPart::kAttention, layers * share,
-                 time);
-      if (chunk.cached == 0) continue;
-      op.skv = chunk.cached;
-      op.causal = false;
-      AddKernels({op, config_.dtype, Direction::kForward}, StepPart::kAttention, layers * share,
-                 time);
-    }
-    if (batch.decodes == 0) return;
-    // One token attends to all: keys and values stream by once, whatever the heads that share them.
-    const int64_t cached = Share(batch.decode_cached + batch.decodes, split);
-    KernelWork work;
-    work.kind = KernelKind::kElementwise;
-    work.dtype = config_.dtype;
-    work.read = Bytes(cached * 2 * kv_heads_ * config_.head_size * width_);
-    work.written = Bytes(Share(batch.decodes, plan_.data) * heads_ * config_.head_size * width_);
-    Add(StepPart::kAttention, costs_->Kernel(work), layers, time);
-  }
-
   const TransformerConfig config_;
-  const TransformerGraph graph_;
+  const std::vector<FeedForwardKind> kinds_;
   const ServingPlan plan_;
   const EngineConfig engine_;
   const std::shared_ptr<const DeviceCosts> costs_;
-  const int64_t width_, heads_, kv_heads_;
+  const LayerAttention attention_;
+  const int64_t width_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<int32_t, StepTime> layers_, heads_times_;
 };

@@ -10,10 +10,9 @@
 
 namespace foretrace::serve {
 
-// What a step computes and moves: every operator of the model's graph over the step's tokens; of
-// attention each chunk over its keys, and for decodes the keys and values, which are read once; the
-// output layer for one token of each sequence. Collectives by plan (serving_plan.h). Device 0's
-// share, which is the largest.
+// What a step computes and moves: every operator of the model's graph over the step's tokens, of
+// each kind of layer; attention (layer_attention.h); the output layer for one token of each
+// sequence. Collectives by plan (serving_plan.h). Device 0's share, which is the largest.
 std::shared_ptr<const StepModel> MakeGraphStepModel(const TransformerConfig& model,
                                                     const ServingPlan& plan,
                                                     const EngineConfig& engine,

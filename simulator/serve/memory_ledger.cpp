@@ -3,38 +3,44 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
-#include "simulator/workload/transformer_graph.h"
+#include "simulator/serve/layer_kinds.h"
 
 namespace foretrace::serve {
 namespace {
 
 double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
 
-// Weights of the layers of one stage, and of embedding and output layer, which lie on the first and
-// the last: with a pipeline the larger of the two.
+// Weights of the fullest stage; those of embedding and output layer lie on the first and the last,
+// of which with a pipeline the larger counts.
 Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
-  const TransformerGraph graph = MakeTransformerGraph(model);
-  Binding sizes =
-      BindTransformer(graph, model, {.tensor = plan.tensor, .expert = plan.expert_degree()});
-  if (plan.expert) {
-    sizes.size[static_cast<size_t>(graph.axes.ffn)] = model.ffn;
-    if (graph.axes.up != graph.axes.ffn)
-      sizes.size[static_cast<size_t>(graph.axes.up)] = 2 * model.ffn;
-  }
-  Bytes block, before, after;
-  const auto add = [&](const GraphOp& op, Bytes& to) {
-    for (const TensorId t : op.inputs) {
-      if (graph.graph.tensor(t).role == TensorRole::kWeight) to += SizeOf(graph.graph, sizes, t);
+  Bytes before, after, dense_layer, other_layer;
+  for (const FeedForwardKind& kind : FeedForwardKinds(model)) {
+    const OperatorGraph& graph = kind.graph.graph;
+    const Binding sizes = BindServing(kind, plan, 1);
+    const bool dense = model.experts > 0 && kind.config.experts == 0;
+    before = after = Bytes(0);
+    bool reached_blocks = false;
+    for (const GraphOp& op : graph.ops()) {
+      reached_blocks = reached_blocks || op.in_block;
+      Bytes& to = !op.in_block ? (reached_blocks ? after : before)
+                  : dense      ? dense_layer
+                               : other_layer;
+      for (const TensorId t : op.inputs) {
+        if (graph.tensor(t).role == TensorRole::kWeight) to += SizeOf(graph, sizes, t);
+      }
     }
-  };
-  bool reached_blocks = false;
-  for (const GraphOp& op : graph.graph.ops()) {
-    reached_blocks = reached_blocks || op.in_block;
-    add(op, op.in_block ? block : reached_blocks ? after : before);
   }
   if (IsTied(model) && plan.pipeline == 1) after = Bytes(0);
-  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
-  return block * layers + (plan.pipeline > 1 ? std::max(before, after) : before + after);
+  const int64_t stage_layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
+  Bytes fullest;
+  for (int64_t first = 0; first < model.layers; first += stage_layers) {
+    Bytes stage;
+    for (int64_t i = first; i < std::min(first + stage_layers, model.layers); ++i) {
+      stage += model.experts > 0 && IsDenseLayer(model, i) ? dense_layer : other_layer;
+    }
+    fullest = std::max(fullest, stage);
+  }
+  return fullest + (plan.pipeline > 1 ? std::max(before, after) : before + after);
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
@@ -44,20 +50,40 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
   const int64_t visits = model.experts > 0 ? model.top_k : 1;
-  const int64_t up =
-      (IsGated(model) ? 3 : 2) * model.ffn * visits / (plan.expert ? 1 : plan.tensor);
-  const int64_t per_token = (3 * model.hidden + up) * width;
+  const int64_t ffn = std::max(model.ffn * visits / (plan.expert ? 1 : plan.tensor),
+                               std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
+  const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
   const int64_t logits = model.vocabulary * engine.max_num_seqs;
   const auto sampler =
       static_cast<int64_t>(static_cast<double>(logits) * engine.sampler_bytes_per_logit);
   return Bytes(std::max(per_token * engine.max_num_batched_tokens + logits * (width + 4), sampler));
 }
 
-// Of one device.
-Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan) {
-  const int64_t heads = std::max<int64_t>(model.kv_heads / plan.tensor, 1);
-  const int64_t layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
-  return Bytes(2 * heads * model.head_size * layers * ElementSize(model.dtype));
+// How layers with a window share the cache with those without (vLLM,
+// vllm/v1/core/kv_cache_utils.py, _get_kv_cache_groups_uniform_page_size): groups of as many layers
+// as the rarer kind has or, where the other has less than a quarter more, as that one has; the last
+// group of a kind is filled up. Layers whose windows are pieces keep all (vllm/config/vllm.py,
+// VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
+struct CacheGroups {
+  int64_t group = 0;     // layers
+  int64_t global = 0;    // groups of layers without a window
+  int64_t windowed = 0;  // and with one
+};
+CacheGroups GroupsOf(const TransformerConfig& model, const ServingPlan& plan) {
+  const int64_t windowed = model.window_pieces ? 0 : WindowedLayers(model);
+  const auto of_stage = [&](int64_t layers) {
+    return (layers + plan.pipeline - 1) / plan.pipeline;
+  };
+  if (windowed == 0 || windowed == model.layers) return {of_stage(model.layers), 1, 0};
+  const int64_t with = of_stage(windowed), without = of_stage(model.layers - windowed);
+  const int64_t least = std::min(with, without), most = std::max(with, without);
+  const int64_t group = 4 * most < 5 * least ? most : least;
+  return {group, (without + group - 1) / group, (with + group - 1) / group};
+}
+
+// Of one device, in so many layers.
+Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan, int64_t layers) {
+  return Bytes(CacheElements(model, plan.tensor) * layers * ElementSize(model.dtype));
 }
 
 }  // namespace
@@ -73,12 +99,22 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
   if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);
   m.reserve = engine.reserve;
   m.kv = std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
-  m.kv_per_token = KvBytesPerToken(model, plan);
-  if (draft != nullptr) m.kv_per_token += KvBytesPerToken(*draft, plan);
+  const CacheGroups groups = GroupsOf(model, plan);
+  m.kv_per_token = KvBytesPerToken(model, plan, groups.group * groups.global);
+  if (draft != nullptr) {
+    const CacheGroups own = GroupsOf(*draft, plan);
+    m.kv_per_token += KvBytesPerToken(*draft, plan, own.group * (own.global + own.windowed));
+  }
   // Sequences and their positions are spread over `data` and `kv` devices, which the engine fills
   // alike.
   m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.data * plan.kv;
-  m.tokens = m.blocks * engine.block_tokens;
+  if (groups.windowed > 0) {
+    m.window = {model.window,
+                static_cast<double>(groups.windowed) / static_cast<double>(groups.global)};
+  }
+  const int64_t windows =
+      m.window.Most(engine.max_model_len, engine.max_num_batched_tokens, engine.block_tokens);
+  m.tokens = std::max<int64_t>(0, m.blocks - windows) * engine.block_tokens;
   m.context = engine.max_model_len;
   return m;
 }

@@ -12,15 +12,16 @@ namespace foretrace::serve {
 
 // Of one device.
 struct MemoryLedger {
-  Bytes device;       // capacity
-  Bytes available;    // that the engine takes of it
-  Bytes weights;      // of the stage that holds most
-  Bytes activations;  // of a step with as many tokens as may be, as the engine measures at start
-  Bytes reserve;      // driver, libraries, captured graphs
-  Bytes kv;           // what is left
-  Bytes kv_per_token;
+  Bytes device;        // capacity
+  Bytes available;     // that the engine takes of it
+  Bytes weights;       // of the stage that holds most
+  Bytes activations;   // of a step with as many tokens as may be, as the engine measures at start
+  Bytes reserve;       // driver, libraries, captured graphs
+  Bytes kv;            // what is left
+  Bytes kv_per_token;  // in layers without a window
+  CacheWindow window;
   int64_t blocks = 0;
-  int64_t tokens = 0;   // that they hold
+  int64_t tokens = 0;   // that they hold of one request, beside its window
   int64_t context = 0;  // the longest request that is to be served
 
   // As engines ask when they start: the longest request has room.

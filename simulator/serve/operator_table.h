@@ -26,7 +26,10 @@ struct OperatorErrors {
 //   keys
 //                                        in the same proportion, else of the same keys
 //   num_heads,...                        (latent attention) by heads
-//   moe_dtype,num_tokens,...             by tokens, which are all that expert tables have a line of
+//   moe_dtype,num_tokens,...             by tokens, which are all that expert tables have a line
+//   of;
+//                                        corrected by how far siblings of other division or
+//                                        distribution are from their lines at as many tokens
 // A row is predicted from rows of other groups alone. Errors name file and line.
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "simulator/base/check.h"
 
@@ -214,8 +215,7 @@ int32_t Scheduler::Preempt(size_t index, Step& step) {
     const int32_t full = s.computed / config_.block_tokens;
     for (int32_t b = 0; b < full; ++b) tiers_.Put(KeyOf(i, b), now_);
   }
-  cache_.Release(s.blocks);
-  s.blocks.clear();
+  GiveUp(s);
   recomputed_ += s.computed;
   s.computed = 0;
   s.remembered = 0;
@@ -227,11 +227,26 @@ int32_t Scheduler::Preempt(size_t index, Step& step) {
   return given;
 }
 
+void Scheduler::GiveUp(Sequence& s) {
+  cache_.Release(s.blocks);
+  cache_.Release(s.window_blocks);
+  s.blocks = {};
+  s.window_blocks = {};
+}
+
 bool Scheduler::Grow(SequenceIndex i, int32_t tokens) {
   Sequence& s = Of(i);
-  const int32_t more = BlocksFor(tokens) - static_cast<int32_t>(s.blocks.size());
-  if (more > cache_.free_blocks()) return false;
-  for (int32_t b = 0; b < more; ++b) s.blocks.push_back(Take());
+  const auto windowed =
+      static_cast<size_t>(config_.window.Blocks(s.computed, tokens, config_.block_tokens));
+  while (s.window_blocks.size() > windowed) {  // behind the window
+    cache_.Release(std::span(&s.window_blocks.back(), 1));
+    s.window_blocks.pop_back();
+  }
+  const int64_t more = BlocksFor(tokens) - static_cast<int64_t>(s.blocks.size());
+  const auto more_windowed = static_cast<int64_t>(windowed - s.window_blocks.size());
+  if (std::max<int64_t>(more, 0) + more_windowed > cache_.free_blocks()) return false;
+  for (int64_t b = 0; b < more; ++b) s.blocks.push_back(Take());
+  for (int64_t b = 0; b < more_windowed; ++b) s.window_blocks.push_back(Take());
   return true;
 }
 
@@ -289,6 +304,7 @@ Scheduler::Admission Scheduler::Admit(SequenceIndex i, Step& step, int32_t& budg
     const BlockIndex block = cache_.Find(KeyOf(i, b));
     free -= block >= 0 && cache_.IsFree(block) ? 1 : 0;
   }
+  free -= config_.window.Blocks(have, have + tokens, config_.block_tokens);
   if (BlocksFor(needs) - found.cached() > free) return Admission::kBlocked;
   if (!found.below.empty() && !s.loading) {
     s.loading = true;
@@ -355,8 +371,7 @@ void Scheduler::Finish(SequenceIndex request) {
   }
   Sequence& s = Of(request);
   load_ -= RequestOf(request).input_tokens + s.target;
-  cache_.Release(s.blocks);
-  s.blocks = {};
+  GiveUp(s);
   if (idle()) reserved_share_ = config_.output_reserve.initial;
 }
 

@@ -37,6 +37,7 @@ struct Sequence {
   bool loading = false;     // blocks of it are read from below, until `loaded`
   SimTime loaded;
   std::vector<BlockIndex> blocks;
+  std::vector<BlockIndex> window_blocks;  // of layers with a window
 };
 
 // One sequence's part in a step.
@@ -102,6 +103,7 @@ class Scheduler {
   int32_t Known(SequenceIndex i) const;  // tokens that are there or will be by then
   uint64_t KeyOf(SequenceIndex i, int32_t block) const;
   int32_t BlocksFor(int64_t tokens) const;
+  void GiveUp(Sequence& s);  // its blocks
   int32_t CachedBlocks(SequenceIndex i) const;
   Found Find(SequenceIndex i) const;
   BlockIndex Take();

@@ -21,6 +21,9 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
   if (!expert && model.ffn % tensor != 0) {
     return refuse("tp", tensor, "feed-forward width", model.ffn);
   }
+  for (const int64_t width : {model.dense_ffn, model.shared_ffn}) {
+    if (width % tensor != 0) return refuse("tp", tensor, "feed-forward width", width);
+  }
   if (model.layers < pipeline) return refuse("pp", pipeline, "layers", model.layers);
   if (expert && model.experts == 0) {
     return Infeasible("ep: {} has no experts", model.name);

@@ -4,7 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
-#include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 
 namespace foretrace::serve {
 namespace {
@@ -86,6 +86,28 @@ void WriteTimes(PrettyJsonWriter& out, const ServingReport& r) {
   out.EndObject();
 }
 
+void WriteEnergyAndCost(PrettyJsonWriter& out, const ServingReport& r) {
+  const auto stated = [&](const char* name, double value) {
+    out.Key(name);
+    if (value > 0) {
+      out.Double(value);
+    } else {
+      out.Null();
+    }
+  };
+  out.Key("energy");
+  out.StartObject();
+  stated("device_watts", r.watts);
+  stated("joules_per_output_token", r.joules_per_output_token());
+  out.EndObject();
+  out.Key("cost");
+  out.StartObject();
+  stated("device_usd", r.usd_per_device);
+  stated("devices_usd", r.usd_per_device * r.devices);
+  stated("output_tokens_per_s_per_1000_usd", r.output_tokens_per_s_per_1000_usd());
+  out.EndObject();
+}
+
 void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   const ServingSummary& s = r.summary;
   out.Key("summary");
@@ -126,6 +148,16 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
 }
 
 }  // namespace
+
+double ServingReport::joules_per_output_token() const {
+  if (summary.output_tokens == 0) return 0;
+  return watts * devices * summary.seconds / static_cast<double>(summary.output_tokens);
+}
+
+double ServingReport::output_tokens_per_s_per_1000_usd() const {
+  const double usd = usd_per_device * devices;
+  return usd > 0 ? summary.output_tokens_per_s / usd * 1000 : 0;
+}
 
 std::string LoadVerdict(const ServingReport& r) {
   if (r.result->overloaded_from == SimTime::Max()) return "keeps up with the requests";
@@ -170,9 +202,13 @@ std::string ServingText(const ServingReport& r) {
       "values of {:.1f}; {}\n",
       GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
       GiB(r.ledger.available), r.memory_verdict);
-  if (r.watts > 0 && s.output_tokens > 0) {
+  if (r.joules_per_output_token() > 0) {
     text += fmt::format("energy at the devices' rated power: {:.2f} J an output token\n",
-                        r.watts * r.devices * s.seconds / static_cast<double>(s.output_tokens));
+                        r.joules_per_output_token());
+  }
+  if (r.usd_per_device > 0) {
+    text += fmt::format("devices cost {:.0f} $: {:.2f} output tokens/s for 1,000 $\n",
+                        r.usd_per_device * r.devices, r.output_tokens_per_s_per_1000_usd());
   }
   text += fmt::format(
       "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "
@@ -198,6 +234,7 @@ std::string ServingJson(const ServingReport& r) {
   WriteSummary(out, r);
   WriteTimes(out, r);
   WriteLedger(out, r);
+  WriteEnergyAndCost(out, r);
   WriteLoad(out, r);
   out.Field("notes", r.notes);
   out.EndObject();
@@ -205,30 +242,32 @@ std::string ServingJson(const ServingReport& r) {
 }
 
 absl::Status WriteServingTimeline(const ServingResult& result, const std::string& path) {
-  TraceEventWriter out(path);
-  const JsonText waiting("waiting"), prefill("prefill"), decode("decode");
-  const auto engines = static_cast<int32_t>(result.busy.size());
-  for (int32_t e = 0; e < engines; ++e) {
-    out.Process(e, fmt::format("engine {}", e), "", e);
-    out.Thread({e, 1}, "steps", 0);
+  const auto out = MakeTimelineWriter(path);
+  const TimelineText waiting("waiting"), prefill("prefill"), decode("decode");
+  // Perfetto takes process 0 for the system's.
+  const auto requests = static_cast<int32_t>(result.busy.size()) + 1;
+  for (int32_t process = 1; process < requests; ++process) {
+    out->Process(process, fmt::format("engine {}", process - 1), "", process);
+    out->Thread({process, 1}, "steps", 0);
   }
   for (const StepRecord& step : result.steps) {
-    const JsonText name(fmt::format("{} prefill, {} decode", step.prefill_tokens, step.decodes));
-    out.Slice({step.engine, 1}, name, "step", step.start, step.end,
-              fmt::format("{{\"running\": {}, \"waiting\": {}, \"kv_blocks\": {}}}", step.running,
-                          step.waiting, step.used_blocks));
+    const TimelineText name(
+        fmt::format("{} prefill, {} decode", step.prefill_tokens, step.decodes));
+    const TimelineArg args[] = {
+        {"running", step.running}, {"waiting", step.waiting}, {"kv_blocks", step.used_blocks}};
+    out->Slice({step.engine + 1, 1}, name, "step", step.start, step.end, args);
   }
-  out.Process(engines, "requests", "", engines);
+  out->Process(requests, "requests", "", requests);
   const size_t shown = std::min(result.outcomes.size(), kTimelineRequests);
   for (size_t i = 0; i < shown; ++i) {
     const RequestOutcome& o = result.outcomes[i];
     const auto thread = static_cast<int32_t>(i) + 1;
-    out.Thread({engines, thread}, fmt::format("request {}", i), thread);
-    out.Slice({engines, thread}, waiting, "request", o.arrival, o.scheduled, "");
-    out.Slice({engines, thread}, prefill, "request", o.scheduled, o.first_token, "");
-    out.Slice({engines, thread}, decode, "request", o.first_token, o.last_token, "");
+    out->Thread({requests, thread}, fmt::format("request {}", i), thread);
+    out->Slice({requests, thread}, waiting, "request", o.arrival, o.scheduled);
+    out->Slice({requests, thread}, prefill, "request", o.scheduled, o.first_token);
+    out->Slice({requests, thread}, decode, "request", o.first_token, o.last_token);
   }
-  return out.Close();
+  return out->Close();
 }
 
 }  // namespace foretrace::serve

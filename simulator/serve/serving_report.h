@@ -19,6 +19,9 @@ struct ServingReport {
   ServingSummary summary;
   const ServingResult* result = nullptr;  // must outlive the report
   double watts = 0, usd_per_device = 0;   // of a device, where its file says; else 0
+  // At the devices' rated power; 0: not stated.
+  double joules_per_output_token() const;
+  double output_tokens_per_s_per_1000_usd() const;  // of devices alone; 0: not stated
   std::vector<std::string> notes;
 };
 

@@ -13,7 +13,9 @@ namespace foretrace::serve {
 namespace {
 
 absl::Status CheckFits(const RequestTrace& trace, const EngineConfig& config, int32_t lookahead) {
-  const int64_t room = config.usable_blocks() * config.block_tokens;
+  const int64_t windows =
+      config.window.Most(config.max_model_len, config.max_num_batched_tokens, config.block_tokens);
+  const int64_t room = (config.usable_blocks() - windows) * config.block_tokens;
   for (size_t i = 0; i < trace.requests.size(); ++i) {
     const Request& r = trace.requests[i];
     const int64_t tokens = int64_t{r.input_tokens} + r.output_tokens;

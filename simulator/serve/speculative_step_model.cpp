@@ -34,6 +34,7 @@ class SpeculativeStepModel : public StepModel {
       one.tokens_per_decode = speculation_.DraftedAt(depth);
       one.decode_cached = batch.decode_cached;
       one.decode_cached_max = batch.decode_cached_max;
+      one.decode_lengths = batch.decode_lengths;
       time.Add(draft_->Time(one));
     }
     if (exchange_ != nullptr) {
@@ -69,13 +70,15 @@ class CostsExchange : public TokenExchange {
 
 class CostsReduction : public Reduction {
  public:
-  CostsReduction(std::shared_ptr<const DeviceCosts> costs, int32_t ranks)
-      : costs_(std::move(costs)), ranks_(ranks) {}
+  CostsReduction(const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs,
+                 int32_t ranks)
+      : engine_(engine), costs_(std::move(costs)), ranks_(ranks) {}
   Estimate Time(int64_t bytes) const override {
-    return costs_->Collective(CollectiveOp::kAllReduce, ranks_, Bytes(bytes));
+    return SumOverRanks(engine_, *costs_, ranks_, Bytes(bytes));
   }
 
  private:
+  const EngineConfig engine_;
   std::shared_ptr<const DeviceCosts> costs_;
   int32_t ranks_;
 };
@@ -94,10 +97,20 @@ std::shared_ptr<const StepModel> MakeSpeculativeStepModel(
                                                 std::move(exchange));
 }
 
-std::shared_ptr<const Reduction> MakeReduction(std::shared_ptr<const DeviceCosts> costs,
+Estimate SumOverRanks(const EngineConfig& engine, const DeviceCosts& costs, int32_t ranks,
+                      Bytes bytes) {
+  const Bandwidth link = costs.SwitchBandwidth(ranks);
+  if (link.bytes_per_second() <= 0 || !engine.all_reduce.Takes(ranks, bytes)) {
+    return costs.Collective(CollectiveOp::kAllReduce, ranks, bytes);
+  }
+  return {engine.all_reduce.Time(ranks, bytes, link), EstimateSource::kAnalytic, false};
+}
+
+std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
+                                               std::shared_ptr<const DeviceCosts> costs,
                                                int32_t ranks) {
   if (ranks <= 1) return nullptr;
-  return std::make_shared<CostsReduction>(std::move(costs), ranks);
+  return std::make_shared<CostsReduction>(engine, std::move(costs), ranks);
 }
 
 KvLink LinkOf(const DeviceCosts& costs, const ServingPlan& plan, Bytes kv_per_token) {

@@ -29,8 +29,12 @@ std::shared_ptr<const StepModel> MakeSpeculativeStepModel(
     std::shared_ptr<const StepModel> target, std::shared_ptr<const StepModel> draft,
     const Speculation& speculation, std::shared_ptr<const TokenExchange> exchange);
 
-// Sums over `ranks` devices; null for one.
-std::shared_ptr<const Reduction> MakeReduction(std::shared_ptr<const DeviceCosts> costs,
+// A sum over `ranks` devices, by the engine's own kernel where it takes it (EngineAllReduce).
+Estimate SumOverRanks(const EngineConfig& engine, const DeviceCosts& costs, int32_t ranks,
+                      Bytes bytes);
+// Such sums; null for one device.
+std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
+                                               std::shared_ptr<const DeviceCosts> costs,
                                                int32_t ranks);
 
 // From each device of an engine to the one in its place of the next: bandwidth and latency of a

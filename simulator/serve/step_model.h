@@ -8,6 +8,7 @@
 
 #include "simulator/base/estimate.h"
 #include "simulator/base/time.h"
+#include "simulator/serve/attention_window.h"
 
 namespace foretrace::serve {
 
@@ -25,13 +26,21 @@ struct StepBatch {
   int32_t tokens_per_decode = 1;
   int64_t decode_cached = 0;      // tokens in the cache, of all decodes
   int32_t decode_cached_max = 0;  // of one
+  // Of each; empty where only the sum is known, and all are taken for alike.
+  std::vector<int32_t> decode_lengths;
 
-  void Clear() { prefills.clear(), decodes = 0, decode_cached = 0, decode_cached_max = 0; }
+  void Clear() {
+    prefills.clear(), decode_lengths.clear();
+    decodes = 0, decode_cached = 0, decode_cached_max = 0;
+  }
   void AddDecode(int32_t cached) {
     ++decodes;
+    decode_lengths.push_back(cached);
     decode_cached += cached;
     decode_cached_max = decode_cached_max > cached ? decode_cached_max : cached;
   }
+  // Tokens in the cache that the decodes attend to.
+  int64_t DecodeCached(const AttentionWindow& window) const;
   int32_t sequences() const { return decodes + static_cast<int32_t>(prefills.size()); }
   int32_t prefill_tokens() const {
     int32_t sum = 0;

@@ -34,6 +34,8 @@ struct RankLoad {
   SimTime exposed_transfer;
   SimTime waiting;
   SimTime idle;
+  // Communication while nothing is computed (report/overlap.h).
+  SimTime exposed() const { return exposed_transfer + waiting; }
   double lookups = 0;
   Bytes sent, received;  // in all collectives of the tables, forward and backward
 };

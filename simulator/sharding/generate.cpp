@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -57,11 +60,17 @@ std::vector<size_t> Overfull(const ShardingTask& task) {
     std::vector<size_t> tables;
   };
   std::vector<Gpu> gpus(static_cast<size_t>(task.gpus));
+  // The least loaded one first, of equals the first.
+  using Loaded = std::pair<double, size_t>;
+  std::priority_queue<Loaded, std::vector<Loaded>, std::greater<>> by_load;
+  for (size_t g = 0; g < gpus.size(); ++g) by_load.emplace(0, g);
   for (const size_t t : order) {
-    Gpu& least = *std::ranges::min_element(gpus, {}, &Gpu::load);
+    Gpu& least = gpus[by_load.top().second];
+    by_load.pop();
     least.load += cost[t];
     least.bytes += static_cast<double>(task.tables[t].weight_bytes().count());
     least.tables.push_back(t);
+    by_load.emplace(least.load, static_cast<size_t>(&least - gpus.data()));
   }
   const Gpu& fullest = *std::ranges::max_element(gpus, {}, &Gpu::bytes);
   if (fullest.bytes < kMemoryShare * static_cast<double>(task.memory.count())) return {};
@@ -153,6 +162,7 @@ absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim
                         const GeneratedTasks& options, IndexRandom& random, ShardingTask& task) {
   constexpr int kWholeDraws = 200;
   constexpr int kPartialDraws = 2000;
+  constexpr int64_t kMostPlaced = 3'000'000;  // tables, in all of these: seconds
   const auto draw = [&](int64_t t) {
     const bool heavy = all_heavy || random.Uniform() < part.heavy_share;
     EmbeddingTable table = DrawTable(part, heavy, dim, options.batch, random);
@@ -171,15 +181,16 @@ absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim
     // Hopeless soon where there are many GPUs.
     if (i * options.gpus >= 4 * kWholeDraws) break;
   }
-  for (int i = 0; i < kPartialDraws && !overfull.empty(); ++i) {
+  int64_t placed = 0;
+  for (int i = 0; i < kPartialDraws && placed < kMostPlaced && !overfull.empty(); ++i) {
+    placed += static_cast<int64_t>(task.tables.size());
     for (const size_t t : overfull) task.tables[t] = draw(static_cast<int64_t>(t));
     overfull = Overfull(task);
   }
   if (overfull.empty()) return absl::OkStatus();
   return Infeasible(
       "{} tables on {} GPUs of {:.0f} GiB: no draw leaves a fifth of every GPU's memory free; take "
-      "a "
-      "platform of devices with more memory",
+      "a platform of devices with more memory",
       task.tables.size(), options.gpus, static_cast<double>(options.memory.count()) / (1 << 30));
 }
 

@@ -68,6 +68,14 @@ GraphOpKind KindOf(std::string_view type) {
   return found == kKinds.end() ? kOpaque : found->kind;
 }
 
+// Inputs that the gradient of a point-wise operator is made from.
+int8_t KeptInputs(std::string_view type) {
+  static constexpr std::array<std::string_view, 7> kOfOne = {"relu", "sigmoid", "tanh", "gelu",
+                                                             "silu", "sqrt",    "exp"};
+  if (std::ranges::find(kOfOne, type) != kOfOne.end()) return 1;
+  return type == "multiply" || type == "divide" ? 2 : 0;
+}
+
 // "3x3" -> {3, 3}; empty where there is no such attribute.
 Sizes SizesOf(const GraphOp& op, const char* attribute) {
   Sizes values;
@@ -143,6 +151,8 @@ class NetworkLoader {
       return;
     }
     const bool weighted = producers.size() > 1 && producers[1] == nullptr;
+    op.kept = std::min(KeptInputs(op.function),
+                       static_cast<int8_t>(std::min<size_t>(producers.size(), 2)));
     Specialise(op, in, out, weighted);
     const Made result{Tensor(op.name, TensorRole::kActivation, out), out};
     op.outputs = {result.result};

@@ -68,6 +68,12 @@ struct TransformerConfig {
   // Layers whose feed-forward is dense, of width `dense_ffn`, in a mixture of experts: the first
   // ones, or all but every n-th.
   int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
+  // Tokens that a layer attends to, its own included, where that is not all; every
+  // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those
+  // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; training
+  // takes every layer to attend to all.
+  int64_t window = 0, global_every = 0;
+  bool window_pieces = false;
   // Modules after the last layer that predict further tokens, each a layer, a product that joins
   // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
   // no part of the published count.
@@ -77,7 +83,9 @@ struct TransformerConfig {
 // Of a mixture of experts, how many layers are dense, and which.
 int64_t DenseLayers(const TransformerConfig& config);
 bool IsDenseLayer(const TransformerConfig& config, int64_t layer);
-// The same model with layers of one kind alone.
+// How many layers have a window.
+int64_t WindowedLayers(const TransformerConfig& config);
+// The same model with feed-forward parts of one kind alone.
 TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense);
 
 // What a model has, by its family or its own word.

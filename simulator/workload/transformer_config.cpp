@@ -45,6 +45,11 @@ int64_t DenseLayers(const TransformerConfig& c) {
   return dense;
 }
 
+int64_t WindowedLayers(const TransformerConfig& c) {
+  if (c.window == 0) return 0;
+  return c.layers - (c.global_every > 0 ? c.layers / c.global_every : 0);
+}
+
 TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense) {
   TransformerConfig c = config;
   if (dense) {
@@ -71,7 +76,9 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
                                                    {"dense_first", c.dense_first},
                                                    {"dense_ffn", c.dense_ffn},
                                                    {"experts_every", c.experts_every - 1},
-                                                   {"further_tokens", c.further_tokens}};
+                                                   {"further_tokens", c.further_tokens},
+                                                   {"window", c.window},
+                                                   {"global_every", c.global_every}};
   for (const auto& [what, size] : sizes) {
     if (size < 0 || size > kMaxSize) {
       return InvalidInput("workload '{}': {} is negative, zero where it counts layers, or above {}",
@@ -86,6 +93,15 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         "workload '{}': latent attention needs latent, value_size, and rotary_size below head_size "
         "{}; as many kv_heads as heads, no qkv_biases, qk_norm or decoder",
         c.name, c.head_size);
+  }
+  if (c.window == 0 ? c.global_every > 0 || c.window_pieces
+                    : c.global_every == 1 || c.global_every > c.layers || c.latent > 0 ||
+                          c.decoder_layers > 0) {
+    return InvalidInput(
+        "workload '{}': global_every and window_pieces go with window, which goes with neither "
+        "latent "
+        "attention nor a decoder; global_every is 0 or from 2 to the {} layers",
+        c.name, c.layers);
   }
   const bool said = c.dense_first > 0 || c.experts_every != 1;
   if ((said && c.experts == 0) || c.experts_every > c.layers || c.dense_first >= c.layers ||

@@ -140,6 +140,9 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Int("experts_every", c.experts_every);
   in.Int("dense_ffn", c.dense_ffn);
   in.Int("further_tokens", c.further_tokens);
+  in.Int("window", c.window);
+  in.Int("global_every", c.global_every);
+  in.Bool("window_pieces", c.window_pieces);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
   bool found = false;
   for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {

@@ -144,9 +144,9 @@ void BM_Timeline(benchmark::State& state, const char* suffix) {
   TimelineOptions options;
   options.recorded = false;
   for (auto _ : state) {
-    TraceEventWriter writer(path);
-    WriteTimeline(table, options, writer);
-    FORETRACE_CHECK(writer.Close().ok());
+    const auto writer = MakeTimelineWriter(path);
+    WriteTimeline(table, options, *writer);
+    FORETRACE_CHECK(writer->Close().ok());
   }
   state.counters["MB"] = static_cast<double>(std::filesystem::file_size(path)) * 1e-6;
   std::filesystem::remove(path);
@@ -154,6 +154,7 @@ void BM_Timeline(benchmark::State& state, const char* suffix) {
 }
 BENCHMARK_CAPTURE(BM_Timeline, plain, ".json")->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK_CAPTURE(BM_Timeline, gzip, ".json.gz")->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK_CAPTURE(BM_Timeline, perfetto, ".pftrace")->Unit(benchmark::kMillisecond)->Iterations(1);
 
 }  // namespace
 }  // namespace foretrace

@@ -62,6 +62,9 @@ SLOTS = {
     "dataflow_system": "dataflow gpt3-175b --system FILE --json",
     "dataflow_workload": "dataflow FILE --system sn10-8",
     "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --mapping FILE",
+    "network": "place FILE.yaml --backends framework --device v100-sxm2-16gb --json",
+    "backend": "place dcgan --backends framework,FILE.yaml --device v100-sxm2-16gb --json",
+    "operator_costs": "place dcgan --backends framework --device v100-sxm2-16gb --costs FILE --json",
 }
 
 # What is no regular file, or not there. $NAME is what the error must name.
@@ -150,7 +153,7 @@ def file_cases(damage):
         for place, (setup, name) in PLACES.items():
             if slot in ("mapping", "compare") and place in ("missing", "long"):
                 continue  # words, not a file
-            if slot in ("platform", "accelerator"):
+            if slot in ("platform", "accelerator", "network", "backend"):
                 continue  # known by its ending alone
             if slot in ("trace", "inspect", "convert", "validate_trace", "trace_overheads",
                         "template") and place == "folder":
@@ -212,6 +215,20 @@ def slips():
         yield Case(f"saturated/collective_{tier}",
                    f"{COLLECTIVE} --bytes 8000000T --network {tier} --json", (3,), (why,))
     yield Case("saturated/simgrid_units", f"{COLLECTIVE} --bytes 400T --network simgrid --json", (3,), (counted,))
+    yield Case("large/pairs", "collective all_to_all --topology dragonfly-1056 --bytes 16M --json", (3,),
+               ("1114080 pairs", "--network fitted"))
+    yield Case("large/tasks", "shard-tasks $SEEDS/locality.txt -o out --platform dgx-a100:128 --gpus 1024", (3,),
+               ("1024 GPUs", "more memory"), "", "test ! -e out")
+    yield Case("nothing/search_seed", SEARCH + " --searcher exhaustive --seed 7", (2,), ("--seed", "local"))
+    yield Case("nothing/search_steps", SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1' --steps 7", (2,),
+               ("--steps", "local"))
+    yield Case("nothing/shard_seed", "shard $SEEDS/task.yaml --sharders naive --seed 7", (2,), ("--seed", "random"))
+    yield Case("nothing/form", "calibrate collective $SEEDS/lab.csv --form curve --adapt "
+               "$SEEDS/calibration/collectives.yaml", (2,), ("--form", "--adapt"))
+    yield Case("nothing/calibrate_seed", "calibrate collective --calibration $SEEDS/calibration/collectives.yaml "
+               "--test $SEEDS/lab.csv --seed 7", (2,), ("--seed", "--calibration"))
+    yield Case("nothing/overheads_groups", f"calibrate trace-overheads {S} --process-groups g.yaml", (2,),
+               ("--process-groups",))
     yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
                ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
@@ -264,7 +281,7 @@ def slips():
                "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
     yield Case("trace/pipe_ignored", "predict a --ignore p", (0,), (),
                "mkdir a; cp $SEEDS/kineto/k.json a; mkfifo a/p")
-    yield Case("trace/pickle_in_folder", "predict a", (2,), ("snap.pickle",),
+    yield Case("trace/pickle_in_folder", "predict a", (2,), ("a/snap.pickle", "--ignore 'snap.pickle'"),
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
     yield Case("trace/pickle_ignored", "predict a --ignore '*.pickle'", (0,), (),
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")

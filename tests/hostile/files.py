@@ -19,6 +19,9 @@ MAPPINGS = (
     "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,"
     "tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n"
     "8,64,4,1024,16,24,1024,2,2,2,500.0\n8,64,2,1024,16,24,1024,4,2,1,450.0\n")
+OPERATORS = "op,platform,shape,time_us,backend\n" + "".join(
+    f'"{op}",v100,"data=1x{size}",{size / 8},{backend}\n'
+    for op in ("relu(*)", "add(*,*)", "relu+add") for size in (8, 64) for backend in ("tvm", "framework"))
 GROUPS = 'groups:\n  - {name: "1", ranks: [0, 1, 2, 3]}\n  - {name: "2", ranks: [4, 5, 6, 7]}\n'
 WORKLOAD = (ROOT / "traces/workloads/gpt-small.yaml").read_text()
 
@@ -110,6 +113,9 @@ def make_seeds(folder, foretrace):
     seeds["graph"] = write("two.yaml", (ROOT / "traces/workloads/two-branch.yaml").read_bytes())
     seeds["task"] = write("task.yaml", (ROOT / "traces/samples/dlrm_sharding.yaml").read_bytes())
     seeds["groups"] = write("groups.yaml", GROUPS)
+    seeds["network"] = write("network.yaml", (ROOT / "traces/networks/dcgan.yaml").read_bytes())
+    seeds["backend"] = write("backend.yaml", (ROOT / "topologies/backends/tensorrt.yaml").read_bytes())
+    seeds["operator_costs"] = write("operators.csv", OPERATORS)
     seeds["collectives"] = write("lab.csv", COLLECTIVES)
     seeds["cases"] = write("cases.yaml", f"cases:\n  - name: one\n    traces: [{seeds['kineto']}]\n"
                                          "    measured_us: 900\n")
@@ -131,21 +137,11 @@ def make_seeds(folder, foretrace):
     seeds["calibration"] = folder / "calibration/collectives.yaml"
     seeds["kernels_yaml"] = folder / "calibration/kernels.yaml"
     seeds["kernels_pb"] = folder / "calibration/kernels.pb"
-    seeds["locality"] = write("locality.txt", locality())
+    seeds["locality"] = write("locality.txt", (ROOT / "tests/data/sharding/locality.txt").read_bytes())
     for name in ("requests.csv", "azure.csv", "mooncake.jsonl", "sharegpt.json"):
         seeds[name.split(".")[0]] = write(name, (ROOT / "tests/data/serving" / name).read_bytes())
     seeds["engine"] = write("vllm.yaml", (ROOT / "topologies/engines/vllm-0.19.yaml").read_bytes())
     return {slot: path for slot, path in seeds.items() if path.exists()}
-
-
-def locality():
-    shares = [0.473, 0.152, 0.139, 0.112, 0.072, 0.032, 0.011, 0.005, 0.002, 0.001] + [0.0] * 7
-    lines = ["fbgemm_t856_bs65536.pt", "Avg # of indices: 887017990",
-             "Avg # of unique cols: 128435723", "Avg col size: 6.9", "Histogram of col sizes:"]
-    for k, share in enumerate(shares):
-        lines.append(f"({0 if k == 0 else 2 ** (k - 1)}, {2 ** k}]: {share:.3f}" if k < 16
-                     else f"(32768+: {share:.3f}")
-    return "\n".join(lines) + "\n"
 
 
 def damaged(seed, big=True):

@@ -5,6 +5,7 @@
 
 The options are those that --help lists; one that has no line in OPTIONS fails. Each is run with a
 value that must matter: standard output, a file, or the exit code then differs from the run without it.
+Those of which the contract is that they change nothing (threads) are run too, and must not.
 """
 import argparse
 import concurrent.futures
@@ -22,6 +23,27 @@ import threading
 import files
 
 ROOT = files.ROOT
+
+
+class Equal:
+    """A value that must change nothing, and why."""
+
+    def __init__(self, value, why):
+        self.value, self.why = value, why
+
+
+class Golden:
+    """An option that needs data which the samples have not: the case in tests/golden that has it."""
+
+    def __init__(self, case):
+        self.case = case
+
+    def failure(self, option):
+        commands = (ROOT / "tests/golden" / self.case / "cmd").read_text()
+        return None if option in commands else f"tests/golden/{self.case} does not use it"
+
+
+THREADS = Equal("3", "the answer does not depend on threads")
 S = "$SRC/traces/samples/dlrm_8rank"
 ONE = S + "/dlrm.0.et"
 HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
@@ -30,6 +52,7 @@ SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-
           "--max-micro-batch 2")
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
+PHASES = "phases --model llama3-8b --devices 16"
 TIERED = SERVE + " --kv-blocks 600 --count 40 --input 800 --output 400"
 SWEEP = f"predict {S} --over cpu-scale=1,2"
 SPACE = "--space $SRC/tests/golden/architect_small/space.yaml --devices 16 --hbm 32"
@@ -47,21 +70,36 @@ SIMULATION = {
     "--durations": ("{base} --platform dgx-a100", "model"),
     "--calibration": ("{base} --platform dgx-a100 --durations model", "a100-sxm4-nvswitch"),
 }
-TRACES = {"--strict": ("{command} $WORK/repaired.json", ""), "--jobs": "same",
+TRACES = {"--strict": ("{command} $WORK/repaired.json", ""), "--jobs": THREADS,
           "--process-groups": "$WORK/groups.yaml",
           "--ignore": ("{command} $WORK/mixed", "'*.pickle'")}
 FITS = {"--test": "$SEEDS/lab.csv", "--hold-out": "every-third",
         "--calibration": ("{command} --test $SEEDS/lab.csv", "$SEEDS/calibration/collectives.yaml"),
         "--adapt": "$SEEDS/calibration/collectives.yaml", "--platform": "nosuch",
         "--as": ("{base} -o out", "other"), "--form": "three_region", "--interconnect": "mesh",
-        "--seed": "same", "--date": ("{base} -o out", "2026-01-31"),
+        "--seed": ("{base} -o out", "7"), "--date": ("{base} -o out", "2026-01-31"),
         "--note": ("{base} -o out", "words"), "--json": "", "--output": "out", "--rows": "rows.csv"}
 
-SHARED = {option: "same" for option in (*FITS, "--html")}
 
-# Command: (arguments that are right, {option: value | (other arguments, value) | reason}). None: as
-# the option's own command line says elsewhere; "same": by its meaning it changes no result (threads,
-# seeds of what does not draw). {base} are the arguments that are right, {command} the first word.
+
+def family(kind, stem, rules, form=None, draws=True):
+    """Of `calibrate KIND`: its table is $WORK/KIND.csv, its calibration below $WORK/calibrated."""
+    known = f"$WORK/calibrated/a100-sxm4-40gb/{stem}.yaml"
+    options = {**FITS, "--test": f"$WORK/{kind}.csv", "--hold-out": rules,
+               "--calibration": (f"{{command}} --test $WORK/{kind}.csv", known),
+               "--adapt": (f"$WORK/few_{kind}.csv -o out", known),
+               "--form": (f"$WORK/many_{kind}.csv", form), "--seed": ("{base} -o out", "7")}
+    without = {"--interconnect", *(() if form else ("--form",)), *(() if draws else ("--seed",))}
+    return f"$WORK/{kind}.csv", {o: v for o, v in options.items() if o not in without}
+
+
+def merged(entry, options):
+    return entry[0], {**entry[1], **options}
+
+
+# Command: (arguments that are right, {option: value | (other arguments, value) | Golden}), where a value
+# is text or Equal. None: as the option's own command line says elsewhere. {base} are the arguments that
+# are right, {command} the first word.
 OPTIONS = {
     "inspect": (S, {**TRACES, "--json": "", "--kernels": "", "--ops": ""}),
     "convert": (f"{S} -o out", {
@@ -78,10 +116,11 @@ OPTIONS = {
     "doctor": (S, {**TRACES, "--json": "", "--strict": ("$WORK/repaired.json", "")}),
     "sweep": ("", {
         "--over": (f"predict {S}", "cpu-scale=1,2"), "--value": (SWEEP, "ranks[0].busy_us"),
-        "--scaling": (SWEEP, "weak"), "--jobs": "same", "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
-        "--csv": (SWEEP, "t.csv"), "--html": (SWEEP, "page.html")}),
+        "--scaling": (SWEEP, "weak"), "--jobs": (SWEEP, THREADS), "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
+        "--csv": (SWEEP, "tables"), "--html": (SWEEP, "page.html")}),
     "diff": (f"{S} --what-if name=gemm:x2", {
-        **SIMULATION, "--aligned-start": "same",  # of both
+        **SIMULATION,
+        "--aligned-start": (f"{S} --what-if rank=4:delay=1ms", ""),
         "--strict": ("$WORK/repaired.json --what-if name=gemm:x2", ""),
         "--allow-missing-ranks": (f"{ONE} --what-if name=gemm:x2", ""),
         "--absent": (f"{ONE} --allow-missing-ranks --what-if name=gemm:x2", "never-last"),
@@ -112,20 +151,23 @@ OPTIONS = {
         "--compare": "naive lookup_greedy", "--template": S,
         "--traces-of": ("{base} --write-traces out", "naive"),
         "--seed": ("$SEEDS/task.yaml --sharders random", "7"),
-        "--budget": ("$SEEDS/task.yaml --sharders search", "40"), "--jobs": "same", "--json": "",
+        "--budget": ("$SEEDS/task.yaml --sharders search", "40"), "--jobs": THREADS, "--json": "",
         "--output": "plan.json", "--svg": "x.svg", "--write-traces": "out"}),
     "shard-tasks": ("$SEEDS/locality.txt -o out --platform paper-4xa100 --per-part 1", {
         "--json": "", "--platform": ("$SEEDS/locality.txt -o out --per-part 1", "dgx-a100"),
         "--calibration": "a100-sxm4-nvswitch", "--gpus": "2", "--batch": "1024", "--per-part": "2",
         "--seed": "7", "--output": ("$SEEDS/locality.txt --platform paper-4xa100", "elsewhere")}),
-    "shard-study": ("$SEEDS/task.yaml", {"--seed": "same", "--search": "", "--json": ""}),
+    "shard-study": ("$SEEDS/task.yaml", {
+        "--seed": ("$SEEDS/task.yaml --search", Equal("7", "of these sharders, ones that draw are never the fastest")),
+        "--search": "", "--json": ""}),
     "search": (SEARCH, {
         "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
         "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
-        "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local", "same"),
-        "--top": "2", "--jobs": "same", "--compare": "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'",
+        "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
+                   Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
+        "--top": "2", "--jobs": THREADS, "--compare": "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'",
         "--picture": (SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
         "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
@@ -139,7 +181,7 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--kernels": "none", "--profiles": "$WORK", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
@@ -157,6 +199,8 @@ OPTIONS = {
     "serve-study": ("decode", {
         "--platform": "dgx-h100", "--model": "llama3.1-8b", "--devices": "2", "--spread": "0.5",
         "--table-us": "50", "--host-us": "500", "--draft-us": ("drafts", "81.1"), "--target-us": ("drafts", "20000"),
+        "--accelerator": (PHASES, "sn30"), "--link-gbps": (PHASES, "25"), "--hop-ns": (PHASES, "500"),
+        "--reach": (PHASES, "0.5"), "--prompt": (PHASES, "1024"),
         "--json": ""}),
     "dataflow": (DATAFLOW, {
         "--system": ("gpt3-175b --forward --batch 2304", "sn10-4x2"), "--mapping": "$WORK/mapping.yaml", "--batch": "1",
@@ -164,7 +208,7 @@ OPTIONS = {
         "--formulas": "dse", "--all-reduce": "tree", "--overlap": "nonoverlap", "--utilisation": "0.5",
         "--kernels": "a100-sxm4-nvswitch", "--device": "a100-sxm4-80gb", "--cycles": "", "--sizes-only": "",
         "--json": "", "--picture": "x.svg", "--write-traces": "out"}),
-    "explore": ("dfmodel-fft -o out", {"--jobs": "same", "--json": "", "--output": ("dfmodel-fft", "out"),
+    "explore": ("dfmodel-fft -o out", {"--jobs": THREADS, "--json": "", "--output": ("dfmodel-fft", "out"),
                                        "--journal": "j.log"}),
     "architect": (ARCHITECT, {
         "--space": ("gpt-small --devices 16 --hbm 32 --global-batch 64", "$SRC/tests/golden/architect_small/space.yaml"),
@@ -173,7 +217,7 @@ OPTIONS = {
         "--optimizer-bytes": (ARCHITECT.replace("--hbm 32", "--hbm 4"), "50"), "--search": "hysteresis",
         "--hysteresis": (ARCHITECT + " --search hysteresis", "1"), "--compare": "",
         "--objective": (f"gpt-small --space $WORK/power.yaml --devices 16 --hbm 32 --global-batch 64", "per-watt"),
-        "--nodes": "2", "--timings": "", "--jobs": "same", "--json": "", "--journal": "j.log", "--output": "out"}),
+        "--nodes": "2", "--timings": "", "--jobs": THREADS, "--json": "", "--journal": "j.log", "--output": "out"}),
     "place": (PLACE, {
         "--strict": (f"$WORK/repaired.json {TORCH_COMPILE}", ""),
         "--backends": ("bert-large --device a100-sxm4-80gb", "framework"),
@@ -186,19 +230,36 @@ OPTIONS = {
     "list": ("", {"--json": ""}),
     "help": ("terms", {"--markdown": ""}),
     "calibrate collective": ("$SEEDS/lab.csv", FITS),
-    # The families share their options; one is tried, of the others what they add.
-    "calibrate kernel": ("", SHARED), "calibrate memory": ("", SHARED), "calibrate overheads": ("", SHARED),
-    "calibrate embedding": ("", {
-        # These need recorded lookups, which the samples have not; a golden has public ones.
-        **SHARED, "--trace": "same", "--test-trace": "same", "--provenance": "same", "--table-out": "same"}),
-    "calibrate serving": ("$SEEDS/lab.csv", {
-        # Tables of operators are too large for the samples; goldens have public ones.
-        "--json": "same", "--test": "same", "--html": "same"}),
+    "calibrate kernel": family("kernel", "kernels", "random-fifth", "roofline"),
+    "calibrate memory": family("memory", "memory", "every-third"),
+    "calibrate overheads": family("overheads", "overheads", "every-third", draws=False),
+    "calibrate embedding": merged(family("embedding", "embedding", "every-third", "physics"), {
+        option: Golden("calibrate_embedding")
+        for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
+    "calibrate serving": ("$WORK/iterations.csv", {"--json": "", "--test": Golden("calibrate_serving")}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
-        "--process-groups": "same",  # overheads are of one rank
         "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),
 }
+
+
+def tables():
+    """Rows of each family of calibrations, of one machine."""
+    spread = "|".join(["0", "0.5", "0.5"] + 14 * ["0"])
+    machine = "a100-sxm4-40gb"
+    return {
+        "memory": [f"memory,memcpy,-,{machine},int8,bytes={2**k};direction=htod;pinned=1,"
+                   f"{8 + (1 + k % 3 / 50) * 2**k / 2.5e4:.3f},0,1,cuda,made\n" for k in range(12, 28)],
+        "overheads": [f"overhead,overhead,-,{machine},-,name=launch_latency,{4 + k * k % 7},0,9,cuda,run{k}\n"
+                      for k in range(12)],
+        "kernel": [f"kernel,linear,forward,{machine},float16,m={64 * m};n={n};k={k},"
+                   f"{6 + 128 * m * n * k / 1.8e8 * (1 + m % 5 / 20):.3f},0,1,torch,made\n"
+                   for m in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) for n in (256, 512, 1024, 2048, 4096)
+                   for k in (256, 512, 1024, 2048, 4096)],
+        "embedding": [f"embedding,embedding,forward,{machine},float32,tables={t};b={b};e={e};d={d};l={l};weights=0;"
+                      f"rf={spread},{6 + t * b * l * d * 4 / 9e5 * (1 + l % 3 / 20):.3f},0,1,torch;impl=batched,made\n"
+                      for t in (1, 4, 8) for b in (256, 1024, 4096) for e in (10000, 1000000)
+                      for d in (32, 64, 128) for l in (1, 2, 8, 32)]}
 
 
 def prepare(work, foretrace):
@@ -227,6 +288,19 @@ def prepare(work, foretrace):
     space = (ROOT / "tests/golden/architect_small/space.yaml").read_text()
     (work / "power.yaml").write_text(
         space + "\npower: {logic_W_per_mm2: 0.612, hbm_W_per_GBps: 0.05624, link_W_per_GBps: 0.052, source: t}\n")
+    for kind, rows in tables().items():
+        # Residuals are fitted to hundreds of rows alone.
+        for name, some in ((kind, rows[::2]), (f"few_{kind}", rows[::7]), (f"many_{kind}", rows)):
+            (work / f"{name}.csv").write_text(
+                "# source: made by tests/hostile\n# device: NVIDIA A100-SXM4-40GB\n"
+                "kind,op,phase,platform,dtype,shape,time_us,std_us,repeats,library,source\n" + "".join(some))
+        subprocess.run([foretrace, "calibrate", kind, work / f"{kind}.csv", "-o", work / "calibrated"],
+                       check=True, stdout=subprocess.DEVNULL)
+    (work / "iterations.csv").write_text(
+        "model,hardware,tensor_parallel,batch_size,prompt_tokens,output_tokens,prompt_ms,"
+        "time_between_tokens_ms\n" + "".join(
+            f"llama,h100,{t},{b},{p},128,{(20 + b * p / 40) / t:.3f},{(9 + b / 3) / t + p / 4000:.3f}\n"
+            for t in (2, 4, 8) for b in (1, 2, 4, 8, 16) for p in (128, 512, 1024, 2048)))
     (work / "groups.yaml").write_text('groups: [{name: "0", ranks: [0, 1, 2, 3]}]\n')
     # A kernel under an operator of which the shapes are known.
     (work / "shaped.json").write_text(kineto)
@@ -279,23 +353,28 @@ class Baselines:
 
 def check(foretrace, work, env, baselines, command, option):
     base, options = OPTIONS[command]
-    options = {"--html": "page.html", **options}
+    options = {"--html": "page.html", "--csv": "tables", **options}
     if option not in options:
         return f"{command} {option}: has no line in tests/hostile/options.py"
     value = options[option]
-    if value is None or value == "same":
+    if value is None:
         return None
+    if isinstance(value, Golden):
+        failure = value.failure(option)
+        return failure and f"{command} {option}: {failure}"
     if isinstance(value, tuple):
         other, value = value
-        if value == "same":
-            return None
         first = command.split()[0]
         base = other.format(base=base, command="--trace" if first == "validate" else "").strip()
     name = re.sub(r"\W", "_", f"{command}{option}")
     without = baselines.get(command, base)
-    with_it, said = outcome(foretrace, command, f"{base} {option} {value}", work / "run" / name, env)
+    text = value.value if isinstance(value, Equal) else value
+    with_it, said = outcome(foretrace, command, f"{base} {option} {text}", work / "run" / name, env)
     if with_it[0] not in (0, 2, 3):
         return f"{command} {base} {option} {value}: exit {with_it[0]}: {said[:200]}"
+    if isinstance(value, Equal):
+        same = with_it[0] == 0 and with_it == without
+        return None if same else f"{command} {base} {option} {text}: must change nothing: {value.why}: {said[:200]}"
     if with_it == without:
         return f"{command} {base} {option} {value}: exit {with_it[0]}, as without it: {said[:200]}"
     return None

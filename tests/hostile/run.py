@@ -214,6 +214,10 @@ MUTATED = {
                     "dgx-a100 --json",
     "kernels_pb": "predict $SEEDS/kineto/k.json --durations model --calibration . --platform "
                   "dgx-a100 --json",
+    "network": "place FILE --backends framework,tvm,tensorrt,cudnn --device v100-sxm2-16gb "
+               "--graph-level tensorrt --json",
+    "backend": "place dcgan --backends framework,FILE --device v100-sxm2-16gb --json",
+    "operator_costs": "place dcgan --backends framework,tvm --device v100-sxm2-16gb --costs FILE --json",
     "locality": "shard-tasks FILE -o out --platform paper-4xa100 --per-part 1 --json",
 }
 

@@ -62,6 +62,8 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
       --m.layers.back();
     }
     if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
+    m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
+    if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;
     ++compared;

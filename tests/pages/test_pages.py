@@ -7,6 +7,7 @@ the console and nothing is asked of a network. Skipped (77) where Debian's chrom
 import gzip
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,9 +28,16 @@ PAGES = {  # name: (command, charts at least)
     "inspect": (f"inspect {SAMPLE}", 0),
     "doctor": (f"doctor {SAMPLE}", 0),
     "collective": ("collective all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1GB", 2),
+    "collective-measured": ("collective --measured tests/data/calibrate/all_reduce.csv --topology dgx-a100", 3),
+    "calibrate": ("calibrate collective tests/data/calibrate/all_reduce.csv --hold-out every-third", 2),
     "sweep": ("sweep collective all_reduce --topology dgx-h100 --bytes 64MB --over ranks=2:8:x2 --over links.nvlink4.bandwidth_GBps=25,50", 2),
     "search": ("search traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16", 1),
     "shard": ("shard traces/samples/dlrm_sharding.yaml --sharders lpt", 4),
+    "explore": ("explore dfmodel-fft -o OUT", 2),
+    "generate": ("generate traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp1 dp2 mb1 gb16' -o OUT", 0),
+    "convert": (f"convert {SAMPLE} --check", 0),
+    "list": ("list gpus", 0),
+    "platform": ("inspect topologies/dgx-h100.yaml", 0),
     "serve": ("serve llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv", 1),
     "place": ("place gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb", 1),
 }
@@ -37,7 +45,8 @@ PAGES = {  # name: (command, charts at least)
 
 def page(folder, name, command):
     path = folder / f"{name}.html"
-    done = subprocess.run([FORETRACE, *command.split(), "--html", str(path)], cwd=ROOT, capture_output=True, text=True)
+    arguments = [word.replace("OUT", str(folder / f"{name}-files")) for word in shlex.split(command)]
+    done = subprocess.run([FORETRACE, *arguments, "--html", str(path)], cwd=ROOT, capture_output=True, text=True)
     return path if done.returncode == 0 else done.stderr
 
 

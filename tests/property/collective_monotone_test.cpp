@@ -71,6 +71,11 @@ TEST(Collectives, TimeDoesNotFallWithSize) {
     const int32_t all = std::min(topology.rank_count(), 128);
     Check(topology, NetworkTier::kFitted, CollectiveOp::kAllReduce, all, random);
     Check(topology, NetworkTier::kFluid, CollectiveOp::kAllReduce, all, random);
+    // Chains over several NICs meet on links where data first exceed one piece.
+    for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kReduce}) {
+      Check(topology, NetworkTier::kFluid, op, all, random);
+      Check(topology, NetworkTier::kFluid, op, std::min(all, 48), random);
+    }
     if (topology.device_count() > 16) continue;
     Check(topology, NetworkTier::kSimgrid, CollectiveOp::kAllReduce, all, random);
   }

@@ -169,6 +169,9 @@ RC_GTEST_PROP(Overlap, EqualsCountingInstants, ()) {
     RC_ASSERT(overlap[r].communication.ps() == communication);
     RC_ASSERT(overlap[r].exposed.ps() == exposed);
     RC_ASSERT(overlap[r].exposed_transfer.ps() == exposed_transfer);
+    SimTime by_node;
+    for (const ExposedPart& part : ExposedParts(table, r, windows[r])) by_node += part.time;
+    RC_ASSERT(by_node == overlap[r].exposed);
   }
 }
 

@@ -1,5 +1,7 @@
 """Jobs whose CPU runs ahead of the device over the limits of steps, by events of earlier steps."""
 
+import random
+
 import job as truth
 from job import COMPUTE, COPIES, INPUT_DIST
 
@@ -108,6 +110,31 @@ def lookup_ahead(ranks, layers=6, slower=None, exchange_factor=1.0, steps=range(
                 with rank.range("## optimizer ##", "user_annotation"):
                     job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 updated[rank.number] = rank.record_event(COMPUTE)
+    return job.solve()
+
+
+def data_parallel_ahead(ranks, layers=12, slower=None, steps=range(1, 16)):
+    """Data-parallel training that reads nothing back: the CPU is as far ahead as the launch queue lets
+    it be, and hundreds of kernels are in flight at any time."""
+    job = truth.Job(ranks, {"dp": list(range(ranks))})
+    for step in steps:
+        for rank in job.ranks:
+            rank.noise = random.Random(7 + rank.number)  # every step alike
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for _ in range(layers):
+                    job.compute(rank, "aten::linear", 10, 2200 * factor, "tn")
+                rank.thread = 2
+                pending = []
+                for layer in range(layers):
+                    job.compute(rank, "AddmmBackward0", 20, 4300 * factor, "nt")
+                    if layer % 2 == 1:
+                        pending.append(job.all_reduce(rank, "dp", (step, layer), 6000.0, wait=False))
+                for end in pending:
+                    rank.stream_waits(COMPUTE, end)
+                rank.thread = 1
+                with rank.range("Optimizer.step#SGD.step", "user_annotation"):
+                    job.compute(rank, "aten::_foreach_add_", 5, 90.0, "sgd")
     return job.solve()
 
 

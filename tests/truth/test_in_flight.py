@@ -1,11 +1,14 @@
-"""Recordings that begin while the device still does what was issued before."""
+"""Recordings that begin while the device still does what was issued before: they hold that work, or
+nothing of it."""
 
+import os
 import tempfile
 import unittest
 
 import job as truth
 import pipelines
-from test_what_if import predict
+import test_what_if
+from test_what_if import predict, report
 
 
 class InFlight(unittest.TestCase):
@@ -26,6 +29,25 @@ class InFlight(unittest.TestCase):
                                 msg=f"events {known}, step {step}, rank {rank}, {what_if}: "
                                     f"{p:.1f} us, not {e:.1f}")
 
+    def check_unrecorded(self, build, steps=(5, 6, 7)):
+        for known in ("named", "recorded", "absent"):
+            with tempfile.TemporaryDirectory() as folder:
+                job = build()
+                job.write(folder, events=known, recorded=lambda rank: (5, 8))
+                for step in steps:
+                    found = report(folder, step=step)
+                    self.assertIsNone(found["doubt"])
+                    self.assertTrue(any("work of before the recording" in n for n in found["notes"]))
+                    for rank, e in zip(found["ranks"], job.step_times(step)):
+                        self.assertAlmostEqual(rank["iteration_time_us"] / e, 1.0, delta=0.001,
+                                               msg=f"events {known}, step {step}")
+
+    def test_nothing_recorded_of_what_was_in_flight(self):
+        for build in (lambda: pipelines.lookup_ahead(2), lambda: pipelines.fully_sharded(2),
+                      lambda: pipelines.decoding(1), lambda: pipelines.decoding(2),
+                      lambda: truth.prefetching(2, steps=range(1, 10))):
+            self.check_unrecorded(build)
+
     def test_lookup_of_the_next_batch(self):
         self.check(lambda slower: pipelines.lookup_ahead(2, slower=slower))
 
@@ -40,6 +62,45 @@ class InFlight(unittest.TestCase):
 
     def test_prefetched_input(self):
         self.check(lambda slower: truth.prefetching(2, slower=slower, steps=range(1, 10)))
+
+
+class SteadyState(unittest.TestCase):
+    """Any step of a recording cut out of a job gives the job's period: of all ranks, or of one."""
+
+    def check(self, build, cases):
+        """`build`: (factors of GEMMs by rank, steps) -> job of 4 ranks; `cases`: (what-if, factors)."""
+        for in_flight in (True, False):
+            for present in (4, 1):
+                with tempfile.TemporaryDirectory() as folder:
+                    build(None, range(1, 16)).write(folder, events="absent", in_flight=in_flight,
+                                                    recorded=lambda rank: (6, 9))
+                    for rank in range(present, 4):
+                        os.remove(os.path.join(folder, f"rank{rank}.json"))
+                    # Of one rank the changed waiting for the others is not known.
+                    for what_if, slower in [((), None)] + (cases if present == 4 else []):
+                        expected = build(slower, range(1, 16)).period()
+                        for step in (6, 7, 8, 9) if not what_if else (6, 9):
+                            found = report(folder, what_if, step, ["--allow-missing-ranks"])["step"]
+                            self.assertAlmostEqual(
+                                found["period_us"] / expected, 1.0, delta=0.001,
+                                msg=f"in flight {in_flight}, {present} ranks, step {step}, {what_if}")
+
+    def test_lookup_of_the_next_batch(self):
+        self.check(lambda slower, steps: pipelines.lookup_ahead(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt):x1.5"], {r: 1.5 for r in range(4)})])
+
+    def test_limit_of_gathered_layers(self):
+        self.check(lambda slower, steps: pipelines.fully_sharded(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt),rank=1:x1.5"], {1: 1.5})])
+
+    def test_prefetched_input(self):
+        self.check(lambda slower, steps: truth.prefetching(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt):x1.5"], {r: 1.5 for r in range(4)})])
+
+    def test_data_parallel_with_the_cpu_steps_ahead(self):
+        self.check(lambda slower, steps: pipelines.data_parallel_ahead(4, slower=slower, steps=steps),
+                   [(["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5}),
+                    (["name=gemm.*_(tn|nt):x0.6"], {r: 0.6 for r in range(4)})])
 
 
 class WhatIf(unittest.TestCase):
@@ -73,8 +134,9 @@ class WhatIf(unittest.TestCase):
         cases = [(["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
                  (["kind=collective:x3"], {"exchange_factor": 3.0})]
         self.check(build, cases)
-        self.check(build, [(["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})],
-                   events=("named",))
+        hidden = [(["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})]
+        self.check(build, hidden, events=("named",))
+        test_what_if.WhatIf.check_interval(self, build, hidden, 6)
 
 
 if __name__ == "__main__":

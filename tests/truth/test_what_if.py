@@ -180,6 +180,22 @@ class WhatIf(unittest.TestCase):
             for rank, (p, e) in enumerate(zip(present, full)):
                 self.assertAlmostEqual(p / e, 1.0, delta=0.10, msg=f"rank {rank}: {p:.1f}, not {e:.1f}")
 
+    def test_network_in_place_of_recorded_transfers(self):
+        """All-reduces of 2 MiB that took 600 us after the last arrival take what the network says."""
+        run = subprocess.run([FORETRACE, "collective", "all_reduce", "--ranks", "4", "--bytes", "2M",
+                              "--topology", "dgx-a100", "--network", "fitted", "--json"],
+                             capture_output=True, text=True, check=True)
+        factor = json.loads(run.stdout)["rows"][0]["time_us"] / 600.0
+        self.assertLess(factor, 0.5)
+        with tempfile.TemporaryDirectory() as folder:
+            truth.data_parallel(4, 12).write(folder)
+            for what_if, slower in (((), {}), (["name=gemm.*_(tn|nt),rank=2:x1.5"], {2: 1.5})):
+                expected = truth.data_parallel(4, 12, slower, factor).step_times(3)
+                found = predict(folder, what_if,
+                                options=["--network", "fitted", "--platform", "dgx-a100"])
+                for rank, (p, e) in enumerate(zip(found, expected)):
+                    self.assertAlmostEqual(p / e, 1.0, delta=0.001, msg=f"rank {rank}, {what_if}")
+
     def test_interval_of_ranks_without_a_profile(self):
         """GEMMs a quarter slower on all ranks, of which one is at hand: the change is felt by those that
         it waits for, too."""
@@ -269,6 +285,26 @@ class WhatIf(unittest.TestCase):
         # With slow collectives, or GEMMs at 0.4, the forward pass waits for the input's distribution,
         # which it never did in the recording: without names nothing shows whom that wait held back.
         self.check_prefetching(2, unnamed_cases=2, order="early")
+        self.check_interval(lambda change: truth.prefetching(2, order="early", **(change or {})),
+                            [(["kind=collective:x3"], {"exchange_factor": 3.0}),
+                             (["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})], 5)
+
+    def check_interval(self, build, cases, step):
+        """What-ifs that hang on waits which held nothing: the truth lies in between, and the first line
+        says so."""
+        for events in ("recorded", "absent"):
+            with tempfile.TemporaryDirectory() as folder:
+                build(None).write(folder, events=events)
+                for what_if, change in cases:
+                    expected = max(build(change).step_times(step))
+                    found = report(folder, what_if, step)
+                    interval = found["unshown_waits"]
+                    self.assertLess(interval["lower_us"], expected * 1.001)
+                    self.assertGreater(interval["upper_us"], expected * 0.999)
+                    self.assertLess(interval["upper_us"], expected * 1.25)
+                    self.assertIn("the step takes between", found["doubt"])
+                unchanged = report(folder, step=step)
+                self.assertIsNone(unchanged["unshown_waits"])
 
     def test_copies_that_wait_for_nothing(self):
         self.check_prefetching(2, reuse=0)
@@ -320,6 +356,31 @@ class SteadyState(unittest.TestCase):
     def test_full_launch_queue(self):
         self.check(lambda steps, factor: truth.run_ahead(steps, 500, 25.0, factor), 5, 12,
                    [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)], iteration="4")
+
+    def check_cut_out(self, build, recorded, cases):
+        """`build`: factor of the kernels -> job; of which some steps in the middle are recorded."""
+        for in_flight in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                build(1.0).write(folder, recorded=lambda rank: recorded, in_flight=in_flight)
+                for what_if, factor in [((), 1.0)] + cases:
+                    expected = build(factor).period()
+                    for step in range(recorded[0], recorded[1] + 1):
+                        found = report(folder, what_if, step)["step"]["period_us"]
+                        self.assertAlmostEqual(found / expected, 1.0, delta=0.001,
+                                               msg=f"in flight {in_flight}, step {step}, {what_if}: "
+                                                   f"{found:.1f} us, not {expected:.1f}")
+
+    def test_recording_begins_with_the_cpu_ahead(self):
+        # Some 250 kernels of steps before are in flight, of which the recording holds all, or none.
+        cases = [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)]
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 150, 25.0, factor), (4, 6), cases)
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 20, 8.0, factor, graphs=12), (4, 6),
+                           cases)
+
+    def test_recording_begins_with_a_full_queue(self):
+        # Every launch recorded waits for room.
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 500, 25.0, factor), (8, 10),
+                           [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)])
 
     def test_graphs(self):
         self.check(lambda steps, factor: truth.run_ahead(steps, 20, 8.0, factor, graphs=12), 4, 14,

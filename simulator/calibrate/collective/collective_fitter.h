@@ -45,6 +45,7 @@ class CollectiveFitter : public Fitter {
   // are powers of two train, all others are kept back. "three-points": three sizes of each sweep
   // train (smallest, largest, and the one nearest to their geometric mean), for use with Adapt.
   // "ranks": each measured number of ranks between two others is kept back, within a node.
+  std::vector<std::string_view> Forms() const override { return {"curve", "three_region"}; }
   std::vector<std::string_view> HoldOutRules() const override {
     return {"every-third", "powers-of-two", "three-points", "ranks"};
   }

@@ -42,6 +42,7 @@ class EmbeddingFitter : public Fitter {
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // every-third point (all passes of one), odd-ranks and odd-steps of traces.
+  std::vector<std::string_view> Forms() const override { return {"residual", "physics"}; }
   std::vector<std::string_view> HoldOutRules() const override {
     return {"every-third", "odd-ranks", "odd-steps"};
   }

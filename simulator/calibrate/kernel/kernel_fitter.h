@@ -46,6 +46,7 @@ class KernelFitter : public Fitter {
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // "random-fifth": a fifth of the rows. "unseen-nk": a fifth of the (n, k) pairs of GEMMs, with
   // all their rows. "twenty": all but 20 rows of each model, for use with Adapt.
+  std::vector<std::string_view> Forms() const override { return {"residual", "roofline"}; }
   std::vector<std::string_view> HoldOutRules() const override {
     return {"random-fifth", "unseen-nk", "twenty"};
   }

@@ -1,7 +1,5 @@
 #include "simulator/calibrate/overheads/overhead_fitter.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <cmath>
 #include <map>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {

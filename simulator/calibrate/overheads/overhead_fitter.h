@@ -50,6 +50,7 @@ class OverheadFitter : public Fitter {
   // The new machine's medians where it has any, the prior's elsewhere.
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
+  bool Draws() const override { return false; }  // means
   std::vector<std::string_view> HoldOutRules() const override { return {"every-third"}; }
   absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
                                  uint64_t seed) const override;

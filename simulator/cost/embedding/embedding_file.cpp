@@ -4,7 +4,6 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
-#include <yaml-cpp/yaml.h>
 
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {

@@ -3,7 +3,6 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
-#include <yaml-cpp/yaml.h>
 
 #include <cmath>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 
 namespace foretrace {
 namespace {

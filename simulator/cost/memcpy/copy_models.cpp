@@ -1,10 +1,10 @@
 #include "simulator/cost/memcpy/copy_models.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/yaml.h"
 #include "simulator/cost/collective/curve_yaml.h"
 
 namespace foretrace {

@@ -70,8 +70,8 @@ struct KernelWork {
   // Integer instructions of all threads, of kernels that move elements one at a time; 0: in
   // vectors, which takes next to none.
   double instructions = 0;
-  // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments no
-  // cache holds; 0: as in a benchmark's loop.
+  // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments
+  // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
 
   // Saturates at 2^62, like its parts.

@@ -2,28 +2,17 @@
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
-#include <zlib.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "simulator/base/atomic_file.h"
-#include "simulator/base/check.h"
-#include "simulator/base/json_writer.h"
 #include "simulator/base/timeline_mark.h"
-#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-
-// Nanoseconds, rounded to nearest: monotone, so that order and nesting of instants survive.
-int64_t Nanoseconds(SimTime time) {
-  const int64_t ps = time.ps();
-  const int64_t shifted = ps + 500;
-  return shifted >= 0 ? shifted / 1000 : -((-shifted + 999) / 1000);
-}
 
 // Microseconds with three decimals, without going through floating point.
 void AppendMicroseconds(std::string& out, int64_t ns) {
@@ -41,82 +30,41 @@ void AppendMicroseconds(std::string& out, int64_t ns) {
   out += static_cast<char>('0' + fraction % 10);
 }
 
-void AppendTrack(std::string& out, TraceEventWriter::Track track) {
+void AppendTrack(std::string& out, TimelineWriter::Track track) {
   fmt::format_to(std::back_inserter(out), FMT_COMPILE(",\"pid\":{},\"tid\":{}"), track.process,
                  track.thread);
 }
 
-}  // namespace
-
-// The file, through gzip where asked.
-class TraceEventWriter::Sink {
- public:
-  explicit Sink(const std::string& path) : file_(path), compress_(path.ends_with(".gz")) {
-    if (!compress_) return;
-    // Level 1: several times faster than the default, for files about a fifth larger. 15 + 16: the
-    // largest window, with gzip's header.
-    const int status = deflateInit2(&stream_, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-    FORETRACE_CHECK(status == Z_OK);
-    compressed_.resize(kBufferBytes / 4);
+void AppendText(std::string& out, std::string_view text) {
+  const bool plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (!plain) {
+    out += TimelineText(text).literal();
+    return;
   }
-  ~Sink() {
-    if (compress_) deflateEnd(&stream_);
-  }
-  Sink(const Sink&) = delete;
-  Sink& operator=(const Sink&) = delete;
-
-  void Write(std::string_view text, bool last) {
-    if (!compress_) {
-      file_.Append(text);
-      return;
-    }
-    // zlib's interface is not const-correct; it does not write through next_in.
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-    stream_.avail_in = static_cast<uInt>(text.size());
-    do {
-      stream_.next_out = reinterpret_cast<Bytef*>(compressed_.data());
-      stream_.avail_out = static_cast<uInt>(compressed_.size());
-      const int status = deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
-      FORETRACE_CHECK(status != Z_STREAM_ERROR);
-      file_.Append({compressed_.data(), compressed_.size() - stream_.avail_out});
-    } while (stream_.avail_out == 0);
-  }
-  absl::Status Commit() { return file_.Commit(); }
-
- private:
-  AtomicFile file_;
-  bool compress_;
-  z_stream stream_{};
-  std::string compressed_;
-};
-
-JsonText::JsonText(std::string_view text) {
-  const std::string valid = ValidUtf8(text);
-  rapidjson::StringBuffer buffer;
-  JsonWriter writer(buffer);
-  writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-  literal_.assign(buffer.GetString(), buffer.GetSize());
+  out += '"';
+  out += text;
+  out += '"';
 }
 
+}  // namespace
+
 // Without displayTimeUnit, which viewers take for different things: Perfetto 20 for the unit of ts.
-TraceEventWriter::TraceEventWriter(const std::string& path)
-    : sink_(std::make_unique<Sink>(path)), first_(false) {
+TraceEventWriter::TraceEventWriter(const std::string& path) : file_(path), first_(false) {
   buffer_.reserve(kBufferBytes + 65536);
   buffer_ = kTimelineMark;
   buffer_ += "\"args\":{}}";
 }
 
 TraceEventWriter::TraceEventWriter(const std::string& path, std::string tail)
-    : sink_(std::make_unique<Sink>(path)), tail_(std::move(tail)) {
+    : file_(path), tail_(std::move(tail)) {
   buffer_.reserve(kBufferBytes + 65536);
   buffer_ = "{\"traceEvents\":[";
 }
 
-TraceEventWriter::~TraceEventWriter() = default;
-
 void TraceEventWriter::Begin() {
   if (buffer_.size() >= kBufferBytes) {
-    sink_->Write(buffer_, /*last=*/false);
+    file_.Append(buffer_);
     buffer_.clear();
   }
   buffer_ += first_ ? "\n{" : ",\n{";
@@ -132,8 +80,8 @@ void TraceEventWriter::Process(int32_t process, std::string_view name, std::stri
                                "\"args\":{{{}}}}}"),
                    process, what, args);
   };
-  meta("process_name", "\"name\":" + JsonText(name).literal());
-  if (!labels.empty()) meta("process_labels", "\"labels\":" + JsonText(labels).literal());
+  meta("process_name", "\"name\":" + TimelineText(name).literal());
+  if (!labels.empty()) meta("process_labels", "\"labels\":" + TimelineText(labels).literal());
   meta("process_sort_index", fmt::format("\"sort_index\":{}", sort_index));
 }
 
@@ -141,7 +89,7 @@ void TraceEventWriter::Thread(Track track, std::string_view name, int32_t sort_i
   Begin();
   buffer_ += "\"ph\":\"M\",\"ts\":0,\"name\":\"thread_name\"";
   AppendTrack(buffer_, track);
-  buffer_ += ",\"args\":{\"name\":" + JsonText(name).literal() + "}}";
+  buffer_ += ",\"args\":{\"name\":" + TimelineText(name).literal() + "}}";
   Begin();
   buffer_ += "\"ph\":\"M\",\"ts\":0,\"name\":\"thread_sort_index\"";
   AppendTrack(buffer_, track);
@@ -149,10 +97,28 @@ void TraceEventWriter::Thread(Track track, std::string_view name, int32_t sort_i
                  sort_index);
 }
 
-void TraceEventWriter::Slice(Track track, const JsonText& name, std::string_view category,
-                             SimTime start, SimTime end, std::string_view args) {
-  const int64_t from = Nanoseconds(start);
-  const int64_t to = Nanoseconds(end);
+void TraceEventWriter::Slice(Track track, const TimelineText& name, std::string_view category,
+                             SimTime start, SimTime end, std::span<const TimelineArg> args) {
+  std::string json;
+  for (const TimelineArg& arg : args) {
+    json += json.empty() ? "{\"" : ",\"";
+    json += arg.key;
+    json += "\":";
+    if (const int64_t* number = std::get_if<int64_t>(&arg.value)) {
+      fmt::format_to(std::back_inserter(json), FMT_COMPILE("{}"), *number);
+    } else {
+      AppendText(json, std::get<std::string_view>(arg.value));
+    }
+  }
+  if (!json.empty()) json += '}';
+  SliceWithJson(track, name, category, start, end, json);
+}
+
+void TraceEventWriter::SliceWithJson(Track track, const TimelineText& name,
+                                     std::string_view category, SimTime start, SimTime end,
+                                     std::string_view args) {
+  const int64_t from = TimelineNanoseconds(start);
+  const int64_t to = TimelineNanoseconds(end);
   Begin();
   buffer_ += "\"ph\":\"X\",\"name\":";
   buffer_ += name.literal();
@@ -171,7 +137,7 @@ void TraceEventWriter::Slice(Track track, const JsonText& name, std::string_view
   buffer_ += '}';
 }
 
-void TraceEventWriter::Flow(const JsonText& name, Track from, SimTime from_time, Track to,
+void TraceEventWriter::Flow(const TimelineText& name, Track from, SimTime from_time, Track to,
                             SimTime to_time) {
   const auto half = [&](std::string_view phase, Track track, SimTime time) {
     Begin();
@@ -181,7 +147,7 @@ void TraceEventWriter::Flow(const JsonText& name, Track from, SimTime from_time,
                    next_flow_);
     AppendTrack(buffer_, track);
     buffer_ += ",\"ts\":";
-    AppendMicroseconds(buffer_, Nanoseconds(time));
+    AppendMicroseconds(buffer_, TimelineNanoseconds(time));
     buffer_ += '}';
   };
   half("\"ph\":\"s\",\"name\":", from, from_time);
@@ -196,19 +162,19 @@ void TraceEventWriter::Counter(int32_t process, std::string_view name, SimTime t
   fmt::format_to(std::back_inserter(buffer_),
                  FMT_COMPILE("\"ph\":\"C\",\"pid\":{},\"tid\":0,\"name\":\"{}\",\"ts\":"), process,
                  name);
-  AppendMicroseconds(buffer_, Nanoseconds(time));
+  AppendMicroseconds(buffer_, TimelineNanoseconds(time));
   fmt::format_to(std::back_inserter(buffer_), FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), value);
 }
 
 void TraceEventWriter::Metadata(std::string_view key, std::string_view value) {
   if (!metadata_.empty()) metadata_ += ',';
-  metadata_ += JsonText(key).literal() + ":" + JsonText(value).literal();
+  metadata_ += TimelineText(key).literal() + ":" + TimelineText(value).literal();
 }
 
 absl::Status TraceEventWriter::Close() {
   buffer_ += "\n],\n" + tail_ + "\"otherData\":{" + metadata_ + "}}\n";
-  sink_->Write(buffer_, /*last=*/true);
-  return sink_->Commit();
+  file_.Append(buffer_);
+  return file_.Commit();
 }
 
 }  // namespace foretrace

@@ -9,9 +9,10 @@
 // Ranks here are positions in the communicator.
 //
 // Rings, chains and trees are pipelines of many equal steps. They are not sent piece by piece:
-// every hop streams at once, a flow each, and the last piece then passes hop by hop. That is the
-// time of the pipeline (its steady state, and what filling or draining it adds) with as few flows
-// as hops.
+// every hop streams at once, a flow each. What filling or draining the pipeline adds is the last
+// piece of a ring or tree, which then passes hop by hop, and the first piece of a chain, which
+// takes the time of its hops when all of them stream (`Pieces`). That is the time of the pipeline
+// with as few flows as hops.
 
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,13 @@ struct Send {
   bool reduce = false;  // the receiver combines it with what it holds, else overwrites
 };
 
+// The piece that passes one hop of a pipeline before the next hop has anything to send.
+struct Hop {
+  int32_t from = 0;
+  int32_t to = 0;
+  double bytes = 0;
+};
+
 // Every pair of ranks at `alpha` seconds and ports of `bandwidth` bytes per second, full duplex,
 // shared by the flows through them: a non-blocking switch.
 struct AlphaBeta {
@@ -74,6 +82,9 @@ class CollectiveSchedule {
   virtual int32_t SameStep(int32_t step) const { return step; }
   // In every step every rank sends so many bytes to every other; nullopt: something else.
   virtual std::optional<double> BytesOfEveryPair() const { return std::nullopt; }
+  // Appends what passes the hops of a lane in turn before all of them stream; nothing where the
+  // pieces of a pipeline are steps (FillTime in communicator.h).
+  virtual void Pieces(int32_t /*lane*/, std::vector<Hop>& /*out*/) const {}
   // Total messages over all ranks, lanes and steps; the default counts them.
   virtual int64_t flows() const;
   // Seconds on a non-blocking switch.

@@ -15,13 +15,22 @@ namespace {
 
 // Flows at a time, beyond which their state would take gigabytes.
 constexpr int64_t kMaxFlows = int64_t{1} << 23;
+// Pairs that exchange at a time. Each has a route of its own, and every completion shares links
+// anew: a million take minutes.
+constexpr int64_t kMaxPairs = int64_t{1} << 20;
 
 }  // namespace
 
 absl::Status CheckInFlight(const TransferPlan& plan) {
   const CollectiveSchedule& schedule = *plan.schedule;
-  if (int64_t{schedule.lanes()} * schedule.ranks() <= kMaxFlows &&
-      schedule.flows() / std::max(1, schedule.steps()) <= kMaxFlows) {
+  const int64_t at_a_time = schedule.flows() / std::max(1, schedule.steps());
+  if (plan.algorithm == Algorithm::kDirect && at_a_time > kMaxPairs) {
+    return Infeasible(
+        "an exchange of {} pairs of {} ranks at a time, whose nodes cannot change places: the flow "
+        "of each is simulated, which is done for at most {}; use --network fitted, or fewer ranks",
+        at_a_time, schedule.ranks(), kMaxPairs);
+  }
+  if (int64_t{schedule.lanes()} * schedule.ranks() <= kMaxFlows && at_a_time <= kMaxFlows) {
     return absl::OkStatus();
   }
   return Infeasible(

@@ -63,6 +63,24 @@ TEST(GraphPlacement, AChainIsWorthOneCall) {
   EXPECT_EQ(graph->bound, Us(34));
 }
 
+// As above, calls launched in 1 us: 3 * 6 + 6 + 1.
+TEST(GraphPlacement, ACallIsLaunchedAsItsBackendLaunches) {
+  const OperatorView dag = Chain(3);
+  std::vector<KernelChoice> choices;
+  for (int32_t op = 0; op < 3; ++op) {
+    choices.push_back({{op}, kLibrary, Us(4)});
+    choices.push_back({{op}, kEngine, Us(12)});
+    choices.back().launch = Us(1);
+  }
+  const auto op_level = PlaceOps(dag, choices, kLaunch);
+  ASSERT_TRUE(op_level.ok());
+  EXPECT_EQ(op_level->cost, Us(39));  // 3 (12 + 1)
+  const auto graph = PlaceGraph(dag, choices, kLaunch, *op_level, {kEngine, Us(6), Us(1)}, {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->evolved.cost, Us(25));
+  EXPECT_EQ(graph->exact.cost, Us(25));
+}
+
 TEST(GraphPlacement, ModelledTimesHoldNoCall) {
   EXPECT_EQ((EngineCall{kEngine, Us(6)}).Within({{0}, kEngine, Us(8), EstimateSource::kAnalytic}),
             Us(8));

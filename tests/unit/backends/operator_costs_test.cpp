@@ -75,6 +75,38 @@ TEST(OperatorCosts, TypesThatNoBackendNamesAreTold) {
   EXPECT_THAT(costs.UnknownTypes({backend}), testing::ElementsAre("frobnicate", "relu"));
 }
 
+// Two backends take 2 us each for the sum; one's own launch of 1 us is less than the other's 10.
+TEST(OperatorCosts, ABackendMayHaveALaunchOfItsOwn) {
+  const auto own = ParseBackend(
+      "name: own\nsource: s\nkind: compiler\ndevice: cuda\nlaunch_us: 1\n"
+      "patterns: [{match: 'add(*, *)'}]\n",
+      "own.yaml");
+  ASSERT_TRUE(own.ok()) << own.status();
+  const auto plain = ParseBackend(
+      "name: plain\nsource: s\nkind: library\ndevice: cuda\npatterns: [{match: 'add(*, *)'}]\n",
+      "plain.yaml");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  OperatorCosts costs;
+  ASSERT_TRUE(costs
+                  .Parse(std::string(kHeader) +
+                             "\"add(*,*)\",data=1x4x8x8,2,plain\n\"add(*,*)\",data=1x4x8x8,2,own\n",
+                         "t.csv")
+                  .ok());
+  const OperatorView sum("sum", {{"a", "add", {-1, -1}, "1x4x8x8", {}}});
+  const std::vector<Backend> backends = {*plain, *own};
+  const std::vector<KernelChoice> choices =
+      TimedChoices(sum, backends, GenerateMatches(sum, backends).matches, costs, {});
+  const auto placed = PlaceOps(sum, choices, kPublishedLaunch);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->cost, SimTime::FromUs(3));
+  EXPECT_THAT(std::string(ParseBackend("name: own\nsource: s\nkind: compiler\ndevice: cuda\n"
+                                       "launch_us: -1\npatterns: [{match: 'add(*, *)'}]\n",
+                                       "own.yaml")
+                              .status()
+                              .message()),
+              HasSubstr("launch_us"));
+}
+
 TEST(BackendFile, WhatCouldNeverMatchIsRefused) {
   const std::string head = "name: x\nsource: s\nkind: library\ndevice: cuda\n";
   for (const auto& [rest, why] :

@@ -39,6 +39,28 @@ TEST(Pattern, AnyOperatorIsInsideAndAWildcardIsNot) {
   EXPECT_EQ(MatchAt(Parsed("relu(*)"), ResidualDag(false), 2).ops, (Ids{2}));
 }
 
+// conv -> relu and tanh, which are added; in the second graph each of two convolutions has one.
+TEST(Pattern, ANameIsOneOperatorReadTwice) {
+  const auto diamond = [](int32_t of_tanh) {
+    return OperatorView("diamond", {{"conv", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                    {"other", "conv2d", {-1, -1}, "1x3x8x8", {}},
+                                    {"relu", "relu", {0}, "1x4x8x8", {}},
+                                    {"tanh", "tanh", {of_tanh}, "1x4x8x8", {}},
+                                    {"add", "add", {3, 2}, "1x4x8x8", {}}});
+  };
+  const Pattern pattern = Parsed("add(relu($c=conv2d(*, *)), tanh($c))");
+  EXPECT_EQ(MatchAt(pattern, diamond(0), 4).ops, (Ids{0, 2, 3, 4}));
+  EXPECT_FALSE(MatchAt(pattern, diamond(1), 4).ops.has_value());
+  // A wildcard's name: the same operand from outside.
+  const OperatorView silu("silu", {{"x", "relu", {-1}, "8", {}},
+                                   {"sigmoid", "sigmoid", {0}, "8", {}},
+                                   {"product", "multiply", {1, 0}, "8", {}},
+                                   {"square", "multiply", {-1, -1}, "8", {}}});
+  EXPECT_EQ(MatchAt(Parsed("multiply($x=*, sigmoid($x))"), silu, 2).ops, (Ids{1, 2}));
+  // Which of the graph's inputs is which is not known.
+  EXPECT_FALSE(MatchAt(Parsed("multiply($x=*, $x)"), silu, 3).ops.has_value());
+}
+
 TEST(Pattern, SecondOutputIsRefusedWithItsReason) {
   const MatchResult match = MatchAt(Parsed("add(conv2d(*, *), *)"), ResidualDag(true), 1);
   EXPECT_FALSE(match.ops.has_value());
@@ -58,6 +80,9 @@ TEST(Pattern, WhatIsNoPatternIsRefused) {
                                   {"*", "wildcard"},
                                   {"relu(conv2d(*)", ") is missing"},
                                   {"relu(*) x", "text after its end"},
+                                  {"add($a, $a=relu(*))", "$a names nothing before it"},
+                                  {"add($a=relu(*), $a=relu(*))", "another operator already"},
+                                  {"add($=relu(*), *)", "a name is expected"},
                                   {"relu(*), add(*, *)", "several outputs"}}) {
     EXPECT_THAT(std::string(ParsePattern(text).status().message()), HasSubstr(why)) << text;
   }

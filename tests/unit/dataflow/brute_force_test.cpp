@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <iostream>
+#include <limits>
 #include <random>
 
-#include "simulator/dataflow/partition.h"
+#include "simulator/dataflow/mapping.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -40,12 +43,13 @@ System RandomSystem(std::mt19937& random) {
   };
   System s;
   s.name = "random";
-  s.chip = {"chip", pick(12, 200), 8, 4, 1, 4000.0 * pick(8, 100), Execution::kDataflow, 0, 0, 0};
-  s.memory = {"dram", 1.0 * pick(5, 80), 1e9, 0, 0};
-  s.dimensions = {
-      {{static_cast<NetworkKind>(pick(0, 2)), pick(0, 1) == 0 ? 4 : 8, 1.0 * pick(2, 30), false},
-       {},
-       Role::kTensor}};
+  s.chip = {"chip", pick(12, 200), 8, 4, 1, Bytes(4000 * pick(8, 100)), Execution::kDataflow, 0, 0,
+            0};
+  s.memory = {"dram", Bandwidth::GBps(pick(5, 80)), Bytes(1'000'000'000), 0, 0};
+  s.dimensions = {{{static_cast<NetworkKind>(pick(0, 2)), pick(0, 1) == 0 ? 4 : 8,
+                    Bandwidth::GBps(pick(2, 30)), false},
+                   {},
+                   Role::kTensor}};
   return s;
 }
 
@@ -131,7 +135,7 @@ TEST(BruteForce, ShardingsOf200RandomGraphs) {
     const bool divide = round % 2 == 0;
     std::vector<std::vector<Dimension>> choices;
     for (const Kernel& k : w.kernels) choices.push_back(AllowedShardings(k, group.size(), divide));
-    CommunicationCost best{std::numeric_limits<int64_t>::max(), 0};
+    ShardingCost best{std::numeric_limits<int64_t>::max(), 0};
     Shardings now(w.kernels.size());
     const std::function<void(size_t)> choose = [&](size_t i) {
       if (i == now.size()) {
@@ -144,10 +148,98 @@ TEST(BruteForce, ShardingsOf200RandomGraphs) {
       }
     };
     choose(0);
-    const CommunicationCost found = CostOf(w, SolveShardings(w, group, divide), group);
+    const ShardingCost found = CostOf(w, SolveShardings(w, group, divide), group);
     EXPECT_EQ(found.ps, best.ps) << "round " << round;
     EXPECT_NEAR(found.bytes, best.bytes, 1e-9 * best.bytes) << "round " << round;
   }
+}
+
+// A random graph of up to four kernels, some of which train, and chips in two groups of four.
+Workload SmallTraining(std::mt19937& random) {
+  Workload w = RandomWorkload(random);
+  while (w.kernels.size() > 4) {
+    w.kernels.pop_back();
+    std::erase_if(w.tensors,
+                  [&](const Tensor& t) { return t.to == static_cast<int>(w.kernels.size()); });
+  }
+  w.batch = 8;
+  w.layers = 4;
+  w.layer_input_bytes = 1000;
+  for (size_t i = w.kernels.size() / 2 + 1; i < w.kernels.size(); ++i) {
+    w.kernels[i].pass = Pass::kBackward;
+    w.kernels[i].weight_gradient = w.kernels[i].kind == KernelKind::kGemm;
+  }
+  return w;
+}
+
+System SmallCluster(std::mt19937& random, Execution execution) {
+  System s = RandomSystem(random);
+  s.chip.execution = execution;
+  s.memory.capacity = Bytes(1'000'000'000'000'000);
+  s.dimensions.push_back(
+      {{NetworkKind::kRing, 2, Bandwidth::GBps(4), false, SimTime::FromNs(50)}, {}, Role::kData});
+  s.dimensions.push_back(
+      {{NetworkKind::kRing, 2, Bandwidth::GBps(20), false}, {}, Role::kPipeline});
+  return s;
+}
+
+// The least over all shardings, each with its best partitioning.
+double LeastOverShardings(const Workload& w, const System& s, const Formulas& formulas) {
+  SearchLimits limits;
+  limits.tiles = 8;
+  std::vector<std::vector<Dimension>> choices;
+  for (const Kernel& k : w.kernels)
+    choices.push_back(AllowedShardings(k, s.degree(Role::kTensor), false));
+  double least = std::numeric_limits<double>::infinity();
+  Shardings now(w.kernels.size());
+  const std::function<void(size_t)> choose = [&](size_t i) {
+    if (i == now.size()) {
+      limits.shardings = now;
+      const auto r = Optimise(w, s, formulas, limits);
+      if (r.ok()) least = std::min(least, r->time.total_ns);
+      return;
+    }
+    for (const Dimension d : choices[i]) {
+      now[i] = d;
+      choose(i + 1);
+    }
+  };
+  choose(0);
+  return least;
+}
+
+// Where kernels run alone, one thing after another, the joint optimum; elsewhere what is found is
+// within the gap that it states, and nothing is below its bound.
+TEST(BruteForce, ShardingsTogetherWithPartitions) {
+  std::mt19937 random(23);
+  int best = 0, others = 0;
+  for (int round = 0; round < 90; ++round) {
+    const Workload w = SmallTraining(random);
+    const Execution execution = round % 3 == 0 ? Execution::kDataflow : Execution::kKernelByKernel;
+    const System s = SmallCluster(random, execution);
+    Formulas formulas;
+    formulas.compute_utilisation = round % 2 == 0 ? 0.9 : 0;
+    formulas.overlap = round % 9 >= 6 ? Overlap::kMaximum : Overlap::kByMachine;
+    if (round % 5 == 4) formulas.iteration = IterationRule::kDse;
+    const double least = LeastOverShardings(w, s, formulas);
+    SearchLimits limits;
+    limits.tiles = 8;
+    const auto found = Optimise(w, s, formulas, limits);
+    ASSERT_EQ(found.ok(), std::isfinite(least)) << found.status();
+    if (!found.ok()) continue;
+    const double ns = found->time.total_ns;
+    EXPECT_GE(ns, least * (1 - 1e-9)) << round;
+    EXPECT_LE(found->bound_ns, least * (1 + 1e-9)) << round;
+    EXPECT_LE(ns, found->bound_ns * (1 + found->gap()) * (1 + 1e-9)) << round;
+    if (execution == Execution::kKernelByKernel && formulas.overlap == Overlap::kByMachine) {
+      EXPECT_NEAR(ns, least, 1e-6 * least) << round;
+      EXPECT_LT(found->gap(), 1e-9) << round;
+    } else {
+      ++others;
+      best += ns <= least * (1 + 1e-6) ? 1 : 0;
+    }
+  }
+  std::cout << best << " of " << others << " overlapping or fused ones are the best\n";
 }
 
 // Bottleneck allocation against all allocations of three kernels.
@@ -157,7 +249,7 @@ TEST(BruteForce, TilesOfKernels) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
   for (int round = 0; round < 200; ++round) {
-    const Chip chip = {"chip", pick(3, 24), 8, 4, 1, 1, Execution::kDataflow, 0, 0, 0};
+    const Chip chip = {"chip", pick(3, 24), 8, 4, 1, Bytes(1), Execution::kDataflow, 0, 0, 0};
     std::vector<std::vector<TileAllocation>> fronts, every;
     for (int kernel = 0; kernel < 3; ++kernel) {
       const bool gemm = pick(0, 1) == 0;

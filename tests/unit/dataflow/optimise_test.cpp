@@ -14,11 +14,13 @@ namespace {
 System Machine(Execution execution, std::vector<int64_t> sizes) {
   System s;
   s.name = "machine";
-  s.chip = {"chip", 256, 16, 16, 1.5, 48e6, execution, 0, 0, 0};
-  s.memory = {"hbm", 900, 60e9, 0, 0};
+  s.chip = {"chip", 256, 16, 16, 1.5, Bytes(48'000'000), execution, 0, 0, 0};
+  s.memory = {"hbm", Bandwidth::GBps(900), Bytes(60'000'000'000), 0, 0};
   for (const int64_t size : sizes) {
     s.dimensions.push_back(
-        {{NetworkKind::kRing, size, s.dimensions.empty() ? 200.0 : 25.0, false}, {}, Role::kCount});
+        {{NetworkKind::kRing, size, Bandwidth::GBps(s.dimensions.empty() ? 200 : 25), false},
+         {},
+         Role::kCount});
   }
   return s;
 }
@@ -30,7 +32,7 @@ Workload Gpt(bool train) { return MakeTransformer({2048, 16, 128, 1024, 16, 64, 
 TEST(Joint, EqualsTheLeastOfAllCandidates) {
   for (const Execution execution : {Execution::kDataflow, Execution::kKernelByKernel}) {
     for (const double utilisation : {0.9, 0.0}) {
-      const Workload workload = MakeTransformer({2048, 16, 128, 64, 16, 8, utilisation > 0});
+      const Workload workload = MakeTransformer({2048, 16, 128, 16, 16, 4, utilisation > 0});
       const System system = Machine(execution, {4, 2});
       Formulas formulas;
       formulas.compute_utilisation = utilisation;
@@ -43,11 +45,11 @@ TEST(Joint, EqualsTheLeastOfAllCandidates) {
         int rest = code;
         for (SystemDimension& d : pinned.dimensions)
           d.role = static_cast<Role>(rest % 3), rest /= 3;
-        for (double micro_batch = 1; micro_batch <= 8; micro_batch *= 2) {
-          for (int64_t size = 1; size <= 64; size *= utilisation > 0 ? 64 : 2) {
+        for (double micro_batch = 1; micro_batch <= 4; micro_batch *= 2) {
+          for (int64_t size = 1; size <= 16; size *= utilisation > 0 ? 16 : 2) {
             SearchLimits limits;
             limits.micro_batch = micro_batch;
-            limits.tiles = 64 / size;
+            limits.tiles = 16 / size;
             const double samples = workload.batch / static_cast<double>(pinned.degree(Role::kData));
             if (std::fmod(samples, micro_batch) != 0) continue;
             const auto one = Optimise(workload, pinned, formulas, limits);
@@ -107,18 +109,20 @@ TEST(Iteration, PipelineOfMicroBatches) {
 // An all-to-all of S on a 32 x 32 torus: half of 1,024 S crosses the middle of 32 rings, which each
 // have 2 links in 2 directions there: 4 S / B. Published: one direction, 8 S / B.
 TEST(Collectives, AllToAllByCuts) {
-  const std::vector<NetworkDimension> torus = {{NetworkKind::kRing, 32, 50, false},
-                                               {NetworkKind::kRing, 32, 50, false}};
+  const std::vector<NetworkDimension> torus = {
+      {NetworkKind::kRing, 32, Bandwidth::GBps(50), false},
+      {NetworkKind::kRing, 32, Bandwidth::GBps(50), false}};
   EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, torus, 1e6), 4e6 / 50);
   EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kDse, torus, 1e6), 8e6 / 50);
   // 16 chips on a switch: a chip sends 15/16 of S over its link.
-  const std::vector<NetworkDimension> one = {{NetworkKind::kSwitch, 16, 50, false}};
+  const std::vector<NetworkDimension> one = {
+      {NetworkKind::kSwitch, 16, Bandwidth::GBps(50), false}};
   EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, one, 1e6), 1e6 * 15 / 16 / 50);
 }
 
 TEST(Collectives, AllReduceFormulas) {
-  const NetworkDimension ring = {NetworkKind::kRing, 8, 50, false},
-                         direct = {NetworkKind::kFullyConnected, 8, 50, false};
+  const NetworkDimension ring = {NetworkKind::kRing, 8, Bandwidth::GBps(50), false},
+                         direct = {NetworkKind::kFullyConnected, 8, Bandwidth::GBps(50), false};
   const double s = 1e6, share = s * 7 / 8 / 50;
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kDse, ring, s), 2 * share);
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kEarly, ring, s), share);
@@ -128,10 +132,10 @@ TEST(Collectives, AllReduceFormulas) {
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kDse, direct, s), 2 * s / 8 / 50);
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kLatest, direct, s), s / 8 / 50);
   // Domains of 2 with links of 900 among 8 chips with 50: 1/2 of S fast, then (8/2 - 1) / 8 slow.
-  const TensorGroup domains = {
-      {{NetworkKind::kRing, 2, 900, false}, {NetworkKind::kRing, 4, 50, false}},
-      AllReduceFormula::kLatest,
-      AllToAllFormula::kPhysical};
+  const TensorGroup domains = {{{NetworkKind::kRing, 2, Bandwidth::GBps(900), false},
+                                {NetworkKind::kRing, 4, Bandwidth::GBps(50), false}},
+                               AllReduceFormula::kLatest,
+                               AllToAllFormula::kPhysical};
   EXPECT_DOUBLE_EQ(AllReduceNs(domains, s), s / 2 / 900 + s * 3 / 8 / 50);
 }
 
@@ -139,8 +143,9 @@ TEST(Collectives, AllReduceFormulas) {
 // is
 // 4. Each sample of a micro-batch has its share of the latency.
 TEST(Collectives, LatencyOfLinks) {
-  NetworkDimension ring = {NetworkKind::kRing, 8, 50, false, 100};
-  NetworkDimension through = {NetworkKind::kSwitch, 8, 50, false, 100};
+  NetworkDimension ring = {NetworkKind::kRing, 8, Bandwidth::GBps(50), false, SimTime::FromNs(100)};
+  NetworkDimension through = {NetworkKind::kSwitch, 8, Bandwidth::GBps(50), false,
+                              SimTime::FromNs(100)};
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, ring, 800),
                    2 * 800 * 7. / 8 / 50 + 1400);
   EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, through, 800),
@@ -160,7 +165,8 @@ TEST(Bills, Torus) {
   s.chip.price_usd = 100;
   s.memory.usd_per_gbps = 1;
   s.switch_usd_per_gbps = 24;
-  for (SystemDimension& d : s.dimensions) d.network.link_gbps = 50, d.link.usd_per_gbps = 2;
+  for (SystemDimension& d : s.dimensions)
+    d.network.bandwidth = Bandwidth::GBps(50), d.link.usd_per_gbps = 2;
   const Bill bill = PriceUsd(s);
   EXPECT_EQ(bill.chips, 102400);
   EXPECT_EQ(bill.memory, 1024 * 900.0);

@@ -46,6 +46,40 @@ TEST(SteadyState, IsThePaceOfTheDeviceWhereTheCpuRunsAhead) {
   EXPECT_EQ(steady->cpu_period, Us(20));
 }
 
+TEST(SteadyState, IsWithoutTheWorkThatWasInFlightWhenRecordingBegan) {
+  // As Ahead(), and a kernel of before runs during the first step.
+  JobScript job(1);
+  job.rank(0)
+      .Step(0, {0, 20})
+      .InFlight("f", 7, {1, 12})
+      .Kernel("a0", {0, 4}, 7, {13, 28})
+      .Kernel("b0", {10, 14}, 7, {29, 44})
+      .Step(1, {20, 40})
+      .Kernel("a1", {20, 24}, 7, {45, 60})
+      .Kernel("b1", {30, 34}, 7, {61, 76});
+  const Outcome outcome = Simulate(job);
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 0, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_EQ(steady->period, Us(32));
+}
+
+TEST(SteadyState, IsWithoutTheWaitForWorkThatIsNotRecorded) {
+  // As Ahead(), a millisecond later on the device: something else ran until then.
+  JobScript job(1);
+  job.rank(0)
+      .Step(0, {0, 20})
+      .Kernel("a0", {0, 4}, 7, {1005, 1020})
+      .Kernel("b0", {10, 14}, 7, {1021, 1036})
+      .Step(1, {20, 40})
+      .Kernel("a1", {20, 24}, 7, {1037, 1052})
+      .Kernel("b1", {30, 34}, 7, {1053, 1068});
+  const Outcome outcome = Simulate(job);
+  EXPECT_EQ(outcome.prediction.schedule.makespan, Us(1068));
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 0, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_EQ(steady->period, Us(32));
+}
+
 TEST(SteadyState, IsThePaceOfTheCpuWhereTheDeviceIsFaster) {
   JobScript job = Ahead();
   const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr, [](Program& program) {

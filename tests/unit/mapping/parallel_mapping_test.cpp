@@ -57,6 +57,23 @@ TEST(ParallelMappingTest, TextRoundTrip) {
   EXPECT_FALSE(ParseMappingFile("parallel: tp1 pp1\n", "m.yaml").ok());
 }
 
+TEST(ParallelMappingTest, PartByPartAndHybrid) {
+  const auto read = ParseMapping("tp4 pp1 dp16 mb1 v1 none sp zero3 tp-async hsdp4", 64, "test");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->async_tensor);
+  EXPECT_EQ(read->shards(), 4);
+  EXPECT_EQ(ToString(*read), "tp4 pp1 dp16 mb1 v1 none sp zero3 tp-async hsdp4");
+  EXPECT_TRUE(CheckMapping(Gpt22B(), *read, 64).ok());
+  const auto fault = [](const char* text) {
+    const auto m = ParseMapping(text, 64, "test");
+    return m.ok() ? Message(CheckMapping(Gpt22B(), *m, 0)) : Message(m.status());
+  };
+  EXPECT_THAT(fault("tp4 dp16 tp-async"), HasSubstr("needs sequence parallelism"));
+  EXPECT_THAT(fault("tp4 dp16 zero2 hsdp4"), HasSubstr("needs zero3"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("divide all 16"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("at least 2"));
+}
+
 TEST(ParallelMappingTest, StageFileRoundTrip) {
   StageMapping stages;
   stages.mini_batch = 32;

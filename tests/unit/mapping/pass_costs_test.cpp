@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
@@ -273,6 +277,121 @@ TEST(PassCostsTest, SequenceParallelismGathersAndScatters) {
   const SimTime reduced = Times(Model(), m, p).tensor.time;
   m.sequence_parallel = true;
   EXPECT_NEAR(Times(Model(), m, p).tensor.time.seconds() / reduced.seconds(), 2, 1e-6);
+}
+
+// Products of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
+// TFLOP/s, of which a quarter runs beside no transfer; an exchange half of a gathering and
+// scattering. Not even the longest product hides one wholly. Backward all are waited for as before.
+TEST(PassCostsTest, ExchangesPartByPart) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.sequence_parallel = true;
+  const PassTimes waited = Times(Model(), m, p);
+  m.async_tensor = true;
+  const PassTimes beside = Times(Model(), m, p);
+  const double exchange = waited.tensor.time.us() / 2;
+  EXPECT_EQ(waited.tensor.forward, 2);
+  EXPECT_EQ(beside.tensor.forward, 0);
+  double longer = 0;
+  for (const double width : {3, 1, 4, 4}) {
+    const double product = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
+    longer += std::max(product, exchange + product / 4) - product;
+  }
+  EXPECT_NEAR(beside.layer_forward.us(),
+              waited.layer_forward.us() - 2 * waited.tensor.time.us() + longer, 0.1);
+  EXPECT_EQ(beside.layer_backward, waited.layer_backward);
+  // A recomputed layer waits for its exchanges.
+  m.recompute = Recompute::kFull;
+  ParallelMapping plain = m;
+  plain.async_tensor = false;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(),
+              Times(Model(), plain, p).layer_backward.us(), 1e-2);
+}
+
+// 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays
+// inside, 7/8 L / 100 GB/s and 7 steps. A gradient is scattered likewise, then each eighth of it
+// reduced with the other node's by one adapter: twice half of L/8 / 10 GB/s and a step outside.
+TEST(PassCostsTest, WeightsDividedWithinNodes) {
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  const PassTimes all = Times(Model(), m);
+  const MemoryUse of_all = MemoryOf(Model(), m);
+  m.hybrid = 8;
+  const PassTimes hybrid = Times(Model(), m);
+  const double weights = static_cast<double>(hybrid.weight_bytes.count());
+  EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
+  EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
+  const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
+  EXPECT_NEAR(hybrid.gradient.time.us(),
+              7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
+              1e-3);
+  const MemoryUse use = MemoryOf(Model(), m);
+  EXPECT_NEAR(static_cast<double>(use.weights.count()),
+              2.0 * static_cast<double>(of_all.weights.count()), 2);
+  EXPECT_NEAR(static_cast<double>(use.optimizer.count()),
+              2.0 * static_cast<double>(of_all.optimizer.count()), 2);
+}
+
+// Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
+// logits and their gradient in two bytes.
+TEST(PassCostsTest, LogitsByTheLossesForm) {
+  TransformerConfig c = Model();
+  const ParallelMapping m = Mapping(1, 1);
+  const double logits = 1024.0 * 2048;
+  const std::pair<LossForm, std::pair<double, double>> forms[] = {
+      {LossForm::kInPlace, {4, 6}}, {LossForm::kStepwise, {4, 8}}, {LossForm::kFused, {2, 2}}};
+  for (const auto& [form, bytes] : forms) {
+    c.loss = form;
+    const LogitMemory memory = LogitMemoryOf(c, m);
+    EXPECT_EQ(memory.kept, bytes.first * logits);
+    EXPECT_EQ(memory.passing, bytes.second * logits);
+  }
+}
+
+// Links of a newer platform than an A100's: runs measured at 40 GB/s an adapter where the data
+// sheet says 48 are found to have 40, and no fit leaves what the platform can be.
+TEST(FitClusterTest, LinksAreBoundedByThePlatformsOwn) {
+  ClusterParameters start = Cluster(), truth = start;
+  start.intra_node = start.intra_gather = Bandwidth::GBps(422);
+  truth = start;
+  start.adapter = Bandwidth::GBps(48);
+  const auto fitted = [&](double adapter) {
+    truth.adapter = Bandwidth::GBps(adapter);
+    MeasuredMapping row;
+    row.model = Model();
+    row.mapping = Mapping(8, 4);
+    row.measured = EstimateIteration(row.model, row.mapping, truth)->time;
+    const auto found = FitCluster({row}, start, {ClusterParameter::kAdapter});
+    return found.ok() ? found->adapter.bytes_per_second() / 1e9 : 0;
+  };
+  EXPECT_NEAR(fitted(40), 40, 1);
+  EXPECT_NEAR(fitted(10), 48 / 1.4, 0.01);
+}
+
+// The vocabulary is divided over 4 ranks. All-reduces of a micro-batch's 2 MiB and of 4 KiB (one
+// number of 4 bytes a token) take 1.5 times their bytes over 100 GB/s and 20 us: the embedding's
+// result forward, the output layer's input gradient backward where nothing hides it, and three of
+// the small ones in the loss. Under sequence parallelism, an all-gather and a reduce-scatter of as
+// long together, the embedding and the output layer's input take half forward, the embedding's
+// gradient half backward.
+TEST(PassCostsTest, ExchangesOutsideOfLayers) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.overlap_tensor = false;
+  const PassTimes one = Times(Model(), Mapping(1, 1), p), four = Times(Model(), m, p);
+  const double large = 1.5 * 2 * 1024 * 1024 / 100e9 * 1e6 + 20;
+  const double small = 1.5 * 4 * 1024 / 100e9 * 1e6 + 20;
+  EXPECT_NEAR(four.embedding_forward.us(), large, 0.1);
+  EXPECT_NEAR(four.embedding_backward.us(), 0, 0.1);
+  EXPECT_NEAR(four.head_forward.us(), one.head_forward.us() / 4 + 3 * small, 0.1);
+  EXPECT_NEAR(four.head_backward.us(), one.head_backward.us() / 4 + large, 0.1);
+  m.overlap_tensor = true;
+  EXPECT_NEAR(Times(Model(), m, p).head_backward.us(), one.head_backward.us() / 4, 0.1);
+  m.sequence_parallel = true;
+  const PassTimes divided = Times(Model(), m, p);
+  EXPECT_NEAR(divided.embedding_forward.us(), large / 2, 0.1);
+  EXPECT_NEAR(divided.embedding_backward.us(), large / 2, 0.1);
+  EXPECT_NEAR(divided.head_forward.us(), one.head_forward.us() / 4 + 3 * small + large / 2, 0.1);
 }
 
 // Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its

@@ -42,6 +42,19 @@ TEST(SoftwareStackTest, AttentionKernelsByChip) {
                    .ok());
 }
 
+TEST(SoftwareStackTest, Losses) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    loss: stepwise\n"
+            "    compiled_loss: true\n    eager: true\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("").loss, LossForm::kStepwise);
+  EXPECT_TRUE(stack->At("").compiled_loss);
+  EXPECT_TRUE(stack->At("").eager);
+  EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
+                                       "    loss: slow\n"))
+                   .ok());
+}
+
 TEST(SoftwareStackTest, TheLongestWordDecides) {
   const SoftwareStack stacks[] = {{"lm", {"megatron-lm"}, {}},
                                   {"ds", {"deepspeed", "megatron"}, {}}};

@@ -89,6 +89,21 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   EXPECT_THAT(rows[2].refused, HasSubstr("framework 'abacus'"));
 }
 
+// Weights are divided within a node of 8, whose 2-way tensor-parallel groups leave 4 replicas. A
+// run that went out of memory has no step.
+TEST(TrainingRowsTest, HybridShardingAndRunsOutOfMemory) {
+  const auto rows = Read(
+      "known,,,,,,,,32,H100,8,2,1,16,1,,,1,,16,BF16,HSDP,,Composer,0,1,\n"
+      "known,,,,,,,,32,H100,8,2,1,16,1,,,1,,16,BF16,FSDP,,Composer,1,,\n");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].mapping.zero, 3);
+  EXPECT_EQ(rows[0].mapping.hybrid, 4);
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_TRUE(rows[1].out_of_memory);
+  EXPECT_EQ(rows[1].mapping.hybrid, 0);
+}
+
 TEST(TrainingRowsTest, ContradictionsAreListedOthersJudged) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,4,1,2,1,,,1,,16,BF16,none,,NeMo,0,1,\n"

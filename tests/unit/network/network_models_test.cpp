@@ -253,5 +253,28 @@ TEST(TransferPlanner, ChoosesProtocolBySize) {
   }
 }
 
+// Four ranks on a switch whose ports carry 40 GB/s and whose routes take 3 us, no library: a chain
+// of three hops. 10 MB in pieces of 1 MB (--chunks 10): two hops pass a piece (25 us and 3 us each)
+// before the last streams 10 MB (250 us) and its latency. In one piece: three hops of 253 us.
+TEST(TransferPlanner, ChainsFillAtTheRateOfTheirStreams) {
+  const auto spec = ParsePlatform(
+      "name: s\nlinks:\n  l: {class: nvlink, bandwidth_GBps: 40, latency_us: 1.5, source: t}\n"
+      "node: {devices: 4, interconnect: {kind: switch, link: l}}\n",
+      "s");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const Topology topology = *Topology::Create(*spec);
+  TransferSpec transfer;
+  transfer.op = CollectiveOp::kBroadcast;
+  transfer.members = {0, 1, 2, 3};
+  transfer.bytes = Bytes(10'000'000);
+  for (const auto& [chunks, us] : {std::pair(10, 2 * 28.0 + 253.0), std::pair(1, 3 * 253.0)}) {
+    NetworkOptions options;
+    options.chunks = chunks;
+    TransferPlanner planner(topology, options);
+    EXPECT_NEAR(planner.PlanAndRun(transfer)->run.seconds * 1e6, us, 1e-6);
+    EXPECT_NEAR(planner.Choose(transfer)->seconds * 1e6, us, 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "simulator/network/communicator.h"
 #include "simulator/network/fluid/run_alone.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -174,6 +175,7 @@ double Fluid(const Topology& t, std::unique_ptr<CollectiveSchedule> s, bool coll
   TransferPlan plan;
   plan.schedule = std::move(s);
   for (int32_t r = 0; r < plan.schedule->ranks(); ++r) plan.devices.push_back(r);
+  plan.launch = FillTime(*plan.schedule, plan.devices, t, {});
   const auto run = RunAlone(t, plan, collapse);
   EXPECT_TRUE(run.ok()) << run.status();
   return run->seconds;

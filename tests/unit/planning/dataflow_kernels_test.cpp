@@ -20,8 +20,8 @@ using dataflow::Role;
 
 dataflow::SystemDimension Switch(int64_t size, Role role, double gbps) {
   dataflow::SystemDimension d;
-  d.network = {NetworkKind::kSwitch, size, gbps, false};
-  d.link.gbps = gbps;
+  d.network = {NetworkKind::kSwitch, size, Bandwidth::GBps(gbps), false};
+  d.link.bandwidth = Bandwidth::GBps(gbps);
   d.role = role;
   return d;
 }
@@ -31,9 +31,17 @@ dataflow::SystemDimension Switch(int64_t size, Role role, double gbps) {
 dataflow::System NodesOf(const ParallelMapping& m) {
   dataflow::System s;
   s.name = "a100";
-  s.chip = {
-      "a100-sxm4-80gb", 432, 16, 16, 1.41, 40e6, dataflow::Execution::kKernelByKernel, 0, 0, 0};
-  s.memory = {"hbm", 2039, 80 * 1073741824.0, 0, 0};
+  s.chip = {"a100-sxm4-80gb",
+            432,
+            16,
+            16,
+            1.41,
+            Bytes(40'000'000),
+            dataflow::Execution::kKernelByKernel,
+            0,
+            0,
+            0};
+  s.memory = {"hbm", Bandwidth::GBps(2039), Bytes(80 * 1073741824LL), 0, 0};
   constexpr double kNvlink = 300, kNetwork = 25;
   const int64_t inner = std::min(m.tensor, 8);
   s.dimensions.push_back(Switch(inner, Role::kTensor, kNvlink));

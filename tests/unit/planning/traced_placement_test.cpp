@@ -99,6 +99,14 @@ TEST(TracedPlacement, AFusedKernelShortensTheStep) {
   ASSERT_EQ(placed->regions.size(), 1U);
   EXPECT_EQ(placed->regions[0].types, "dense+relu");
   EXPECT_GE(placed->step_before - placed->step_after, Us(18));
+  // The graph that was placed: the recorded kernels are those of a first backend.
+  ASSERT_TRUE(placed->graph.has_value());
+  EXPECT_EQ(placed->graph->backends[0].name, "recorded");
+  EXPECT_EQ(placed->graph->backends[1].name, "fusing");
+  EXPECT_EQ(placed->graph->choices.size(), 3U);
+  ASSERT_EQ(placed->graph->placement.choices.size(), 1U);
+  EXPECT_EQ(placed->graph->placement.cost, Us(12));
+  EXPECT_EQ(placed->graph->dag->Find("relu#1"), 1);
 }
 
 TEST(TracedPlacement, ASlowerBackendChangesNothing) {

@@ -180,6 +180,23 @@ TEST(CpuTimeline, WorkInFlightWhenTheRecordingBeganFillsTheQueue) {
   EXPECT_EQ(t.points.points[0].duration, Us(4));
 }
 
+TEST(CpuTimeline, LaunchesThatAllWaitForRoomCostWhatIsLeftOnceThereIsSome) {
+  // 1,100 pieces of work in flight, one of which starts every 25 us: each launch returns 5 us
+  // later.
+  JobScript job(1);
+  for (int k = 0; k < 1100; ++k) {
+    job.rank(0).InFlight("f" + std::to_string(k), 7, {25.0 * k + 20, 25.0 * k + 44});
+  }
+  for (int k = 0; k < 60; ++k) {
+    const double at = 25.0 * k + 1;
+    const double start = 25.0 * (1100 + k) + 20;
+    job.rank(0).Kernel("k" + std::to_string(k), {at, at + 24}, 7, {start, start + 24});
+  }
+  const Timeline t(job, true);
+  EXPECT_EQ(t.points.queue_full_launches, 60);
+  EXPECT_EQ(t.points.points[0].duration, Us(5));
+}
+
 TEST(BlockingCopies, OnDevicesNoCopyBlocks) {
   JobScript job(1);
   job.rank(0).SyncCopy("copy", MemcpyKind::kDeviceToDevice, {0, 40}, 7, {9, 35});

@@ -225,10 +225,46 @@ TEST(SyncRules, AWaitThatHeldWorkUpAndFitsNothingIsCountedWithItsTime) {
   // 300 us after anything that could have been waited for.
   const TraceStore store = Prefetching(300);
   const RankSync sync = SyncOf(store);
-  ASSERT_EQ(sync.held.size(), 2u);
-  // Launched at 60; nothing before it on its stream, and no edge: 740 us that nothing explains.
+  // Launched at 60; nothing before it on its stream, and no edge: 740 us that nothing explains. The
+  // first time it may have been for work of before the recording.
+  ASSERT_EQ(sync.held.size(), 1u);
   EXPECT_EQ(sync.held[0].time, Us(740));
-  EXPECT_EQ(store.name(store.ranks()[0], sync.held[0].held), "side0");
+  EXPECT_EQ(store.name(store.ranks()[0], sync.held[0].held), "side1");
+  ASSERT_EQ(sync.after_unrecorded.size(), 1u);
+  EXPECT_EQ(sync.after_unrecorded[0].time, Us(740));
+  EXPECT_EQ(store.name(store.ranks()[0], sync.after_unrecorded[0].held), "side0");
+}
+
+TEST(SyncRules, ASynchroniseForWorkThatIsNotRecordedIsKept) {
+  // Nothing recorded ends before 900; the call returns at 600, and the first work begins at 700.
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {700, 900})
+      .Call("synchronize", RuntimeCall::kEventSynchronize, {6, 600});
+  const Inferred inferred(job);
+  ASSERT_EQ(inferred.sync.after_unrecorded.size(), 2u);
+  EXPECT_EQ(inferred.sync.after_unrecorded[0].time, Us(594));
+  EXPECT_EQ(inferred.sync.after_unrecorded[1].time, Us(700));
+  EXPECT_TRUE(inferred.sync.held.empty());
+}
+
+TEST(SyncRules, AWaitThatHeldNothingMayHaveMeantAnythingThatHadEnded) {
+  // "b" of stream 8 was issued before the wait, and had ended long before the consumer began, which
+  // followed "a"; "c" ended after that.
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 500})
+      .Kernel("b", {5, 9}, 8, {14, 100})
+      .Kernel("c", {10, 14}, 8, {101, 800})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {20, 21})
+      .Kernel("consumer", {22, 26}, 7, {502, 600});
+  const Inferred inferred(job);
+  const UnshownWaits& unshown = inferred.sync.unshown;
+  ASSERT_EQ(unshown.calls.size(), 1u);
+  ASSERT_EQ(unshown.latest.size(), 1u);
+  const RankTrace& rank = inferred.store.ranks()[0];
+  EXPECT_EQ(inferred.store.name(rank, unshown.latest[0].producer), "b");
+  EXPECT_EQ(inferred.store.name(rank, unshown.latest[0].consumer), "consumer");
 }
 
 TEST(SyncRules, ABlockingCallThatReturnedBeforeTheWorkEndedDidNotWaitForIt) {

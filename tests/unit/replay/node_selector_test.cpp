@@ -45,6 +45,57 @@ TEST(NodeSelector, SelectsByKernelOpStreamAndStep) {
   EXPECT_FALSE(job.Selects("step=4", "elementwise"));
 }
 
+// aten::mm runs in Layer_0.MLP_1, its backward work after the modules; aten::relu in Layer_0 alone.
+TEST(NodeSelector, SelectsByModuleForwardAndBackward) {
+  JobScript script(1);
+  script.rank(0)
+      .Op("aten::mm", {0, 20})
+      .Kernel("gemm", {5, 9}, 7, {15, 25})
+      .Op("aten::relu", {30, 50})
+      .Kernel("relu", {35, 39}, 7, {45, 55})
+      .Op("MmBackward", {70, 90})
+      .Kernel("gemm_backward", {75, 79}, 7, {85, 95})
+      .Op("aten::add", {100, 120})
+      .Kernel("add", {105, 109}, 7, {115, 125});
+  const TraceStore store = script.Build();
+  const RankTrace& rank = store.ranks()[0];
+  const NodeIndex gemm = FindNode(store, 0, "gemm");
+  const int64_t thread = rank.lane_at(rank.lane(rank.launcher(gemm))).id;
+  const int64_t origin = rank.info().origin_ns;
+  const auto span = [&](int64_t from_us, int64_t to_us) {
+    return ThreadSpan{thread, origin + from_us * 1000, origin + to_us * 1000};
+  };
+  ProfileExtras extras;
+  extras.source = rank.info().source;
+  extras.names = {"Layer_0", "MLP_1"};
+  extras.frames = {{span(0, 60), 0, true}, {span(1, 21), 1, true}};
+  extras.modules = 2;
+  extras.autograd = {{span(2, 12), 7, false}, {span(70, 90), 7, true}};
+  const auto modules = ModuleMap::Make(store, {&extras, 1});
+  ASSERT_TRUE(modules.ok()) << modules.status();
+  EXPECT_EQ((*modules)->PathOf(rank, gemm), "Layer_0.MLP_1");
+  const auto selects = [&](std::string_view text, std::string_view node) {
+    auto selector = ParseSelector("test", text, kAll);
+    EXPECT_TRUE(selector.ok()) << selector.status();
+    selector->modules = *modules;
+    return selector->Selects(store, rank, FindNode(store, 0, node), "");
+  };
+  EXPECT_TRUE(selects("module=mlp", "gemm"));
+  EXPECT_TRUE(selects("module=layer_0", "gemm"));
+  EXPECT_FALSE(selects("module=mlp", "relu"));
+  EXPECT_TRUE(selects("module=^Layer_0$", "relu"));
+  EXPECT_TRUE(selects("module=Layer_0.MLP", "gemm_backward"));
+  EXPECT_FALSE(selects("module=.", "add"));  // in no module
+  EXPECT_FALSE(ParseSelector("test", "module=a,cpu=b", kAll).ok());
+}
+
+TEST(NodeSelector, ModulesThatAreNotRecordedAreAnError) {
+  const OneRank job = Job();
+  const auto none = ModuleMap::Make(job.store, {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.status().message().find("with_modules=True"), std::string::npos);
+}
+
 TEST(NodeSelector, RefusesKeysGivenTwiceAndMixedWork) {
   EXPECT_FALSE(ParseSelector("test", "name=a,name=b", kAll).ok());
   EXPECT_FALSE(ParseSelector("test", "rank=0,rank=1", kAll).ok());

@@ -60,14 +60,14 @@ void Report(const std::string& file, GroupTimes& groups) {
     for (size_t g = 0; g < groups.size(); ++g) groups[g] += s.work[g];
   }
   const std::string timeline = testing::TempDir() + "/" + std::to_string(getpid()) + ".json.gz";
-  TraceEventWriter writer(timeline);
+  const auto writer = MakeTimelineWriter(timeline);
   TimelineOptions timeline_options;
   timeline_options.windows = windows;
   timeline_options.predicted_cpu_time = [&](RankIndex rank, SimTime recorded) {
     return prediction->PredictedCpuTime(rank, recorded);
   };
-  WriteTimeline(table, timeline_options, writer);
-  EXPECT_TRUE(writer.Close().ok());
+  WriteTimeline(table, timeline_options, *writer);
+  EXPECT_TRUE(writer->Close().ok());
   if (std::getenv("FORETRACE_PRINT_REPORT") == nullptr) std::filesystem::remove(timeline);
 }
 

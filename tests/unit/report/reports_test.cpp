@@ -67,6 +67,15 @@ TEST(Overlap, ExposedCommunication) {
   EXPECT_DOUBLE_EQ(overlap[1].overlapped_share(), 0.0);
 }
 
+// The same moments by node, each once: what `predict --by` adds up is what the ranks' table says.
+TEST(Overlap, ExposedPartsSumToExposed) {
+  const Scenario s = MakeScenario();
+  const auto parts = ExposedParts(*s.table, 0, s.windows[0]);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].node, s.nodes[0].all_reduce);
+  EXPECT_EQ(parts[0].time, Us(10));
+}
+
 TEST(Communicators, WhoArrivesLastAndWhatItCosts) {
   const Scenario s = MakeScenario();
   const auto communicators = ComputeCommunicators(*s.table, Classifier(*s.store), s.windows);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/critical_path.h"
 #include "tests/unit/report/scenario.h"
 

@@ -198,6 +198,21 @@ TEST(OperatorTable, HeadsThatDoTheSameWork) {
   EXPECT_NEAR((*errors)[0].median_percent, (20 + 25) / 2.0, 1e-9);
 }
 
+// Four divisions of one shape of experts, whose times are 1, 2.2 and 4 ms at 1, 2 and 4 tokens: by
+// powers 2 ms at 2 tokens, a tenth too low on every line, which the others say of each.
+TEST(OperatorTable, ExpertsOfOneShapeMissAlike) {
+  std::string table = "moe_dtype,moe_ep_size,num_tokens,latency_ms\n";
+  for (const int ranks : {1, 2, 4, 8}) {
+    for (const auto& [tokens, ms] : {std::pair{1, 1.0}, {2, 2.2}, {4, 4.0}}) {
+      table += fmt::format("bfloat16,{},{},{}\n", ranks, tokens, ms * ranks);
+    }
+  }
+  const auto errors = HoldOutOperators("t.csv", table);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ(errors->front().held_out, 4);
+  EXPECT_NEAR(errors->front().median_percent, 0, 1e-9);
+}
+
 TEST(OperatorTable, MistakesAreNamed) {
   const std::string header = "attn_dtype,num_heads,num_key_value_heads,step,latency_ms\n";
   EXPECT_FALSE(IsOperatorTable("a,b\n1,2\n"));

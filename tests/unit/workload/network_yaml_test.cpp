@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/graph/differentiate.h"
 
 namespace foretrace {
 namespace {
@@ -55,6 +56,24 @@ TEST(NetworkFile, AConvolutionIsWhatItsTensorsSay) {
   EXPECT_EQ(conv.groups, 4);
   EXPECT_EQ(TotalWork(call).flop.count(), 2.0 * 2 * 28 * 29 * 64 * 8 * 15);
   EXPECT_EQ(ProductFlop(network.graph, sizes, 1), TotalWork(call).flop);
+}
+
+// Gradients of a convolution take as many multiplications as itself, twice.
+TEST(NetworkFile, AConvolutionHasBothGradients) {
+  const Network network = Parse(
+      "  - {name: c, op: conv2d, inputs: ['*', '*'], shape: [2, 32, 28, 28], output: [2, 64, 28, "
+      "28], attributes: {kernel_size: 3x3, groups: 1}}\n"
+      "  - {name: r, op: relu, inputs: [c], shape: [2, 64, 28, 28], output: [2, 64, 28, 28]}\n");
+  const Binding sizes = network.graph.Declared();
+  const BackwardWork work = Differentiate(network.graph, sizes, 0);
+  ASSERT_EQ(work.input.size(), 1U);
+  ASSERT_EQ(work.weights.size(), 1U);
+  EXPECT_EQ(work.input[0].flop.count(), 2.0 * 2 * 28 * 28 * 64 * 32 * 9);
+  EXPECT_EQ(work.weights[0].flop.count(), work.input[0].flop.count());
+  // relu's reads the result's gradient and what it kept, and writes one gradient.
+  const KernelWork relu = Differentiate(network.graph, sizes, 1).input[0];
+  EXPECT_EQ(relu.read.count(), 2 * 2 * 64 * 28 * 28 * 4);
+  EXPECT_EQ(relu.written.count(), 2 * 64 * 28 * 28 * 4);
 }
 
 TEST(NetworkFile, OperatorsHaveTheWorkOfTheirTensors) {

@@ -88,6 +88,47 @@ TEST(TransformerGraphTest, StashIsKorthikantis) {
   EXPECT_DOUBLE_EQ(Num(stash.input.count()), sbh * 2 / 4);
 }
 
+// A gated layer's products one by one: q, k, v, projection, gate, up, down. The first, third, fifth
+// and seventh have 1,024, 256, 3,072 and 1,024 columns; nothing that backward reads follows from
+// the last. Of 512 tokens in two bytes.
+TEST(TransformerGraphTest, EverySecondProduct) {
+  const TransformerConfig c = Llama();
+  const TransformerGraph model = MakeTransformerGraph(c);
+  const AlternateProducts products = EverySecondProduct(model.graph, BindTransformer(model, c, {}));
+  EXPECT_EQ(products.outputs, Bytes(512 * 2 * (1024 + 256 + 3072 + 1024)));
+  EXPECT_EQ(products.needed, Bytes(512 * 2 * (1024 + 256 + 3072)));
+  const auto share = [&](std::string_view name) {
+    for (size_t i = 0; i < model.graph.ops().size(); ++i) {
+      if (model.graph.ops()[i].name == name) return products.share[i];
+    }
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(share("qkv"), (1024.0 + 256) / (1024 + 2 * 256));
+  EXPECT_EQ(share("projection"), 0);
+  EXPECT_EQ(share("ffn up"), 0.5);
+  EXPECT_EQ(share("ffn down"), 1);
+}
+
+// A fused loss reads the logits of two bytes twice forward, once backward, and writes their
+// gradient; it keeps them instead of a result in 32 bits.
+TEST(TransformerGraphTest, FusedLoss) {
+  TransformerConfig c = Gpt();
+  c.loss = LossForm::kFused;
+  const TransformerGraph model = MakeTransformerGraph(c);
+  const Binding sizes = BindTransformer(model, c, {});
+  const OpId loss = static_cast<OpId>(model.graph.ops().size()) - 1;
+  const GraphOp& op = model.graph.op(loss);
+  EXPECT_EQ(KeptBy(op)[0], op.inputs[0]);
+  const int64_t logits = 512 * 2048 * 2;
+  int64_t read = 0;
+  for (const KernelWork& work : ForwardWork(model.graph, sizes, loss)) read += work.read.count();
+  EXPECT_EQ(read, 2 * logits);
+  const BackwardWork back = Differentiate(model.graph, sizes, loss);
+  ASSERT_EQ(back.input.size(), 1u);
+  EXPECT_EQ(back.input[0].read, Bytes(logits));
+  EXPECT_EQ(back.input[0].written, Bytes(logits));
+}
+
 OpId Find(const OperatorGraph& g, std::string_view name) {
   for (OpId i = 0; static_cast<size_t>(i) < g.ops().size(); ++i) {
     if (g.op(i).name == name) return i;

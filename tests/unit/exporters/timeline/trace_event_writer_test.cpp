@@ -28,10 +28,11 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
   TraceEventWriter writer(path);
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing under the name before Close";
   // 1,499 ps round to 1 ns, 2,500 ps to 3 ns.
-  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromPs(1499), SimTime::FromPs(2500),
-               "{\"a\":1}");
-  writer.Slice({1, 2}, JsonText("k"), "kernel", SimTime::FromNs(1234050), SimTime::FromNs(1235050),
-               {});
+  const TimelineArg args[] = {{"a", 1}, {"b", "x \"y\""}};
+  writer.Slice({1, 2}, TimelineText("k"), "kernel", SimTime::FromPs(1499), SimTime::FromPs(2500),
+               args);
+  writer.Slice({1, 2}, TimelineText("k"), "kernel", SimTime::FromNs(1234050),
+               SimTime::FromNs(1235050));
   writer.Metadata("note", "a \"b\"");
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(
@@ -39,7 +40,7 @@ TEST(TraceEventWriter, WritesEventsWithNanoseconds) {
       "{\"traceEvents\":[\n"
       "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"ts\":0,\"name\":\"foretrace_timeline\",\"args\":{}},\n"
       "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":0.001,"
-      "\"dur\":0.002,\"args\":{\"a\":1}},\n"
+      "\"dur\":0.002,\"args\":{\"a\":1,\"b\":\"x \\\"y\\\"\"}},\n"
       "{\"ph\":\"X\",\"name\":\"k\",\"cat\":\"kernel\",\"pid\":1,\"tid\":2,\"ts\":1234.050,"
       "\"dur\":1}\n"
       "],\n\"otherData\":{\"note\":\"a \\\"b\\\"\"}}\n");

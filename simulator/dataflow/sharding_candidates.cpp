@@ -1,0 +1,190 @@
+#include "simulator/dataflow/sharding_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/dataflow/mapping_costs.h"
+#include "simulator/dataflow/quantities.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+bool Overlaps(const System& system, const Formulas& formulas) {
+  return formulas.overlap == Overlap::kMaximum ||
+         (formulas.overlap == Overlap::kByMachine && system.chip.execution == Execution::kDataflow);
+}
+
+int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
+
+// Terms of a pass, each a sum over kernels and tensors.
+class PassTerms {
+ public:
+  PassTerms(const Workload& workload, const System& system, const Formulas& formulas,
+            const Mapping& mapping, const TensorGroup& group)
+      : workload_(workload),
+        system_(system),
+        formulas_(formulas),
+        mapping_(mapping),
+        group_(group),
+        replicas_(GroupOf(system, formulas, Role::kData)) {
+    layers_ = static_cast<double>((workload.layers + mapping.pipeline - 1) / mapping.pipeline);
+    micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
+    passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline) - 1);
+  }
+
+  // Alone on a chip.
+  double ComputeNs(size_t i, const ShardedKernel& k) const {
+    const Kernel& kernel = workload_.kernels[i];
+    if (formulas_.kernel_times != nullptr)
+      return formulas_.kernel_times->Ns(kernel, k.size, mapping_.micro_batch);
+    if (formulas_.compute_utilisation > 0) return PeakNs(k) / formulas_.compute_utilisation;
+    const auto front = AllocationsOf(system_.chip, kernel, k, mapping_.tiles);
+    return mapping_.micro_batch * static_cast<double>(front.back().cycles) *
+           static_cast<double>(mapping_.tiles) / system_.chip.clock_ghz;
+  }
+  // No more than beside other kernels.
+  double SharedNs(size_t i, const ShardedKernel& k) const {
+    return formulas_.compute_utilisation > 0 ? ComputeNs(i, k) : PeakNs(k);
+  }
+  double WeightNs(const ShardedKernel& k) const {
+    if (formulas_.kernel_times != nullptr || formulas_.iteration == IterationRule::kDse) return 0;
+    return NsOf(k.weight_bytes, system_.memory.bandwidth);
+  }
+  double NetworkNs(double ns) const { return ns * mapping_.micro_batch; }
+  // Written by one partition and read by another.
+  double CrossingNs(double bytes) const {
+    if (formulas_.kernel_times != nullptr) return 0;
+    return NsOf(2 * bytes * mapping_.micro_batch, system_.memory.bandwidth);
+  }
+  double StoredNs(const ShardedKernel& k) const {
+    if (formulas_.kernel_times != nullptr) return 0;
+    return NsOf(k.stored_bytes * mapping_.micro_batch, system_.memory.bandwidth);
+  }
+  // What an iteration adds to its passes for this kernel, as a share of each.
+  double IterationNs(size_t i, const ShardedKernel& k) const {
+    const Kernel& kernel = workload_.kernels[i];
+    double ns = 0;
+    if (formulas_.iteration != IterationRule::kPhysical) {
+      return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
+    }
+    if (kernel.weight_gradient) ns += AllReduceNs(replicas_, k.output_bytes * layers_);
+    if (workload_.trains() && kernel.pass == Pass::kForward)
+      ns += OptimizerNs(system_, workload_, k.weight_bytes * layers_);
+    return ns / passes_;
+  }
+  double Times(size_t i) const {
+    return mapping_.recompute && workload_.kernels[i].pass == Pass::kForward ? 2 : 1;
+  }
+
+  const Workload& workload() const { return workload_; }
+  const TensorGroup& group() const { return group_; }
+
+ private:
+  double PeakNs(const ShardedKernel& k) const {
+    return mapping_.micro_batch * k.flop / system_.chip.gflops();
+  }
+
+  const Workload& workload_;
+  const System& system_;
+  const Formulas& formulas_;
+  const Mapping& mapping_;
+  const TensorGroup& group_;
+  TensorGroup replicas_;
+  double layers_ = 1, micro_batches_ = 1, passes_ = 1;
+};
+
+ShardingObjective SumOfKernels(const PassTerms& terms) {
+  ShardingObjective objective;
+  // A tensor is written in its producer's pass and read in its consumer's, which may be repeated
+  // by recomputation.
+  objective.kernel = [&terms](size_t i, const ShardedKernel& k) {
+    const double pass = terms.ComputeNs(i, k) + terms.WeightNs(k) + terms.StoredNs(k) +
+                        terms.NetworkNs(k.reduce_ns);
+    return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
+                        k.weight_bytes + k.output_bytes};
+  };
+  objective.tensor = [&terms](const ShardedTensor& t) {
+    const double from = terms.Times(static_cast<size_t>(t.from)),
+                 to = terms.Times(static_cast<size_t>(t.to));
+    const double ns =
+        (from + to) / 2 * terms.CrossingNs(t.bytes) + from * terms.NetworkNs(t.convert_ns);
+    return ShardingCost{Picoseconds(ns), t.bytes};
+  };
+  return objective;
+}
+
+// Shares of computation and weights, and of network.
+ShardingObjective Weighted(const PassTerms& terms, double work, double weights, double network) {
+  ShardingObjective objective;
+  objective.kernel = [=, &terms](size_t i, const ShardedKernel& k) {
+    const double ns = work * terms.SharedNs(i, k) +
+                      weights * (terms.WeightNs(k) + terms.StoredNs(k)) +
+                      network * terms.NetworkNs(k.reduce_ns);
+    return ShardingCost{Picoseconds(ns), k.weight_bytes + k.output_bytes};
+  };
+  objective.tensor = [=, &terms](const ShardedTensor& t) {
+    return ShardingCost{Picoseconds(network * terms.NetworkNs(t.convert_ns)), t.bytes};
+  };
+  return objective;
+}
+
+void Add(ShardingCandidates& out, Shardings shardings) {
+  const auto& all = out.shardings;
+  if (std::find(all.begin(), all.end(), shardings) == all.end())
+    out.shardings.push_back(std::move(shardings));
+}
+
+}  // namespace
+
+Shardings MegatronShardings(const Workload& workload) {
+  constexpr std::array<std::string_view, 2> kLabels = {"heads", "ffn"};
+  return ShardAlong(workload, kLabels);
+}
+
+bool SameForEveryMicroBatch(const System& system, const Formulas& formulas) {
+  // Weights are read once for all samples; measured kernels are not linear in them.
+  return Overlaps(system, formulas) && formulas.kernel_times == nullptr &&
+         GroupOf(system, formulas, Role::kTensor).linear();
+}
+
+ShardingCandidates SolveCandidates(const Workload& workload, const System& system,
+                                   const Formulas& formulas, const Mapping& mapping, bool alone) {
+  ShardingCandidates out;
+  TensorGroup group = GroupOf(system, formulas, Role::kTensor, mapping.micro_batch);
+  if (group.linear()) group.samples = 1;
+  if (group.size() == 1) {
+    out.shardings = {Shardings(workload.kernels.size(), Dimension::kCount)};
+    return out;
+  }
+  const PassTerms terms(workload, system, formulas, mapping, group);
+  if (alone && !Overlaps(system, formulas)) {
+    const ShardingObjective sum = SumOfKernels(terms);
+    Add(out, SolveShardings(workload, group, false, sum));
+    out.least = true;
+    out.sample_bound_ns = 0;
+    Add(out, SolveShardings(workload, group, true, sum));
+    Add(out, MegatronShardings(workload));
+    return out;
+  }
+  Add(out, SolveShardings(workload, group, true));
+  // Where terms overlap a pass takes no less than any share of them; else their sum.
+  const std::vector<std::array<double, 3>> shares =
+      Overlaps(system, formulas)
+          ? std::vector<std::array<double, 3>>{{0, 0, 1}, {1, 0, 0}, {0.5, 0, 0.5}}
+          : std::vector<std::array<double, 3>>{{1, 1, 1}, {0, 0, 1}};
+  double bound = 0;
+  for (const auto& [work, weights, network] : shares) {
+    const ShardingObjective objective = Weighted(terms, work, weights, network);
+    Shardings least = SolveShardings(workload, group, false, objective);
+    const ShardingCost cost = CostOf(workload, least, group, objective);
+    bound = std::max(bound, static_cast<double>(cost.ps) * 1e-3);
+    Add(out, std::move(least));
+  }
+  Add(out, MegatronShardings(workload));
+  // Each term is rounded to a picosecond.
+  const auto terms_count = static_cast<double>(workload.kernels.size() + workload.tensors.size());
+  out.sample_bound_ns = std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch;
+  return out;
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,165 @@
+#include "simulator/reconstruct/unshown_waits.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "simulator/reconstruct/call_paths.h"
+#include "simulator/reconstruct/clock_noise.h"
+#include "simulator/reconstruct/wait_sites.h"
+
+namespace foretrace {
+namespace {
+
+constexpr SimTime kTight = SimTime::FromNs(10'000);
+// A blocking call returns some microseconds after the end of what it waited for.
+constexpr SimTime kTightReturn = SimTime::FromNs(30'000);
+
+bool IsRead(SyncRule rule) {
+  return rule == SyncRule::kCollectiveWait || rule == SyncRule::kStreamHandOff ||
+         rule == SyncRule::kEarlierEvent || rule == SyncRule::kBlockingLastStream;
+}
+
+class Finder {
+ public:
+  Finder(const RankTrace& rank, const DeviceIndex& index, const std::vector<UnnamedWait>& waits,
+         std::vector<ChosenEdge> chosen, const StreamQueues& queues, const WaitTargets& targets)
+      : rank_(rank),
+        index_(index),
+        waits_(waits),
+        chosen_(std::move(chosen)),
+        queues_(queues),
+        targets_(targets) {
+    std::stable_sort(chosen_.begin(), chosen_.end(),
+                     [](const ChosenEdge& a, const ChosenEdge& b) { return a.wait < b.wait; });
+  }
+
+  UnshownWaits Run(const std::vector<WaitSite>& sites, const std::vector<SyncEdge>& device_edges,
+                   const std::vector<SyncEdge>& block_edges) {
+    for (const WaitSite& site : sites) {
+      if (IsShown(site)) {
+        for (const uint32_t w : site.waits) {
+          for (const ChosenEdge& c : ChosenBy(w)) shown_.push_back(c.edge);
+        }
+      } else {
+        Add(site);
+      }
+    }
+    // Work may wait for the same by several calls, and by what the recording states.
+    SortEdges(shown_);
+    SortEdges(result_.chosen);
+    std::erase_if(result_.chosen, [&](const SyncEdge& e) {
+      const bool blocks = rank_.kind(e.consumer) == NodeKind::kRuntimeCall;
+      const SyncEdge* const kept = Find(blocks ? block_edges : device_edges, e);
+      return kept == nullptr || !IsRead(kept->rule) || Find(shown_, e) != nullptr;
+    });
+    SortEdges(result_.latest);
+    std::ranges::sort(result_.calls);
+    return std::move(result_);
+  }
+
+ private:
+  static const SyncEdge* Find(const std::vector<SyncEdge>& edges, const SyncEdge& edge) {
+    for (const SyncEdge& e : EdgesOf(edges, edge.consumer)) {
+      if (e.producer == edge.producer) return &e;
+    }
+    return nullptr;
+  }
+
+  std::span<const ChosenEdge> ChosenBy(uint32_t wait) const {
+    const auto found = std::ranges::equal_range(chosen_, waits_[wait].call, {}, &ChosenEdge::wait);
+    return {found.begin(), found.end()};
+  }
+
+  // Whether the consumer went on when the producer had ended, and not for another reason.
+  bool Decided(const SyncEdge& e) const {
+    if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
+      // A synchronise after a copy that blocked already: nothing is left to wait for.
+      const NodeIndex copy = rank_.launcher(e.producer);
+      if (copy.valid() && index_.HoldsUntilCopied(copy)) return true;
+      return rank_.end(e.producer) > rank_.start(e.consumer) + kTight &&
+             rank_.end(e.consumer) - rank_.end(e.producer) <= kTightReturn;
+    }
+    static const std::vector<SyncEdge> kNone;
+    const SimTime otherwise = queues_.Explained(e.consumer, kNone);
+    return rank_.end(e.producer) > otherwise + kTight &&
+           rank_.start(e.consumer) - rank_.end(e.producer) <= kTight;
+  }
+
+  bool IsShown(const WaitSite& site) const {
+    for (const uint32_t w : site.waits) {
+      for (const ChosenEdge& c : ChosenBy(w)) {
+        if (Decided(c.edge)) return true;
+      }
+    }
+    return false;
+  }
+
+  // What a wait holds up: what the rules say, else the next work launched.
+  NodeIndex ConsumerOf(uint32_t wait) const {
+    const auto chosen = ChosenBy(wait);
+    if (!chosen.empty()) return chosen.front().edge.consumer;
+    const std::vector<Target> targets = targets_.Of(wait);
+    return targets.empty() ? NodeIndex() : targets.front().consumer;
+  }
+
+  void Add(const WaitSite& site) {
+    std::vector<std::pair<NodeIndex, SimTime>> held;  // consumers, and when they were made to wait
+    for (const uint32_t w : site.waits) {
+      const NodeIndex call = waits_[w].call;
+      result_.calls.push_back(call);
+      for (const ChosenEdge& c : ChosenBy(w)) result_.chosen.push_back(c.edge);
+      const NodeIndex consumer = ConsumerOf(w);
+      if (consumer.valid()) held.emplace_back(consumer, rank_.start(call));
+    }
+    for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
+      if (!queues_.of(LaneIndex(lane)).empty()) AddLatest(site, held, LaneIndex(lane));
+    }
+  }
+
+  void AddLatest(const WaitSite& site, const std::vector<std::pair<NodeIndex, SimTime>>& held,
+                 LaneIndex stream) {
+    const auto& queue = queues_.of(stream);
+    size_t back = 0;  // how many of the stream's last works no wait can have meant
+    for (const auto& [consumer, at] : held) {
+      const SimTime begun = site.blocks ? rank_.end(consumer) + kClockNoise
+                                        : rank_.start(consumer) + kClockResolution;
+      const size_t issued = queues_.IssuedBefore(stream, at);
+      back = std::max(back, issued - std::min(issued, queues_.EndedBy(stream, begun)));
+    }
+    for (const auto& [consumer, at] : held) {
+      if (!site.blocks && rank_.lane(consumer) == stream) continue;
+      const size_t issued = queues_.IssuedBefore(stream, at);
+      if (issued <= back) continue;
+      result_.latest.push_back(
+          {consumer, queue[issued - back - 1].node,
+           site.blocks ? SyncRule::kBlockingLastStream : SyncRule::kStreamHandOff});
+    }
+  }
+
+  const RankTrace& rank_;
+  const DeviceIndex& index_;
+  const std::vector<UnnamedWait>& waits_;
+  std::vector<ChosenEdge> chosen_;  // by wait
+  const StreamQueues& queues_;
+  const WaitTargets& targets_;
+  std::vector<SyncEdge> shown_;
+  UnshownWaits result_;
+};
+
+}  // namespace
+
+UnshownWaits FindUnshownWaits(const RankTrace& rank, const DeviceIndex& index,
+                              const IssueOrder& order, const std::vector<UnnamedWait>& waits,
+                              const std::vector<ChosenEdge>& chosen,
+                              const std::vector<SyncEdge>& device_edges,
+                              const std::vector<SyncEdge>& block_edges) {
+  if (waits.empty()) return {};
+  CallPaths paths(rank, index.strings());
+  const std::vector<WaitSite> sites = SitesOf(waits, paths);
+  const StreamQueues queues(rank);
+  const WaitTargets targets(rank, index, order, queues, waits, device_edges, block_edges);
+  return Finder(rank, index, waits, chosen, queues, targets).Run(sites, device_edges, block_edges);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,83 @@
+#include "simulator/replay/wait_interval.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/engine/cpu_scale.h"
+#include "simulator/engine/wait_readings.h"
+#include "simulator/replay/replay_check.h"
+#include "simulator/replay/step_report.h"
+
+namespace foretrace {
+namespace {
+
+constexpr double kNegligible = 0.01;  // of the step
+
+bool HasUnshownWaits(const CompiledJob& job) {
+  return std::ranges::any_of(job.unshown, [](const UnshownItemWaits& u) {
+    return !u.chosen.empty() || !u.latest.empty();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(
+    const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
+    int64_t iteration, const std::optional<StepSummary>& step) {
+  if (prediction.job.symbolic || prediction.job.semantics != Semantics::kFull ||
+      !HasUnshownWaits(prediction.job) ||
+      (setup.network() != nullptr && setup.network()->contends()) ||
+      (ReplaysRecording(setup) && setup.what_if().empty())) {
+    return std::nullopt;
+  }
+  const auto time_of = [&](const Prediction& p) -> absl::StatusOr<SimTime> {
+    if (!step.has_value()) return IterationTimes(p)[iteration];
+    std::vector<std::string> same_notes;
+    FORETRACE_ASSIGN_OR_RETURN(const auto summary,
+                               SummarizeStep(store, p, iteration, setup.network(), same_notes));
+    return summary.has_value() ? summary->period : step->period;
+  };
+  WaitInterval interval;
+  FORETRACE_ASSIGN_OR_RETURN(interval.as_taken, time_of(prediction));
+  interval.least = interval.most = interval.as_taken;
+  for (const RankCompileReport& report : prediction.job.reports) {
+    interval.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, Compile(store, setup.compile()));
+  for (const WaitReading reading : {WaitReading::kNothing, WaitReading::kLatest}) {
+    CompiledJob other = job;
+    ReadUnshownWaits(job, reading, other.program);
+    ScaleCpu(other.program, setup.cpu_scale());
+    FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, setup.sizes(), other.program));
+    const absl::StatusOr<Prediction> read = Replay(store, std::move(other), setup.network());
+    if (!read.ok()) continue;  // moved work and that reading exclude each other: a deadlock
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*read));
+    interval.least = std::min(interval.least, time);
+    interval.most = std::max(interval.most, time);
+  }
+  return interval;
+}
+
+std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,
+                                        const WaitInterval& interval) {
+  if ((interval.most - interval.least).us() <= kNegligible * interval.as_taken.us()) {
+    return std::nullopt;
+  }
+  std::string first;
+  for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
+    const auto& calls = prediction.job.reports[r].sync.unshown.calls;
+    if (!calls.empty()) first = DescribeCall(store, store.ranks()[r], calls.front());
+  }
+  return fmt::format(
+      "{} waits held nothing up when recorded, and nothing shows what they wait for (the first: "
+      "{}); by what they can mean, the step takes between {:.3f} and {:.3f} ms; profiles that name "
+      "events say it",
+      interval.waits, first, interval.least.us() * 1e-3, interval.most.us() * 1e-3);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,28 @@
+#pragma once
+// Costs of a device from tables of single operators that were measured on it.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/dtype.h"
+#include "simulator/serve/device_costs.h"
+
+namespace foretrace::serve {
+
+struct OperatorTableText {
+  std::string file;  // for messages
+  std::string text;
+};
+
+// `base` with products, attention, latent attention and experts of `tables` (aiconfigurator's
+// columns: operator_table.h), of the rows whose precision is `dtype` or another of 16 bits, and
+// whose experts are visited evenly. Products lie between the nearest n and k; attention between the
+// nearest heads that share keys in the same proportion, and the nearest batches; all along lines,
+// but for prompts, whose times are powers of their tokens. What no table has is the base's. Errors
+// name file and line; a table without rows of the precision.
+absl::StatusOr<std::shared_ptr<const DeviceCosts>> WithOperatorTables(
+    std::shared_ptr<const DeviceCosts> base, std::vector<OperatorTableText> tables, DType dtype);
+
+}  // namespace foretrace::serve

@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "simulator/base/statistics.h"
+#include "simulator/planning/serving_costs.h"
+#include "simulator/planning/table_text.h"
+#include "simulator/serve/csv_columns.h"
+#include "simulator/serve/speculative_step_model.h"
+#include "simulator/topology/platform_loader.h"
+#include "tests/support/real_data.h"
+
+namespace foretrace {
+namespace {
+
+// The engines' own kernel against its benchmark in graphs on one H100 node, of 256 bytes to 8 MiB
+// on 2, 4 and 8 devices. Both engines' constants are of these tables; NCCL takes 3 to 5 times as
+// long where messages are small.
+TEST(EngineAllReduce, MeasuredOnH100) {
+  const std::string file = RealData("aiconfigurator/custom-allreduce-h100.csv.xz");
+  FORETRACE_SKIP_WITHOUT(file);
+  const auto text = ReadTableText(file);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto platform =
+      LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-h100.yaml");
+  ASSERT_TRUE(platform.ok()) << platform.status();
+  std::vector<std::string> notes;
+  const auto costs = MakeDeviceCosts(*platform, "auto", notes);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const std::pair<const char*, const char*> engines[] = {{"vllm-0.19", "0.19.0"},
+                                                         {"sglang-0.5", "0.5.10"}};
+  for (const auto& [name, version] : engines) {
+    const auto engine = serve::LoadEngine(name);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    auto rows = serve::CsvColumns::Parse(
+        file, *text,
+        {"table_version", "kernel_source", "num_gpus", "message_size_elements", "latency_ms"});
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    std::vector<double> errors;
+    while (rows->Next()) {
+      const auto& row = rows->row();
+      const Bytes bytes(2 * int64_t{row.Integer(3, 1, 1 << 30)});
+      if (row.Text(0) != version || !row.Text(1).ends_with("_graph") || bytes > Bytes(8 << 20)) {
+        continue;
+      }
+      const Estimate sum = serve::SumOverRanks(*engine, **costs, row.Integer(2, 1, 8), bytes);
+      errors.push_back(std::abs(sum.time.us() / (row.Number(4, 0, 1e6) * 1e3) - 1));
+    }
+    ASSERT_GT(errors.size(), 40) << name;
+    EXPECT_LT(Quantile(errors, 0.5), 0.04) << name;
+    EXPECT_LT(Quantile(errors, 0.9), 0.12) << name;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
