@@ -32,6 +32,7 @@ PAGES = {  # name: (command, charts at least)
     "shard": ("shard traces/samples/dlrm_sharding.yaml --sharders lpt", 4),
     "serve": ("serve llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv", 1),
     "place": ("place gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb", 1),
+    "place-calls": ("place gpt3-1.3b --backends framework,tensorrt --device a100-sxm4-80gb --graph-level tensorrt --ablation", 4),
 }
 
 
