@@ -213,11 +213,29 @@ answers.architect = (a) => {
   bars(section('Utilisation'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: 100 * m.plan_on_common.mfu })), 'name', 'v', '%');
 };
 
+function placedRecording(a) {
+  headline(`The step takes ${shown(a.step_before_us, '_us')} as recorded, ${shown(a.step_after_us, '_us')} with the backends`,
+    [`${a.kernels_gone} kernels and launches gone, ${shown(a.cpu_saved_us, '_us')} of CPU time for them`]);
+  notes(a.notes);
+  const saved = a.regions.slice(0, 20).map((r) => ({ name: `${r.backend}: ${r.types}`, v: r.before_us - r.after_us }));
+  if (saved.length > 0) bars(section('What is replaced'), 'Device time that it saves', saved, 'name', 'v', 'us');
+  if (a.ablation.length > 0) bars(section('Backend by backend'), 'The step with the backends up to one', a.ablation, 'backends_up_to', 'step_us', 'us');
+}
+
 answers.place = (a) => {
+  if (a.step_before_us !== undefined) return placedRecording(a);
   headline(`${a.network ?? 'The recording'}: ${shown(a.cost_us ?? a.time_us, '_us')}`, [a.operators !== undefined ? `${a.operators} operators` : '']);
   notes(a.notes);
   if (a.source_shares) shareBar(section('What it rests on'), 'Time by source', a.source_shares);
   if ((a.backends ?? []).length > 0) bars(section('Backends'), 'Time by backend', a.backends, 'name', 'time_us', 'us');
+  const steps = a.ablation.filter((s) => s.cost_us !== null);
+  if (steps.length > 0) bars(section('Backend by backend'), 'With the backends up to one', steps, 'backends_up_to', 'cost_us', 'us');
+  const g = a.graph_level;
+  if (g) {
+    bars(section(`Calls of ${g.engine}`), g.proven ? 'No placement is cheaper than the one over frontiers' : 'Best found, and what no placement is below',
+      [['one by one', g.op_level_us], ['evolution', g.evolved_us], ['over frontiers', g.exact_us], ['bound', g.bound_us]]
+        .map(([name, v]) => ({ name, v })), 'name', 'v', 'us');
+  }
 };
 
 answers.sweep = (a) => {

@@ -40,6 +40,7 @@ PAGES = {  # name: (command, charts at least)
     "platform": ("inspect topologies/dgx-h100.yaml", 0),
     "serve": ("serve llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv", 1),
     "place": ("place gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb", 1),
+    "place-calls": ("place gpt3-1.3b --backends framework,tensorrt --device a100-sxm4-80gb --graph-level tensorrt --ablation", 4),
 }
 
 
