@@ -206,6 +206,7 @@ class Optimiser {
     }
     best_->candidates = candidates_;
     best_->pruned = candidates_ - evaluated_;
+    best_->shardings_given = limits_.shardings || limits_.tensor_parallel_shardings;
     best_->bound_ns = best_->time.total_ns;
     for (const Group& g : groups_) best_->bound_ns = std::min(best_->bound_ns, g.bound_ns);
     return std::move(*best_);

@@ -84,8 +84,9 @@ struct MappedWorkload {
   std::vector<Exchange> exchanges;
   std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
-  // No mapping that was asked for takes less, whatever its shardings.
+  // No mapping that was asked for takes less, whatever its shardings, where those were not given.
   double bound_ns = 0;
+  bool shardings_given = false;
 
   double dram_traffic_bytes() const;
   bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }

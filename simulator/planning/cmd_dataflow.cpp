@@ -63,8 +63,9 @@ absl::Status UseRoles(const std::vector<dataflow::Role>& roles, const std::strin
 }
 
 std::string ShardingProof(const dataflow::MappedWorkload& m) {
-  if (m.gap() < 1e-9) return "shardings too";
-  return fmt::format("other shardings at most {:.2g} % faster", 100 * m.gap() / (1 + m.gap()));
+  if (m.shardings_given) return "";
+  if (m.gap() < 1e-9) return ", shardings too";
+  return fmt::format(", other shardings at most {:.2g} % faster", 100 * m.gap() / (1 + m.gap()));
 }
 
 std::string DataflowText(const dataflow::Workload& w, const dataflow::System& system,
@@ -105,7 +106,7 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
     text += m.proven()
                 ? fmt::format(
                       "the best of {} candidates, {} passed over by their bound; partitions "
-                      "proven, {}\n",
+                      "proven{}\n",
                       m.candidates, m.pruned, ShardingProof(m))
                 : fmt::format("of {} candidates; partitions at most {:.2f} % above the best\n",
                               m.candidates, 100 * gap);
