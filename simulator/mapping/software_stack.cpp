@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 20> kKeys = {"since",
+  static constexpr std::array<std::string_view, 21> kKeys = {"since",
                                                              "source",
                                                              "fused_attention",
                                                              "attention_slowdown",
@@ -32,6 +32,7 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "selective",
                                                              "loss",
                                                              "compiled_loss",
+                                                             "gradient_placeholders",
                                                              "eager"};
   static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
   static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
@@ -62,6 +63,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   }
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
   r.compiled_loss = in.Bool("compiled_loss", false);
+  r.gradient_placeholders = in.Bool("gradient_placeholders", false);
   r.eager = in.Bool("eager", false);
   return r;
 }

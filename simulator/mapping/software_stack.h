@@ -38,7 +38,8 @@ struct StackRelease {
   Recompute selective = Recompute::kSelective;
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
-  bool eager = false;          // TransformerConfig's, where kernels are not compiled
+  bool gradient_placeholders = false;  // TransformerConfig's
+  bool eager = false;                  // TransformerConfig's, where kernels are not compiled
 };
 
 struct SoftwareStack {

@@ -133,6 +133,7 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   row.fused_pointwise = release.fused_pointwise || compiled;
+  row.config.gradient_placeholders = release.gradient_placeholders;
   row.config.eager = release.eager && !compiled;
   row.config.loss = compiled && release.compiled_loss ? LossForm::kFused : release.loss;
   row.fused_accumulation = release.fused_accumulation;

@@ -49,6 +49,10 @@ struct TransformerConfig {
   // Operators run one by one, as in PyTorch without a compiler: what a checkpointing policy keeps
   // by operator is kept also where nothing reads it.
   bool eager = false;
+  // Where products add weight gradients to the buffer that they accumulate in, autograd is handed a
+  // tensor of the weights' shape and type instead, of which one for each shape stays (Transformer
+  // Engine, pytorch/module/base.py, get_dummy_wgrad).
+  bool gradient_placeholders = false;
   // Departures from the family; what is not given is the family's.
   std::optional<bool> gated;              // feed-forward layers of three matrices
   std::optional<bool> biases;             // of matrix products

@@ -332,6 +332,26 @@ TEST(PassCostsTest, WeightsDividedWithinNodes) {
               2.0 * static_cast<double>(of_all.optimizer.count()), 2);
 }
 
+// Placeholders of a layer's 12 h^2 weights, 9 h biases and 4 h of norms, in two bytes, of all
+// layers one; of 4 experts on 2 groups of devices one of the two that each has. Frozen weights have
+// none.
+TEST(PassCostsTest, PlaceholdersOfGradients) {
+  const auto more = [](TransformerConfig c, const ParallelMapping& m) {
+    const Bytes without = MemoryOf(c, m).gradients;
+    c.gradient_placeholders = true;
+    return MemoryOf(c, m).gradients - without;
+  };
+  ParallelMapping m = Mapping(1, 2);
+  EXPECT_EQ(more(Model(), m), Bytes(2 * static_cast<int64_t>(12 * kH2 + 13 * 1024)));
+  m.lora = 16;
+  EXPECT_EQ(more(Model(), m), Bytes());
+  m.lora = 0;
+  m.expert = 2;
+  ParallelMapping all = m;
+  all.expert = 1;
+  EXPECT_EQ(more(Model(4), m), more(Model(4), all));
+}
+
 // Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
 // logits and their gradient in two bytes.
 TEST(PassCostsTest, LogitsByTheLossesForm) {
