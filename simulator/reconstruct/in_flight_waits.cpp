@@ -42,7 +42,9 @@ class UnrecordedWaits {
     });
     for (const NodeIndex first : firsts_) {
       const NodeIndex call = rank_.launcher(first);
-      if (call.valid()) KeepIfLate(call, first, sync_.device_edges);
+      // When communication starts is for its peers to tell apart (FindAfterUnrecorded has the rest).
+      if (!call.valid() || IsCommunicationKind(rank_.kind(first))) continue;
+      KeepIfLate(call, first, sync_.device_edges);
     }
     for (uint32_t i = 0; i < rank_.size(); ++i) {
       const NodeIndex n(i);
@@ -62,6 +64,8 @@ class UnrecordedWaits {
   // just ended that it can have waited for.
   bool IsUnrecorded(NodeIndex held) const {
     const bool blocks = Blocks(held);
+    // A call that is known to wait for recorded work returns when that is done.
+    if (blocks && !EdgesOf(sync_.block_edges, held).empty()) return false;
     const SimTime at = WentOn(held);
     if (at > rank_.start(firsts_.back()) + (blocks ? kTightReturn : kTight)) return false;
     const SimTime latest = at + (blocks ? kClockNoise : kClockResolution);
