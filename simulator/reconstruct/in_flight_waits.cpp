@@ -42,7 +42,8 @@ class UnrecordedWaits {
     });
     for (const NodeIndex first : firsts_) {
       const NodeIndex call = rank_.launcher(first);
-      // When communication starts is for its peers to tell apart (FindAfterUnrecorded has the rest).
+      // When communication starts is for its peers to tell apart (FindAfterUnrecorded has the
+      // rest).
       if (!call.valid() || IsCommunicationKind(rank_.kind(first))) continue;
       KeepIfLate(call, first, sync_.device_edges);
     }
