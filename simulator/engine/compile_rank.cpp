@@ -230,8 +230,9 @@ void RankCompiler::AddStreams() {
   }
 }
 
-// What followed something from before the recording goes on (a blocking call ends, other items begin)
-// no earlier than it did, counted from the rank's first item. RepeatStep leaves waits for a start out.
+// What followed something from before the recording goes on (a blocking call ends, other items
+// begin) no earlier than it did, counted from the rank's first item. RepeatStep leaves waits for a
+// start out.
 void RankCompiler::KeepAsRecorded(uint32_t item, SimTime at) {
   RankProgram& program = out_.program;
   const uint32_t origin = program.lanes.front().begin;

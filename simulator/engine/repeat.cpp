@@ -154,7 +154,8 @@ class RankRepeater {
     to_.items.push_back(item);
     for (uint32_t w = from_.items[i].waits_begin; w < from_.waits_end(i); ++w) {
       ItemWait wait = from_.waits[w];
-      // Launch queues are counted anew; other waits for a start are for work of before the recording.
+      // Launch queues are counted anew; other waits for a start are for work of before the
+      // recording.
       if (wait.on_start) continue;
       wait.item = ProducerOf(wait.item, copy);
       if (wait.item != kNoItem) waits_.push_back({index, wait});

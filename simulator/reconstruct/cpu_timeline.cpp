@@ -211,15 +211,15 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     }
   }
   if (without_room.empty()) return 0;
-  // Before any recorded work began the queue may hold what the recording does not: then launches take
-  // as long as those that were held.
+  // Before any recorded work began the queue may hold what the recording does not: then launches
+  // take as long as those that were held.
   const bool full_from_before =
       !before_all.empty() &&
       MedianDuration(before_all) + MedianDuration(before_all) > MedianDuration(without_room);
   for (CpuPoint* p : before_all) (full_from_before ? without_room : room_before).push_back(p);
   for (const CpuPoint* p : room_before) with_room.push_back(p->duration);
-  // What launches take that find room; where none does, what was left of the others when a start had
-  // made room.
+  // What launches take that find room; where none does, what was left of the others when a start
+  // had made room.
   if (with_room.empty() && after_room.empty()) return 0;
   typical = Median(with_room.empty() ? after_room : with_room);
   int64_t held = 0;
@@ -252,8 +252,7 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
   // What was in flight when the recording began stands in the main timeline's queue.
   const auto in_flight = with_marks ? index.in_flight_at_start() : std::span<const NodeIndex>();
   SimTime typical_launch;
-  result.queue_full_launches =
-      MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
+  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
   result.segments.reserve(result.points.size());

@@ -141,7 +141,8 @@ class Search {
   }
 
   // The stream and point that explain most of what was held, more than half; the latest of them.
-  std::optional<Choice> Choose(const WaitSite& site, const std::vector<Target>& targets, int64_t held) {
+  std::optional<Choice> Choose(const WaitSite& site, const std::vector<Target>& targets,
+                               int64_t held) {
     std::optional<Choice> best;
     for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
       const LaneIndex stream(lane);
@@ -158,14 +159,17 @@ class Search {
   }
 
   SimTime Tight(const WaitSite& site) const { return site.blocks ? kTightReturn : kTight; }
-  SimTime Tolerance(const WaitSite& site) const { return site.blocks ? kClockNoise : kClockResolution; }
+  SimTime Tolerance(const WaitSite& site) const {
+    return site.blocks ? kClockNoise : kClockResolution;
+  }
 
   // The stretch of the CPU's time in which an event recorded on the stream explains the target.
   struct Stretch {
     SimTime after;  // the launch of the work that the target followed
     SimTime until;  // the next launch; or the wait
   };
-  std::optional<Stretch> Explains(const WaitSite& site, const Target& target, LaneIndex stream) const {
+  std::optional<Stretch> Explains(const WaitSite& site, const Target& target,
+                                  LaneIndex stream) const {
     const auto& queue = queues_.of(stream);
     const size_t issued = queues_.IssuedBefore(stream, target.waited_at);
     const size_t ended = queues_.EndedBy(stream, target.begun + Tolerance(site));

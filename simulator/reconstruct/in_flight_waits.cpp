@@ -34,14 +34,16 @@ class UnrecordedWaits {
   void Run(const std::vector<UnnamedWait>& before_recording) {
     if (firsts_.empty()) return;
     std::erase_if(sync_.held, [&](const HeldWait& h) {
-      const bool named = std::ranges::binary_search(before_recording, h.call, {}, &UnnamedWait::call);
+      const bool named =
+          std::ranges::binary_search(before_recording, h.call, {}, &UnnamedWait::call);
       if (!named && !IsUnrecorded(h.held)) return false;
       Keep(h);
       return true;
     });
     for (const NodeIndex first : firsts_) {
       const NodeIndex call = rank_.launcher(first);
-      // When communication starts is for its peers to tell apart (FindAfterUnrecorded has the rest).
+      // When communication starts is for its peers to tell apart (FindAfterUnrecorded has the
+      // rest).
       if (!call.valid() || IsCommunicationKind(rank_.kind(first))) continue;
       KeepIfLate(call, first, sync_.device_edges);
     }
@@ -55,7 +57,9 @@ class UnrecordedWaits {
 
  private:
   bool Blocks(NodeIndex held) const { return rank_.kind(held) == NodeKind::kRuntimeCall; }
-  SimTime WentOn(NodeIndex held) const { return Blocks(held) ? rank_.end(held) : rank_.start(held); }
+  SimTime WentOn(NodeIndex held) const {
+    return Blocks(held) ? rank_.end(held) : rank_.start(held);
+  }
 
   // Went on when the device had not yet begun all that was issued before, and nothing recorded had
   // just ended that it can have waited for.

@@ -1,6 +1,6 @@
 #pragma once
-// Waits for work from before the recording. The event was recorded before the first call at hand, so
-// no point of the program tells which work it was.
+// Waits for work from before the recording. The event was recorded before the first call at hand,
+// so no point of the program tells which work it was.
 
 #include <vector>
 
@@ -19,10 +19,10 @@ bool AddInFlightWaits(const RankTrace& rank, const DeviceIndex& index,
                       const std::vector<HeldWait>& held, EarlierEvents& earlier);
 
 // Work that the recording does not hold at all. What went on when nothing recorded had just ended,
-// no later than the first recorded work of every stream began, waited for it; so did what waited for
-// an event of before the recording (`before_recording`, by name). Of `sync.held`, of the first work of
-// each stream and of blocking calls, such are moved to `sync.after_unrecorded`: an initial condition
-// that is kept as recorded, like the start of the recording itself.
+// no later than the first recorded work of every stream began, waited for it; so did what waited
+// for an event of before the recording (`before_recording`, by name). Of `sync.held`, of the first
+// work of each stream and of blocking calls, such are moved to `sync.after_unrecorded`: an initial
+// condition that is kept as recorded, like the start of the recording itself.
 void KeepUnrecordedWaits(const RankTrace& rank, const std::vector<UnnamedWait>& before_recording,
                          RankSync& sync);
 

@@ -404,8 +404,8 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   };
   if (AddInFlightWaits(rank, index, held(), earlier)) infer_again();
   sync.held = held();
-  sync.unshown = FindUnshownWaits(rank, index, order, unnamed, chosen, sync.device_edges,
-                                  sync.block_edges);
+  sync.unshown =
+      FindUnshownWaits(rank, index, order, unnamed, chosen, sync.device_edges, sync.block_edges);
   sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
   KeepUnrecordedWaits(rank, before, sync);
   return sync;

@@ -1,7 +1,7 @@
 #pragma once
 // Waits that held nothing up when recorded. Where the recording does not name their events, nothing
-// shows what they wait for: any work that had ended by then fits. An unchanged replay does not care;
-// with other durations they may hold something up, so that a what-if has an answer under each
+// shows what they wait for: any work that had ended by then fits. An unchanged replay does not
+// care; with other durations they may hold something up, so that a what-if has an answer under each
 // reading.
 
 #include <vector>

@@ -11,10 +11,10 @@
 
 namespace foretrace {
 
-// The step, as `step` of `prediction` has it, where such waits wait for nothing, and where they wait
-// for the latest that the recording allows, with the changes of --what-if applied. Unset where the
-// recording is replayed unchanged, which does not depend on them; where it shows what all waits wait
-// for; and on a network in which transfers contend, which would have to run again.
+// The step, as `step` of `prediction` has it, where such waits wait for nothing, and where they
+// wait for the latest that the recording allows, with the changes of --what-if applied. Unset where
+// the recording is replayed unchanged, which does not depend on them; where it shows what all waits
+// wait for; and on a network in which transfers contend, which would have to run again.
 absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(const TraceStore& store,
                                                             const SimulationSetup& setup,
                                                             const Prediction& prediction,

@@ -181,7 +181,8 @@ TEST(CpuTimeline, WorkInFlightWhenTheRecordingBeganFillsTheQueue) {
 }
 
 TEST(CpuTimeline, LaunchesThatAllWaitForRoomCostWhatIsLeftOnceThereIsSome) {
-  // 1,100 pieces of work in flight, one of which starts every 25 us: each launch returns 5 us later.
+  // 1,100 pieces of work in flight, one of which starts every 25 us: each launch returns 5 us
+  // later.
   JobScript job(1);
   for (int k = 0; k < 1100; ++k) {
     job.rank(0).InFlight("f" + std::to_string(k), 7, {25.0 * k + 20, 25.0 * k + 44});
