@@ -25,6 +25,7 @@ import argparse
 import difflib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,9 @@ def main():
             continue
         actual = run(case, foretrace, real_data)
         if options.rebaseline:
+            absent = re.search(r"module \w+ is not installed", actual["stderr"])
+            if absent:
+                sys.exit(f"golden: error: {name}: {absent[0]}; build all targets before rewriting what is expected")
             changed = actual != case.expected()
             update_readme(case, actual)
             case.write_expected(actual)

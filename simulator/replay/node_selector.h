@@ -56,6 +56,11 @@ struct NodeSelector {
   NumberRanges ranks, streams, steps;
 
   bool selects_cpu_work() const { return cpu != nullptr || call != nullptr; }
+  // Whether nothing but `rank=` is given.
+  bool selects_whole_ranks() const {
+    return !selects_cpu_work() && name == nullptr && op == nullptr && module == nullptr &&
+           communicator == nullptr && !kind && !collective && streams.empty() && steps.empty();
+  }
   bool SelectsRank(int32_t rank) const { return ranks.Contains(rank); }
   bool SelectsStepOf(const RankTrace& rank, SimTime recorded) const {
     return steps.empty() || steps.Contains(rank.iteration_at(recorded));

@@ -97,6 +97,12 @@ absl::StatusOr<WhatIf::Edit> WhatIf::ParseEdit(const std::string& text) {
   } else if (action.starts_with("delay=")) {
     edit.action = Action::kDelay;
     ok = ParseTime(action.substr(6), edit.delay);
+    if (ok && !edit.selector.selects_whole_ranks()) {
+      return InvalidInput(
+          "--what-if {}: delay= says when ranks begin, so that only rank= can select them; +{} "
+          "makes selected work longer",
+          text, action.substr(6));
+    }
   } else if (action.starts_with("stream=")) {
     edit.action = Action::kStream;
     ok = ParseWhole(action.substr(7), 0, INT32_MAX, edit.number);

@@ -229,6 +229,7 @@ def slips():
                "--test $SEEDS/lab.csv --seed 7", (2,), ("--seed", "--calibration"))
     yield Case("nothing/overheads_groups", f"calibrate trace-overheads {S} --process-groups g.yaml", (2,),
                ("--process-groups",))
+    yield Case("nothing/delay", f"predict {S} --what-if name=gemm,rank=4:delay=1ms", (2,), ("delay=", "rank="))
     yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
                ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),
