@@ -227,7 +227,7 @@ OPTIONS = {
         "--graph-level": "tensorrt", "--engine-call": "5", "--seed": "7", "--population": "10",
         "--generations": "2", "--explain": "l0.softmax", "--top": "3", "--ablation": "", "--json": "",
         "--svg": "x.svg"}),
-    "list": ("", {"--json": ""}),
+    "list": ("platforms", {"--json": ""}),
     "help": ("terms", {"--markdown": ""}),
     "calibrate collective": ("$SEEDS/lab.csv", FITS),
     "calibrate kernel": family("kernel", "kernels", "random-fifth", "roofline"),
