@@ -92,6 +92,7 @@ class StageLoads {
     }
     load.last_s = forward + backward;
     load.other_s = load.last_s + (c_.recompute ? repeat : 0);
+    load.base_bytes += c_.model.reserved_bytes;
     if (load.base_bytes <= p_.memory_bytes) {
       const double room = p_.memory_bytes - load.base_bytes;
       const double deeper = load.stash_bytes > 0 ? room / load.stash_bytes : kInfinity;

@@ -36,11 +36,15 @@ struct PhazeOption {
   int32_t micro_batch = 1;  // samples
   // No plan with it takes less; infinite: none fits in memory. 0: not known.
   double bound_s = 0;
+  // Layers keep their inputs alone and run again one by one before their backward pass, which their
+  // times and activations then say; unlike PhazeActivations, which is of whole stages.
+  bool each_layer = false;
 };
 
 struct PhazeLayers {
   std::vector<PhazeLayer> layers;
   std::vector<PhazeEdge> edges;
+  double reserved_bytes = 0;  // of every accelerator's memory, for what is at work
 };
 
 // Whether activations stay until the backward pass; otherwise stages keep their inputs and repeat

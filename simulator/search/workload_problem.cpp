@@ -109,8 +109,9 @@ PhazeLayers PhazeLayersOf(const GraphPipeProblem& problem, int32_t micro_batch) 
     PhazeLayer layer;
     layer.forward_s = op.forward_s[log];
     layer.backward_s = op.backward_s[log];
-    layer.parameter_bytes = op.gradient_bytes;
-    layer.state_bytes = op.fixed_bytes - 2 * op.gradient_bytes;
+    // Equation 18 then is a ring's all-reduce of the gradients.
+    layer.parameter_bytes = op.gradient_bytes / 2;
+    layer.state_bytes = op.fixed_bytes - op.gradient_bytes;
     layer.activation_bytes = op.stash_bytes * micro_batch;
     out.layers.push_back(layer);
   }
