@@ -7,6 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/planning/operator_table_device.h"
 #include "simulator/planning/serving_costs.h"
 #include "simulator/planning/table_text.h"
 #include "simulator/serve/graph_step_model.h"
@@ -204,8 +205,11 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
                              MakeDeviceCosts(base.platform, options.kernels, base.notes));
   if (!options.operators.empty()) {
     std::vector<serve::OperatorTableText> tables;
+    FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
     for (const std::string& file : options.operators) {
       FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
+      FORETRACE_RETURN_IF_ERROR(
+          CheckTableDevice(file, text, catalog, base.platform.node.accelerator));
       tables.push_back({file, std::move(text)});
     }
     FORETRACE_ASSIGN_OR_RETURN(
