@@ -28,6 +28,13 @@ class PlatformCosts : public serve::DeviceCosts {
 
   Estimate Kernel(const KernelWork& work) const override { return device_->KernelTime(work); }
 
+  bool Multiplies(WeightFormat format) const override {
+    const Accelerator& device = topology_.spec().node.accelerator;
+    const bool four = format == WeightFormat::kMxfp4;
+    if (format == WeightFormat::kInt4) return false;
+    return device.peak(four ? RateKind::kFp4 : RateKind::kFp8).per_second() > 0;
+  }
+
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     if (op == CollectiveOp::kAllReduce) {

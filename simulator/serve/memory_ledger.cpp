@@ -1,6 +1,7 @@
 #include "simulator/serve/memory_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/serve/layer_kinds.h"
@@ -26,7 +27,12 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
                   : dense      ? dense_layer
                                : other_layer;
       for (const TensorId t : op.inputs) {
-        if (graph.tensor(t).role == TensorRole::kWeight) to += SizeOf(graph, sizes, t);
+        if (graph.tensor(t).role != TensorRole::kWeight) continue;
+        const Bytes size = SizeOf(graph, sizes, t);
+        const double bits = BitsOf(FormatOf(kind.config, op));
+        const double whole = 8.0 * static_cast<double>(ElementSize(model.dtype));
+        to +=
+            bits > 0 ? Bytes(std::llround(static_cast<double>(size.count()) * bits / whole)) : size;
       }
     }
   }
