@@ -20,7 +20,8 @@ KernelWork Sized(KernelWork work, int64_t m, int64_t k) {
   return work;
 }
 
-// The longer of reading the weights in `bits` and of the arithmetic in the work's precision.
+// The longer of reading the weights in `bits` and of the arithmetic in the work's precision, but no
+// longer than with weights of that precision.
 Estimate Narrow(const DeviceCosts& costs, const KernelWork& work, double bits) {
   const double share = bits / (8.0 * static_cast<double>(ElementSize(work.dtype)));
   const auto depth =
@@ -29,7 +30,9 @@ Estimate Narrow(const DeviceCosts& costs, const KernelWork& work, double bits) {
   const int64_t rows = std::max(work.m, kManyRows);
   Estimate computing = costs.Kernel(Sized(work, rows, work.k));
   computing.time = computing.time.ScaledBy(static_cast<double>(work.m) / static_cast<double>(rows));
-  return reading.time > computing.time ? reading : computing;
+  const Estimate& longer = reading.time > computing.time ? reading : computing;
+  const Estimate whole = costs.Kernel(Sized(work, work.m, work.k));
+  return longer.time < whole.time ? longer : whole;
 }
 
 }  // namespace
