@@ -62,10 +62,10 @@ class Grower {
       const CommAttr* attr = rank.comm(node);
       const int64_t bytes = attr == nullptr ? 0 : std::max(attr->bytes_in, attr->bytes_out).count();
       collectives_.push_back({index,
-                           rank.iteration_at(rank.start(node)),
-                           node,
-                           {communicator, 0},
-                           {communicator, rank.collective_op(node), bytes}});
+                              rank.iteration_at(rank.start(node)),
+                              node,
+                              {communicator, 0},
+                              {communicator, rank.collective_op(node), bytes}});
     }
     std::ranges::sort(collectives_, [](const Collective& a, const Collective& b) {
       return std::tuple(a.site.first, a.step, a.node, a.rendezvous) <
