@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "simulator/workload/weight_format.h"
 #include "simulator/workload/workload.h"
 
 namespace foretrace {
@@ -82,6 +83,10 @@ struct TransformerConfig {
   // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
   // no part of the published count.
   int64_t further_tokens = 0;
+  // Of the published checkpoint: products of layers, and those of experts that are chosen. Router,
+  // norms, embedding and output layer have the model's precision. Inference has it; training takes
+  // `dtype`.
+  WeightFormat weights = WeightFormat::kModel, expert_weights = WeightFormat::kModel;
 };
 
 // Of a mixture of experts, how many layers are dense, and which.
