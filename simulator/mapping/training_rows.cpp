@@ -296,8 +296,11 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
-  FORETRACE_ASSIGN_OR_RETURN(const auto known, find(row.model));
+  FORETRACE_ASSIGN_OR_RETURN(const auto known, find(row.model, f.States("hidden")));
   if (known) row.config = *known;
+  if (known && known->name != row.model) {
+    row.notes.push_back(fmt::format("the model is taken to be {}", known->name));
+  }
   row.config.name = row.model;
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);

@@ -246,10 +246,12 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   }
   const TrainingModels models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
-  FORETRACE_ASSIGN_OR_RETURN(
-      auto rows,
-      LoadTrainingRows(
-          options.rows, [&](const std::string& name) { return models.Find(name); }, stacks));
+  FORETRACE_ASSIGN_OR_RETURN(auto rows, LoadTrainingRows(
+                                            options.rows,
+                                            [&](const std::string& name, bool own_sizes) {
+                                              return models.Find(name, own_sizes);
+                                            },
+                                            stacks));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

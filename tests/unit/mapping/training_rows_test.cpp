@@ -36,9 +36,11 @@ std::vector<SoftwareStack> Stacks() {
   return {{"nemo", {"nemo"}, {nemo}}, {"composer", {"composer"}, {composer}}};
 }
 
-absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name) {
-  if (name != "known") return std::nullopt;
+absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name,
+                                                            bool /*own_sizes*/) {
+  if (name != "known" && name != "alias") return std::nullopt;
   TransformerConfig c;
+  c.name = "known";
   c.family = TransformerFamily::kLlama;
   c.hidden = 4096;
   c.layers = 32;
@@ -74,6 +76,13 @@ TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp8 mb4 v1 full zero3 overlap grad16");
   EXPECT_EQ(rows[1].family, "composer");
   EXPECT_EQ(rows[1].attention_slowdown.at("GA100"), 2);
+}
+
+TEST(TrainingRowsTest, AnotherNameOfAModelIsSaid) {
+  const auto rows = Read("alias,,,,,,,,8,H100,8,1,1,8,1,,,1,,8,BF16,none,,NeMo,0,1,\n");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_THAT(rows[0].notes, ElementsAre("the model is taken to be known"));
 }
 
 TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
