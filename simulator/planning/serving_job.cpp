@@ -96,11 +96,12 @@ serve::ProfiledModel ProfiledSizes(const TransformerConfig& model) {
 std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
                                                     const serve::ServingPlan& plan,
                                                     const serve::EngineConfig& engine) {
-  if (base.profile == nullptr) {
-    return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
-  }
-  return serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
-                                     serve::MakeReduction(engine, base.costs, plan.tensor));
+  const auto steps =
+      base.profile == nullptr
+          ? serve::MakeGraphStepModel(base.model, plan, engine, base.costs)
+          : serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
+                                        serve::MakeReduction(engine, base.costs, plan.tensor));
+  return base.factors ? serve::WithFactors(steps, *base.factors) : steps;
 }
 
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
@@ -234,6 +235,12 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
     FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
     base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
+  }
+  if (!options.step_factors.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.factors, serve::ReadStepFactors(options.step_factors));
+    base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
+                                     options.step_factors, base.factors->model,
+                                     base.factors->device));
   }
   if (!options.draft.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));

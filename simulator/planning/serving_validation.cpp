@@ -185,7 +185,7 @@ absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& pro
 
 }  // namespace
 
-absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
+absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
   FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model));
   FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
@@ -206,8 +206,21 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine,
       std::move(transfers.reduction), std::move(transfers.exchange));
-  FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
-  result.notes = std::move(run.notes);
+  return serve::PreparedRun{std::move(run), step};
+}
+
+absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(serve::PreparedRun prepared, PrepareRun(options));
+  std::vector<std::string> notes = prepared.run.notes;
+  if (!options.step_factors.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const serve::StepFactors factors,
+                               serve::ReadStepFactors(options.step_factors));
+    NoteOthers(factors, prepared.run.model, prepared.run.device, notes);
+    prepared.steps = serve::WithFactors(prepared.steps, factors);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result,
+                             serve::ValidateRun(prepared.run, prepared.steps));
+  result.notes = std::move(notes);
   return result;
 }
 
