@@ -343,8 +343,10 @@ TEST(Objectives, CostsAreAreaMemoryAndLinks) {
   machine.hbm = Bandwidth::GBps(1000);
   machine.link = Bandwidth::GBps(50);
   // 100 * 0.5 + 1000 * 0.01 + 50 * 0.1
-  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine)[0].watts, 65);
-  EXPECT_EQ(OnMachine({design}, s, machine)[0].dollars, 0);
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 65);
+  EXPECT_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].dollars, 0);
+  s.watts->hbm_per_GiB = 0.25;
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 67);
 }
 
 }  // namespace
