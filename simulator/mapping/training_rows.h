@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
+#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/software_stack.h"
 
@@ -26,6 +27,7 @@ struct TrainingRow {
   bool fused_pointwise = true;                       // ClusterParameters', as the next six
   bool fused_accumulation = true, blocking_transfers = false, gathers_ahead = true;
   bool per_parameter_sharding = false, dynamic_scaling = false, eight_bit_gathers = false;
+  double eight_bit_share = ClusterParameters().eight_bit_share;
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;

@@ -218,6 +218,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   own_cluster.gathers_ahead = row.gathers_ahead;
   own_cluster.per_parameter_sharding = row.per_parameter_sharding;
   own_cluster.dynamic_scaling = row.dynamic_scaling;
+  own_cluster.eight_bit_share = row.eight_bit_share;
   own_cluster.eight_bit_gathers = row.eight_bit_gathers;
   own_cluster.blocking_transfers = row.blocking_transfers;
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);

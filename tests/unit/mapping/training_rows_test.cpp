@@ -89,11 +89,14 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,FP8,none,,NeMo,0,1,\n"
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,x LoRA\n"
-      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,MXFP8,none,,abacus,0,1,\n");
-  ASSERT_EQ(rows.size(), 3u);
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,MXFP8,none,,abacus,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,float8 rowwise,none,,NeMo,0,1,\n");
+  ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].refused, "");
   EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8");
   EXPECT_EQ(rows[0].config.dtype, DType::kBFloat16);
+  EXPECT_EQ(rows[0].eight_bit_share, 0.58);
+  EXPECT_NEAR(rows[3].eight_bit_share, 0.78, 1e-9);
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16");
   // Fine-tuning packs documents.
   EXPECT_EQ(rows[1].notes.size(), 2u);
