@@ -75,8 +75,8 @@ struct TransformerConfig {
   int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
   // Tokens that a layer attends to, its own included, where that is not all; every
   // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those
-  // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; training
-  // takes every layer to attend to all.
+  // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; so
+  // has training but where the sequence is divided (context parallelism).
   int64_t window = 0, global_every = 0;
   bool window_pieces = false;
   // Modules after the last layer that predict further tokens, each a layer, a product that joins

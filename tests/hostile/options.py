@@ -111,6 +111,8 @@ OPTIONS = {
         **TRACES, **SIMULATION, "--allow-missing-ranks": (ONE, ""),
         "--absent": (f"{HALF} --allow-missing-ranks", "never-last"), "--json": "", "--iteration": "1",
         "--sensitivity": "", "--top": "2", "--timeline": "t.json", "--by": "kernel",
+        "--ranks": (f"{S} --platform dgx-a100", "16"),
+        "--data-parallel": (f"{S} --platform dgx-a100 --ranks 16", "nosuch"),
         "--memory": ("$WORK/repaired.json", ""), "--flamegraph": "f.svg",
         "--timeline-ranks": (f"{S} --timeline d/", "0"), "--timeline-steps": (f"{S} --timeline d/", "1")}),
     "doctor": (S, {**TRACES, "--json": "", "--strict": ("$WORK/repaired.json", "")}),
