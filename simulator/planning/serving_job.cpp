@@ -146,7 +146,7 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                                              const TransformerConfig& model,
                                              const Accelerator& device) {
   FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
-  serve::EngineConfig engine = release.On(device.name, device.memory_capacity());
+  serve::EngineConfig engine = release.On(device.name, device.visible_memory());
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
@@ -279,7 +279,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
                              EngineOf(options, base.model, base.platform.node.accelerator));
   engine.stages = job.plan.pipeline;
-  const Bytes memory = base.platform.node.accelerator.memory_capacity();
+  const Bytes memory = base.platform.node.accelerator.visible_memory();
   if (memory.count() == 0 && !options.kv_blocks) {
     return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",
                         base.platform.name);

@@ -121,9 +121,8 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     plan.tensor = run.tensor_parallel;
     plan.pipeline = run.pipeline_parallel;
     if (shares) plan.data = run.data_parallel, plan.expert = true;
-    const Bytes memory = run.device_memory.count() > 0
-                             ? run.device_memory
-                             : platform.node.accelerator.memory_capacity();
+    const Bytes memory = run.device_memory.count() > 0 ? run.device_memory
+                                                       : platform.node.accelerator.visible_memory();
     run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks / plan.data;
     run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "
@@ -132,7 +131,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
   }
   if (run.tensor_parallel == 1 && !shares) return absl::OkStatus();
   const Accelerator& device = platform.node.accelerator;
-  run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
+  run.engine.all_reduce = run.engine.On(device.name, device.visible_memory()).all_reduce;
   FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
   transfers.reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
   if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
