@@ -104,7 +104,7 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
                                     std::optional<Prediction>* unedited) {
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
   if (options.absent != AbsentRanks::kAsRecorded && job.absent_rendezvous == 0 && !job.symbolic &&
-      options.semantics == Semantics::kFull) {
+      options.semantics == Semantics::kFull && !setup.what_if().scale_out()) {
     return InvalidInput(
         "--absent would change nothing: no communication has members without a trace");
   }

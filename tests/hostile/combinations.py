@@ -85,7 +85,7 @@ def combinations(case):
             ("send_recv", "collective send_recv --topology dgx-a100:4096 --bytes 1M", 0),
             ("all_to_all", "collective all_to_all --topology dgx-a100:128 --bytes 1G", 0),
             ("all_to_all_many", "collective all_to_all --topology dgx-a100:4096 --bytes 1G", 3),
-            ("all_to_all_fitted", "collective all_to_all --topology dgx-a100:4096 --network fitted --bytes 1G", 3),
+            ("all_to_all_fitted", "collective all_to_all --topology dgx-a100:4096 --network fitted --bytes 1G", 0),
             ("two_way_ring", "collective all_reduce --topology fat-tree-16384 --network fitted --bytes 1G "
                              "--algorithm bidirectional_ring", 0)):
         yield case(f"large/{name}", command, (code,))
