@@ -23,6 +23,8 @@ CollectiveOp OpOf(Exchange::Kind kind) {
       return CollectiveOp::kAllToAll;
     case Exchange::Kind::kBroadcast:
       return CollectiveOp::kBroadcast;
+    case Exchange::Kind::kReduceScatter:
+      return CollectiveOp::kReduceScatter;
     default:
       return CollectiveOp::kAllReduce;
   }

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 3> kRules = {"physical", "dse", "early"};
 }  // namespace
 
 std::string_view Name(Exchange::Kind kind) {
-  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "all_gather", "all_to_all",
-                                                      "broadcast"};
+  constexpr std::array<std::string_view, 5> kNames = {"all_reduce", "all_gather", "all_to_all",
+                                                      "broadcast", "reduce_scatter"};
   return kNames.at(static_cast<size_t>(kind));
 }
 
@@ -285,9 +285,12 @@ class Optimiser {
   // One kernel's sharding after another, with the same partitions.
   absl::Status ImproveShardings(Found& best) {
     const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+    System used = system_;
+    for (size_t i = 0; i < best->mapping.roles.size(); ++i)
+      used.dimensions[i].role = best->mapping.roles[i];
+    const TensorGroup group = GroupOf(used, formulas_, Role::kTensor, best->mapping.micro_batch);
     for (size_t i = 0; i < workload_.kernels.size(); ++i) {
-      for (const Dimension d :
-           AllowedShardings(workload_.kernels[i], best->mapping.tensor, false)) {
+      for (const Sharding d : AllowedShardings(workload_.kernels[i], group, false)) {
         Mapping mapping = best->mapping;
         if (mapping.shardings[i] == d) continue;
         mapping.shardings[i] = d;

@@ -62,7 +62,14 @@ struct IterationTime {
 
 // What a kernel exchanges with other chips, for one sample.
 struct Exchange {
-  enum class Kind : uint8_t { kAllReduce, kAllGather, kAllToAll, kBroadcast, kCount };
+  enum class Kind : uint8_t {
+    kAllReduce,
+    kAllGather,
+    kAllToAll,
+    kBroadcast,
+    kReduceScatter,
+    kCount
+  };
   int kernel = 0;
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over

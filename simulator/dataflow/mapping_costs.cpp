@@ -42,6 +42,7 @@ TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, d
     break;
   }
   group.samples = samples;
+  group.published = formulas.iteration != IterationRule::kPhysical;
   return group;
 }
 
@@ -133,13 +134,16 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
   for (size_t i = 0; i < sharded_->kernels.size(); ++i) {
     const ShardedKernel& k = sharded_->kernels[i];
     if (k.reduce_ns == 0) continue;
-    out.push_back({static_cast<int>(i), Exchange::Kind::kAllReduce, Role::kTensor, k.output_bytes,
-                   k.reduce_ns});
+    const bool scattered = mapping_.shardings[i].scatter != Dimension::kCount;
+    const auto kind = scattered ? Exchange::Kind::kReduceScatter : Exchange::Kind::kAllReduce;
+    out.push_back({static_cast<int>(i), kind, Role::kTensor, k.reduce_bytes, k.reduce_ns});
   }
-  for (const ShardedTensor& t : sharded_->tensors) {
-    if (t.convert_ns == 0) continue;
-    const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
-    out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+  for (const auto* tensors : {&sharded_->tensors, &sharded_->next_layer}) {
+    for (const ShardedTensor& t : *tensors) {
+      if (t.convert_ns == 0) continue;
+      const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
+      out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+    }
   }
   return out;
 }
@@ -147,6 +151,8 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
 std::vector<double> MappingCosts::KernelNetworkNs() const {
   std::vector<double> ns(workload_->kernels.size(), 0);
   for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.ns;
+  for (const ShardedTensor& t : sharded_->next_layer)
+    ns[static_cast<size_t>(t.from)] += t.convert_ns;
   for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
   return ns;
 }

@@ -54,7 +54,6 @@ std::vector<int> EachAlone(const Workload& workload) {
 }
 
 Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
-  constexpr std::array<std::string_view, 5> kAxes = {"outer", "m", "k", "n", "none"};
   const auto ids = IdsOf(workload);
   Shardings out(workload.kernels.size(), Dimension::kCount);
   for (const auto& [name, value] : in.Entries()) {
@@ -63,7 +62,7 @@ Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
       in.Fail(name, fmt::format("workload {} has no such kernel", workload.name));
       return out;
     }
-    out[found->second] = static_cast<Dimension>(in.Choice(name, kAxes));
+    out[found->second] = ShardingOf(in.Choice(name, kShardingNames));
   }
   return out;
 }

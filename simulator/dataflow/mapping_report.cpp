@@ -34,8 +34,7 @@ void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& j
   json.Key("shardings");
   json.StartObject();
   for (size_t i = 0; i < workload.kernels.size(); ++i) {
-    const Dimension d = m.mapping.shardings[i];
-    json.Field(workload.kernels[i].name, Name(d));
+    json.Field(workload.kernels[i].name, Name(m.mapping.shardings[i]));
   }
   json.EndObject();
   json.EndObject();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "simulator/base/check.h"
 
@@ -11,9 +14,9 @@ namespace {
 int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
 
 // What a kernel's result is divided along; empty: every chip has all of it.
-std::string OutputLayout(const Kernel& kernel, Dimension sharding) {
-  if (sharding == Dimension::kCount || sharding == Dimension::kK) return "";
-  return kernel.label_of(sharding);
+std::string OutputLayout(const Kernel& kernel, Sharding sharding) {
+  const Dimension axis = sharding.axis == Dimension::kK ? sharding.scatter : sharding.axis;
+  return axis == Dimension::kCount ? "" : kernel.label_of(axis);
 }
 
 bool HasOutputAxis(const Kernel& kernel, const std::string& label) {
@@ -23,10 +26,10 @@ bool HasOutputAxis(const Kernel& kernel, const std::string& label) {
 
 // The layout that a consumer divided along `sharding` reads the tensor in, by its producer's
 // labels.
-std::string InputLayout(const Kernel& from, const Kernel& to, Dimension sharding,
+std::string InputLayout(const Kernel& from, const Kernel& to, Sharding sharding,
                         const Tensor& tensor) {
-  if (sharding == Dimension::kCount) return "";
-  std::string label = to.label_of(sharding);
+  if (sharding.axis == Dimension::kCount) return "";
+  std::string label = to.label_of(sharding.axis);
   if (label == tensor.renamed.second && !tensor.renamed.second.empty()) {
     label = tensor.renamed.first;
   } else if (label == tensor.renamed.first) {
@@ -51,6 +54,20 @@ double ConvertNs(const std::string& have, const std::string& want, double bytes,
 }
 
 }  // namespace
+
+std::string_view Name(Sharding sharding) {
+  size_t name = static_cast<size_t>(sharding.axis);
+  if (sharding.scatter == Dimension::kN) name = 7;
+  if (sharding.scatter == Dimension::kM) name = 6;
+  if (sharding.scatter == Dimension::kOuter) name = 5;
+  return kShardingNames.at(name);
+}
+
+Sharding ShardingOf(size_t name) {
+  constexpr std::array<Dimension, 3> kScattered = {Dimension::kOuter, Dimension::kM, Dimension::kN};
+  if (name > kDimensions) return {Dimension::kK, kScattered.at(name - kDimensions - 1)};
+  return static_cast<Dimension>(name);
+}
 
 int64_t TensorGroup::size() const {
   int64_t n = 1;
@@ -78,8 +95,9 @@ double AllReduceNs(const TensorGroup& group, double bytes) {
   return ns / group.samples;
 }
 
-ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const TensorGroup& group,
+ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGroup& group,
                           double word_bytes) {
+  const Dimension sharding = along.axis;
   ShardedKernel s;
   s.size = kernel.size;
   const int64_t n = group.size();
@@ -100,19 +118,26 @@ ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const Tensor
     s.stored_bytes *= static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]);
   }
   const bool partial = sharding == Dimension::kK && kernel.kind != KernelKind::kElementwise;
-  if (partial && !kernel.reduced_elsewhere) s.reduce_ns = AllReduceNs(group, s.output_bytes);
+  if (!partial || kernel.reduced_elsewhere) return s;
+  s.reduce_bytes = s.output_bytes;
+  s.reduce_ns = AllReduceNs(group, s.output_bytes);
+  if (along.scatter != Dimension::kCount) {
+    // An all-reduce is a reduce-scatter and a gather, which take alike.
+    s.reduce_ns /= 2;
+    const int64_t size = kernel.of(along.scatter);
+    s.output_bytes *= static_cast<double>(CeilOf(size, n)) / static_cast<double>(size);
+  }
   return s;
 }
 
-TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Dimension from,
-                      Dimension to) {
+TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Sharding from, Sharding to) {
   const Kernel& producer = workload.kernels[static_cast<size_t>(tensor.from)];
   const Kernel& consumer = workload.kernels[static_cast<size_t>(tensor.to)];
   return {OutputLayout(producer, from), InputLayout(producer, consumer, to, tensor)};
 }
 
-ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
-                          Dimension to, double bytes, const TensorGroup& group) {
+ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Sharding from,
+                          Sharding to, double bytes, const TensorGroup& group) {
   const TensorLayout layout = LayoutOf(workload, tensor, from, to);
   const double ns = ConvertNs(layout.made, layout.read, bytes, group);
   return {tensor.from, tensor.to, bytes, ns, layout.read.empty()};
@@ -126,25 +151,47 @@ ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
     out.kernels.push_back(
         ShardKernel(workload.kernels[i], shardings[i], group, workload.word_bytes));
   }
+  const auto shard = [&](const Tensor& t) {
+    const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
+    return ShardTensor(workload, t, shardings[a], shardings[b], out.kernels[a].output_bytes, group);
+  };
+  std::set<std::tuple<int, Pass, std::string>> converted;  // of a producer, for a pass, into
   for (const Tensor& t : workload.tensors) {
     const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
-    out.tensors.push_back(
-        ShardTensor(workload, t, shardings[a], shardings[b], out.kernels[a].output_bytes, group));
+    ShardedTensor s = shard(t);
+    if (s.convert_ns > 0 && !group.published) {
+      const std::string read = LayoutOf(workload, t, shardings[a], shardings[b]).read;
+      if (!converted.emplace(t.from, workload.kernels[b].pass, read).second) s.convert_ns = 0;
+    }
+    out.tensors.push_back(s);
   }
+  if (group.published) return out;
+  for (const Tensor& t : workload.next_layer) out.next_layer.push_back(shard(t));
   return out;
 }
 
-std::vector<Dimension> AllowedShardings(const Kernel& kernel, int64_t group, bool divide_weights) {
-  std::vector<Dimension> out;
+std::vector<Sharding> AllowedShardings(const Kernel& kernel, const TensorGroup& chips,
+                                       bool divide_weights) {
+  const int64_t group = chips.size();
+  std::vector<Sharding> out;
+  const auto divides = [&](size_t d) {
+    return !kernel.label[d].empty() && kernel.size[d] >= group;
+  };
   for (size_t d = 0; d < kDimensions; ++d) {
     const auto dimension = static_cast<Dimension>(d);
-    if (kernel.label[d].empty() || kernel.size[d] < group) continue;
+    if (!divides(d)) continue;
     // The rows of the input: each chip would hold all of the weight.
     if (divide_weights && kernel.has_weights() && dimension == Dimension::kN) continue;
-    out.push_back(dimension);
+    out.emplace_back(dimension);
+    // Gradients of weights stay where the weights are.
+    const bool partial = dimension == Dimension::kK && kernel.kind != KernelKind::kElementwise;
+    if (!partial || chips.published || kernel.reduced_elsewhere || kernel.weight_gradient) continue;
+    for (const Dimension to : {Dimension::kOuter, Dimension::kM, Dimension::kN}) {
+      if (divides(static_cast<size_t>(to))) out.emplace_back(dimension, to);
+    }
   }
   if (group == 1) out.clear();
-  if (out.empty() || !divide_weights || !kernel.has_weights()) out.push_back(Dimension::kCount);
+  if (out.empty() || !divide_weights || !kernel.has_weights()) out.emplace_back(Dimension::kCount);
   return out;
 }
 
@@ -156,7 +203,7 @@ Shardings ShardAlong(const Workload& workload, std::span<const std::string_view>
       const bool named = std::find(labels.begin(), labels.end(), k.label[d]) != labels.end();
       if (named && !k.label[d].empty()) chosen = static_cast<Dimension>(d);
     }
-    out.push_back(chosen);
+    out.emplace_back(chosen);
   }
   return out;
 }

@@ -3,9 +3,11 @@
 // group, what its partial results then cost to reduce, and tensors to bring into the layout that
 // their consumer reads (DFModel section IV). Exact.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,8 +17,23 @@
 
 namespace foretrace::dataflow {
 
-// One axis a kernel; kCount: every chip computes all of it.
-using Shardings = std::vector<Dimension>;
+// Along which axis chips divide a kernel; kCount: every chip computes all of it. Along k each has
+// partial results, which are reduced: to all of them on every chip, or scattered along an axis of
+// the result (Megatron's sequence parallelism, Korthikanti et al. 2022).
+struct Sharding {
+  Dimension axis = Dimension::kCount;
+  Dimension scatter = Dimension::kCount;
+
+  constexpr Sharding(Dimension along = Dimension::kCount, Dimension scattered = Dimension::kCount)
+      : axis(along), scatter(scattered) {}
+  bool operator==(const Sharding&) const = default;
+};
+inline constexpr std::array<std::string_view, 8> kShardingNames = {
+    "outer", "m", "k", "n", "none", "k-to-outer", "k-to-m", "k-to-n"};
+std::string_view Name(Sharding sharding);
+Sharding ShardingOf(size_t name);  // index in kShardingNames
+
+using Shardings = std::vector<Sharding>;
 
 // The group of chips that share the kernels.
 struct TensorGroup {
@@ -27,6 +44,9 @@ struct TensorGroup {
   // Not owned.
   const KernelTimes* measured = nullptr;
   double samples = 1;  // whose bytes are exchanged at once: time is not linear in bytes
+  // Partial results are always reduced to all of them, and a tensor is converted for each consumer
+  // apart. Else once for those of a pass that read it alike.
+  bool published = false;
 
   int64_t size() const;
   // Times of a sample do not depend on `samples`.
@@ -42,7 +62,8 @@ struct ShardedKernel {
   double output_bytes = 0;
   double weight_bytes = 0;
   double stored_bytes = 0;
-  double reduce_ns = 0;  // of its partial results
+  double reduce_ns = 0;     // of its partial results
+  double reduce_bytes = 0;  // of these
 };
 struct ShardedTensor {
   int from = 0, to = 0;
@@ -53,23 +74,25 @@ struct ShardedTensor {
 struct ShardedWorkload {
   std::vector<ShardedKernel> kernels;
   std::vector<ShardedTensor> tensors;
+  std::vector<ShardedTensor> next_layer;
 };
 
-ShardedKernel ShardKernel(const Kernel& kernel, Dimension sharding, const TensorGroup& group,
+ShardedKernel ShardKernel(const Kernel& kernel, Sharding sharding, const TensorGroup& group,
                           double word_bytes);
 // Between a producer and a consumer that are divided so; `bytes` of it on a chip.
-ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Dimension from,
-                          Dimension to, double bytes, const TensorGroup& group);
+ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Sharding from,
+                          Sharding to, double bytes, const TensorGroup& group);
 // Along which axis chips divide a tensor, by the producer's labels; empty: each has all of it.
 struct TensorLayout {
   std::string made, read;
 };
-TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Dimension from, Dimension to);
+TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Sharding from, Sharding to);
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
                       const TensorGroup& group);
 
 // Axes that the kernel may be divided along: those with labels, of at least the group's size.
-std::vector<Dimension> AllowedShardings(const Kernel& kernel, int64_t group, bool divide_weights);
+std::vector<Sharding> AllowedShardings(const Kernel& kernel, const TensorGroup& group,
+                                       bool divide_weights);
 
 // In picoseconds, so that ties are ties; of equal times the fewest bytes.
 struct ShardingCost {

@@ -138,11 +138,52 @@ void Add(ShardingCandidates& out, Shardings shardings) {
     out.shardings.push_back(std::move(shardings));
 }
 
+constexpr size_t kMostTried = 512;
+
+// All that there are; empty: more than kMostTried.
+std::vector<Shardings> EverySharding(const Workload& workload, const TensorGroup& group) {
+  std::vector<Shardings> all = {{}};
+  for (const Kernel& k : workload.kernels) {
+    const std::vector<Sharding> choices = AllowedShardings(k, group, false);
+    if (all.size() * choices.size() > kMostTried) return {};
+    std::vector<Shardings> longer;
+    for (const Shardings& before : all) {
+      for (const Sharding s : choices) {
+        longer.push_back(before);
+        longer.back().push_back(s);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+void AddMegatron(const Workload& workload, const TensorGroup& group, ShardingCandidates& out) {
+  Add(out, MegatronShardings(workload));
+  if (!group.published) Add(out, SequenceParallelShardings(workload, group.size()));
+}
+
 }  // namespace
 
 Shardings MegatronShardings(const Workload& workload) {
   constexpr std::array<std::string_view, 2> kLabels = {"heads", "ffn"};
   return ShardAlong(workload, kLabels);
+}
+
+Shardings SequenceParallelShardings(const Workload& workload, int64_t chips) {
+  Shardings out = MegatronShardings(workload);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Kernel& k = workload.kernels[i];
+    const bool elementwise = k.kind == KernelKind::kElementwise;
+    Dimension sequence = Dimension::kCount;
+    for (const Dimension d : {Dimension::kOuter, Dimension::kM, Dimension::kN}) {
+      if (k.label_of(d) == "seq" && k.of(d) >= chips) sequence = d;
+    }
+    if (elementwise && out[i].axis == Dimension::kCount) out[i] = sequence;
+    const bool partial = !elementwise && out[i].axis == Dimension::kK;
+    if (partial && !k.reduced_elsewhere && !k.weight_gradient) out[i].scatter = sequence;
+  }
+  return out;
 }
 
 bool SameForEveryMicroBatch(const System& system, const Formulas& formulas) {
@@ -167,9 +208,11 @@ ShardingCandidates SolveCandidates(const Workload& workload, const System& syste
     out.least = true;
     out.sample_bound_ns = 0;
     Add(out, SolveShardings(workload, group, true, sum));
-    Add(out, MegatronShardings(workload));
+    AddMegatron(workload, group, out);
     return out;
   }
+  out.shardings = EverySharding(workload, group);
+  if (!out.shardings.empty()) return out;
   Add(out, SolveShardings(workload, group, true));
   // Where terms overlap a pass takes no less than any share of them; else their sum.
   const std::vector<std::array<double, 3>> shares =
@@ -184,7 +227,7 @@ ShardingCandidates SolveCandidates(const Workload& workload, const System& syste
     bound = std::max(bound, static_cast<double>(cost.ps) * 1e-3);
     Add(out, std::move(least));
   }
-  Add(out, MegatronShardings(workload));
+  AddMegatron(workload, group, out);
   // Each term is rounded to a picosecond.
   const auto terms_count = static_cast<double>(workload.kernels.size() + workload.tensors.size());
   out.sample_bound_ns = std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch;

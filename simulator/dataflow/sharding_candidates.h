@@ -23,7 +23,8 @@ struct ShardingCandidates {
 // each kernel is a partition. Where then nothing overlaps, time adds up over kernels and tensors,
 // and the sharding of the least is among them; so is the least of those that leave no weight whole
 // on every chip, which needs less memory. Elsewhere those of least communication, least computation
-// and the least sum of both, each of which bounds the time from below. Megatron's is always there.
+// and the least sum of both, each of which bounds the time from below; where there are few
+// shardings, all of them. Megatron's are always there.
 ShardingCandidates SolveCandidates(const Workload& workload, const System& system,
                                    const Formulas& formulas, const Mapping& mapping, bool alone);
 
@@ -32,5 +33,8 @@ bool SameForEveryMicroBatch(const System& system, const Formulas& formulas);
 
 // Megatron's tensor parallelism: along heads and the inner size of the FFN.
 Shardings MegatronShardings(const Workload& workload);
+// Beside it elementwise kernels along the sequence, and partial results scattered along it
+// (sequence parallelism).
+Shardings SequenceParallelShardings(const Workload& workload, int64_t chips);
 
 }  // namespace foretrace::dataflow

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "simulator/base/error.h"
@@ -23,6 +24,27 @@ Bytes BytesOf(const YamlReader& in, const std::string& name, const NumberReader&
   return Bytes(std::llround(bytes));
 }
 
+// Matrix units whose array is not stated (tensor cores): by their 16-bit rate, 16 wide, at a clock
+// near that of the multiprocessors that gives exactly this rate.
+void TakeMatrixUnits(const Accelerator& accelerator, Chip& chip) {
+  constexpr int64_t kWidth = 16;
+  const ComputeUnit *matrix = nullptr, *simt = nullptr;
+  for (const ComputeUnit& u : accelerator.units) {
+    if (u.kind == UnitKind::kMatrix) matrix = &u;
+    if (u.kind == UnitKind::kSimt) simt = &u;
+  }
+  if (matrix == nullptr || simt == nullptr || matrix->count < 1 || !(simt->clock_hz > 0)) return;
+  const double rate =
+      std::max(matrix->rate(RateKind::kFp16), matrix->rate(RateKind::kBf16)).per_second();
+  const double wide = 2.0 * static_cast<double>(matrix->count * kWidth);
+  const int64_t depth = std::llround(rate / (wide * simt->clock_hz));
+  if (depth < 1) return;
+  chip.tiles = matrix->count;
+  chip.width = kWidth;
+  chip.depth = depth;
+  chip.clock_ghz = rate / (wide * static_cast<double>(depth)) * 1e-9;
+}
+
 // From its file: the unit with tiles, its memories, price and power.
 void TakeAccelerator(const YamlReader& in, const std::string& name,
                      const AcceleratorCatalog& accelerators, Chip& chip) {
@@ -30,6 +52,7 @@ void TakeAccelerator(const YamlReader& in, const std::string& name,
   if (found == nullptr)
     return in.Fail("accelerator", std::string(accelerators.Unknown(name).message()));
   chip.name = found->name;
+  TakeMatrixUnits(*found, chip);
   for (const ComputeUnit& u : found->units) {
     if (u.kind == UnitKind::kSimt || u.width == 0) continue;
     chip.tiles = u.count;

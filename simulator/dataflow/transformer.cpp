@@ -33,6 +33,7 @@ class LayerBuilder {
     kernel(id).elementwise = what;
     return id;
   }
+  void NextLayer(int from, int to) { workload_.next_layer.push_back({from, to, {}}); }
   // The last tensor of `to` that comes from `from`.
   void Rename(int from, int to, std::string producer, std::string consumer) {
     for (Tensor& t : workload_.tensors) {
@@ -58,6 +59,7 @@ class LayerBuilder {
 };
 
 struct Forward {
+  int first, last;
   int norm1, q, k, v, dropout1, context, norm2, gelu;
   int ffn_input;  // norm2, or where experts get their tokens
   int router = -1;
@@ -139,7 +141,8 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
   const int ffn = AddFfn(g, z, f);
   const int drop3 =
       g.Does(Elementwise::kDropout, g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn}));
-  g.Elementwise("Add_2", z.wide(), Shapes::Wide(), {drop3, add1});
+  f.first = add;
+  f.last = g.Elementwise("Add_2", z.wide(), Shapes::Wide(), {drop3, add1});
   return f;
 }
 
@@ -232,6 +235,7 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
             f.norm1);
   AddUpdate(g, "Q_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"}, dq,
             f.norm1);
+  g.NextLayer(v, loss);
   const int last = q + 6;
   g.Rename(dv, last - 1, "keys", "seq");
   g.Rename(dk, last, "keys", "seq");
@@ -259,6 +263,7 @@ Workload MakeTransformer(const TransformerSizes& sizes) {
                       ? (sizes.sequence * sizes.top_k + sizes.experts - 1) / sizes.experts
                       : sizes.sequence;
   const Forward forward = AddForward(builder, shapes);
+  builder.NextLayer(forward.last, forward.first);
   if (sizes.train) AddBackward(builder, shapes, forward);
   w.layer_input_bytes =
       static_cast<double>(sizes.hidden) * static_cast<double>(sizes.sequence) * w.word_bytes;

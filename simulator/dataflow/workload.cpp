@@ -85,7 +85,9 @@ absl::Status Validate(const Workload& workload) {
       }
     }
   }
-  for (const Tensor& t : workload.tensors) {
+  std::vector<Tensor> all = workload.tensors;
+  all.insert(all.end(), workload.next_layer.begin(), workload.next_layer.end());
+  for (const Tensor& t : all) {
     const auto is_kernel = [&](int i) { return i >= 0 && static_cast<size_t>(i) < n; };
     if (!is_kernel(t.from) || !is_kernel(t.to)) {
       return InvalidInput("workload {}: a tensor from kernel {} to {}, of {} kernels",

@@ -79,6 +79,8 @@ struct Workload {
   std::string name;
   std::vector<Kernel> kernels;
   std::vector<Tensor> tensors;
+  // From one repetition of the graph to the next: what leaves it enters in another layout.
+  std::vector<Tensor> next_layer;
   double word_bytes = 2;
   int64_t layers = 1;            // repetitions of the graph, one after another
   double batch = 1;              // samples; one pass of the graph takes a micro-batch of one

@@ -137,7 +137,7 @@ Workload ReadGraph(const YamlReader& in) {
     if (!in.ok()) return w;
   }
   if (!in.Has("tensors")) return w;
-  constexpr std::array<std::string_view, 3> kTensorKeys = {"from", "to", "renamed"};
+  constexpr std::array<std::string_view, 4> kTensorKeys = {"from", "to", "renamed", "next_layer"};
   for (const YamlReader& item : in.Child("tensors").Items()) {
     item.ExpectKeys(kTensorKeys);
     Tensor t;
@@ -152,7 +152,7 @@ Workload ReadGraph(const YamlReader& in) {
       if (names.size() != 2) item.Fail("renamed", "the producer's and the consumer's label");
       if (item.ok()) t.renamed = {names[0], names[1]};
     }
-    w.tensors.push_back(t);
+    (item.Bool("next_layer", false) ? w.next_layer : w.tensors).push_back(t);
   }
   return w;
 }

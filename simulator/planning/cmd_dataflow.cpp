@@ -49,6 +49,8 @@ void DropBackward(dataflow::Workload& w) {
   w.kernels.resize(forward);
   std::erase_if(w.tensors,
                 [&](const dataflow::Tensor& t) { return t.to >= static_cast<int>(forward); });
+  std::erase_if(w.next_layer,
+                [&](const dataflow::Tensor& t) { return t.from >= static_cast<int>(forward); });
 }
 
 absl::Status UseRoles(const std::vector<dataflow::Role>& roles, const std::string& file,

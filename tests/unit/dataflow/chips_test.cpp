@@ -1,0 +1,42 @@
+// Chips out of accelerators' files.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "simulator/dataflow/files.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+System SystemOf(const std::string& accelerator) {
+  const std::string file = testing::TempDir() + "/system_" + accelerator + ".yaml";
+  std::ofstream(file)
+      << "name: s\nchip: {accelerator: " << accelerator
+      << ", execution: kernel-by-kernel}\nmemory: {bandwidth_GBps: 1600, capacity_GB: 80}\n"
+         "links: [{bandwidth_GBps: 200}]\nnetwork: [{kind: ring, size: 8}]\n";
+  const auto catalogue = AcceleratorCatalog::Load();
+  const auto system = LoadSystem(file, *catalogue);
+  EXPECT_TRUE(system.ok()) << system.status();
+  return system.ok() ? *system : System{};
+}
+
+// Datasheets: 989.4 and 312 TFLOP/s dense in 16 bits, 528 and 432 tensor cores.
+TEST(Chips, TensorCoresByTheirRate) {
+  const Chip h100 = SystemOf("h100-sxm5-80gb").chip, a100 = SystemOf("a100-sxm4-80gb").chip;
+  EXPECT_NEAR(h100.gflops(), 989'400, 1e-6);
+  EXPECT_EQ(h100.tiles, 528);
+  EXPECT_EQ(h100.width * h100.depth, 512);
+  EXPECT_EQ(h100.sram, Bytes(50'000'000));
+  EXPECT_NEAR(a100.gflops(), 312'000, 1e-6);
+  EXPECT_EQ(a100.width * a100.depth, 256);
+}
+
+TEST(Chips, StatedTilesStay) {
+  const Chip sn30 = SystemOf("sn30").chip;
+  EXPECT_EQ(sn30.tiles, 1280);
+  EXPECT_EQ(sn30.width, 32);
+  EXPECT_EQ(sn30.depth, 6);
+}
+
+}  // namespace
+}  // namespace foretrace::dataflow
