@@ -183,7 +183,7 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
