@@ -26,12 +26,38 @@ function flame(where, attribution) {
   'point at a bar for its name', 60 + 22 * levels);
 }
 
+// The error of a cell like "1.95 %" or "2.2 / 4.9 %", of which the first counts.
+const errorOf = (cell) => { const found = /^[+-]?([0-9.]+)/.exec(cell ?? ''); return found ? Number(found[1]) : null; };
+
+answers.accuracy = (a) => {
+  headline('How far predictions can be trusted', [`made on ${a.made}`,
+    'in-sample: a replay with its own overheads; held out: overheads, kernels or tables that took no part']);
+  for (const { title, about, rows } of a.tables) {
+    const where = section(title);
+    if (about) where.append(el('p', { class: 'why' }, about));
+    const columns = Object.keys(rows[0] ?? {});
+    const errors = columns.filter((c) => /^(Mean|Max|MAPE|GMAE|GMAE \/ MAPE %|error %)/.test(c)).slice(0, 2);
+    const drawn = rows.filter((r) => errors.some((c) => errorOf(r[c]) !== null)).slice(0, 40);
+    if (errors.length > 0 && drawn.length > 0) {
+      chart(where, `${title}: error`, { type: 'bar', data: { labels: drawn.map((r) => columns.slice(0, 2).map((c) => r[c]).join(', ').slice(0, 60)),
+        datasets: errors.map((c, i) => ({ label: c, backgroundColor: palette(i), data: drawn.map((r) => errorOf(r[c])) })) },
+      options: { indexAxis: 'y', scales: { x: axis('%'), y: axis('') } } }, 'absolute errors in percent', 90 + 24 * drawn.length);
+    }
+  }
+};
+
 answers.predict = (a) => {
   headline(`Iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')}`, [
     a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
     a.step?.period_us ? `in steady state ${shown(a.step.period_us, '_us')} a step` : '',
+    a.scale_out ? `on ${a.scale_out.ranks} ranks between ${shown(a.scale_out.lower_us, '_us')} and ${shown(a.scale_out.upper_us, '_us')}, from ${a.scale_out.ranks_at_hand} of ${a.scale_out.recorded_ranks}` : '',
     `the busiest stream alone would take ${shown(a.baseline_us, '_us')}`]);
   notes(a.notes);
+  if (a.scale_out?.groups.length > 0) {
+    stacked(section('More ranks'), 'Collectives of groups that grow', a.scale_out.groups.flatMap((g) => [`${g.group}: ${g.from} ranks`, `${g.to} ranks`]), {
+      transfer: a.scale_out.groups.flatMap((g) => [ms(g.transfer_before_us), ms(g.transfer_after_us)]),
+      'later arrival of the last': a.scale_out.groups.flatMap((g) => [0, ms(g.later_us)]) }, 'ms', 'of the whole recording');
+  }
   const why = section('Where the time goes');
   const ranks = a.ranks.map((r) => `rank ${r.rank}`);
   stacked(why, 'Time of each rank', ranks, {

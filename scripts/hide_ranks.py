@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """How well jobs are predicted of which few ranks were recorded, by hiding ranks of jobs that have all.
 
-Usage: scripts/hide_ranks.py [--foretrace BINARY] [--jobs NAME...]
+Usage: scripts/hide_ranks.py [--foretrace BINARY] [--jobs NAME...] [--ranks]
 
 For each job and each set of ranks kept, every assumption of --absent is compared, on the ranks kept,
 with the job of which all ranks are there: as recorded, and with GEMMs a quarter slower on all ranks
 or on one. `truth` is the prediction from all ranks; for jobs of tests/truth it is the job built anew,
 so exact. Errors are of the slowest rank kept. Prints a table in Markdown, one row a case.
+
+--ranks: `predict --ranks` of the whole job from 1, 2 and 4 of its ranks, with what these waited for
+the others as recorded, and with the spread of their own arrivals alone (--absent never-last), which
+is what larger jobs rest on. Errors of the slowest rank kept; the interval is the one that is printed.
 """
 
 import argparse
@@ -78,6 +82,16 @@ class RecordedJob:
         return None
 
 
+class SampleJob(RecordedJob):
+    """The bundled sample, of which the prediction from all ranks stands for the truth, too."""
+
+    def __init__(self):
+        super().__init__("bundled DLRM (synthetic)", 8, [], None, None)
+
+    def files(self, folder):
+        return {r: [ROOT / f"traces/samples/dlrm_8rank/dlrm.{r}.et"] for r in range(self.ranks)}
+
+
 def digits_of(path):
     numbers = "".join(c if c.isdigit() else " " for c in path.name.split(".")[0]).split()
     return int(numbers[0]) if numbers and path.suffix in (".json", ".gz") else None
@@ -103,6 +117,11 @@ def jobs():
     yield RecordedJob("DLRM-8 (recorded)", 8,
                       [folder / "dlrm_kineto.tar.gz", folder / "dlrm_pytorch_et.tar.gz"], digits_of,
                       None)
+
+
+def eight_ranks():
+    yield SampleJob()
+    yield from (job for job in jobs() if job.ranks == 8)
 
 
 def kept_sets(ranks):
@@ -143,20 +162,51 @@ def study(foretrace, job, folder):
             yield row
 
 
+def few_ranks(foretrace, job, folder):
+    by_rank = job.files(folder)
+    step = [] if job.step is None else ["--iteration", str(job.step)]
+    full = predict(foretrace, [p for r in sorted(by_rank) for p in by_rank[r]], step)
+    at = ["--iteration", str(full["iteration"]), "--ranks", str(job.ranks)]
+    for count in (1, 2, 4):
+        kept = set(range(0, job.ranks, job.ranks // count))
+        files = [p for r in sorted(kept) for p in by_rank[r]]
+        expected = job.exact(None, kept) or slowest(full, kept)
+        row = [job.name, str(count), f"{expected:.0f}"]
+        for absent in ("alike", "never-last"):
+            try:
+                report = predict(foretrace, files, [*at, "--absent", absent])
+            except RuntimeError as error:
+                if "data parallelism" not in str(error):
+                    raise
+                row += ["no such group", "-"]
+                continue
+            row.append(f"{100 * (slowest(report, kept) / expected - 1):+.2f}")
+            if absent == "never-last":
+                ends = [100 * (report["scale_out"][k] / report["scale_out"]["expected_us"] - 1)
+                        for k in ("lower_us", "upper_us")]
+                row.append(f"{ends[0]:+.2f} to {ends[1]:+.2f}")
+        yield row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--foretrace", default=str(ROOT / "build/release/foretrace"))
     parser.add_argument("--jobs", nargs="*", help="those whose names contain one of these")
+    parser.add_argument("--ranks", action="store_true")
     options = parser.parse_args()
-    print("| job | kept | change | truth us | " + " | ".join(f"{m} %" for m in MODES)
-          + " | in interval |")
-    print("|---|---|---|--:" + "|--:" * len(MODES) + "|---|")
-    for job in jobs():
+    if options.ranks:
+        print("| job | ranks at hand | truth us | waits as recorded, error % | spread alone, error % "
+              "| interval around it % |\n|---|--:|--:|--:|--:|---|")
+    else:
+        print("| job | kept | change | truth us | " + " | ".join(f"{m} %" for m in MODES)
+              + " | in interval |")
+        print("|---|---|---|--:" + "|--:" * len(MODES) + "|---|")
+    for job in eight_ranks() if options.ranks else jobs():
         if options.jobs and not any(name in job.name for name in options.jobs):
             continue
         folder = tempfile.mkdtemp()
         try:
-            for row in study(options.foretrace, job, folder):
+            for row in (few_ranks if options.ranks else study)(options.foretrace, job, folder):
                 print("| " + " | ".join(row) + " |", flush=True)
         finally:
             shutil.rmtree(folder)

@@ -27,6 +27,7 @@ COMMANDS = {
     "diff": [f"{SAMPLE} {SAMPLE}", f"{SAMPLE} --what-if kind=collective:x0.5"],
     "doctor": [SAMPLE, "tests/data/doctor/bare.json"],
     "inspect": [SAMPLE, MODULES, f"{SAMPLE} --kernels", f"{SAMPLE} --ops", "topologies/dgx-h100.yaml",
+                "tests/data/memory/snapshot.pickle",
                 "topologies/accelerators/h100-sxm5-80gb.yaml"],
     "validate": [f"--trace {SAMPLE}", f"--trace {SAMPLE} --durations model --calibration a100-sxm4-nvswitch --platform dgx-a100"],
     "collective": ["all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1MB",

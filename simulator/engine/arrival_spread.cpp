@@ -23,14 +23,14 @@ double TailMean(int32_t n, double p) {
   return sum;
 }
 
-// The mean of the largest of n draws from `sorted`.
-double LargestOf(const std::vector<double>& sorted, int32_t n) {
+// By how much the largest of n draws from `sorted` and `least` exceeds `least`, in the mean.
+double LargestAbove(const std::vector<double>& sorted, double least, int32_t n) {
   const auto m = static_cast<double>(sorted.size());
   double mean = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
-    const double share =
-        std::pow(static_cast<double>(i + 1) / m, n) - std::pow(static_cast<double>(i) / m, n);
-    mean += share * sorted[i];
+    if (sorted[i] <= least) continue;
+    const double from = std::max(least, i == 0 ? least : sorted[i - 1]);
+    mean += (1 - std::pow(static_cast<double>(i) / m, n)) * (sorted[i] - from);
   }
   return mean;
 }
@@ -44,11 +44,16 @@ struct ArrivalSpread::Tail {
   double mean = 0;
   std::vector<double> below;  // sorted; the threshold in place of what passes it
 
-  double Largest(int32_t n) const { return LargestOf(below, n) + mean * TailMean(n, passed); }
+  // The mean by which the largest of n exceeds `least`, where it does.
+  double Above(double least, int32_t n) const {
+    if (mean <= 0) return LargestAbove(below, least, n);
+    const double beyond = std::max(least - threshold, 0.0);
+    return LargestAbove(below, least, n) + mean * TailMean(n, passed * std::exp(-beyond / mean));
+  }
   // Which the largest of n passes in a share `cases` of them.
   double LargestPassedIn(double cases, int32_t n) const {
     const double beyond = -std::expm1(std::log1p(-cases) / n);
-    if (beyond < passed) return threshold + mean * std::log(passed / beyond);
+    if (beyond < passed || below.empty()) return threshold + mean * std::log(passed / beyond);
     const auto at = static_cast<size_t>((1 - beyond) * static_cast<double>(below.size()));
     return below[std::min(at, below.size() - 1)];
   }
@@ -62,8 +67,7 @@ void ArrivalSpread::Add(std::span<const SimTime> arrivals) {
   // One of n draws is its own share of their mean, which shortens tails by 1/n.
   const auto n = static_cast<double>(arrivals.size());
   for (const SimTime t : arrivals) {
-    offsets_.push_back((t - first).us() - mean);
-    unbiased_.push_back(offsets_.back() * n / (n - 1));
+    offsets_.push_back(((t - first).us() - mean) * n / (n - 1));
   }
 }
 
@@ -89,25 +93,24 @@ ArrivalSpread::Tail ArrivalSpread::TailOf(const std::vector<double>& sorted) con
   return tail;
 }
 
-ArrivalSpread::Later ArrivalSpread::Between(int32_t from, int32_t to) const {
-  FORETRACE_CHECK(from > 0 && from <= to);
-  if (from == to) return {};
+ArrivalSpread::Later ArrivalSpread::After(SimTime last, int32_t more) const {
+  FORETRACE_CHECK(more >= 0);
+  if (more == 0 || (offsets_.empty() && waits_ == 0)) return {};
   const auto later = [](double us) { return SimTime::FromUs(std::max(us, 0.0)); };
+  Later out;
+  Tail tail;
   if (!offsets_.empty()) {
-    std::vector<double> seen = offsets_, drawn = unbiased_;
-    std::ranges::sort(seen);
-    std::ranges::sort(drawn);
-    const Tail tail = TailOf(drawn);
-    return {later(LargestOf(seen, to) - LargestOf(seen, from)),
-            later(tail.Largest(to) - tail.Largest(from)),
-            later(tail.LargestPassedIn(kLateCases, to) - tail.Largest(from))};
+    std::vector<double> sorted = offsets_;
+    std::ranges::sort(sorted);
+    tail = TailOf(sorted);
+  } else {
+    // Exponential from the earliest on, which is one scale before the mean.
+    tail.mean = std::max(scales_ / static_cast<double>(waits_), 0.0);
+    tail.threshold = -tail.mean;
   }
-  if (waits_ == 0) return {};
-  const double scale = std::max(scales_ / static_cast<double>(waits_), 0.0);
-  const double last = TailMean(from, 1);
-  const double beyond = -std::expm1(std::log1p(-kLateCases) / to);
-  return {SimTime(), later(scale * (TailMean(to, 1) - last)),
-          later(scale * (-std::log(beyond) - last))};
+  out.expected = later(tail.Above(last.us(), more));
+  out.late = later(tail.LargestPassedIn(kLateCases, more) - last.us());
+  return out;
 }
 
 }  // namespace foretrace

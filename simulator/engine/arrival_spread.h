@@ -17,7 +17,6 @@ class ArrivalSpread {
  public:
   // By how much the last of more ranks comes later.
   struct Later {
-    SimTime seen;      // none comes later than the latest that was seen
     SimTime expected;  // mean of the last
     SimTime late;      // in one of twenty cases it comes later still
   };
@@ -27,16 +26,16 @@ class ArrivalSpread {
   // One rank alone: how long it waited for the last of `members`, itself included.
   void AddWait(SimTime wait, int32_t members);
 
-  // From the last of `from` to the last of `to` ranks; zero where nothing was added.
-  Later Between(int32_t from, int32_t to) const;
+  // How much later than the last of those that came, at `last` from their mean, the last of all
+  // comes where `more` ranks join them; zero where nothing was added.
+  Later After(SimTime last, int32_t more) const;
 
  private:
   struct Tail;
   Tail TailOf(const std::vector<double>& sorted) const;
 
-  std::vector<double> offsets_;   // us
-  std::vector<double> unbiased_;  // the same, from the mean of all ranks instead of those at hand
-  double scales_ = 0;             // us, of exponential arrivals, summed over waits
+  std::vector<double> offsets_;  // us, from the mean of all ranks, at hand or not
+  double scales_ = 0;            // us, of exponential arrivals, summed over waits
   int64_t waits_ = 0;
 };
 

@@ -242,7 +242,7 @@ absl::StatusOr<size_t> ChangeGroupSize(const TraceStore& store, const CompiledJo
                                        const ItemSet& items, int32_t size, NetworkModel& network,
                                        Program& program) {
   size_t changed = 0;
-  GroupResizer resizer(store, job, network);
+  GroupResizer resizer(store, job, &network);
   for (const auto& [index, chosen] : ChosenCollectives(items, program)) {
     RendezvousProgram& rendezvous = program.rendezvous[index];
     const MatchedRendezvous& matched = job.communicators.rendezvous[index];

@@ -15,11 +15,13 @@ namespace {
 class Grower {
  public:
   Grower(const TraceStore& store, const CompiledJob& job, const std::vector<int32_t>& sizes,
-         const Schedule& arrivals, LastArrival last, NetworkModel& network, Program& program)
+         const Schedule& arrivals, ArrivalsOf whose, LastArrival last, NetworkModel* network,
+         Program& program)
       : store_(store),
         job_(job),
         sizes_(sizes),
         arrivals_(arrivals),
+        whose_(whose),
         last_(last),
         resizer_(store, job, network),
         program_(program) {}
@@ -107,7 +109,7 @@ class Grower {
       ArrivalSpread& spread = spreads_[collective.site];
       if (arrivals.size() > 1) {
         spread.Add(arrivals);
-      } else if (Absent(collective.rendezvous)) {
+      } else if (Absent(collective.rendezvous) && whose_ == ArrivalsOf::kGroup) {
         spread.AddWait(DurationOf(members.front()) - shortest_.at(collective.kind),
                        GroupOf(collective.site.first));
       }
@@ -120,24 +122,40 @@ class Grower {
   }
 
   int32_t GroupOf(uint32_t communicator) const {
-    return static_cast<int32_t>(job_.communicators.communicators[communicator].ranks.size());
+    return GroupSize(job_.communicators.communicators[communicator]);
   }
 
-  SimTime LaterAt(const Collective& collective, int32_t from, int32_t to) const {
+  // When the last of those that came did, from the mean of those at hand.
+  SimTime LastFromMean(const Collective& collective) const {
+    const auto& members = program_.rendezvous[collective.rendezvous].members;
+    SimTime last = SimTime::Min(), waited;
+    double mean = 0;
+    const SimTime first = arrivals_.ranks[members.front().rank].start[members.front().item];
+    for (const auto& m : members) {
+      const SimTime arrival = arrivals_.ranks[m.rank].start[m.item];
+      last = std::max(last, arrival);
+      mean += (arrival - first).us() / static_cast<double>(members.size());
+      waited = std::max(waited, DurationOf(m) - shortest_.at(collective.kind));
+    }
+    if (whose_ == ArrivalsOf::kGroup && Absent(collective.rendezvous)) last += waited;
+    return last - first - SimTime::FromUs(mean);
+  }
+
+  SimTime LaterAt(const Collective& collective, int32_t more) const {
     const auto spread = spreads_.find(collective.site);
-    if (spread == spreads_.end()) return SimTime();
-    const ArrivalSpread::Later later = spread->second.Between(from, to);
-    return last_ == LastArrival::kSeen       ? later.seen
-           : last_ == LastArrival::kExpected ? later.expected
-                                             : later.late;
+    if (spread == spreads_.end() || last_ == LastArrival::kAtHand) return SimTime();
+    const ArrivalSpread::Later later = spread->second.After(LastFromMean(collective), more);
+    return last_ == LastArrival::kExpected ? later.expected : later.late;
   }
 
   absl::Status Grow(const Collective& collective) {
     const uint32_t communicator = collective.site.first;
     const int32_t from = GroupOf(communicator), to = sizes_[communicator];
-    if (from == to) return absl::OkStatus();
+    const size_t present = program_.rendezvous[collective.rendezvous].members.size();
+    const int32_t arrived = whose_ == ArrivalsOf::kGroup ? from : static_cast<int32_t>(present);
+    if (arrived == to) return absl::OkStatus();
     FORETRACE_ASSIGN_OR_RETURN(const double ratio, resizer_.Ratio(collective.rendezvous, to));
-    const SimTime later = LaterAt(collective, from, to);
+    const SimTime later = LaterAt(collective, to - arrived);
     GroupGrowth& growth = growths_[communicator];
     growth.communicator = communicator, growth.from = from, growth.to = to;
     ++growth.rendezvous;
@@ -166,6 +184,7 @@ class Grower {
   const CompiledJob& job_;
   const std::vector<int32_t>& sizes_;
   const Schedule& arrivals_;
+  const ArrivalsOf whose_;
   const LastArrival last_;
   GroupResizer resizer_;
   Program& program_;
@@ -176,6 +195,11 @@ class Grower {
 };
 
 }  // namespace
+
+int32_t GroupSize(const MatchedCommunicator& communicator) {
+  const auto known = static_cast<int32_t>(communicator.ranks.size());
+  return communicator.declared ? known : known + static_cast<int32_t>(communicator.missing_members);
+}
 
 std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t size) {
   std::vector<int32_t> resized;
@@ -191,17 +215,20 @@ std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t s
 absl::StatusOr<double> GroupResizer::Ratio(uint32_t index, int32_t size) {
   const MatchedRendezvous& matched = job_.communicators.rendezvous[index];
   const MatchedCommunicator& communicator = job_.communicators.communicators[matched.communicator];
+  if (size == GroupSize(communicator)) return 1;
+  FORETRACE_CHECK(network_ != nullptr);
   FORETRACE_ASSIGN_OR_RETURN(TransferSpec from, TransferOf(store_, communicator, matched));
   const Kind kind(matched.communicator, from.op, from.bytes.count(), size);
   if (const auto found = known_.find(kind); found != known_.end()) return found->second;
+  from.members = ResizedGroup(from.members, GroupSize(communicator));
   from.split_bytes.clear();  // by how much the largest exceeds the others stays
   TransferSpec to = from;
   to.members = ResizedGroup(from.members, size);
   if (from.op == CollectiveOp::kGather || from.op == CollectiveOp::kScatter) {
     to.bytes = Bytes(from.bytes.count() / static_cast<int64_t>(from.members.size()) * size);
   }
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate before, network_.IsolatedDuration(from));
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate after, network_.IsolatedDuration(to));
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate before, network_->IsolatedDuration(from));
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate after, network_->IsolatedDuration(to));
   if (before.time == SimTime()) {
     return InvalidInput("communicator {} has one member, which says nothing of larger groups",
                         communicator.name);
@@ -211,10 +238,11 @@ absl::StatusOr<double> GroupResizer::Ratio(uint32_t index, int32_t size) {
 
 absl::StatusOr<std::vector<GroupGrowth>> GrowGroups(const TraceStore& store, const CompiledJob& job,
                                                     const std::vector<int32_t>& sizes,
-                                                    const Schedule& arrivals, LastArrival last,
-                                                    NetworkModel& network, Program& program) {
+                                                    const Schedule& arrivals, ArrivalsOf whose,
+                                                    LastArrival last, NetworkModel* network,
+                                                    Program& program) {
   FORETRACE_CHECK(sizes.size() == job.communicators.communicators.size());
-  return Grower(store, job, sizes, arrivals, last, network, program).Run();
+  return Grower(store, job, sizes, arrivals, whose, last, network, program).Run();
 }
 
 }  // namespace foretrace

@@ -18,15 +18,19 @@ namespace foretrace {
 // The members of a group of that size: the first of those there are, and more at their distance.
 std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t size);
 
+// Members, those without a trace included.
+int32_t GroupSize(const MatchedCommunicator& communicator);
+
 // How much longer collectives take in groups of another size, by the network. What each rank sends
 // stays in all-to-alls; what the root has grows with the group in gathers and scatters; anything
 // else moves the same bytes. Sends and receives stay as they are.
 class GroupResizer {
  public:
-  GroupResizer(const TraceStore& store, const CompiledJob& job, NetworkModel& network)
+  GroupResizer(const TraceStore& store, const CompiledJob& job, NetworkModel* network)
       : store_(store), job_(job), network_(network) {}
 
-  // Of rendezvous `index` in a group of `size`. Errors: groups of one; what the network refuses.
+  // Of rendezvous `index` in a group of `size`; 1 where that is what it has. Errors: groups of one;
+  // what the network refuses.
   absl::StatusOr<double> Ratio(uint32_t index, int32_t size);
 
  private:
@@ -34,12 +38,19 @@ class GroupResizer {
 
   const TraceStore& store_;
   const CompiledJob& job_;
-  NetworkModel& network_;
+  NetworkModel* network_;
   std::map<Kind, double> known_;
 };
 
 // Which arrival of the last of more ranks is taken (engine/arrival_spread.h).
-enum class LastArrival : uint8_t { kSeen, kExpected, kLate };
+// kAtHand: none comes after the last of those at hand.
+enum class LastArrival : uint8_t { kAtHand, kExpected, kLate };
+
+// What the arrivals of a rendezvous are the last of.
+enum class ArrivalsOf : uint8_t {
+  kGroup,    // all members: durations hold the waiting for those without a trace
+  kPresent,  // those with a trace alone (AbsentRanks::kNeverLast)
+};
 
 struct GroupGrowth {
   uint32_t communicator = 0;
@@ -51,11 +62,13 @@ struct GroupGrowth {
 
 // The communicators for which `sizes` says more than 0 have so many members. `arrivals` is the
 // schedule of `program`, whose ranks stand for all that do the same: further ranks come as they do,
-// the last of them as `last` says. Work with members that have no trace has to be compiled as
-// AbsentRanks::kAlike.
+// the last of them as `last` says. Members without a trace have to be compiled as
+// AbsentRanks::kAlike or, with ArrivalsOf::kPresent, kNeverLast. `network` may be null where no
+// group changes its size.
 absl::StatusOr<std::vector<GroupGrowth>> GrowGroups(const TraceStore& store, const CompiledJob& job,
                                                     const std::vector<int32_t>& sizes,
-                                                    const Schedule& arrivals, LastArrival last,
-                                                    NetworkModel& network, Program& program);
+                                                    const Schedule& arrivals, ArrivalsOf whose,
+                                                    LastArrival last, NetworkModel* network,
+                                                    Program& program);
 
 }  // namespace foretrace

@@ -13,6 +13,7 @@
 #include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/inspection.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/snapshot_output.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/replay/work_listing.h"
 #include "simulator/topology/describe.h"
@@ -75,9 +76,24 @@ absl::Status InspectPlatform(const std::string& path, bool as_json, const Comman
   return context.console->Print(DescribeTopology(topology, 32));
 }
 
+// torch.cuda.memory._dump_snapshot's.
+bool IsSnapshot(const std::vector<std::string>& paths) {
+  return paths.size() == 1 && (paths[0].ends_with(".pickle") || paths[0].ends_with(".pkl"));
+}
+
+absl::Status InspectSnapshot(const std::string& path, bool as_json, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<DeviceSnapshot> devices, ReadMemorySnapshot(path));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("inspect", [&] { return SnapshotJson(devices); }));
+  if (as_json) return context.console->PrintJson("inspect", SnapshotJson(devices));
+  return context.console->Print(SnapshotText(devices, context.console->style()));
+}
+
 absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
   if (IsPlatformFile(options.traces.paths))
     return InspectPlatform(options.traces.paths[0], options.json, context);
+  if (IsSnapshot(options.traces.paths)) {
+    return InspectSnapshot(options.traces.paths[0], options.json, context);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
   if (options.kernels || options.ops) {
@@ -105,7 +121,8 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
       "inspect",
-      "what is in traces (ranks, kernels, communicators, repairs) or in a platform file");
+      "what is in traces (ranks, kernels, communicators, repairs), in a platform file, or in a "
+      "memory snapshot of PyTorch");
   options->traces.Register(*command, true);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   CLI::Option* kernels =
@@ -117,6 +134,7 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "foretrace inspect run1.tar.gz --json",
       "foretrace inspect run1/ --ops",
       "foretrace inspect topologies/dgx-h100.yaml",
+      "foretrace inspect snapshot.pickle",
   }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunInspect(*options, context); };

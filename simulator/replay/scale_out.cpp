@@ -110,8 +110,7 @@ bool ScaleOut::Grows(const TraceStore& store, const MatchedCommunicator& communi
       group == store.process_groups().end() ? std::string_view() : group->second.description;
   const RE2& expression = groups_ != nullptr ? *groups_ : kNamed;
   if (Matches(expression, communicator.name) || Matches(expression, description)) return true;
-  return groups_ == nullptr &&
-         communicator.ranks.size() == static_cast<size_t>(RecordedRanks(store));
+  return groups_ == nullptr && GroupSize(communicator) == RecordedRanks(store);
 }
 
 absl::StatusOr<std::vector<int32_t>> ScaleOut::Sizes(const TraceStore& store,
@@ -126,7 +125,7 @@ absl::StatusOr<std::vector<int32_t>> ScaleOut::Sizes(const TraceStore& store,
   bool any = false;
   for (const MatchedCommunicator& communicator : job.communicators.communicators) {
     sizes.push_back(0);
-    const auto members = static_cast<int64_t>(communicator.ranks.size());
+    const auto members = static_cast<int64_t>(GroupSize(communicator));
     if (members < 2 || communicator.rendezvous == 0) continue;
     all.insert(fmt::format("{} ({} ranks)", communicator.name, members));
     if (!Grows(store, communicator)) continue;
@@ -157,23 +156,24 @@ absl::StatusOr<std::vector<int32_t>> ScaleOut::Sizes(const TraceStore& store,
 absl::StatusOr<ScaleOut::Summary> ScaleOut::Scale(const TraceStore& store, const CompiledJob& job,
                                                   NetworkModel* network, Program& program) const {
   Summary summary;
+  const bool same = ranks_ == RecordedRanks(store);
+  if (same && whose_ == ArrivalsOf::kGroup) return summary;
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<int32_t> sizes, Sizes(store, job));
-  if (ranks_ == RecordedRanks(store)) return summary;
-  if (network == nullptr) {
+  if (network == nullptr && !same) {
     return InvalidInput(
         "--ranks {}: how long collectives of more ranks take is asked of a network: --on PLATFORM "
         "names one (`foretrace list platforms`)",
         ranks_);
   }
-  if (network->contends()) {
+  if (network != nullptr && network->contends()) {
     return InvalidInput(
         "--ranks {}: ranks that do the same are simulated once, so their transfers cannot contend: "
         "leave out --network {}",
         ranks_, network->name());
   }
   FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, Execute(store, program, network));
-  FORETRACE_ASSIGN_OR_RETURN(summary.groups,
-                             GrowGroups(store, job, sizes, schedule, last_, *network, program));
+  FORETRACE_ASSIGN_OR_RETURN(
+      summary.groups, GrowGroups(store, job, sizes, schedule, whose_, last_, network, program));
   const double factor = ShardFactor(store, job, summary.groups);
   if (factor < 1) ShrinkOptimizer(store, factor, program, summary);
   return summary;

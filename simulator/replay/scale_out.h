@@ -26,6 +26,7 @@ class ScaleOut {
 
   int32_t ranks() const { return ranks_; }
   void set_last(LastArrival last) { last_ = last; }
+  void set_arrivals(ArrivalsOf whose) { whose_ = whose; }
 
   // Errors: fewer ranks than recorded; no group that grows, or not to a whole number; larger groups
   // without a network, or in one in which transfers contend.
@@ -46,6 +47,7 @@ class ScaleOut {
   bool Grows(const TraceStore& store, const MatchedCommunicator& communicator) const;
 
   int32_t ranks_ = 0;
+  ArrivalsOf whose_ = ArrivalsOf::kGroup;
   LastArrival last_ = LastArrival::kExpected;
   std::shared_ptr<const RE2> groups_;  // null: by what they are
 };

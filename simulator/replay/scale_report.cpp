@@ -54,7 +54,7 @@ absl::StatusOr<std::optional<ScaleOutSummary>> SummarizeScaleOut(
     out.optimizer_after = summary.optimizer_after;
   }
   if (out.groups.empty()) return out;
-  for (const LastArrival last : {LastArrival::kSeen, LastArrival::kLate}) {
+  for (const LastArrival last : {LastArrival::kAtHand, LastArrival::kLate}) {
     CompiledJob other = job;
     FORETRACE_RETURN_IF_ERROR(
         setup.what_if().With(last).Apply(store, other, setup.sizes(), other.program));

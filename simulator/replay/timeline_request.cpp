@@ -49,28 +49,43 @@ void TimelineRequest::Register(CLI::App& command) {
                   "profiler would, a file a rank")
       ->group(kOutputGroup)
       ->type_name("FILE");
-  command.add_option("--timeline-ranks", ranks, "with --timeline DIR/: these ranks alone")
+  command.add_option("--timeline-ranks", ranks, "with --timeline: these ranks alone")
       ->group(kOutputGroup)
       ->type_name("0,2-5");
-  command.add_option("--timeline-steps", steps, "with --timeline DIR/: these steps alone")
+  command.add_option("--timeline-steps", steps, "with --timeline: these steps alone")
       ->group(kOutputGroup)
       ->type_name("0,2-5");
 }
 
-absl::Status TimelineRequest::Check(const TraceStore& store) const {
-  if ((!ranks.empty() || !steps.empty()) && !IsFolder()) {
-    return InvalidInput(
-        "--timeline-ranks and --timeline-steps narrow the files of --timeline DIR/; give a folder");
+absl::StatusOr<TimelineRequest::Narrowed> TimelineRequest::Wanted() const {
+  Narrowed wanted;
+  if (!ranks.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(wanted.ranks, ParseRankList(ranks));
   }
+  if (!steps.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(wanted.steps, ParseRankList(steps));
+  }
+  return wanted;
+}
+
+absl::Status TimelineRequest::Check(const TraceStore& store) const {
+  if ((!ranks.empty() || !steps.empty()) && path.empty()) {
+    return InvalidInput(
+        "--timeline-ranks and --timeline-steps narrow --timeline, which is missing");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   std::set<int64_t> known_ranks, known_steps;
+  uint64_t nodes = 0;
   for (const RankTrace& rank : store.ranks()) {
     known_ranks.insert(rank.info().rank);
     for (const IterationMark& mark : rank.iterations()) known_steps.insert(mark.number);
+    const bool drawn = wanted.ranks.empty() || wanted.ranks.contains(rank.info().rank);
+    if (drawn) nodes += rank.size();
   }
   FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-ranks", ranks, known_ranks));
   FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-steps", steps, known_steps));
-  if (path.empty() || IsFolder()) return absl::OkStatus();
-  return CheckTimelineSize(store.node_count(), path);
+  if (path.empty() || IsFolder() || !wanted.steps.empty()) return absl::OkStatus();
+  return CheckTimelineSize(nodes, path);
 }
 
 absl::Status TimelineRequest::WriteFolder(const EventTable& table, const Prediction& prediction,
@@ -79,18 +94,12 @@ absl::Status TimelineRequest::WriteFolder(const EventTable& table, const Predict
   KinetoTimelineOptions timeline;
   timeline.predicted_cpu_time = CpuTimes(prediction);
   timeline.windows = windows;
-  std::set<int32_t> wanted;
-  if (!ranks.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(wanted, ParseRankList(ranks));
-  }
-  if (!steps.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> numbers, ParseRankList(steps));
-    timeline.steps.insert(numbers.begin(), numbers.end());
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
+  timeline.steps.insert(wanted.steps.begin(), wanted.steps.end());
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(path, inputs));
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     const RankTrace& rank = table.store().ranks()[r];
-    if (!wanted.empty() && !wanted.contains(rank.info().rank)) continue;
+    if (!wanted.ranks.empty() && !wanted.ranks.contains(rank.info().rank)) continue;
     FORETRACE_ASSIGN_OR_RETURN(std::string file,
                                files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
     TraceEventWriter writer(file, KinetoTail(table.store(), rank));
@@ -106,8 +115,11 @@ absl::Status TimelineRequest::Write(const EventTable& table, const Prediction& p
                                     const ProtectedFiles& inputs) const {
   if (path.empty()) return absl::OkStatus();
   if (IsFolder()) return WriteFolder(table, prediction, windows, inputs);
+  FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   const auto writer = MakeTimelineWriter(path);
   TimelineOptions timeline;
+  timeline.ranks = wanted.ranks;
+  timeline.steps.insert(wanted.steps.begin(), wanted.steps.end());
   timeline.predicted_cpu_time = CpuTimes(prediction);
   timeline.windows = windows;
   timeline.notes = report.notes;

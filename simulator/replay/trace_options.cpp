@@ -175,6 +175,7 @@ absl::Status SimulationSetup::AddScaleOut(const SimulationOptions& options,
                         Excerpt(options.data_parallel, 60));
   }
   FORETRACE_ASSIGN_OR_RETURN(ScaleOut scale, ScaleOut::Make(options.ranks, options.data_parallel));
+  if (compile_.absent == AbsentRanks::kNeverLast) scale.set_arrivals(ArrivalsOf::kPresent);
   what_if_.SetScaleOut(std::move(scale));
   compile_.allow_missing_ranks = true;
   if (compile_.absent == AbsentRanks::kAsRecorded) compile_.absent = AbsentRanks::kAlike;

@@ -78,8 +78,8 @@ struct WaitInterval {
   int64_t waits = 0;  // in the whole recording
 };
 
-// The step on more ranks than recorded, by when the last of them comes: never later than the latest
-// that was seen, as expected, and in one of twenty cases later still.
+// The step on more ranks than recorded, by when the last of them comes: never after the last of
+// those at hand, as expected, and in one of twenty cases later still.
 struct ScaleOutSummary {
   struct Group {
     std::string communicator;

@@ -9,6 +9,7 @@
 
 #include "simulator/report/classify.h"
 #include "simulator/report/timeline_extras.h"
+#include "simulator/report/timeline_filter.h"
 #include "simulator/report/timeline_names.h"
 
 namespace foretrace {
@@ -102,6 +103,7 @@ class RunDrawer {
       }
     }
     SetOrigins();
+    Narrow();
   }
 
   void Write() {
@@ -110,6 +112,7 @@ class RunDrawer {
       synthetic |= Rank(r).info().synthetic;
       Predicted(r);
       WriteLaunchQueueCounter(table_, r, predicted_origin_, PredictedProcess(r), writer_);
+      WriteCommunicationCounter(table_, r, predicted_origin_, PredictedProcess(r), writer_);
       if (options_.recorded && Rank(r).info().has_times) Recorded(r);
     }
     Arrivals();
@@ -163,6 +166,28 @@ class RunDrawer {
         std::max({SimTime(), predicted_mark - first_predicted, recorded_mark - first_recorded});
     predicted_origin_ = predicted_mark - lead;
     recorded_origin_ = recorded_mark - lead;
+  }
+
+  // What was asked for.
+  void Narrow() {
+    if (options_.ranks.empty() && options_.steps.empty()) return writer_.KeepAll();
+    std::vector<TimelineFilter::Stretch> all;
+    for (RankIndex r = 0; r < table_.rank_count(); ++r) {
+      if (!options_.ranks.empty() && !options_.ranks.contains(Rank(r).info().rank)) continue;
+      std::vector<TimelineFilter::Stretch> predicted, recorded;
+      for (size_t w = 0; r < options_.windows.size() && w < options_.windows[r].size(); ++w) {
+        const IterationWindow& window = options_.windows[r][w];
+        if (!options_.steps.contains(window.number)) continue;
+        predicted.emplace_back(window.predicted_start - predicted_origin_,
+                               window.predicted_end - predicted_origin_);
+        recorded.emplace_back(window.recorded_start - recorded_origin_,
+                              window.recorded_end - recorded_origin_);
+      }
+      all.insert(all.end(), predicted.begin(), predicted.end());
+      writer_.Keep(PredictedProcess(r), std::move(predicted));
+      writer_.Keep(RecordedProcess(r), std::move(recorded));
+    }
+    writer_.Keep(PredictedProcess(table_.rank_count()), std::move(all));
   }
 
   void Begin(RankIndex r, int32_t process, bool recorded) {
@@ -353,7 +378,7 @@ class RunDrawer {
 
   const EventTable& table_;
   const TimelineOptions& options_;
-  TimelineWriter& writer_;
+  TimelineFilter writer_;
   Classifier classifier_;
   TimelineNames names_;
   TimelineText launch_;

@@ -2,6 +2,7 @@
 // The predicted run on a time axis, beside the recorded one.
 
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct TimelineOptions {
   std::span<const std::vector<IterationWindow>> windows;
   // Draw the recorded run beside the predicted one, where traces have times.
   bool recorded = true;
+  // Numbers of ranks, and of steps: what overlaps the rank's own. Empty: all.
+  std::set<int32_t> ranks;
+  std::set<int64_t> steps;
   std::vector<std::string> notes;
   const CriticalPath* path = nullptr;  // drawn above the ranks; null: not
 };
@@ -32,8 +36,8 @@ struct TimelineOptions {
 // cause: in the gap before a node, within a blocked call, and within communication until its last
 // member arrives. Arrows go from launches to device work, and from the last member of a
 // communication to the others. The critical path is a process of its own; the depth of the launch
-// queue is a counter of each rank. Ranks whose trace was generated are marked "synthetic trace".
-// Errors of the file appear at writer.Close().
+// queue and what communication moves are counters of each rank. Ranks whose trace was generated are
+// marked "synthetic trace". Errors of the file appear at writer.Close().
 void WriteTimeline(const EventTable& table, const TimelineOptions& options, TimelineWriter& writer);
 
 }  // namespace foretrace

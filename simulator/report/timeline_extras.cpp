@@ -59,4 +59,28 @@ void WriteLaunchQueueCounter(const EventTable& table, RankIndex rank, SimTime or
   }
 }
 
+void WriteCommunicationCounter(const EventTable& table, RankIndex rank, SimTime origin,
+                               int32_t process, TimelineWriter& writer) {
+  const RankTrace& trace = table.store().ranks()[rank];
+  std::vector<std::pair<SimTime, int64_t>> changes;
+  for (const ExecutedNode& e : table.events(rank)) {
+    if (!IsCommunicationKind(trace.kind(e.node))) continue;
+    const CommAttr* attr = trace.comm(e.node);
+    const SimTime time = e.end - e.active_start;
+    if (attr == nullptr || time <= SimTime()) continue;
+    const Bytes bytes = std::max(attr->bytes_in, attr->bytes_out);
+    const auto rate = static_cast<int64_t>(static_cast<double>(bytes.count()) / time.us());
+    if (rate == 0) continue;
+    changes.emplace_back(e.active_start, rate);
+    changes.emplace_back(e.end, -rate);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t sum = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    sum += changes[i].second;
+    if (i + 1 < changes.size() && changes[i + 1].first == changes[i].first) continue;
+    writer.Counter(process, "communication MB/s", changes[i].first - origin, sum);
+  }
+}
+
 }  // namespace foretrace

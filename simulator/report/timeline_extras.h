@@ -19,4 +19,10 @@ void WriteCriticalPathTrack(const EventTable& table, const CriticalPath& path, S
 void WriteLaunchQueueCounter(const EventTable& table, RankIndex rank, SimTime origin,
                              int32_t process, TimelineWriter& writer);
 
+// A counter of the rank's process: bytes that its collectives and sends move by the time that they
+// take from the last arrival on, MB/s (the buffer, as of algorithm bandwidth); what has no recorded
+// size is left out.
+void WriteCommunicationCounter(const EventTable& table, RankIndex rank, SimTime origin,
+                               int32_t process, TimelineWriter& writer);
+
 }  // namespace foretrace

@@ -21,6 +21,7 @@ FORETRACE, PICTURES = "", None
 SAMPLE = "traces/samples/dlrm_8rank"
 PAGES = {  # name: (command, charts at least)
     "predict": (f"predict {SAMPLE} --sensitivity --what-if name=gemm:x0.5", 6),
+    "predict-ranks": (f"predict {SAMPLE} --ranks 64 --platform dgx-a100", 6),
     "predict-op": (f"predict {SAMPLE} --by op", 6),
     "predict-memory": ("predict tests/data/profile/modules.json --by module --memory", 7),
     "validate": (f"validate --trace {SAMPLE}", 2),

@@ -30,27 +30,23 @@ TEST(ArrivalSpread, ExponentialArrivalsGrowWithTheHarmonicNumber) {
     for (int r = 0; r < 8; ++r) arrivals.push_back(Us(exponential(draw)));
     spread.Add(arrivals);
   }
-  const ArrivalSpread::Later later = spread.Between(8, 1024);
-  const double expected = 10 * (Harmonic(1024) - Harmonic(8));
+  // The last of 1016 more comes 10 (H_1016 - 1) after the mean; that of eight, 15 after it, is
+  // never later.
+  const ArrivalSpread::Later later = spread.After(Us(15), 1016);
+  const double expected = 10 * (Harmonic(1016) - 1) - 15;
   EXPECT_NEAR(later.expected.us(), expected, 0.08 * expected);
   EXPECT_GT(later.late, later.expected);
-  EXPECT_EQ(spread.Between(8, 8).expected, SimTime());
-}
-
-TEST(ArrivalSpread, SeenIsTheMeanOfTheLargestDrawn) {
-  ArrivalSpread spread;
-  spread.Add(std::vector<SimTime>{Us(20), Us(30)});
-  // -5 and 5: the largest of two is 5 in three of four draws, of four in 15 of 16.
-  EXPECT_EQ(spread.Between(2, 4).seen, Us(4.375 - 2.5));
-  EXPECT_LT(spread.Between(2, 1 << 20).seen, Us(2.5001));
+  EXPECT_EQ(spread.After(Us(15), 0).expected, SimTime());
+  // Later than nearly all that would come.
+  EXPECT_LT(spread.After(Us(150), 8).expected, Us(0.01));
 }
 
 TEST(ArrivalSpread, OneRankTellsByHowLongItWaits) {
   ArrivalSpread spread;
   // The last of two exponential arrivals comes half a scale after their mean.
   spread.AddWait(Us(5), 2);
-  EXPECT_NEAR(spread.Between(2, 16).expected.us(), 10 * (Harmonic(16) - 1.5), 1e-6);
-  EXPECT_EQ(ArrivalSpread().Between(2, 16).late, SimTime());
+  EXPECT_NEAR(spread.After(Us(-10), 16).expected.us(), 10 * Harmonic(16), 1e-6);
+  EXPECT_EQ(ArrivalSpread().After(Us(0), 16).late, SimTime());
 }
 
 // 10 us, and 1 us for each member.
@@ -97,7 +93,8 @@ Grown Grow(JobScript script, int32_t size, LastArrival last) {
   const auto schedule = Execute(store, job->program, nullptr);
   FORETRACE_CHECK(schedule.ok());
   const std::vector<int32_t> sizes(job->communicators.communicators.size(), size);
-  auto groups = GrowGroups(store, *job, sizes, *schedule, last, grown.network, job->program);
+  auto groups = GrowGroups(store, *job, sizes, *schedule, ArrivalsOf::kGroup, last, &grown.network,
+                           job->program);
   EXPECT_TRUE(groups.ok()) << groups.status();
   if (groups.ok()) grown.groups = *std::move(groups);
   for (const Item& item : job->program.ranks[0].items) {
@@ -107,19 +104,24 @@ Grown Grow(JobScript script, int32_t size, LastArrival last) {
 }
 
 TEST(GrowGroups, TransfersFollowTheNetworkAndTheLastMemberComesLater) {
-  // 24 us after the last; 14 us for 4 members instead of 12 for 2; the last of 4 at (-5, 5) comes
-  // 1.875 us after the last of 2.
-  const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kSeen);
-  EXPECT_NEAR(grown.duration.us(), 24 * 14.0 / 12 + 1.875, 1e-5);
+  // 24 us after the last; 14 us for 4 members instead of 12 for 2; nobody comes after the latest
+  // seen.
+  const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kAtHand);
+  EXPECT_NEAR(grown.duration.us(), 24 * 14.0 / 12, 1e-5);
   ASSERT_EQ(grown.groups.size(), 1u);
   EXPECT_EQ(grown.groups[0].to, 4);
   EXPECT_EQ(grown.groups[0].transfers_before, Us(24));
+  // From 2 to 4 and to 1024 ranks the last comes later and later.
+  const Grown few = Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kExpected);
+  const Grown many = Grow(Exchange(CollectiveOp::kAllReduce), 1024, LastArrival::kExpected);
+  EXPECT_GT(few.groups[0].later, SimTime());
+  EXPECT_GT(many.groups[0].later, few.groups[0].later);
 }
 
 TEST(GrowGroups, WhatARankSendsStaysInAllToAllsAndTheRootsBufferGrows) {
-  EXPECT_THAT(Grow(Exchange(CollectiveOp::kAllToAll), 8, LastArrival::kSeen).network.asked,
+  EXPECT_THAT(Grow(Exchange(CollectiveOp::kAllToAll), 8, LastArrival::kAtHand).network.asked,
               ElementsAre(std::pair(2, 1000), std::pair(8, 1000)));
-  EXPECT_THAT(Grow(Exchange(CollectiveOp::kGather), 8, LastArrival::kSeen).network.asked,
+  EXPECT_THAT(Grow(Exchange(CollectiveOp::kGather), 8, LastArrival::kAtHand).network.asked,
               ElementsAre(std::pair(2, 1000), std::pair(8, 4000)));
 }
 

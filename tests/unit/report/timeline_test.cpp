@@ -222,11 +222,12 @@ TEST_F(TimelineTest, LaunchQueueAndCriticalPath) {
   options.windows = windows;
   options.recorded = false;
   Write(s, options, "extras.json");
-  std::vector<int64_t> depths;
+  std::vector<int64_t> depths, rates;
   double on_path = 0;
   for (const auto& e : document_["traceEvents"].GetArray()) {
     if (std::string_view(e["ph"].GetString()) == "C" && e["pid"].GetInt() == 1) {
-      depths.push_back(e["args"]["value"].GetInt64());
+      const bool queue = std::string_view(e["name"].GetString()) == "launch queue";
+      (queue ? depths : rates).push_back(e["args"]["value"].GetInt64());
     }
     if (std::string_view(e["ph"].GetString()) == "X" &&
         std::string_view(e["cat"].GetString()) == "critical_path") {
@@ -234,6 +235,7 @@ TEST_F(TimelineTest, LaunchQueueAndCriticalPath) {
     }
   }
   EXPECT_EQ(depths, (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(rates, (std::vector<int64_t>{100, 0}));
   EXPECT_NEAR(on_path, path.total.us(), 1e-3);
 }
 
