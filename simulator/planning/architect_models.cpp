@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <set>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -46,14 +47,21 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
   FORETRACE_ASSIGN_OR_RETURN(const auto store, traces.Load(context));
   ArchitectModel model;
   model.name = std::filesystem::path(name).filename().string();
-  FORETRACE_ASSIGN_OR_RETURN(SlicedModel layers, LayersOfRecording(*store, samples));
-  if (samples > setup.global_batch) {
-    return InvalidInput("{}: its {} samples exceed the {} of a batch", name, samples,
-                        setup.global_batch);
+  std::set<int32_t> micro_batches(setup.micro_batches.begin(), setup.micro_batches.end());
+  micro_batches.insert(samples);
+  for (const int32_t micro_batch : micro_batches) {
+    if (micro_batch > setup.global_batch) continue;
+    absl::StatusOr<SlicedModel> layers = LayersOfRecording(*store, samples, micro_batch);
+    if (absl::IsFailedPrecondition(layers.status())) continue;
+    if (!layers.ok()) return layers.status();
+    inputs += fmt::format("{} {} {} {:a} {}", name, samples, micro_batch,
+                          layers->product_flop.count(), fmt::join(layers->chain, ","));
+    model.slices.push_back(*std::move(layers));
   }
-  inputs += fmt::format("{} {} {:a} {}", name, samples, layers.product_flop.count(),
-                        fmt::join(layers.chain, ","));
-  model.slices.push_back(std::move(layers));
+  if (model.slices.empty()) {
+    return InvalidInput("{}: no micro-batch of {} or its {} samples fits in the {} of a batch",
+                        name, fmt::join(setup.micro_batches, ", "), samples, setup.global_batch);
+  }
   return model;
 }
 

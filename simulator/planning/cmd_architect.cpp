@@ -371,10 +371,7 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<ArchitectOptions>();
   CLI::App* command = app.add_subcommand(
       "architect", "the accelerator that trains models fastest, with the placement of each");
-  command
-      ->add_option(
-          "models", o->models,
-          "model files, names of those that ship, or recordings (at the micro-batch they have)")
+  command->add_option("models", o->models, "model files, names of those that ship, or recordings")
       ->required();
   command->add_option("--space", o->space, "accelerators to choose from: a file, or phaze")
       ->capture_default_str();

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <variant>
 
 #include "simulator/architect/layer_passes.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/planning/traced_regions.h"
 
@@ -47,6 +49,41 @@ struct Weights {
 Bytes WeightsOf(const OperatorCall& call) {
   return Bytes(std::visit(Weights{}, call.shape) * ElementSize(call.dtype));
 }
+
+// The shape of an operator on `to` samples where it was recorded on `from`. False: a product has no
+// whole batch dimension then.
+struct Scaling {
+  int64_t to = 1, from = 1;
+
+  bool Whole(int64_t& n) const {
+    const bool exact = n * to % from == 0;
+    n = n * to / from;
+    return exact;
+  }
+  bool Some(std::initializer_list<int64_t*> counts) const {
+    for (int64_t* n : counts) *n = (*n * to + from - 1) / from;
+    return true;
+  }
+  bool operator()(LinearOp& o) const { return Whole(o.m); }
+  bool operator()(BatchedMatmulOp& o) const { return Whole(o.b); }
+  bool operator()(Conv2dOp& o) const { return Whole(o.n); }
+  bool operator()(AttentionOp& o) const { return Whole(o.b); }
+  bool operator()(LayerNormOp& o) const { return Some({&o.rows}); }
+  bool operator()(SoftmaxOp& o) const { return Some({&o.rows}); }
+  bool operator()(BatchNormOp& o) const { return Some({&o.n}); }
+  bool operator()(DropoutOp& o) const { return Some({&o.elements}); }
+  bool operator()(ElementwiseOp& o) const { return Some({&o.elements, &o.read_elements}); }
+  bool operator()(ReductionOp& o) const { return Some({o.across_rows ? &o.cols : &o.rows}); }
+  bool operator()(ConcatOp& o) const { return Some({&o.elements}); }
+  bool operator()(CopyOp& o) const { return Some({&o.elements}); }
+  bool operator()(FillOp& o) const { return Some({&o.elements}); }
+  bool operator()(MemcpyOp& o) const { return Some({&o.bytes}); }
+  bool operator()(IndexOp& o) const { return Some({&o.elements, &o.index_count}); }
+  bool operator()(PoolOp& o) const { return Some({&o.input_elements, &o.output_elements}); }
+  bool operator()(OptimizerOp&) const { return true; }
+  bool operator()(EmbeddingOp& o) const { return Some({&o.lookups, &o.bags, &o.unique_rows}); }
+  bool operator()(OpaqueOp& o) const { return Some({&o.read_bytes, &o.written_bytes}); }
+};
 
 VectorKind KindOf(std::string_view type) {
   static constexpr std::pair<std::string_view, VectorKind> kKinds[] = {
@@ -204,10 +241,18 @@ std::string SignatureOf(const LayerSlice& slice) {
   return text;
 }
 
-// The recording's graph with what is not known of it filled in: operators without a producer follow
-// the one before.
-OperatorView Connected(const TracedRegions& regions) {
+// The recording's graph on other samples, with what is not known of it filled in: operators without
+// a producer follow the one before.
+absl::StatusOr<OperatorView> Connected(const TracedRegions& regions, const Scaling& scaling) {
   std::vector<ViewedOp> ops = regions.dag.ops();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (!regions.forward[i]) continue;
+    for (OperatorCall& call : ops[i].calls) {
+      if (std::visit(scaling, call.shape)) continue;
+      return Infeasible("operator '{}' of {} samples has no batch dimension of {}", ops[i].name,
+                        scaling.from, scaling.to);
+    }
+  }
   if (!regions.by_storage) {
     for (size_t i = 1; i < ops.size(); ++i) {
       const bool alone =
@@ -231,10 +276,11 @@ bool OnePasses(const OperatorView& dag, const std::vector<int32_t>& forward, siz
 
 }  // namespace
 
-absl::StatusOr<SlicedModel> LayersOfRecording(const TraceStore& store, int32_t samples) {
+absl::StatusOr<SlicedModel> LayersOfRecording(const TraceStore& store, int32_t samples,
+                                              int32_t micro_batch) {
   const RankTrace& rank = store.ranks().front();
   SlicedModel model;
-  model.micro_batch = samples;
+  model.micro_batch = micro_batch;
   for (const int64_t iteration : IterationsOf(store, rank)) {
     const TracedRegions regions = RegionsOf(store, rank, iteration);
     std::vector<int32_t> forward;
@@ -242,7 +288,8 @@ absl::StatusOr<SlicedModel> LayersOfRecording(const TraceStore& store, int32_t s
       if (regions.forward[static_cast<size_t>(id)]) forward.push_back(id);
     }
     if (forward.empty()) continue;
-    const OperatorView dag = Connected(regions);
+    FORETRACE_ASSIGN_OR_RETURN(const OperatorView dag,
+                               Connected(regions, Scaling{micro_batch, samples}));
     for (const int32_t id : forward) {
       for (const Gemm& g : ProductsOf(dag.op(id).calls.front())) {
         model.product_flop += Flop(2.0 * static_cast<double>(g.batch) * static_cast<double>(g.m) *

@@ -22,7 +22,7 @@ TraceStore TwoProducts() {
 }
 
 TEST(TracedLayers, ForwardAndDerivedBackward) {
-  const auto model = LayersOfRecording(TwoProducts(), 2);
+  const auto model = LayersOfRecording(TwoProducts(), 2, 2);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->micro_batch, 2);
   ASSERT_EQ(model->chain.size(), 1U);
@@ -42,6 +42,24 @@ TEST(TracedLayers, ForwardAndDerivedBackward) {
   EXPECT_EQ(layer.activations.count(), (16 + 16 + 6) * 4);
 }
 
+// Six samples instead of two: rows of products and elements three times, weights as they were. One
+// and a half are no number of rows.
+TEST(TracedLayers, OtherMicroBatches) {
+  const auto two = LayersOfRecording(TwoProducts(), 2, 2),
+             six = LayersOfRecording(TwoProducts(), 2, 6);
+  ASSERT_TRUE(two.ok() && six.ok()) << six.status();
+  EXPECT_EQ(six->micro_batch, 6);
+  EXPECT_EQ(six->chain, two->chain);
+  const LayerSlice &a = two->kinds[0], &b = six->kinds[0];
+  EXPECT_EQ(b.forward.ops[1].gemm, (Gemm{1, 6, 3, 8}));
+  EXPECT_EQ(b.forward.ops[0].elements, 3 * a.forward.ops[0].elements);
+  EXPECT_EQ(b.parameters, a.parameters);
+  EXPECT_EQ(b.activations.count(), 3 * a.activations.count());
+  EXPECT_EQ(six->product_flop.count(), 3 * two->product_flop.count());
+  EXPECT_EQ(LayersOfRecording(TwoProducts(), 4, 3).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 // Forty alike, each read by the next: layers end where one tensor passes, and are of few kinds.
 TEST(TracedLayers, LikeLayersAreOneKind) {
   Recording r;
@@ -53,7 +71,7 @@ TEST(TracedLayers, LikeLayersAreOneKind) {
     at += 10;
   }
   r.Synchronize(1000, 1010);
-  const auto model = LayersOfRecording(r.Store(), 1);
+  const auto model = LayersOfRecording(r.Store(), 1, 1);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->chain.size(), 8U);  // five operators each
   EXPECT_LE(model->kinds.size(), 2U);  // the first has no input from a layer before
