@@ -9,6 +9,7 @@
 #include "simulator/reconstruct/graph_branches.h"
 #include "simulator/reconstruct/in_flight_waits.h"
 #include "simulator/reconstruct/named_events.h"
+#include "simulator/reconstruct/stream_joins.h"
 
 namespace foretrace {
 namespace {
@@ -48,7 +49,7 @@ class Inference {
         edges_(rank),
         events_(rank),
         tail_(rank.lanes().size()),
-        issued_(rank.lanes().size()),
+        joins_(rank),
         pending_exact_(rank.lanes().size()),
         branches_(rank.lanes().size()),
         timeline_of_lane_(rank.lanes().size(), -1) {
@@ -233,7 +234,7 @@ class Inference {
         }
       }
       tail_[stream.value] = device;
-      issued_[stream.value].push_back(device);
+      joins_.Issued(device);
     }
     for (const LaneIndex stream : others) branches_[own.value].push_back(tail_[stream.value]);
   }
@@ -267,7 +268,7 @@ class Inference {
     }
     state.last_used_stream = stream;
     tail_[stream.value] = device;
-    issued_[stream.value].push_back(device);
+    joins_.Issued(device);
     if (index_.HoldsUntilCopied(call)) {
       edges_.AddBlockEdge(call, device, SyncRule::kEventId, true);
     }
@@ -325,28 +326,15 @@ class Inference {
 
   bool JoinStream(PendingWait& wait, LaneIndex other, NodeIndex device) {
     if (other == rank_.lane(device)) return false;
-    const NodeIndex producer = HeldAt(wait.call, other);
+    const NodeIndex producer = joins_.HeldAt(wait.call, other);
     if (!producer.valid() || !edges_.Feasible(producer, device)) return false;
-    // Nobody waits for what the stream has waited for before: the wait is another stream's.
-    NodeIndex& joined = joined_[{rank_.lane(device).value, other.value}];
-    if (joined.valid() && producer <= joined) {
+    if (!joins_.Join(rank_.lane(device), producer)) {  // then the wait is another stream's
       wait.only_forks = true;
       unnamed_[wait.unnamed].resolved = true;
       return false;
     }
-    joined = producer;
     chosen_.push_back({wait.call, {device, producer, SyncRule::kStreamHandOff}});
     return edges_.AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
-  }
-
-  // The last work on the stream that was issued before the wait.
-  NodeIndex HeldAt(NodeIndex wait, LaneIndex stream) const {
-    const std::vector<NodeIndex>& issued = issued_[stream.value];
-    const auto after = std::find_if(issued.rbegin(), issued.rend(), [&](NodeIndex device) {
-      const NodeIndex call = rank_.launcher(device);
-      return !call.valid() || rank_.start(call) <= rank_.start(wait);
-    });
-    return after == issued.rend() ? NodeIndex() : *after;
   }
 
   bool JoinCollective(TimelineState& state, const PendingWait& wait, NodeIndex device) {
@@ -396,11 +384,10 @@ class Inference {
   NamedEvents events_;
   RankSync result_;
   std::vector<UnnamedWait> unnamed_;
-  std::vector<ChosenEdge> chosen_;              // of unnamed waits
-  std::vector<UnnamedWait> before_recording_;   // that name an event of before it
-  std::vector<NodeIndex> tail_;                 // by lane: the last device node issued
-  std::vector<std::vector<NodeIndex>> issued_;  // by lane: all device nodes, in order of issue
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, NodeIndex> joined_;  // last, by both streams
+  std::vector<ChosenEdge> chosen_;             // of unnamed waits
+  std::vector<UnnamedWait> before_recording_;  // that name an event of before it
+  std::vector<NodeIndex> tail_;                // by lane: the last device node issued
+  StreamJoins joins_;
   std::vector<std::vector<NodeIndex>> pending_exact_;
   // By lane: last work on other streams of the graph that the lane's last launch issued.
   std::vector<std::vector<NodeIndex>> branches_;

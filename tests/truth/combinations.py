@@ -420,3 +420,22 @@ def accumulating(ranks, layers=6, batches=3, slower=None, all_reduce_us=900.0, s
                 job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 rank.read_loss()
     return job.solve()
+
+
+def one_way(batches=10, slower=None, buffered_us=None, ahead_us=1000.0, steps=(3, 4, 5)):
+    """Inference by two stages: the second is always there first."""
+    job = truth.Job(2, {"pp": [0, 1]})
+    job.buffered_us = buffered_us
+    for step in steps:
+        for rank in job.ranks:
+            factor = (slower or {}).get(rank.number, 1.0)
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                for batch in range(batches):
+                    if rank.number == 1:
+                        job.send_and_receive(rank, "pp", [("recv", 0, (step, batch))], False)
+                    job.compute(rank, "aten::linear", 3,
+                                (ahead_us if rank.number == 0 else 500.0) * factor, "tn")
+                    if rank.number == 0:
+                        job.send_and_receive(rank, "pp", [("send", 1, (step, batch))], False)
+                rank.read_loss()
+    return job.solve()

@@ -71,6 +71,13 @@ class Steps(unittest.TestCase):
                    gemms(4, 2.0, 0.3) + [(["kind=collective:x4"], {"all_reduce_us": 3600.0})], 4,
                    ("named", "absent"))
 
+    def test_sends_whose_receiver_is_always_there_first(self):
+        for buffered_us in (None, 12.0, 40.0):
+            self.check(lambda **c: combinations.one_way(buffered_us=buffered_us, **c),
+                       [(["name=gemm.*_(tn|nt),rank=1:x4"], {"slower": {1: 4.0}}),
+                        (["name=gemm.*_(tn|nt),rank=0:x0.2"], {"slower": {0: 0.2}})], 4, ("absent",),
+                       ("all", "annotations"))
+
 
 class Periods(unittest.TestCase):
     """Steps 6 to 9 of jobs whose CPU is ahead of the device, all ranks slowed down or one."""

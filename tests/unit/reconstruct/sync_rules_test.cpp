@@ -149,6 +149,32 @@ TEST(SyncRules, AWaitWhereTheStreamChangesFollowsTheStreamLeft) {
   EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>b (stream_hand_off)"});
 }
 
+TEST(SyncRules, AWaitForWhatTheStreamHasWaitedForIsAnotherStreams) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("side", {0, 4}, 8, {9, 50})
+      .Call("join", RuntimeCall::kStreamWaitEvent, {4, 5})
+      .Kernel("main", {6, 10}, 7, {52, 60})
+      .Call("fork", RuntimeCall::kStreamWaitEvent, {10, 11})
+      .Kernel("first", {12, 14}, 7, {61, 90})
+      .Kernel("beside", {14, 16}, 8, {70, 99});
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges),
+            (Edges{"side>main (stream_hand_off)", "main>beside (stream_hand_off)"}));
+}
+
+TEST(SyncRules, AWaitThatDidNotHoldAStreamsNextWorkIsNotThatStreams) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("side", {0, 4}, 8, {9, 50})
+      .Call("wait", RuntimeCall::kStreamWaitEvent, {4, 5})
+      .Kernel("at_once", {6, 10}, 7, {12, 55})
+      .Kernel("later", {10, 12}, 7, {56, 60});
+  const Inferred inferred(job);
+  EXPECT_TRUE(inferred.sync.device_edges.empty());
+  EXPECT_EQ(inferred.sync.unresolved_waits, 1);
+}
+
 TEST(SyncRules, AWaitThatNothingExplainsIsCounted) {
   JobScript job(1);
   job.rank(0).Call("wait", RuntimeCall::kStreamWaitEvent, {0, 1}).Kernel("a", {2, 4}, 7, {9, 20});
