@@ -35,7 +35,8 @@ absl::Status CheckServable(const TransformerConfig& model) {
 absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
-  if (!model.transformer || model.transformer->decoder_layers > 0) {
+  if (!model.transformer || model.transformer->decoder_layers > 0 ||
+      model.transformer->family == TransformerFamily::kBert) {
     return InvalidInput("{}: serve takes decoder-only transformers", file);
   }
   TransformerConfig config = *model.transformer;

@@ -1,7 +1,9 @@
 """The hand-made hostile cases: every slot of every command with every kind of damaged file, every
 numeric option with every number that is none, every output with every place that is not to be
 written, and the slips of the command line. Each says what must come of it."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from combinations import combinations
 
 S = "$SRC/traces/samples/dlrm_8rank"
 SEARCH = "search $SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none"
@@ -416,7 +418,7 @@ def slips():
 
 
 def all_cases(damage):
-    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips()]
+    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case)]
     names = [case.name for case in cases]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:5]
     return cases

@@ -48,8 +48,8 @@ S = "$SRC/traces/samples/dlrm_8rank"
 ONE = S + "/dlrm.0.et"
 HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
 SHAPED = "$WORK/shaped.json --workload w.yaml"
-SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-chunks 1 "
-          "--max-micro-batch 2")
+SEARCHED = "$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64"
+SEARCH = SEARCHED + " --max-chunks 1 --max-micro-batch 2"
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
 PHASES = "phases --model llama3-8b --devices 16"
@@ -170,8 +170,8 @@ OPTIONS = {
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
         "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
-        "--top": "2", "--jobs": THREADS, "--compare": "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'",
-        "--picture": (SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
+        "--top": "2", "--jobs": THREADS, "--compare": (SEARCHED, "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'"),
+        "--picture": (SEARCHED + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
         "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
     "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
@@ -195,7 +195,7 @@ OPTIONS = {
         "--skip-too-long": (SERVE + " --max-model-len 700 --requests $SEEDS/requests.csv", ""),
         "--prefix-block": (SERVE + " --requests $SEEDS/mooncake.jsonl", "256"), "--rate": (SERVE + " --count 20", "1"),
         "--count": "30", "--input": "100", "--output": "64",
-        "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": "2",
+        "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": (SERVE + " --count 20", "2"),
         "--ttft": "1", "--tpot": "1", "--e2e": "1",
         "--search": (SERVE + " --rate 4 --count 20 --gpus 2", ""), "--gpus": (SERVE + " --search --count 20", "2"),
         "--top": (SERVE + " --search --gpus 2 --count 20", "1"), "--json": "", "--timeline": "t.json"}),
