@@ -113,6 +113,10 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     run.notes.push_back(fmt::format("the run does not say its context: {}, of its longest request",
                                     run.engine.max_model_len));
   }
+  if (run.pipeline_parallel > 1) {
+    run.notes.push_back(
+        fmt::format("what {} stages send one another is left out", run.pipeline_parallel));
+  }
   const bool shares = SharesExperts(run, model);
   if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1 && !shares) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, PlatformOf(options, run));

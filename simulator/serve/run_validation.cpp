@@ -74,6 +74,14 @@ std::string RunValidationText(const RunValidation& v) {
   return text;
 }
 
+void WriteErrorFields(PrettyJsonWriter& out, const RunValidation& v) {
+  out.Field("ttft_mean_error_percent", v.ttft_mean_error);
+  out.Field("ttft_p90_error_percent", v.ttft_p90_error);
+  out.Field("tpot_mean_error_percent", v.tpot_mean_error);
+  out.Field("e2e_mean_error_percent", v.e2e_mean_error);
+  out.Field("throughput_error_percent", v.throughput_error);
+}
+
 std::string RunValidationJson(const RunValidation& v) {
   rapidjson::StringBuffer buffer;
   PrettyJsonWriter out(buffer);
@@ -82,11 +90,7 @@ std::string RunValidationJson(const RunValidation& v) {
   out.Field("step_times", v.source);
   out.Key("summary");
   out.StartObject();
-  out.Field("ttft_mean_error_percent", v.ttft_mean_error);
-  out.Field("ttft_p90_error_percent", v.ttft_p90_error);
-  out.Field("tpot_mean_error_percent", v.tpot_mean_error);
-  out.Field("e2e_mean_error_percent", v.e2e_mean_error);
-  out.Field("throughput_error_percent", v.throughput_error);
+  WriteErrorFields(out, v);
   out.Field("requests", static_cast<uint64_t>(v.requests));
   out.EndObject();
   out.Key("predicted");

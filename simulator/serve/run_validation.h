@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/json_writer.h"
 #include "simulator/serve/measured_run.h"
 
 namespace foretrace::serve {
@@ -28,6 +29,9 @@ struct RunValidation {
 // Times count from when the engine took notice of a request, as the run's do.
 absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
                                           std::shared_ptr<const StepModel> step);
+
+// The five errors, as members of the object that is open.
+void WriteErrorFields(PrettyJsonWriter& out, const RunValidation& v);
 
 std::string RunValidationText(const RunValidation& result);
 std::string RunValidationJson(const RunValidation& result);

@@ -71,11 +71,7 @@ std::string Line(const char* how, const RunValidation& v) {
 void WriteErrors(PrettyJsonWriter& out, const char* key, const RunValidation& v) {
   out.Key(key);
   out.StartObject();
-  out.Field("ttft_mean_error_percent", v.ttft_mean_error);
-  out.Field("ttft_p90_error_percent", v.ttft_p90_error);
-  out.Field("tpot_mean_error_percent", v.tpot_mean_error);
-  out.Field("e2e_mean_error_percent", v.e2e_mean_error);
-  out.Field("throughput_error_percent", v.throughput_error);
+  WriteErrorFields(out, v);
   out.EndObject();
 }
 

@@ -49,6 +49,11 @@ TEST(AcceleratorFile, ReadsValues) {
   EXPECT_EQ(device->peak(RateKind::kFp8), FlopRate());
   EXPECT_EQ(device->memory_bandwidth().bytes_per_second(), 2039e9);
   EXPECT_EQ(device->memory_capacity(), Bytes(80'000'000'000));
+  EXPECT_EQ(device->visible_memory(), device->memory_capacity());
+  const auto reported = ParseAccelerator(
+      Replaced(kGood, "capacity_GB: 80,", "capacity_GB: 80, visible_GB: 85.018279936,"), "x1.yaml");
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_EQ(reported->visible_memory(), Bytes(85'018'279'936));
   EXPECT_EQ(device->level(MemoryKind::kCache)->partitions, 2);
   EXPECT_EQ(device->driver.staged_copy, Bytes(65536));
   EXPECT_EQ(device->driver.latencies.stream_gap, SimTime::FromNs(1200));
@@ -67,6 +72,8 @@ TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {
       {"capacity_GB: 80,", "", "x1.yaml:11: key 'memory.hbm': needs capacity_MB or capacity_GB"},
       {"capacity_GB: 80,", "capacity_GB: 80, capacity_MB: 80000,",
        "the capacity is stated twice, also as capacity_MB"},
+      {"capacity_MB: 40,", "capacity_MB: 40, visible_GB: 1,",
+       "visible_GB': is of kind: device alone"},
       {"bandwidth_GBps: 2039,", "", "key 'memory.hbm.bandwidth_GBps': missing"},
       {"capacity_MB: 40", "capacity_GB: 100", "holds less than 'l2', which is nearer to the units"},
       {"bandwidth_GBps: 31.5", "bandwidth_GBps: 31500", "is faster than 'hbm'"},
