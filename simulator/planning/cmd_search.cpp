@@ -14,7 +14,6 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
-#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
@@ -259,25 +258,6 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
     return a.evaluation.iteration < b.evaluation.iteration;
   });
   return absl::OkStatus();
-}
-
-absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
-  const auto writer = MakeTimelineWriter(path);
-  writer->Process(1, picture.title, "simulated pipeline", 0);
-  for (size_t s = 0; s < picture.lanes.size(); ++s) {
-    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
-    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
-    for (const PictureBox& box : picture.lanes[s].boxes) {
-      const bool forward = box.kind == PassKind::kForward;
-      const char* what = forward                                 ? "forward"
-                         : box.kind == PassKind::kBackwardWeight ? "weight gradient"
-                                                                 : "backward";
-      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
-      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
-                    forward ? "forward" : "backward", box.start, box.end, args);
-    }
-  }
-  return writer->Close();
 }
 
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,

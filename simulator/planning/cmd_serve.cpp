@@ -262,6 +262,10 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
                    "calibration of the device: a folder, a name in calibration/, or auto")
       ->capture_default_str();
   command
+      ->add_option("--step-factors", s.step_factors,
+                   "factors of steps that `calibrate serving RUN` fitted to measured runs")
+      ->type_name("FILE");
+  command
       ->add_option("--operators", s.operators,
                    "table of products, attention or experts measured on the device, as calibrate "
                    "serving reads (repeat for further ones): taken before --kernels")

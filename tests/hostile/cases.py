@@ -66,6 +66,7 @@ SLOTS = {
     "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --mapping FILE",
     "network": "place FILE.yaml --backends framework --device v100-sxm2-16gb --json",
     "backend": "place dcgan --backends framework,FILE.yaml --device v100-sxm2-16gb --json",
+    "step_factors": "serve llama3.1-8b --platform dgx-h100 --count 5 --rate 5 --step-factors FILE --json",
     "operator_costs": "place dcgan --backends framework --device v100-sxm2-16gb --costs FILE --json",
 }
 

@@ -142,6 +142,7 @@ OPTIONS = {
         "--fit-stacks": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
         "--recompute": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "none"),
         "--serving": (f"--trace {S}", "$WORK/nosuch"), "--profiles": (f"--trace {S}", "$WORK"),
+        "--step-factors": (f"--trace {S}", "$SEEDS/factors.yaml"),
         "--rows": (f"--trace {S} --durations model --platform dgx-a100", "rows.csv")}),
     "collective": ("all_reduce --topology dgx-a100 --bytes 4M", {
         "--topology": ("all_reduce --bytes 4M", "dgx-h100"), "--ranks": "4", "--bytes": "8M",
@@ -183,7 +184,7 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
@@ -238,7 +239,9 @@ OPTIONS = {
     "calibrate embedding": merged(family("embedding", "embedding", "every-third", "physics"), {
         option: Golden("calibrate_embedding")
         for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
-    "calibrate serving": ("$WORK/iterations.csv", {"--json": "", "--test": Golden("calibrate_serving")}),
+    "calibrate serving": ("$WORK/iterations.csv", {
+        "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100",
+        **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
         "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),
