@@ -191,7 +191,17 @@ absl::Status RunPlace(const PlaceOptions& o, const CommandContext& context) {
   if (o.traces.paths.size() == 1 && context.traces == nullptr) {
     FORETRACE_ASSIGN_OR_RETURN(const std::optional<OperatorView> dag,
                                FindNetwork(o.traces.paths.front(), o.micro_batch));
-    if (dag.has_value()) return PlaceNetwork(o, *dag, launch, context);
+    if (dag.has_value()) {
+      if (o.traces.strict || o.allow_missing_ranks) {
+        return InvalidInput("{} would change nothing: {} is no recording",
+                            o.traces.strict ? "--strict" : "--allow-missing-ranks",
+                            o.traces.paths.front());
+      }
+      return PlaceNetwork(o, *dag, launch, context);
+    }
+  }
+  if (o.micro_batch != 1) {
+    return InvalidInput("--micro-batch would change nothing: a recording has the sizes it has");
   }
   return PlaceRecording(o, launch, context);
 }

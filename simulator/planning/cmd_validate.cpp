@@ -1,6 +1,9 @@
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -26,7 +29,28 @@ struct ValidateOptions {
   std::string rows_file;
   MappingValidationOptions mappings;
   ServingValidationOptions serving;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
+
+// What only replays of --trace need is not given beside what is none.
+absl::Status CheckOptions(const ValidateOptions& o) {
+  const bool mappings = !o.mappings.rows.empty(), serving = !o.serving.run.empty();
+  if (!mappings && !serving && o.cases_file.empty()) return absl::OkStatus();
+  const char* what = serving ? "--serving" : mappings ? "--mappings" : "a file of cases";
+  const auto idle = [&](std::initializer_list<const char*> names) -> absl::Status {
+    const std::string given = o.first_given(names);
+    if (given.empty()) return absl::OkStatus();
+    return InvalidInput("{} would change nothing beside {}: it is of --trace", given, what);
+  };
+  FORETRACE_RETURN_IF_ERROR(
+      idle({"--semantics", "--without", "--aligned-start", "--allow-missing-ranks", "--absent",
+            "--overheads", "--what-if", "--cpu-scale", "--on", "--network", "--durations",
+            "--ranks", "--data-parallel", "--strict", "--ignore", "--process-groups"}));
+  if (!mappings && !serving) return idle({"--platform", "--calibration"});
+  if (serving) FORETRACE_RETURN_IF_ERROR(idle({"--calibration"}));
+  return idle({"--overheads-from-ranks", "--overheads-from-steps", "--ablation", "--rows"});
+}
 
 absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options) {
   if (!options.cases_file.empty()) {
@@ -47,6 +71,7 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
 }
 
 absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (!options.serving.run.empty()) {
     ServingValidationOptions serving = options.serving;
     serving.platform = options.inline_case.simulation.platform;
@@ -118,6 +143,9 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand(
       "validate", "predicted against measured: the steps recorded in traces, or a file of cases");
+  options->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
   command->add_option("cases", options->cases_file, "YAML of cases (docs/validation.md)")
       ->type_name("CASES.yaml");
   options->inline_case.traces.Register(*command, false);

@@ -73,6 +73,9 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   }
   // A file is a model where it has a model's keys.
   if (network.ok() && !(is_yaml && model.ok() && LoadModel(*model).ok())) {
+    if (micro_batch != 1) {
+      return InvalidInput("--micro-batch would change nothing: {} states its sizes", *network);
+    }
     FORETRACE_ASSIGN_OR_RETURN(Network read, LoadNetwork(*network));
     const Binding sizes = read.graph.Declared();
     return std::optional(ViewOf(std::move(read.name), read.graph, sizes));

@@ -1,5 +1,8 @@
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
@@ -28,6 +31,8 @@ struct InspectOptions {
   bool json = false;
   bool kernels = false;
   bool ops = false;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
 
 bool IsPlatformFile(const std::vector<std::string>& paths) {
@@ -89,10 +94,16 @@ absl::Status InspectSnapshot(const std::string& path, bool as_json, const Comman
 }
 
 absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
-  if (IsPlatformFile(options.traces.paths))
-    return InspectPlatform(options.traces.paths[0], options.json, context);
-  if (IsSnapshot(options.traces.paths)) {
-    return InspectSnapshot(options.traces.paths[0], options.json, context);
+  const std::string& first = options.traces.paths[0];
+  const bool platform = IsPlatformFile(options.traces.paths);
+  if (platform || IsSnapshot(options.traces.paths)) {
+    const std::string given =
+        options.first_given({"--kernels", "--ops", "--strict", "--ignore", "--process-groups"});
+    if (!given.empty()) {
+      return InvalidInput("{} would change nothing: {} is no trace", given, first);
+    }
+    return platform ? InspectPlatform(first, options.json, context)
+                    : InspectSnapshot(first, options.json, context);
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
@@ -123,6 +134,9 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "inspect",
       "what is in traces (ranks, kernels, communicators, repairs), in a platform file, or in a "
       "memory snapshot of PyTorch");
+  options->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
   options->traces.Register(*command, true);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   CLI::Option* kernels =

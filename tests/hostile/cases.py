@@ -224,7 +224,7 @@ def slips():
                ("1024 GPUs", "more memory"), "", "test ! -e out")
     yield Case("nothing/search_seed", SEARCH + " --searcher exhaustive --seed 7", (2,), ("--seed", "local"))
     yield Case("nothing/search_steps", SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1' --steps 7", (2,),
-               ("--steps", "local"))
+               ("--steps", "--compare"))
     yield Case("nothing/shard_seed", "shard $SEEDS/task.yaml --sharders naive --seed 7", (2,), ("--seed", "random"))
     yield Case("nothing/form", "calibrate collective $SEEDS/lab.csv --form curve --adapt "
                "$SEEDS/calibration/collectives.yaml", (2,), ("--form", "--adapt"))

@@ -27,6 +27,16 @@ IDLE = {
     "serve-study drafts": ["--platform dgx-a100", "--model llama2-13b", "--devices 2", "--spread 0.5",
                            "--table-us 50", "--host-us 500", "--accelerator sn30"],
     "serve-study phases --model llama3-8b --devices 16": ["--platform dgx-a100", "--spread 0.5", "--host-us 5"],
+    "validate --mappings $SEEDS/rows.csv --platform dgx-a100": [
+        "--what-if name=gemm:x2", "--cpu-scale 2", "--aligned-start", "--semantics algorithm1", "--without cpu",
+        "--network fluid", "--durations model", "--on dgx-h100", "--process-groups $SEEDS/groups.yaml",
+        "--allow-missing-ranks", "--absent never-last", "--strict", "--ignore x", "--rows r.csv", "--ablation",
+        "--overheads-from-ranks 0-3", "--overheads-from-steps even"],
+    "validate $SEEDS/cases.yaml": ["--what-if name=gemm:x2", "--strict", "--platform dgx-a100", "--cpu-scale 2"],
+    "inspect $SEEDS/dgx.yaml": ["--kernels", "--ops", "--strict", "--ignore x", "--process-groups $SEEDS/groups.yaml"],
+    "place dcgan --backends framework --device v100-sxm2-16gb": ["--micro-batch 4", "--strict"],
+    "place bert-large --backends framework,flash-attention --device a100-sxm4-80gb": [
+        "--strict", "--allow-missing-ranks"],
     f"predict {S}": ["--absent never-last", "--absent alike --allow-missing-ranks"],
 }
 # Other refusals: name, command, what the error says.
@@ -80,6 +90,14 @@ def combinations(case):
         yield case(f"job/{name}", "predict job", (code,), says if code else (),
                    f"PYTHONPATH=$SRC/tests/hostile python3 $SRC/tests/hostile/job.py {words}", "", "",
                    () if code else says)
+    # Who meets whom, where no trace says so: found, and said to be inferred.
+    anonymous = "python3 $SRC/tests/hostile/anonymous.py"
+    groups = [f"stream 30 of ranks {a},{a + 1}" for a in (0, 2, 4, 6)] + [
+        f"stream 31 of ranks {a},{a + 2}" for a in (0, 1, 4, 5)] + [f"exchange {a} and {a + 4}" for a in range(4)]
+    yield case("inferred/groups", "inspect anonymous --json", (0,), (), anonymous, "", "",
+               tuple(f'"{group}"' for group in groups))
+    yield case("inferred/doubt", "predict anonymous", (0,), (), anonymous, "", "",
+               ("12 communicators is inferred", "--process-groups"))
     # Sizes that took minutes.
     for name, command, code in (
             ("send_recv", "collective send_recv --topology dgx-a100:4096 --bytes 1M", 0),
