@@ -1,5 +1,6 @@
 #include "simulator/planning/serving_costs.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -14,6 +15,9 @@
 namespace foretrace {
 namespace {
 
+// Engines fuse norms with the addition before them, in kernels of their own.
+constexpr int64_t kNormLoadBytes = 16;
+
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device)
@@ -21,7 +25,12 @@ class PlatformCosts : public serve::DeviceCosts {
         device_(std::move(device)),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
-  Estimate Kernel(const KernelWork& work) const override { return device_->KernelTime(work); }
+  Estimate Kernel(const KernelWork& work) const override {
+    if (work.kind != foretrace::KernelKind::kLayerNorm) return device_->KernelTime(work);
+    KernelWork norm = work;
+    norm.load_elements = kNormLoadBytes / std::max<int64_t>(ElementSize(work.dtype), 1);
+    return device_->KernelTime(norm);
+  }
 
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};

@@ -24,6 +24,26 @@ GemmParameters Efficient() {
   return p;
 }
 
+TEST(ConvolutionRoofline, ATileTakesOnePositionOfTheFilterAtAStep) {
+  // 4 images of 3 x 224 x 224 by 768 filters of 16 x 16, stride 16 (ViT): 784 pixels of results are
+  // 4 by 12 tiles of 256 x 64. Three channels fill three of the tile's 32 at each of 256 positions.
+  KernelWork work = Kernels({Conv2dOp{4, 3, 224, 224, 768, 16, 16, 14, 14}, DType::kBFloat16,
+                             Direction::kForward})
+                        .front();
+  work.tile = {256, 64, 32};
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  const auto us = [&] {
+    return ConvolutionRoofline(Efficient(), h100, Precision::kHalf, work).kernel_us;
+  };
+  // 48 blocks on 132 multiprocessors, each of 989.4 / 132 TFLOP/s.
+  const double block_us = 256.0 * 2 * 256 * 64 * 32 / (989.4e6 / 132);
+  EXPECT_NEAR(us(), block_us, 0.01 * block_us);
+  work.by_warps = true;
+  EXPECT_NEAR(us(), block_us / 0.629, 0.01 * block_us);
+  work.m *= 4;  // 13 by 12 tiles: two for some multiprocessors
+  EXPECT_NEAR(us(), 2 * block_us / 0.629, 0.02 * block_us);
+}
+
 TEST(ConvolutionRoofline, WinogradSavesTheMultiplicationsThatItSaves) {
   const ConvolutionTime t = ConvolutionRoofline(Efficient(), A100(), Precision::kFloat32, Conv(3));
   // F(2x2, 3x3): 16 multiplications for what took 4 * 9 = 36. 16 by 16 tiles in blocks of 4 by 8 of
