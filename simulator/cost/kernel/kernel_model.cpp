@@ -143,10 +143,17 @@ double KernelModel::InterpolatedUs(KernelPoint point, const KernelWork& work) co
 }
 
 double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
-  const double us = InterpolatedUs(Point(device, work), work);
+  const GpuPeaks& known = measured_on != nullptr ? *measured_on : device;
+  const KernelPoint point = Point(known, work);
+  double us = InterpolatedUs(point, work);
+  if (measured_on != nullptr) us *= Point(device, work).kernel_us / point.kernel_us;
   if (measured.empty()) return us;
   const auto at = MeasuredAs(work);
-  return at ? us * std::exp(measured.LogResidual(at->m, at->n, at->k, at->batch)) : us;
+  if (!at) return us;
+  // Weight matrices have kernels chosen for each; what attention takes lies between its neighbours.
+  return us * std::exp(work.kind == KernelKind::kAttention
+                           ? measured.LogResidualBetween(at->m, at->n, at->k, at->batch)
+                           : measured.LogResidual(at->m, at->n, at->k, at->batch));
 }
 
 std::optional<MeasuredShape> MeasuredAs(const KernelWork& work) {

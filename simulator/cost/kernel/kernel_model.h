@@ -52,6 +52,10 @@ struct KernelModel {
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;
 
+  // The device of the measurements, where another board of its chip is asked for; null: the device
+  // itself.
+  std::shared_ptr<const GpuPeaks> measured_on;
+
   int feature_count() const;  // of the residual
   // Roofline and features, without the residual.
   KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
@@ -61,7 +65,8 @@ struct KernelModel {
   double LearntUs(const KernelPoint& point) const;
   // Roofline, kriging and trees, before what was measured of the shape itself.
   double InterpolatedUs(KernelPoint point, const KernelWork& work) const;
-  // Time of the kernel alone in microseconds.
+  // Time of the kernel alone in microseconds. On another board what it took on the one measured, as
+  // the rooflines of both relate.
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;
 };

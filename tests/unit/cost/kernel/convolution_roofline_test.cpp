@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/cost/kernel/tiled_convolution.h"
+
 namespace foretrace {
 namespace {
 
@@ -42,6 +44,13 @@ TEST(ConvolutionRoofline, ATileTakesOnePositionOfTheFilterAtAStep) {
   EXPECT_NEAR(us(), block_us / 0.629, 0.01 * block_us);
   work.m *= 4;  // 13 by 12 tiles: two for some multiprocessors
   EXPECT_NEAR(us(), 2 * block_us / 0.629, 0.02 * block_us);
+}
+
+TEST(ConvolutionRoofline, TransformsOfLayoutsTakeFourTripsAWave) {
+  // 700 cycles a trip at 1,830 MHz, 800 to start; less than a wave takes one.
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  EXPECT_NEAR(LayoutTransformUs(h100, 10), (800 + 10 * 4 * 700) / 1830.0, 1e-6);
+  EXPECT_NEAR(LayoutTransformUs(h100, 0.2), (800 + 4 * 700) / 1830.0, 1e-6);
 }
 
 TEST(ConvolutionRoofline, WinogradSavesTheMultiplicationsThatItSaves) {
