@@ -5,8 +5,8 @@ A case is a folder tests/golden/NAME with
 
   cmd               one shell command a line; `foretrace` is the binary under test. The lines run in
                     an empty folder. Lines that begin with # are comments. Variables: $SRC (the
-                    project), $REALDATA (public data; a case that uses it is skipped where it is
-                    absent)
+                    project), $REALDATA (public data, or the slice of them in tests/data/public; a
+                    case is skipped where what it names of them is absent)
   expected.stdout   standard output of all lines together
   expected.stderr   standard error; an absent file means that there must be none
   expected.exit     exit code of the last line, one number
@@ -33,6 +33,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
+SLICE = ROOT / "tests" / "data" / "public"
 TIMEOUT_SECONDS = 120
 
 
@@ -43,9 +44,11 @@ class Case:
         lines = (folder / "cmd").read_text().splitlines()
         self.commands = [line for line in lines if line.strip() and not line.startswith("#")]
 
-    @property
-    def needs_real_data(self):
-        return any("$REALDATA" in line for line in self.commands)
+    def missing_data(self, real_data):
+        """What of $REALDATA the commands name and is not there."""
+        named = [name for line in self.commands
+                 for name in re.findall(r"\$REALDATA((?:/[^\s\"'|/;,*)]+)*)", line)]
+        return [name for name in named if not (real_data / name.lstrip("/")).exists()]
 
     def expected(self):
         result = {}
@@ -129,9 +132,9 @@ def main():
     foretrace = pathlib.Path(options.foretrace).resolve()
     if not os.access(foretrace, os.X_OK):
         sys.exit(f"golden: error: {foretrace}: no such program; build it, or give --foretrace")
-    real_data = pathlib.Path(
-        os.environ.get("FORETRACE_REALDATA") or ROOT.parent / "shared" / "realdata")
-    real_data = pathlib.Path(os.path.abspath(real_data))
+    whole = ROOT.parent / "shared" / "realdata"
+    real_data = pathlib.Path(os.path.abspath(
+        os.environ.get("FORETRACE_REALDATA") or (whole if whole.is_dir() else SLICE)))
     known = {path.parent.name: Case(path.parent) for path in sorted(CASES.glob("*/cmd"))}
     unknown = [name for name in options.cases if name not in known]
     if unknown:
@@ -140,9 +143,10 @@ def main():
     passed, failed, skipped = 0, 0, 0
     for name in options.cases or known:
         case = known[name]
-        if case.needs_real_data and not real_data.is_dir():
-            print(f"SKIP {name}: {real_data} is absent; scripts/fetch_public_data fetches it, "
-                  "FORETRACE_REALDATA names its folder")
+        missing_data = case.missing_data(real_data)
+        if missing_data:
+            print(f"SKIP {name}: {real_data}{missing_data[0]} is absent; scripts/fetch_public_data "
+                  "fetches it, FORETRACE_REALDATA names its folder")
             skipped += 1
             continue
         actual = run(case, foretrace, real_data)

@@ -3,6 +3,7 @@
 
 SOURCE is the folder of its tables as CSV. Forward products (layout TN) and input gradients (NN); weight
 gradients are left out, as they add to a buffer of 32 bits. A time is 2 b m n k / (peak x efficiency).
+Causal attention, forward and backward, whose FLOP are counted without the mask.
 Of collectives within a node it states what it fitted to its measurements (network_fit.csv): a time is
 size scale (1 + offset / n) / (bandwidth x efficiency) + latency (n + offset) scale + fixed latency.
 """
@@ -77,8 +78,42 @@ def gemm(source, output):
         table.write(output / f"simumax-{platform}-gemm-bfloat16.csv")
 
 
+ATTENTION = ["machine", "op", "batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim",
+             "v_head_dim", "qkv_contiguous", "efficiency", "peak_TFLOPS"]
+
+
+def attention(source, output):
+    path = pathlib.Path(source) / "efficiency_attention.csv"
+    if not path.is_file():
+        common.fail(f"{path}: there is no such table; is this the right source?")
+    made = {}
+    for row in common.read_csv(path.name, path.read_text("utf-8-sig"), ATTENTION):
+        platform = PLATFORMS.get(row["machine"])
+        if platform is None:
+            continue
+        table = made.setdefault(platform, common.Table(
+            **PROVENANCE, path="configs/system/b200_bf16_ceperm.json", device=row["machine"],
+            note="efficiencies of 2,250 TFLOP/s, the mask not taken off, turned into times"))
+        dim = int(row["qk_head_dim"])
+        if row["qkv_contiguous"] != "True" or dim != int(row["v_head_dim"]):
+            table.skip("strided operands and values of another size have no place in the schema")
+            continue
+        batch, length, heads = (int(row[key]) for key in ("batch", "seq_len", "head_num"))
+        products = 2 if row["op"] == "sdp_fwd" else 5
+        flop = 2 * products * batch * length * length * heads * dim
+        us = flop / (float(row["peak_TFLOPS"]) * 1e6 * float(row["efficiency"]))
+        table.add("kernel", "attention", platform, "bfloat16",
+                  common.shape(b=batch, heads=heads, kv_heads=int(row["kv_head_num"]), sq=length,
+                               skv=length, d=dim, causal=True, impl="flash"),
+                  us, phase="forward" if products == 2 else "backward", library="torch 2.10",
+                  source="simumax")
+    for platform, table in made.items():
+        table.write(output / f"simumax-{platform}-attention-bfloat16.csv")
+
+
 def run(source, output):
     gemm(source, output)
+    attention(source, output)
     collectives(source, output)
 
 

@@ -80,9 +80,9 @@ std::string Encode(const DesignRecord& record) {
       fmt::format("{:a} {} {} {:a} {}", record.score, record.statistics.layers,
                   record.statistics.proven, record.statistics.worst_gap, record.plans.size());
   for (const ModelPlan& plan : record.plans) {
-    line += fmt::format(" {:a} {} {} {:a} {:a} {} {} {}", plan.throughput, plan.micro_batch,
-                        plan.recompute ? 1 : 0, plan.mfu, plan.placement.batch_s,
-                        plan.placement.data_parallel, plan.placement.width,
+    line += fmt::format(" {:a} {} {} {:a} {:a} {} {} {}", plan.throughput,
+                        plan.placement.micro_batch, plan.placement.recompute ? 1 : 0, plan.mfu,
+                        plan.placement.batch_s, plan.placement.data_parallel, plan.placement.width,
                         plan.placement.stages.size());
     for (const PhazeStage& stage : plan.placement.stages) {
       line += fmt::format(" {} {} {:a} {:a}", LayersText(stage.layers), stage.accelerators,
@@ -103,8 +103,8 @@ std::optional<DesignRecord> DecodeRecord(const std::string& line) {
   for (size_t p = 0; p < plans && words.ok(); ++p) {
     ModelPlan plan;
     plan.throughput = words.Real();
-    plan.micro_batch = static_cast<int32_t>(words.Whole());
-    plan.recompute = words.Whole() != 0;
+    plan.placement.micro_batch = static_cast<int32_t>(words.Whole());
+    plan.placement.recompute = words.Whole() != 0;
     plan.mfu = words.Real();
     plan.placement.batch_s = words.Real();
     plan.placement.data_parallel = static_cast<int32_t>(words.Whole());

@@ -24,6 +24,14 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// None: the model has no slice of the option.
+const SlicedModel* SliceOf(const ArchitectModel& model, const PhazeOption& option) {
+  for (const SlicedModel& slice : model.slices) {
+    if (slice.width == option.width && slice.micro_batch == option.micro_batch) return &slice;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void ScheduleStatistics::Add(const ScheduleStatistics& o) {
@@ -119,40 +127,39 @@ absl::StatusOr<DesignEvaluator::LayerTimes> DesignEvaluator::Schedule(const Laye
   return times;
 }
 
-absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const SlicedModel& s, bool recompute) {
+absl::StatusOr<PhazeLayers> DesignEvaluator::LayersOf(const SlicedModel& s) {
+  PhazeLayers model;
+  for (const int32_t kind : s.chain) {
+    const LayerSlice& slice = s.kinds[static_cast<size_t>(kind)];
+    FORETRACE_ASSIGN_OR_RETURN(const LayerTimes times, Schedule(slice, s.width));
+    const auto at = static_cast<int32_t>(model.layers.size());
+    if (at > 0) model.edges.push_back({at - 1, at, static_cast<double>(slice.input.count())});
+    model.layers.push_back({times.forward_s, times.backward_s,
+                            static_cast<double>(slice.parameters.count()),
+                            static_cast<double>(slice.activations.count()), s.width > 1});
+  }
+  return model;
+}
+
+PhazeProblem DesignEvaluator::ProblemOf(const ArchitectModel& model) {
   PhazeProblem problem;
   problem.accelerators = setup_.devices;
-  problem.microbatches = (setup_.global_batch + s.micro_batch - 1) / s.micro_batch;
+  problem.samples = setup_.global_batch;
   problem.bandwidth = machine_.link.bytes_per_second();
   problem.memory_bytes = static_cast<double>(setup_.hbm.count());
   problem.optimizer_factor = setup_.optimizer_factor;
-  problem.recompute = recompute;
-  problem.layers = static_cast<int32_t>(s.chain.size());
-  std::vector<PhazeLayer>& layers = problem.by_width[s.width];
-  const auto add = [&](const LayerSlice& slice) -> absl::Status {
-    FORETRACE_ASSIGN_OR_RETURN(const LayerTimes times, Schedule(slice, s.width));
-    const auto at = static_cast<int32_t>(layers.size());
-    if (at > 0) problem.edges.push_back({at - 1, at, static_cast<double>(slice.input.count())});
-    layers.push_back({times.forward_s, times.backward_s,
-                      static_cast<double>(slice.parameters.count()),
-                      static_cast<double>(slice.activations.count()), s.width > 1});
-    return absl::OkStatus();
-  };
-  for (const int32_t kind : s.chain) {
-    FORETRACE_RETURN_IF_ERROR(add(s.kinds[static_cast<size_t>(kind)]));
-  }
-  return problem;
-}
-
-absl::StatusOr<PhazeProblem> DesignEvaluator::ProblemOf(const ArchitectModel& model,
-                                                        const ModelPlan& plan) {
+  problem.activations = {PhazeActivations::kStash, PhazeActivations::kRecompute};
+  problem.layers = static_cast<int32_t>(model.slices.front().chain.size());
   for (const SlicedModel& slice : model.slices) {
-    if (slice.width == plan.placement.width && slice.micro_batch == plan.micro_batch) {
-      return ProblemOf(slice, plan.recompute);
-    }
+    const Stopwatch watch(seconds_.estimates);
+    const double bound_s = FitsAtAll(slice) ? setup_.global_batch / BoundOf(slice)
+                                            : std::numeric_limits<double>::infinity();
+    problem.options.push_back({slice.width, slice.micro_batch, bound_s});
   }
-  return InvalidInput("{}: width {} and micro-batch {} are not among those given", model.name,
-                      plan.placement.width, plan.micro_batch);
+  problem.layers_of = [this, &model](const PhazeOption& option) {
+    return LayersOf(*SliceOf(model, option));
+  };
+  return problem;
 }
 
 // Whether a stage of one layer fits: no placement has smaller ones.
@@ -173,62 +180,40 @@ double DesignEvaluator::Mfu(const SlicedModel& s, double throughput) const {
   return throughput * flop / (peak * setup_.devices);
 }
 
+ModelPlan DesignEvaluator::PlanOf(const ArchitectModel& model, PhazePlan placement) const {
+  const double throughput = setup_.global_batch / placement.batch_s;
+  const double mfu = Mfu(*SliceOf(model, placement.option()), throughput);
+  return {throughput, std::move(placement), mfu};
+}
+
 absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model, double floor) {
-  std::vector<std::pair<double, const SlicedModel*>> order;
+  PhazeProblem problem = ProblemOf(model);
+  if (floor > 0) problem.bound_below_s = setup_.global_batch / floor;
+  const double before = seconds_.estimates + seconds_.schedules;
+  absl::StatusOr<PhazePlan> placed;
   {
-    const Stopwatch watch(seconds_.estimates);
-    for (const SlicedModel& slice : model.slices) order.emplace_back(BoundOf(slice), &slice);
+    const Stopwatch watch(seconds_.placements);
+    placed = PlacePhaze(problem);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  ModelPlan best;
-  bool passed_over = false;
-  for (const auto& [bound, slice] : order) {
-    if (!FitsAtAll(*slice)) continue;
-    if (bound <= floor) {
-      passed_over = true;
-      break;
-    }
-    for (const bool recompute : {false, true}) {
-      if (bound <= best.throughput) break;
-      FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem, ProblemOf(*slice, recompute));
-      const Stopwatch watch(seconds_.placements);
-      absl::StatusOr<PhazePlan> placed = PlacePhaze(problem);
-      if (absl::IsFailedPrecondition(placed.status())) continue;
-      if (!placed.ok()) return placed.status();
-      const double throughput = setup_.global_batch / placed->batch_s;
-      if (throughput <= best.throughput) continue;
-      // One stage keeps nothing beside what it works on: recomputation is not used then.
-      const bool used = recompute && placed->stages.size() > 1;
-      best = {throughput, slice->micro_batch, used, *std::move(placed), Mfu(*slice, throughput)};
-    }
-  }
-  if (best.placement.stages.empty() && !passed_over) {
+  // Layers are estimated and scheduled as placements ask for them.
+  seconds_.placements -= seconds_.estimates + seconds_.schedules - before;
+  if (absl::IsFailedPrecondition(placed.status())) {
     return Infeasible(
         "{}: no placement on {} devices fits in {:.2f} GiB each, at any width or micro-batch "
         "given; more HBM, more devices, larger widths or smaller micro-batches would help",
         model.name, setup_.devices, static_cast<double>(setup_.hbm.count()) / (1 << 30));
   }
-  return best;
+  if (!placed.ok()) return placed.status();
+  if (placed->stages.empty()) return ModelPlan();
+  return PlanOf(model, *std::move(placed));
 }
 
 absl::StatusOr<ModelPlan> DesignEvaluator::EvaluateFixed(const ArchitectModel& model,
                                                          int32_t stages, int32_t width,
                                                          int32_t data_parallel) {
-  ModelPlan best;
-  for (const SlicedModel& slice : model.slices) {
-    if (slice.width != width) continue;
-    FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem, ProblemOf(slice, false));
-    FORETRACE_ASSIGN_OR_RETURN(PhazePlan placed,
-                               EvaluateFixedPlacement(problem, stages, width, data_parallel));
-    const double throughput = setup_.global_batch / placed.batch_s;
-    if (throughput <= best.throughput) continue;
-    best = {throughput, slice.micro_batch, false, std::move(placed), Mfu(slice, throughput)};
-  }
-  if (best.placement.stages.empty()) {
-    return InvalidInput("{}: width {} is not among those given", model.name, width);
-  }
-  return best;
+  FORETRACE_ASSIGN_OR_RETURN(
+      PhazePlan placed, EvaluateFixedPlacement(ProblemOf(model), stages, width, data_parallel));
+  return PlanOf(model, std::move(placed));
 }
 
 }  // namespace foretrace

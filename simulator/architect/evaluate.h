@@ -37,8 +37,6 @@ absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
 // How a model runs on a design.
 struct ModelPlan {
   double throughput = 0;  // samples/s of all devices
-  int32_t micro_batch = 1;
-  bool recompute = false;
   PhazePlan placement;
   double mfu = 0;
 };
@@ -78,8 +76,8 @@ class DesignEvaluator {
   absl::StatusOr<ModelPlan> EvaluateFixed(const ArchitectModel& model, int32_t stages,
                                           int32_t width, int32_t data_parallel);
 
-  // The placement problem that a plan of the model solves, for lowering it.
-  absl::StatusOr<PhazeProblem> ProblemOf(const ArchitectModel& model, const ModelPlan& plan);
+  // The placement problem of a model on the design; of use while both are there.
+  PhazeProblem ProblemOf(const ArchitectModel& model);
 
   const ScheduleStatistics& statistics() const { return statistics_; }
   void ResetCounts() { statistics_ = {}; }
@@ -91,7 +89,8 @@ class DesignEvaluator {
   };
   double BoundOf(const SlicedModel& slice);
   absl::StatusOr<LayerTimes> Schedule(const LayerSlice& layer, int32_t width);
-  absl::StatusOr<PhazeProblem> ProblemOf(const SlicedModel& slice, bool recompute);
+  absl::StatusOr<PhazeLayers> LayersOf(const SlicedModel& slice);
+  ModelPlan PlanOf(const ArchitectModel& model, PhazePlan placement) const;
   bool FitsAtAll(const SlicedModel& slice) const;
   double Mfu(const SlicedModel& slice, double throughput) const;
 

@@ -10,6 +10,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
+#include "simulator/engine/grow_groups.h"
 #include "simulator/engine/reorder.h"
 #include "simulator/engine/restructure.h"
 
@@ -52,17 +53,6 @@ bool KeepsItsBytes(const TransferSpec& spec) {
     default:
       return false;
   }
-}
-
-// The members of a group of that size: the first of those there are, and more at their distance.
-std::vector<int32_t> Resized(const std::vector<int32_t>& members, int32_t size) {
-  std::vector<int32_t> resized;
-  const int32_t stride = members.size() > 1 ? std::max(members[1] - members[0], 1) : 1;
-  for (int32_t k = 0; k < size; ++k) {
-    const auto m = static_cast<size_t>(k);
-    resized.push_back(m < members.size() ? members[m] : resized.back() + stride);
-  }
-  return resized;
 }
 
 void ScaleMembers(Program& program, const RendezvousProgram& rendezvous, double ratio) {
@@ -252,6 +242,7 @@ absl::StatusOr<size_t> ChangeGroupSize(const TraceStore& store, const CompiledJo
                                        const ItemSet& items, int32_t size, NetworkModel& network,
                                        Program& program) {
   size_t changed = 0;
+  GroupResizer resizer(store, job, network);
   for (const auto& [index, chosen] : ChosenCollectives(items, program)) {
     RendezvousProgram& rendezvous = program.rendezvous[index];
     const MatchedRendezvous& matched = job.communicators.rendezvous[index];
@@ -264,20 +255,13 @@ absl::StatusOr<size_t> ChangeGroupSize(const TraceStore& store, const CompiledJo
           from.point_to_point ? "a send or receive" : Name(from.op), name);
     }
     if (chosen < rendezvous.members.size()) return ChosenInPart(name);
-    TransferSpec to = from;
-    to.members = Resized(from.members, size);
     ++changed;
     if (!rendezvous.fixed) {
-      rendezvous.transfer.members = to.members;
+      rendezvous.transfer.members = ResizedGroup(from.members, size);
       continue;
     }
-    FORETRACE_ASSIGN_OR_RETURN(const Estimate before, network.IsolatedDuration(from));
-    FORETRACE_ASSIGN_OR_RETURN(const Estimate after, network.IsolatedDuration(to));
-    if (before.time == SimTime()) {
-      return InvalidInput("communicator {} has one member, which says nothing of larger groups",
-                          name);
-    }
-    ScaleMembers(program, rendezvous, after.time.seconds() / before.time.seconds());
+    FORETRACE_ASSIGN_OR_RETURN(const double ratio, resizer.Ratio(index, size));
+    ScaleMembers(program, rendezvous, ratio);
   }
   return changed;
 }

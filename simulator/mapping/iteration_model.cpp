@@ -54,6 +54,23 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
   return end;
 }
 
+// Of one micro-batch's passes on the first stage, the time in which its devices only communicate:
+// what is left of them without kernels, whichever exchanges they wait for.
+SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m,
+                        const PassTimes& passes, const TimedStage& stage) {
+  SimTime exposed;
+  for (const auto* durations : {&stage.forward, &stage.backward, &stage.backward_weight}) {
+    for (const SimTime duration : *durations) exposed += duration;
+  }
+  const SimTime layer = passes.layer_forward + passes.layer_backward - passes.LayerExchanges();
+  exposed -= SimTime::FromPs(layer.ps() * StageLayers(model, m, 0));
+  exposed -= passes.embedding_forward + passes.embedding_backward;
+  exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
+  if (m.pipeline > 1) return exposed;
+  exposed -= passes.head_forward + passes.head_backward;
+  return exposed + passes.head_exchanges.Sum(true) + passes.head_exchanges.Sum(false);
+}
+
 }  // namespace
 
 SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime reduce) {
@@ -133,7 +150,7 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   FORETRACE_ASSIGN_OR_RETURN(const FoldedTiming folded,
                              TimeFolded(make, PeriodOf(mapping), mapping.microbatches()));
   out.pipeline = folded.end();
-  SimTime reduced;
+  SimTime reduced, first_reduction;
   double busy = 0;
   for (size_t s = 0; s < folded.pipeline.stages.size(); ++s) {
     const SimTime after = out.passes.gradient_reduction + out.passes.expert_reduction;
@@ -144,17 +161,17 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                    OverlappedReductionEnd(model, simulated, out.passes, static_cast<int32_t>(s),
                                           folded.pipeline.stages[s], folded.timing.pass_start[s]));
     }
+    if (s == 0) first_reduction = end - folded.timing.stage_end[0];
     reduced = std::max(reduced, end + folded.shift);
     busy += folded.timing.stage_busy[s].seconds() / folded.simulated * mapping.microbatches();
   }
   out.time = reduced + out.passes.optimizer;
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
-  const double of_layers = (out.passes.Exchanges(true) + out.passes.Exchanges(false)).seconds() *
-                           static_cast<double>(StageLayers(model, mapping, 0));
-  const RootExchange& root = out.passes.first_root;
-  const double exchanges =
-      (of_layers + (root.gather + root.reduce).seconds()) * mapping.microbatches();
-  out.exposed_communication = (exchanges + (reduced - out.pipeline).seconds()) / out.time.seconds();
+  const SimTime in_passes =
+      ExposedInPasses(model, mapping, out.passes, folded.pipeline.stages.front());
+  out.exposed_communication =
+      (in_passes.seconds() * mapping.microbatches() + first_reduction.seconds()) /
+      out.time.seconds();
   out.model_flop_utilisation =
       ModelFlopUtilisation(Flop(ModelFlopOf(model).count() * mapping.global_batch), out.time,
                            cluster.peak, mapping.devices());

@@ -113,12 +113,32 @@ struct RootExchange {
   Bytes weights, gradients;
 };
 
+// Equal exchanges over the tensor-parallel group that a pass of the embedding or of the output
+// layer waits for.
+struct EndExchange {
+  CollectiveOp op = CollectiveOp::kUnknown;  // unknown: of several kinds, in whole layers
+  SimTime time;                              // of one
+  Bytes bytes;
+  int32_t count = 1;
+};
+struct EndExchanges {
+  absl::InlinedVector<EndExchange, 2> forward, backward;
+  SimTime Sum(bool is_forward) const {
+    SimTime sum;
+    for (const EndExchange& e : is_forward ? forward : backward) {
+      sum += SimTime::FromPs(e.time.ps() * e.count);
+    }
+    return sum;
+  }
+};
+
 struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
-  SimTime embedding_forward, embedding_backward;  // on the first stage
-  SimTime head_forward, head_backward;            // output layer and loss, on the last stage
+  SimTime embedding_forward, embedding_backward;     // on the first stage
+  SimTime head_forward, head_backward;               // output layer and loss, on the last stage
+  EndExchanges embedding_exchanges, head_exchanges;  // part of these
   LayerExchange tensor;          // all-reduce, or all-gather with reduce-scatter, of a micro-batch
   HiddenExchange tensor_hidden;  // of the same kind, backward
   LayerExchange context;         // keys and values of the other parts of the sequence
@@ -130,6 +150,7 @@ struct PassTimes {
   SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
+  SimTime waited_gathers;  // of a layer's both passes, where they do not run ahead
   Bytes weight_bytes, expert_weight_bytes;
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
   SimTime transfer;                    // of a micro-batch between neighbouring stages
@@ -146,6 +167,8 @@ struct PassTimes {
            gradient.Sum(forward) + expert_gradient.Sum(forward) +
            (forward ? SimTime() : tensor_hidden.Exposed());
   }
+  // Of a layer's both passes, gathers that nothing covers included.
+  SimTime LayerExchanges() const { return Exchanges(true) + Exchanges(false) + waited_gathers; }
   SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 
@@ -154,7 +177,8 @@ struct IterationEstimate {
   SimTime pipeline;  // until the last pass
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
-  // Share of the iteration in which the first stage's devices only communicate.
+  // Share of the iteration in which the first stage's devices only communicate; what stages wait
+  // for each other is the bubble.
   double exposed_communication = 0;
   double model_flop_utilisation = 0;
 };

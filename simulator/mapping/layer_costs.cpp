@@ -32,6 +32,7 @@ class OpCoster {
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) Ring(id, forward, input);
+    if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
     // The gradient of a table of rows is of its weights alone.
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
@@ -163,6 +164,30 @@ class OpCoster {
                        (inside ? p_.step_inside : p_.step_outside).seconds();
     forward += others * std::max(hop - step, 0.0);
     backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
+  }
+
+  // Attention of the layers that have a window: over pieces of the sequence, each by itself, or of
+  // every query over the keys before it.
+  void Windowed(OpId id, double& forward, double& backward) const {
+    const LayerWindow& window = l_.window();
+    const OperatorGraph& g = l_.graph();
+    AttentionOp call =
+        std::get<AttentionOp>(CallsOf(g, l_.sizes(), id, Direction::kForward).front().shape);
+    if (window.share <= 0 || window.tokens <= 0 || window.tokens >= call.sq) return;
+    if (window.pieces) {
+      call.b = (call.b * call.sq + window.tokens - 1) / window.tokens;
+      call.sq = window.tokens;
+    } else {
+      call.causal = false;
+    }
+    call.skv = window.tokens;
+    const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
+    const auto mix = [&](double& whole, Direction pass) {
+      const double own = kernels_.Seconds(Kernels({call, dtype, pass}), sources_);
+      whole = window.share * own + (1 - window.share) * whole;
+    };
+    mix(forward, Direction::kForward);
+    mix(backward, Direction::kBackward);
   }
 
   // A product beside the exchange of its input or output: one part for each rank, of which the own

@@ -15,6 +15,8 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
   gradient_bytes_ = GradientBytes(c, m);
   single_stage_ = m.pipeline == 1;
+  window_ = {c.window, c.window_pieces,
+             static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
   dtype_ = c.dtype;
   const OperatorGraph& g = model_.graph;

@@ -9,6 +9,14 @@
 
 namespace foretrace {
 
+// What a model's windows leave of attention: TransformerConfig::window and window_pieces, and the
+// share of layers that have one.
+struct LayerWindow {
+  int64_t tokens = 0;
+  bool pieces = false;
+  double share = 0;
+};
+
 class MappedLayer {
  public:
   MappedLayer(const TransformerConfig& config, const ParallelMapping& mapping);
@@ -29,12 +37,14 @@ class MappedLayer {
   double adapters() const { return adapters_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
   DType dtype() const { return dtype_; }
+  const LayerWindow& window() const { return window_; }
 
  private:
   TransformerGraph model_;
   Binding sizes_;
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, adapters_ = 0;
   int64_t gradient_bytes_ = 0;
+  LayerWindow window_;
   bool single_stage_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
 };

@@ -15,7 +15,8 @@ absl::StatusOr<MappingFile> ReadStages(const YamlReader& root) {
   mapping.mini_batch = root.Integer("mini_batch", 1, 1 << 24);
   mapping.sequential = root.Bool("sequential", false);
   for (const YamlReader& item : root.Child("stages").Items()) {
-    constexpr std::array<std::string_view, 4> kKeys = {"operators", "devices", "micro_batch", "k"};
+    constexpr std::array<std::string_view, 5> kKeys = {"operators", "devices", "micro_batch", "k",
+                                                       "recompute"};
     item.ExpectKeys(kKeys);
     StagePlacement stage;
     stage.devices = item.Integer("devices", 1, 1 << 16, 1);
@@ -23,6 +24,11 @@ absl::StatusOr<MappingFile> ReadStages(const YamlReader& root) {
     stage.config.k = item.Integer("k", 1, 1 << 16, 1);
     for (const YamlReader& name : item.Child("operators").Items()) {
       stage.operators.push_back(name.AsString());
+    }
+    if (item.Has("recompute")) {
+      for (const YamlReader& name : item.Child("recompute").Items()) {
+        stage.recomputed.push_back(name.AsString());
+      }
     }
     mapping.stages.push_back(std::move(stage));
   }
@@ -46,6 +52,14 @@ absl::StatusOr<MappingFile> Read(const YamlReader& root, const std::string& file
   return mapping;
 }
 
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += fmt::format("{}\"{}\"", i > 0 ? ", " : "", names[i]);
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<MappingFile> LoadMapping(const std::string& file) {
@@ -66,12 +80,12 @@ std::string MappingYaml(const MappingFile& mapping) {
   std::string text =
       fmt::format("mini_batch: {}\nsequential: {}\nstages:\n", graph.mini_batch, graph.sequential);
   for (const StagePlacement& stage : graph.stages) {
-    text += "  - operators: [";
-    for (size_t i = 0; i < stage.operators.size(); ++i) {
-      text += fmt::format("{}\"{}\"", i > 0 ? ", " : "", stage.operators[i]);
+    text += fmt::format("  - operators: [{}]\n    devices: {}\n    micro_batch: {}\n    k: {}\n",
+                        Quoted(stage.operators), stage.devices, stage.config.micro_batch,
+                        stage.config.k);
+    if (!stage.recomputed.empty()) {
+      text += fmt::format("    recompute: [{}]\n", Quoted(stage.recomputed));
     }
-    text += fmt::format("]\n    devices: {}\n    micro_batch: {}\n    k: {}\n", stage.devices,
-                        stage.config.micro_batch, stage.config.k);
   }
   return text;
 }

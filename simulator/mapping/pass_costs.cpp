@@ -103,16 +103,26 @@ class Coster {
   // for each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
   void AddEndsExchanges(PassTimes& times) const {
     if (m_.tensor == 1) return;
-    const SimTime whole = times.tensor.time, half = SimTime::FromPs(whole.ps() / 2);
-    times.embedding_forward += m_.sequence_parallel ? half : whole;
+    const Bytes hidden = times.tensor.bytes;
+    const EndExchange whole = {CollectiveOp::kAllReduce, times.tensor.time, hidden};
+    const SimTime half = SimTime::FromPs(times.tensor.time.ps() / 2);
+    const EndExchange gather = {CollectiveOp::kAllGather, half, hidden};
+    const EndExchange scatter = {CollectiveOp::kReduceScatter, half, hidden};
+    EndExchanges &embedding = times.embedding_exchanges, &head = times.head_exchanges;
+    embedding.forward.push_back(m_.sequence_parallel ? scatter : whole);
     if (m_.sequence_parallel) {
-      times.embedding_backward += half;
-      times.head_forward += half;
+      embedding.backward.push_back(gather);
+      head.forward.push_back(gather);
     }
-    if (!m_.overlap_tensor) times.head_backward += whole;
-    constexpr double kBytes = 4;
-    const double each = groups_.TensorAllReduce(tokens_ * kBytes);
-    times.head_forward += SimTime::FromSeconds(3 * each);
+    if (!m_.overlap_tensor) head.backward.push_back(whole);
+    const double of_loss = tokens_ * 4;
+    head.forward.push_back({CollectiveOp::kAllReduce,
+                            SimTime::FromSeconds(groups_.TensorAllReduce(of_loss)),
+                            Bytes(static_cast<int64_t>(of_loss)), 3});
+    times.embedding_forward += embedding.Sum(true);
+    times.embedding_backward += embedding.Sum(false);
+    times.head_forward += head.Sum(true);
+    times.head_backward += head.Sum(false);
   }
 
   // Each predicted token beyond the next: a product that joins a layer's result with the following
@@ -127,12 +137,19 @@ class Coster {
     };
     add(times.head_forward, times.layer_forward, Direction::kForward);
     add(times.head_backward, times.layer_backward, Direction::kBackward);
+    EndExchanges& head = times.head_exchanges;
+    for (EndExchange& e : head.forward) e.count *= 1 + c_.further_tokens;
+    for (EndExchange& e : head.backward) e.count *= 1 + c_.further_tokens;
+    const auto further = static_cast<int32_t>(c_.further_tokens);
+    head.forward.push_back({CollectiveOp::kUnknown, times.Exchanges(true), Bytes(), further});
+    head.backward.push_back({CollectiveOp::kUnknown, times.Exchanges(false), Bytes(), further});
   }
 
   void WaitForGathers(PassTimes& times) const {
     const int64_t again = m_.recompute == Recompute::kFull ? 2 : 1;
     times.layer_forward += times.Gather();
     times.layer_backward += SimTime::FromPs(times.Gather().ps() * again);
+    times.waited_gathers = SimTime::FromPs(times.Gather().ps() * (1 + again));
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 

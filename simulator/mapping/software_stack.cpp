@@ -13,8 +13,9 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 21> kKeys = {"since",
+  static constexpr std::array<std::string_view, 23> kKeys = {"since",
                                                              "source",
+                                                             "models",
                                                              "fused_attention",
                                                              "attention_slowdown",
                                                              "fused_pointwise",
@@ -25,6 +26,7 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "per_parameter_sharding",
                                                              "dynamic_scaling",
                                                              "dropout",
+                                                             "packed_document",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
                                                              "overlap_gradients",
@@ -40,6 +42,11 @@ StackRelease ReadRelease(const YamlReader& in) {
   StackRelease r;
   r.since = in.String("since", "");
   r.source = in.String("source");
+  if (in.Has("models")) {
+    for (const YamlReader& name : in.Child("models").Items()) {
+      r.models.push_back(PlainName(name.AsString()));
+    }
+  }
   r.fused_attention = in.Bool("fused_attention", false);
   if (in.Has("attention_slowdown")) {
     for (const auto& [chip, slowdown] : in.Child("attention_slowdown").Entries()) {
@@ -54,6 +61,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.dynamic_scaling = in.Bool("dynamic_scaling", false);
   r.ring_attention = in.Bool("ring_attention", false);
   r.dropout = in.Bool("dropout", false);
+  r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.sequence_parallel = in.Bool("sequence_parallel", false);
   r.overlap_tensor = in.Bool("overlap_tensor", false);
   r.overlap_gradients = in.Bool("overlap_gradients", false);
@@ -70,11 +78,24 @@ StackRelease ReadRelease(const YamlReader& in) {
 
 }  // namespace
 
-const StackRelease& SoftwareStack::At(const std::string& date) const {
+std::string PlainName(const std::string& name) {
+  std::string plain;
+  for (const char c : LowerCase(name)) {
+    if (c != '-' && c != '_' && c != ' ') plain += c;
+  }
+  return plain;
+}
+
+const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());
+  const std::string plain = PlainName(model);
   const StackRelease* found = &releases.front();
   for (const StackRelease& release : releases) {
-    if (!date.empty() && release.since <= date) found = &release;
+    const auto& models = release.models;
+    const bool own = std::any_of(models.begin(), models.end(), [&](const std::string& beginning) {
+      return plain.starts_with(beginning);
+    });
+    if (!date.empty() && release.since <= date && (models.empty() || own)) found = &release;
   }
   return *found;
 }
@@ -91,7 +112,12 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   for (const YamlReader& item : root.Child("releases").Items()) {
     stack.releases.push_back(ReadRelease(item));
     const size_t n = stack.releases.size();
-    if (n > 1 && stack.releases[n - 2].since >= stack.releases[n - 1].since) {
+    if (n == 1 && !stack.releases[0].models.empty()) {
+      item.Fail("models", "the first release must be for all models");
+    }
+    if (n == 1) continue;
+    const StackRelease &before = stack.releases[n - 2], &release = stack.releases[n - 1];
+    if (before.since > release.since || (before.since == release.since && release.models.empty())) {
       item.Fail("since", "releases must be in order");
     }
   }

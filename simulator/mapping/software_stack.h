@@ -14,10 +14,16 @@ namespace foretrace {
 
 inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/stacks", ".yaml"};
 
+// Names of models are compared in lower case, without hyphens, underscores and spaces.
+std::string PlainName(const std::string& name);
+
 // From a release or date on, until the next.
 struct StackRelease {
   std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
   std::string source;
+  // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
+  // all models.
+  std::vector<std::string> models;
   bool fused_attention = false;
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
@@ -31,6 +37,9 @@ struct StackRelease {
   bool dynamic_scaling = false;         // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
+  // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
+  // itself alone; 0: it does not.
+  int64_t packed_document = 0;
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
   bool overlap_gradients = false;
@@ -47,8 +56,9 @@ struct SoftwareStack {
   std::vector<std::string> frameworks;  // words of a framework's name, in lower case
   std::vector<StackRelease> releases;   // in order
 
-  // The last release that is not later than `date`; the first where no date is stated.
-  const StackRelease& At(const std::string& date) const;
+  // The last release that is not later than `date` and is for `model`; the first where no date is
+  // stated.
+  const StackRelease& At(const std::string& date, const std::string& model) const;
 };
 
 // Errors: an unreadable file, unknown keys, no releases, releases out of order.

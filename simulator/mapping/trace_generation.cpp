@@ -160,21 +160,45 @@ class RankWriter {
     }
     const bool head = stage_ + 1 == m_.pipeline && pass.chunk + 1 == m_.chunks;
     if (head && !forward) {
-      out_.Compute(name + " head", passes_.head_backward, input);
+      WriteEnd(name + " head", passes_.head_backward, passes_.head_exchanges.backward, input);
       input = NodeIndex();
     }
     const bool embeds = stage_ == 0 && pass.chunk == 0;
     if (forward) input = GatherRoot(name, embeds, head, input);
     if (embeds && forward) {
-      out_.Compute(name + " embedding", passes_.embedding_forward, input);
+      WriteEnd(name + " embedding", passes_.embedding_forward, passes_.embedding_exchanges.forward,
+               input);
       input = NodeIndex();
     }
     WriteLayers(pass, name, input);
-    if (embeds && !forward) out_.Compute(name + " embedding", passes_.embedding_backward);
-    if (head && forward) out_.Compute(name + " head", passes_.head_forward);
+    if (embeds && !forward) {
+      WriteEnd(name + " embedding", passes_.embedding_backward,
+               passes_.embedding_exchanges.backward);
+    }
+    if (head && forward) {
+      WriteEnd(name + " head", passes_.head_forward, passes_.head_exchanges.forward);
+    }
     if (!forward) ReduceRoot(name, embeds, head);
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
       out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
+    }
+  }
+
+  // A pass of the embedding or of the output layer, and then what it waits for.
+  void WriteEnd(const std::string& name, SimTime duration,
+                const absl::InlinedVector<EndExchange, 2>& exchanges,
+                NodeIndex input = NodeIndex()) {
+    const auto named = [](const EndExchange& e) { return e.op != CollectiveOp::kUnknown; };
+    for (const EndExchange& e : exchanges) {
+      if (named(e)) duration -= SimTime::FromPs(e.time.ps() * e.count);
+    }
+    out_.Compute(name, duration, input);
+    for (const EndExchange& e : exchanges) {
+      for (int32_t i = 0; named(e) && i < e.count; ++i) {
+        out_.WaitFor(out_.Communicate({NodeKind::kCollective, e.op, "exchange of " + name,
+                                       tensor_group_, m_.tensor, e.bytes, e.time},
+                                      out_.last()));
+      }
     }
   }
 
@@ -280,15 +304,16 @@ class RankWriter {
     auto count = static_cast<int64_t>(covered);
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
     for (size_t i = 0; i < covered; ++i) left -= hidden.cover[i];
-    // Compute in equal parts, an exchange after each.
-    int64_t parts = std::max<int64_t>(count, 1);
+    // Compute in equal parts, an exchange after each; the layer ends with compute where no exchange
+    // would end it, so that what follows waits for the kernels beside the last one too.
+    const bool uncovered = count > static_cast<int64_t>(covered);
+    int64_t parts = uncovered ? count : count + 1;
     const auto compute = [&] {
       const SimTime part = SimTime::FromPs(left.ps() / parts--);
       left -= part;
       out_.Compute(name, part, input);
       input = NodeIndex();
     };
-    if (count == 0) compute();
     for (size_t i = 0; i < covered; ++i) {
       compute();
       const NodeIndex reduced =
@@ -298,6 +323,7 @@ class RankWriter {
       out_.Compute(name, hidden.cover[i]);
       out_.WaitFor(reduced);
     }
+    if (!uncovered) compute();
     for (const Step& s : steps) {
       for (int32_t i = forward ? s.exchange->forward : s.exchange->backward; i > 0; --i) {
         compute();

@@ -98,19 +98,42 @@ int32_t ZeroOf(const std::string& sharding) {
   return Contains(sharding, "none") ? 0 : -1;
 }
 
+bool IsFineTuning(const Fields& f) {
+  const std::string table = f.Text("table");
+  return Contains(table, "lora") || Contains(table, "sft") || Contains(table, "finetun");
+}
+
+void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
+  if (release.packed_document == 0 || !IsFineTuning(f)) return;
+  row.config.window = release.packed_document;
+  row.config.window_pieces = true;
+  row.config.global_every = 0;
+  row.notes.push_back(fmt::format("sequences packed of documents of {} tokens, as none is stated",
+                                  release.packed_document));
+}
+
+// What most software does that no file describes.
+StackRelease OfUnknownSoftware() {
+  StackRelease release;
+  release.fused_attention = release.sequence_parallel = true;
+  release.overlap_tensor = release.overlap_gradients = true;
+  return release;
+}
+
 // What software does without being told, by what the row calls it.
-std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row) {
+void ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row) {
   const std::string framework = f.Text("framework"), sharding = f.Text("sharding");
   const std::string date = f.States("date") ? f.Text("date") : "";
   ParallelMapping& m = row.mapping;
   row.stack = date.empty() ? framework : framework + " " + date;
   const SoftwareStack* stack = FindStack(stacks, framework);
-  if (stack == nullptr) {
-    return fmt::format("framework '{}': no file in topologies/stacks/ names it", framework);
+  const StackRelease release = stack == nullptr ? OfUnknownSoftware() : stack->At(date, row.model);
+  if (stack != nullptr) {
+    row.family = stack->name;
+    row.release = release.since;
+  } else {
+    row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
   }
-  const StackRelease& release = stack->At(date);
-  row.family = stack->name;
-  row.release = release.since;
   const int32_t stated = ZeroOf(sharding);
   m.zero = std::max(stated, release.zero);
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
@@ -129,6 +152,7 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   }
   row.config.fused_attention = release.fused_attention;
   row.config.dropout = release.dropout;
+  PackDocuments(f, release, row);
   row.attention_slowdown = release.attention_slowdown;
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
@@ -145,11 +169,10 @@ std::string ApplyStack(const Fields& f, std::span<const SoftwareStack> stacks, T
   m.ring = m.context > 1 && release.ring_attention;
   const std::string recompute = LowerCase(f.Text("recompute"));
   row.recompute_stated = !recompute.empty();
-  if (recompute.empty() || recompute == "none") return "";
+  if (recompute.empty() || recompute == "none") return;
   m.recompute = recompute.starts_with("full")                              ? Recompute::kFull
                 : recompute.find("every other layer") != std::string::npos ? Recompute::kAlternate
                                                                            : release.selective;
-  return "";
 }
 
 // Sizes that the row states replace the named model's.
@@ -260,7 +283,7 @@ std::string NotCovered(const Fields& f) {
 // Of what is not computed in 8 bits: bfloat16 there.
 DType PrecisionOf(const std::string& text) {
   const std::string precision = LowerCase(text);
-  if (precision.starts_with("fp8") || precision.starts_with("float8")) return DType::kBFloat16;
+  if (Contains(text, "fp8") || Contains(text, "float8")) return DType::kBFloat16;
   if (precision.starts_with("bf16")) return DType::kBFloat16;
   if (precision.starts_with("fp16")) return DType::kFloat16;
   return precision.starts_with("fp32") || precision.starts_with("tf32") ? DType::kFloat32
@@ -280,8 +303,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   ReadMapping(f, row, error);
   ReadVariants(f, row);
   NoteApproximations(f, row);
-  std::string unknown = ApplyStack(f, stacks, row);
-  if (error.empty()) error = std::move(unknown);
+  ApplyStack(f, stacks, row);
   const DType dtype = PrecisionOf(f.Text("precision"));
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
   if (error.empty() && dtype == DType::kUnknown) {

@@ -36,6 +36,11 @@ struct TrainingRow {
   std::vector<std::string> notes;  // what the row does not say and was assumed
 };
 
+// What is assumed of software that no file describes.
+inline constexpr std::string_view kUnknownSoftware =
+    "no file in topologies/stacks/ names it; taken to fuse attention and to hide reductions and "
+    "gathers behind computation";
+
 // Sizes of a model by its name; nullopt: not known.
 using ModelByName =
     std::function<absl::StatusOr<std::optional<TransformerConfig>>(const std::string& name)>;

@@ -1,6 +1,7 @@
 #include "simulator/network/communicator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "simulator/base/error.h"
@@ -177,6 +178,35 @@ std::optional<StepCost> FoldedStep(double bytes, std::span<const DeviceId> devic
   return cost;
 }
 
+// Pairs that are gone through one by one: about a thousand ranks.
+constexpr int64_t kMostPairs = 1'100'000;
+
+// The same for more pairs than that on nodes that do not fold (switches of a tree that are not
+// full): as the same buffers are exchanged within the most of the first nodes that have so few
+// pairs. Ports limit both, and each of theirs carries as much but for one part in the number of
+// nodes; what a fabric lacks above those nodes is not seen.
+std::optional<StepCost> StepOfPart(double bytes, std::span<const DeviceId> devices,
+                                   const Topology& topology) {
+  const auto ranks = static_cast<int64_t>(devices.size());
+  if (ranks * (ranks - 1) <= kMostPairs) return std::nullopt;
+  const int64_t per_node = topology.spec().node.devices;
+  const auto most = static_cast<int64_t>(std::sqrt(static_cast<double>(kMostPairs)));
+  const int64_t part = std::max(most / per_node, int64_t{2}) * per_node;
+  if (part >= ranks) return std::nullopt;
+  const double larger = static_cast<double>(ranks) / static_cast<double>(part);
+  const std::span<const DeviceId> first = devices.first(static_cast<size_t>(part));
+  if (const auto cost = FoldedStep(bytes * larger, first, topology)) return cost;
+  LinkLoads loads(topology);
+  StepCost cost;
+  for (const DeviceId from : first) {
+    for (const DeviceId to : first) {
+      if (from != to) cost.latency = std::max(cost.latency, loads.Add(from, to, bytes * larger));
+    }
+  }
+  cost.drain = loads.DrainTime();
+  return cost;
+}
+
 }  // namespace
 
 double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
@@ -203,9 +233,9 @@ double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> de
 double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
                const Topology& topology) {
   if (const std::optional<double> bytes = schedule.BytesOfEveryPair()) {
-    if (const auto cost = FoldedStep(*bytes, devices, topology)) {
-      return schedule.steps() * (cost->drain + cost->latency);
-    }
+    auto cost = FoldedStep(*bytes, devices, topology);
+    if (!cost) cost = StepOfPart(*bytes, devices, topology);
+    if (cost) return schedule.steps() * (cost->drain + cost->latency);
   }
   std::vector<StepCost> costs(static_cast<size_t>(schedule.steps()));
   std::vector<Send> sends;

@@ -26,8 +26,8 @@ void PlanFields(JsonWriter& json, const ModelPlan& plan) {
   json.Field("pipeline_stages", static_cast<int64_t>(plan.placement.stages.size()));
   json.Field("data_parallel", plan.placement.data_parallel);
   json.Field("tensor_parallel", plan.placement.width);
-  json.Field("micro_batch", plan.micro_batch);
-  json.Field("recompute", plan.recompute);
+  json.Field("micro_batch", plan.placement.micro_batch);
+  json.Field("recompute", plan.placement.recompute);
   json.Field("mfu", plan.mfu);
   json.EndObject();
 }
@@ -139,7 +139,7 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
     table.AddRow({m.name, Describe(m.best().design.design),
                   fmt::format("{:.1f}", 100 * m.best().design.area.um2() / r.space.cap.um2()),
                   fmt::format("{:.1f}", p.throughput), Placement(p),
-                  fmt::format("{}", p.micro_batch), p.recompute ? "yes" : "no",
+                  fmt::format("{}", p.placement.micro_batch), p.placement.recompute ? "yes" : "no",
                   fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
                   fmt::format("{:.1f}", 100 * m.common.mfu),
                   fmt::format("{:.4g}", m.common.placement.batch_s),
@@ -234,8 +234,8 @@ std::string DesignsCsv(const ArchitectReport& r) {
       out += fmt::format("\"{}\",{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n", m.name,
                          order, d.tensor_cores, d.vector_cores, d.width, d.depth, d.buffer_MB,
                          e.design.area.mm2(), p.throughput, p.placement.stages.size(),
-                         p.placement.data_parallel, p.placement.width, p.micro_batch,
-                         p.recompute ? 1 : 0, p.mfu);
+                         p.placement.data_parallel, p.placement.width, p.placement.micro_batch,
+                         p.placement.recompute ? 1 : 0, p.mfu);
     }
   }
   return out;

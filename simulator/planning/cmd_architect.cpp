@@ -188,9 +188,8 @@ absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport&
   evaluator.SetDesign(report.best().design.design);
   for (size_t m = 0; m < models.size(); ++m) {
     ModelFindings& findings = report.models[m];
-    FORETRACE_ASSIGN_OR_RETURN(const PhazeProblem problem,
-                               evaluator.ProblemOf(models[m].model, findings.common));
-    const absl::StatusOr<SimTime> simulated = SimulatePlacement(problem, findings.common.placement);
+    const absl::StatusOr<SimTime> simulated =
+        SimulatePlacement(evaluator.ProblemOf(models[m].model), findings.common.placement);
     if (simulated.ok()) {
       findings.simulated_s = simulated->seconds();
     } else if (!absl::IsFailedPrecondition(simulated.status())) {

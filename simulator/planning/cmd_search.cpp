@@ -20,6 +20,7 @@
 #include "simulator/planning/memory_report.h"
 #include "simulator/planning/search_journal.h"
 #include "simulator/search/mapping_search.h"
+#include "simulator/search/phaze_mapping.h"
 
 namespace foretrace {
 namespace {
@@ -119,9 +120,7 @@ EvaluateBatch Interruptible(EvaluateBatch next, int jobs, std::stop_token stop) 
   };
 }
 
-absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& job,
-                            const SearchRun& run, SearchReport& report) {
-  const TransformerConfig& model = *job.model.transformer;
+MappingSpace SpaceOf(const SearchCommandOptions& o, const TrainingJob& job) {
   MappingSpace space = o.space;
   space.devices = job.devices;
   space.global_batch = o.job.global_batch;
@@ -133,6 +132,13 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
       if (Name(kind) == name) space.schedules.push_back(kind);
     }
   }
+  return space;
+}
+
+absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& job,
+                            const SearchRun& run, SearchReport& report) {
+  const TransformerConfig& model = *job.model.transformer;
+  const MappingSpace space = SpaceOf(o, job);
   const IterationEvaluator evaluator(model, job.cluster, job.capacity);
   const auto candidates = EnumerateMappings(model, space);
   const int jobs =
@@ -186,6 +192,23 @@ absl::Status SearchParallel(const SearchCommandOptions& o, const TrainingJob& jo
   return absl::OkStatus();
 }
 
+// Of a transformer of equal layers phaze's plan is a mapping like the exhaustive search's.
+absl::Status AddPhaze(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
+  const auto found =
+      SearchPhazeMapping(*job.model.transformer, job.cluster, job.capacity, SpaceOf(o, job));
+  if (!found.ok()) {
+    if (!absl::IsFailedPrecondition(found.status())) return found.status();
+    const std::string message(found.status().message());
+    report.failures.push_back(message.starts_with("phaze: ") ? message : "phaze: " + message);
+    return absl::OkStatus();
+  }
+  ++report.evaluated;
+  SearchRow row = RowOf(job, "phaze", found->ranked.mapping, found->ranked.evaluation);
+  row.estimate = SimTime::FromSeconds(found->estimate_s);
+  report.rows.push_back(std::move(row));
+  return absl::OkStatus();
+}
+
 absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
                           const SearchRun& run, SearchReport& report) {
   const auto problem = GraphProblemOf(job, o.job.global_batch);
@@ -195,6 +218,10 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
     if (run.context.stop.stop_requested()) {
       report.interrupted = true;
       break;
+    }
+    if (searcher.name == "phaze" && HasParallelMappings(job)) {
+      FORETRACE_RETURN_IF_ERROR(AddPhaze(o, job, report));
+      continue;
     }
     if (!problem.ok()) return problem.status();
     run.Progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));

@@ -113,6 +113,15 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       .add_option("--memory-utilization", o.memory_utilization,
                   "share of a device's memory that the engine takes (default: the engine's)")
       ->check(CLI::Range(0.01, 1.0));
+  command
+      .add_option("--weights", o.weights,
+                  "of the layers' products: model, fp8, fp8_block, mxfp4 or int4 (default: as the "
+                  "model's checkpoint)")
+      ->check(CLI::IsMember({"model", "fp8", "fp8_block", "mxfp4", "int4"}));
+  command
+      .add_option("--kv-cache-dtype", o.kv_cache_dtype,
+                  "of keys and values: auto (the model's) or fp8")
+      ->check(CLI::IsMember({"auto", "fp8"}));
   command.add_option("--policy", o.policy, "fcfs or priority (default: the engine's)")
       ->check(CLI::IsMember({"fcfs", "priority"}));
   command

@@ -43,6 +43,9 @@ StageMapping MappingOf(const GraphPipeProblem& problem, const GraphSearchResult&
     for (const int32_t op : stage.ops) {
       placement.operators.push_back(problem.ops[static_cast<size_t>(op)].name);
     }
+    for (const int32_t op : stage.recomputed) {
+      placement.recomputed.push_back(problem.ops[static_cast<size_t>(op)].name);
+    }
     placement.devices = stage.devices;
     placement.config = stage.config;
     mapping.stages.push_back(std::move(placement));
@@ -124,17 +127,20 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   row.mapping = MappingOf(problem, result);
   const GraphPipePlan& plan = result.plan;
   int32_t widest = 1, smallest = problem.mini_batch;
+  size_t repeated = 0;
   double memory = 0, busy = 0;
   const auto timing = TimePipeline(TimedPipelineOf(As(problem, result), plan));
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     widest = std::max(widest, stage.devices);
+    repeated += stage.recomputed.size();
     smallest = std::min(smallest, stage.config.micro_batch);
     memory = std::max(memory, stage.memory_bytes);
     if (timing.ok()) busy += timing->stage_busy[s].seconds() * stage.devices;
   }
   row.text = fmt::format("{} stages, depth {}, mb {}, up to {} devices each", plan.stages.size(),
                          plan.depth, smallest, widest);
+  if (repeated > 0) row.text += fmt::format(", {} recomputed", repeated);
   Evaluation& e = row.evaluation;
   e.iteration = SimTime::FromSeconds(plan.iteration_s);
   e.memory = Bytes(static_cast<int64_t>(memory));
@@ -174,15 +180,18 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
   int64_t devices = 0;
   for (const StagePlacement& placement : mapping.stages) {
     GraphPipeStage stage;
-    for (const std::string& name : placement.operators) {
-      const auto it = index.find(name);
-      if (it == index.end()) {
-        return Infeasible(
-            "C1: the mapping names operator '{}', which workload '{}' lacks; an "
-            "operator of it is '{}'",
-            name, job.model.workload.name, out.problem.ops.front().name);
+    for (const auto& [names, ops] : {std::pair(&placement.operators, &stage.ops),
+                                     std::pair(&placement.recomputed, &stage.recomputed)}) {
+      for (const std::string& name : *names) {
+        const auto it = index.find(name);
+        if (it == index.end()) {
+          return Infeasible(
+              "C1: the mapping names operator '{}', which workload '{}' lacks; an "
+              "operator of it is '{}'",
+              name, job.model.workload.name, out.problem.ops.front().name);
+        }
+        ops->push_back(it->second);
       }
-      stage.ops.push_back(it->second);
     }
     stage.devices = placement.devices;
     stage.config = placement.config;

@@ -64,10 +64,9 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                    {"samples held"}});
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
-    double fixed = 0, stash = 0;
+    double fixed = 0;
     for (const int32_t op : stage.ops) {
       fixed += graph.problem.ops[static_cast<size_t>(op)].fixed_bytes;
-      stash += graph.problem.ops[static_cast<size_t>(op)].stash_bytes;
     }
     // The pass that first holds as many micro-batches as ever.
     const PassList& passes = pipeline.stages[s].passes;
@@ -78,7 +77,9 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
       if (held == most) break;
     }
     const int64_t samples = int64_t{most} * stage.config.micro_batch;
-    const double activations = static_cast<double>(samples) * stash / stage.devices;
+    const double activations = (static_cast<double>(samples) * stage.stash_bytes +
+                                stage.config.micro_batch * stage.repeated_bytes) /
+                               stage.devices;
     table.AddRow({fmt::format("{}", s), fmt::format("{}", stage.devices),
                   fmt::format("{:.2f}", Gib(fixed + activations)),
                   fmt::format("{:.3f}", timing.pass_start[s][at].us() * 1e-3),

@@ -16,20 +16,21 @@ namespace {
 
 class StageWriter {
  public:
-  StageWriter(const PhazeProblem& problem, const PhazePlan& plan, int32_t stage)
+  StageWriter(const PhazeProblem& problem, const PhazeLayers& model, const PhazePlan& plan,
+              int32_t stage)
       : problem_(problem),
+        model_(model),
         plan_(plan),
         stage_(stage),
         stages_(static_cast<int32_t>(plan.stages.size())),
         out_(Info(), {}, DType::kFloat16) {
-    const std::vector<PhazeLayer>& layers = problem.by_width.at(plan.width);
     for (const int32_t layer : plan.stages[static_cast<size_t>(stage)].layers) {
-      const PhazeLayer& l = layers[static_cast<size_t>(layer)];
+      const PhazeLayer& l = model.layers[static_cast<size_t>(layer)];
       forward_ += SimTime::FromSeconds(l.forward_s);
       backward_ += SimTime::FromSeconds(l.backward_s);
       parameters_ += l.parameter_bytes;
     }
-    if (problem.recompute && stage + 1 < stages_) backward_ += forward_;
+    if (plan.recompute && stage + 1 < stages_) backward_ += forward_;
     if (stages_ > 1) {
       std::vector<int32_t> ranks(static_cast<size_t>(stages_));
       std::iota(ranks.begin(), ranks.end(), 0);
@@ -39,7 +40,7 @@ class StageWriter {
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     const int32_t d = plan_.data_parallel;
-    const int32_t micro_batches = (problem_.microbatches + d - 1) / d;
+    const int32_t micro_batches = (problem_.MicroBatches(plan_.option()) + d - 1) / d;
     for (const Pass& pass :
          KFKBSchedule(micro_batches, 1, std::min(stages_ - stage_, micro_batches))) {
       WritePass(pass.kind == PassKind::kForward, pass.microbatch, micro_batches);
@@ -102,7 +103,7 @@ class StageWriter {
       }
     }
     double bytes = 0;
-    for (const PhazeEdge& e : problem_.edges) {
+    for (const PhazeEdge& e : model_.edges) {
       if (before[static_cast<size_t>(e.from)] && !before[static_cast<size_t>(e.to)]) {
         bytes += e.bytes;
       }
@@ -111,6 +112,7 @@ class StageWriter {
   }
 
   const PhazeProblem& problem_;
+  const PhazeLayers& model_;
   const PhazePlan& plan_;
   int32_t stage_, stages_;
   TraceEmitter out_;
@@ -122,15 +124,16 @@ class StageWriter {
 }  // namespace
 
 absl::StatusOr<TraceStore> LowerPlacement(const PhazeProblem& problem, const PhazePlan& plan) {
-  const double passes = 2.0 * problem.microbatches / plan.data_parallel;
+  const double passes = 2.0 * problem.MicroBatches(plan.option()) / plan.data_parallel;
   if (passes * 3 * static_cast<double>(plan.stages.size()) > kMaxGeneratedNodes) {
     return Infeasible("traces of {:.3g} passes in each of {} stages are too many to execute",
                       passes, plan.stages.size());
   }
+  FORETRACE_ASSIGN_OR_RETURN(const PhazeLayers model, problem.layers_of(plan.option()));
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
   for (int32_t stage = 0; stage < static_cast<int32_t>(plan.stages.size()); ++stage) {
     FORETRACE_ASSIGN_OR_RETURN(RankTraceBuilder::Result trace,
-                               StageWriter(problem, plan, stage).Write());
+                               StageWriter(problem, model, plan, stage).Write());
     ranks.emplace_back(std::move(trace.trace), std::move(trace.strings));
   }
   return TraceStore::Assemble(std::move(ranks), {});

@@ -8,7 +8,7 @@
 namespace foretrace {
 
 // One replica, a rank for each stage: micro-batches in the 1F1B order, each pass as long as the
-// stage's layers (with the repeated forward pass where the problem recomputes, but in the last
+// stage's layers (with the repeated forward pass where the plan recomputes, but in the last
 // stage), inputs and gradients sent over links beside other work, gradients reduced at the end as
 // long as the problem's own formula has for the stage. Stages of several devices work alike.
 // Errors: infeasible: more than kMaxGeneratedNodes.

@@ -142,6 +142,12 @@ std::vector<std::string> ProfileNotes(const std::string& profile_folder,
     notes.push_back(
         fmt::format("the layers were measured on {}, the run is of {}", gpu, run.device));
   }
+  const std::string variant = StatedByProfiler(root, *name, "variant");
+  if (run.engine.kv_cache_width > 0 && variant.find("fp8") == std::string::npos) {
+    notes.push_back(
+        fmt::format("attention was measured over keys and values {}, the run has them in 8 bits",
+                    variant.empty() ? "of another precision" : "of " + variant));
+  }
   return notes;
 }
 

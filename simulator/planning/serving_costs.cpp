@@ -1,13 +1,16 @@
 #include "simulator/planning/serving_costs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <tuple>
 
 #include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cost/calibration_set.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/planning/measured_device.h"
 #include "simulator/topology/topology.h"
@@ -20,9 +23,11 @@ constexpr int64_t kNormLoadBytes = 16;
 
 class PlatformCosts : public serve::DeviceCosts {
  public:
-  PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device)
+  PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
+                CalibrationSet node)
       : topology_(std::move(topology)),
         device_(std::move(device)),
+        node_(std::move(node)),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
   Estimate Kernel(const KernelWork& work) const override {
@@ -32,10 +37,21 @@ class PlatformCosts : public serve::DeviceCosts {
     return device_->KernelTime(norm);
   }
 
+  bool Multiplies(WeightFormat format) const override {
+    const Accelerator& device = topology_.spec().node.accelerator;
+    const bool four = format == WeightFormat::kMxfp4;
+    if (format == WeightFormat::kInt4) return false;
+    return device.peak(four ? RateKind::kFp4 : RateKind::kFp8).per_second() > 0;
+  }
+
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     if (op == CollectiveOp::kAllReduce) {
       if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
+    }
+    if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
+      const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
+      if (measured.covered()) return measured.Time(bytes);
     }
     TransferSpec spec;
     spec.op = op;
@@ -62,7 +78,8 @@ class PlatformCosts : public serve::DeviceCosts {
   }
 
   std::string Source() const override {
-    return fmt::format("{}; transfers on {}", device_->Source(), topology_.spec().name);
+    return fmt::format("{}; transfers on {}{}", device_->Source(), topology_.spec().name,
+                       node_.collectives == nullptr ? "" : ", collectives as measured there");
   }
 
  private:
@@ -79,10 +96,20 @@ class PlatformCosts : public serve::DeviceCosts {
 
   const Topology topology_;
   const std::shared_ptr<const DeviceMeasurements> device_;
+  const CalibrationSet node_;
   mutable std::mutex mutex_;
   mutable FittedNetwork network_;
   mutable std::map<Key, Estimate> transfers_;
 };
+
+// Collectives that were measured on this very platform, among devices of one node.
+absl::StatusOr<CalibrationSet> MeasuredOnNode(const PlatformSpec& platform) {
+  for (const std::string& file : ListShipped("calibration", "collectives.yaml")) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    if (folder.filename() == platform.name) return LoadCalibrationSet(folder.string());
+  }
+  return CalibrationSet();
+}
 
 }  // namespace
 
@@ -99,7 +126,8 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
                         platform.name);
   }
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
-  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device));
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node));
 }
 
 }  // namespace foretrace

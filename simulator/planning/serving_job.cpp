@@ -7,6 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/planning/operator_table_device.h"
 #include "simulator/planning/serving_costs.h"
 #include "simulator/planning/table_text.h"
 #include "simulator/serve/graph_step_model.h"
@@ -151,6 +152,7 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   engine.max_model_len = ContextOf(options, model);
   engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);
   if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
+  if (options.kv_cache_dtype == "fp8") engine.kv_cache_width = 1;
   if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
   if (options.policy == "fcfs") engine.policy = serve::AdmissionPolicy::kFcfs;
   if (options.preemption == "swap") engine.preemption = serve::Preemption::kSwap;
@@ -199,17 +201,30 @@ absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
 absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices) {
   ServingBase base;
   FORETRACE_ASSIGN_OR_RETURN(base.model, LoadServedModel(options.model));
+  if (!options.weights.empty()) {
+    const auto format = ParseWeightFormat(options.weights);
+    if (!format) {
+      return InvalidInput("--weights '{}' is none of model, {}", options.weights,
+                          WeightFormatNames());
+    }
+    base.model.weights = base.model.expert_weights = *format;
+  }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, base.notes));
   if (!options.operators.empty()) {
     std::vector<serve::OperatorTableText> tables;
+    FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
     for (const std::string& file : options.operators) {
       FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
+      FORETRACE_RETURN_IF_ERROR(
+          CheckTableDevice(file, text, catalog, base.platform.node.accelerator));
       tables.push_back({file, std::move(text)});
     }
     FORETRACE_ASSIGN_OR_RETURN(
-        base.costs, serve::WithOperatorTables(base.costs, std::move(tables), base.model.dtype));
+        base.costs, serve::WithOperatorTables(
+                        base.costs, std::move(tables), base.model.dtype,
+                        std::set<WeightFormat>{base.model.weights, base.model.expert_weights}));
   }
   if (!options.profiles.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,

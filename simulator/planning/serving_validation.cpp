@@ -91,9 +91,20 @@ absl::StatusOr<PlatformSpec> PlatformOf(const ServingValidationOptions& options,
       run.tensor_parallel, label);
 }
 
-// What the run's meta.json leaves out: blocks of the cache, the context, sums over devices.
+// Where tokens and experts of all data-parallel engines are spread over all devices, as vLLM
+// spreads experts with expert parallelism and without.
+bool SharesExperts(const MeasuredRun& run, const TransformerConfig& model) {
+  return model.experts > 0 && run.data_parallel > 1;
+}
+
+struct Transfers {
+  std::shared_ptr<const serve::Reduction> reduction;
+  std::shared_ptr<const serve::ExpertExchange> exchange;
+};
+
+// What the run's meta.json leaves out: blocks of the cache, the context, transfers between devices.
 absl::Status Complete(const ServingValidationOptions& options, const TransformerConfig& model,
-                      MeasuredRun& run, std::shared_ptr<const serve::Reduction>& reduction) {
+                      MeasuredRun& run, Transfers& transfers) {
   if (run.engine.max_model_len == 0) {
     for (const serve::Request& r : run.trace.requests) {
       run.engine.max_model_len =
@@ -102,29 +113,32 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     run.notes.push_back(fmt::format("the run does not say its context: {}, of its longest request",
                                     run.engine.max_model_len));
   }
-  if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1) return absl::OkStatus();
+  const bool shares = SharesExperts(run, model);
+  if (run.engine.kv_blocks > 0 && run.tensor_parallel == 1 && !shares) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, PlatformOf(options, run));
-  serve::ServingPlan plan;
-  plan.tensor = run.tensor_parallel;
-  plan.pipeline = run.pipeline_parallel;
   if (run.engine.kv_blocks == 0) {
+    serve::ServingPlan plan;
+    plan.tensor = run.tensor_parallel;
+    plan.pipeline = run.pipeline_parallel;
+    if (shares) plan.data = run.data_parallel, plan.expert = true;
     const Bytes memory = run.device_memory.count() > 0
                              ? run.device_memory
                              : platform.node.accelerator.memory_capacity();
-    run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
+    run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks / plan.data;
     run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "
                     "the memory of {}",
                     run.engine.kv_blocks, platform.name));
   }
-  if (run.tensor_parallel > 1) {
-    const Accelerator& device = platform.node.accelerator;
-    run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
-    FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
-    reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
-    run.notes.push_back(
-        fmt::format("sums over {} devices: {}", run.tensor_parallel, costs->Source()));
-  }
+  if (run.tensor_parallel == 1 && !shares) return absl::OkStatus();
+  const Accelerator& device = platform.node.accelerator;
+  run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
+  FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
+  transfers.reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
+  if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
+  run.notes.push_back(
+      fmt::format("{} over {} devices: {}", shares ? "sums and tokens to experts" : "sums",
+                  run.tensor_parallel * (shares ? run.data_parallel : 1), costs->Source()));
   return absl::OkStatus();
 }
 
@@ -180,21 +194,18 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
                              serve::ReadLayerProfile(folder, run.tensor_parallel));
   FORETRACE_RETURN_IF_ERROR(AddArchivedSkew(folder, profile));
   for (std::string& note : ProfileNotes(folder, run)) run.notes.push_back(std::move(note));
-  std::shared_ptr<const serve::Reduction> reduction;
-  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, reduction));
+  Transfers transfers;
+  FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, transfers));
   SharePrefixes(options, run);
+  run.engines_in_step = SharesExperts(run, model);
   const serve::ProfiledModel sizes = {
       static_cast<int32_t>(model.layers), model.hidden, static_cast<int32_t>(model.experts),
-      static_cast<int32_t>(model.top_k), run.expert_parallel ? run.data_parallel : 1};
-  if (model.experts > 0 && sizes.expert_replicas > 1) {
-    run.notes.push_back(
-        fmt::format("the exchange of tokens between {} data-parallel engines' experts is left out",
-                    run.data_parallel));
-  }
+      static_cast<int32_t>(model.top_k), run.engines_in_step ? run.data_parallel : 1};
   FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
-      std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine, reduction);
+      std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine,
+      std::move(transfers.reduction), std::move(transfers.exchange));
   FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
   result.notes = std::move(run.notes);
   return result;

@@ -7,6 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/software_stack.h"
 #include "simulator/planning/training_job.h"
 
 namespace foretrace {
@@ -14,19 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Plain(const std::string& name) {
-  std::string plain;
-  for (const char c : LowerCase(name)) {
-    if (c != '-' && c != '_' && c != ' ') plain += c;
-  }
-  return plain;
-}
-
 }  // namespace
 
 TrainingModels::TrainingModels(std::string folder) : folder_(std::move(folder)) {
   for (const ShippedFile& file : ListShipped(kWorkloads)) {
-    files_.emplace(Plain(file.name), file.path);
+    files_.emplace(PlainName(file.name), file.path);
   }
 }
 
@@ -38,7 +31,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(
     std::error_code error;
     if (path.empty() && !folder_.empty() && fs::is_regular_file(own, error)) path = own;
   }
-  const auto it = files_.find(Plain(name));
+  const auto it = files_.find(PlainName(name));
   if (path.empty() && it == files_.end()) return Kin(name);
   if (path.empty()) path = it->second;
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(path));
@@ -50,7 +43,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
   const auto letters = [](const std::string& text) {
     return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
   };
-  const std::string wanted = letters(Plain(name));
+  const std::string wanted = letters(PlainName(name));
   for (const auto& [plain, path] : files_) {
     if (wanted.empty() || letters(plain) != wanted) continue;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(path));

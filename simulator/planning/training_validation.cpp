@@ -48,8 +48,10 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
   for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
     const std::string& file = shipped.path;
     const auto spec = LoadPlatform(file);
-    if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() || spec->nodes < 2)
+    if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() ||
+        std::max(spec->nodes, spec->max_nodes) < 2) {
       continue;
+    }
     const std::set<std::string> words = Words(spec->node.accelerator.name);
     if (!words.contains(chip)) continue;
     int score = 1;
@@ -261,7 +263,11 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
     all.push_back(&row);
-    if (row.family.empty() || !row.refused.empty()) continue;
+    if (!row.refused.empty()) continue;
+    if (row.family.empty()) {
+      assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
+      continue;
+    }
     const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
     assumed.insert(fmt::format("{}: taken as topologies/stacks/{}.yaml has it{}", row.stack,
                                row.family, since));

@@ -16,6 +16,7 @@
 #include "simulator/replay/memory_use.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/scale_report.h"
 #include "simulator/replay/sensitivity.h"
 #include "simulator/replay/step_report.h"
 #include "simulator/replay/timeline_request.h"
@@ -220,6 +221,11 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
   unedited.reset();
   FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report_options));
+  if (report_options.iteration.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(report_options.scale_out,
+                               SummarizeScaleOut(store, setup, prediction,
+                                                 *report_options.iteration, report_options.step));
+  }
   if (report_options.doubt.has_value() && options.traces.strict) {
     return Infeasible("--strict: {}", *report_options.doubt);
   }
@@ -293,6 +299,17 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
                            "refuse input that needs repairs, ops without a model, and a recording "
                            "that its own replay does not repeat (NOT RELIABLE)");
   options->simulation.Register(*command);
+  command
+      ->add_option("--ranks", options->simulation.ranks,
+                   "the same job, data parallel, on so many ranks, from those at hand: with --on "
+                   "PLATFORM")
+      ->check(CLI::Range(2, 1 << 20));
+  command
+      ->add_option(
+          "--data-parallel", options->simulation.data_parallel,
+          "groups that grow with --ranks (default: those of all ranks, and those named for "
+          "data parallelism)")
+      ->type_name("REGEX");
   command->add_flag("--json", options->json, "one JSON document instead of tables");
   options->timeline.Register(*command);
   command->add_option("--iteration", options->iteration,
@@ -327,6 +344,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       "dgx1-v100",
       "foretrace predict run1/ --durations model-for=name=gemm    # the rest as recorded",
       "foretrace predict run1/ --on dgx-h100                     # the same job on another machine",
+      "foretrace predict run1/ --ranks 1024 --on dgx-h100         # the same job on more",
       "foretrace predict run1/ --semantics algorithm1",
   }));
   command->callback([options, &context] {

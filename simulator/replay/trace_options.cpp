@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
@@ -161,13 +162,38 @@ std::string NetworkOf(const SimulationOptions& options, const DurationPlan& plan
 
 }  // namespace
 
+int32_t SimulationSetup::Ranks(const TraceStore& store) const {
+  const auto& scale = what_if_.scale_out();
+  return std::max(store.world_size(), scale ? scale->ranks() : 0);
+}
+
+absl::Status SimulationSetup::AddScaleOut(const SimulationOptions& options,
+                                          const TraceStore& store) {
+  if (options.ranks == 0) {
+    if (options.data_parallel.empty()) return absl::OkStatus();
+    return InvalidInput("--data-parallel {} says which groups grow with --ranks, which is missing",
+                        Excerpt(options.data_parallel, 60));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(ScaleOut scale, ScaleOut::Make(options.ranks, options.data_parallel));
+  what_if_.SetScaleOut(std::move(scale));
+  compile_.allow_missing_ranks = true;
+  if (compile_.absent == AbsentRanks::kAsRecorded) compile_.absent = AbsentRanks::kAlike;
+  const auto at_hand = static_cast<int32_t>(store.ranks().size());
+  notes_.push_back(fmt::format(
+      "{} ranks from {} of {}: further ranks do what those at hand do; the last of them to arrive "
+      "as the spread of these says (beyond what was seen: exponential), groups of data parallelism "
+      "grow, others stay as captured",
+      options.ranks, at_hand, RecordedRanks(store)));
+  return absl::OkStatus();
+}
+
 absl::Status SimulationSetup::FindTopology(const std::string& platform, const TraceStore& store) {
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, FindPlatform(platform, store.world_size()));
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, FindPlatform(platform, Ranks(store)));
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(std::move(spec)));
   topology_ = std::make_unique<Topology>(std::move(topology));
-  if (topology_->rank_count() < store.world_size()) {
+  if (topology_->rank_count() < Ranks(store)) {
     return InvalidInput("platform {} places {} ranks, but the job has {}", topology_->spec().name,
-                        topology_->rank_count(), store.world_size());
+                        topology_->rank_count(), Ranks(store));
   }
   return absl::OkStatus();
 }
@@ -334,6 +360,7 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
   FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
+  FORETRACE_RETURN_IF_ERROR(setup.AddScaleOut(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddModules(store, extras));
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddDurations(options, store));

@@ -48,6 +48,8 @@ struct SimulationOptions {
   std::string absent = "as-recorded";
   std::string overheads = "recorded";
   std::vector<std::string> what_if;
+  int32_t ranks = 0;          // of a larger job; 0: as recorded
+  std::string data_parallel;  // which groups grow with it
   std::string platform;
   std::string on;  // platform to retarget a recording to
   double cpu_scale = 1;
@@ -89,6 +91,8 @@ class SimulationSetup {
  private:
   // Topology of the platform that options name; it must hold the job.
   absl::Status FindTopology(const std::string& platform, const TraceStore& store);
+  int32_t Ranks(const TraceStore& store) const;  // that the platform has to hold
+  absl::Status AddScaleOut(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddModules(const TraceStore& store, const ReadExtras& extras);
   absl::Status AddPlatform(const SimulationOptions& options, const TraceStore& store);
   absl::Status AddDurations(const SimulationOptions& options, const TraceStore& store);

@@ -150,9 +150,9 @@ void WhatIf::SetModules(const std::shared_ptr<const ModuleMap>& modules) {
 }
 
 bool WhatIf::resizes_collectives() const {
-  return std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) {
-    return edit.action == Action::kRanks || edit.action == Action::kBuckets;
-  });
+  return scale_.has_value() || std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) {
+           return edit.action == Action::kRanks || edit.action == Action::kBuckets;
+         });
 }
 
 absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
@@ -318,7 +318,19 @@ absl::Status WhatIf::Apply(const TraceStore& store, const CompiledJob& job, Netw
       FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, network, program));
     }
   }
-  return absl::OkStatus();
+  return scale_ ? scale_->Apply(store, job, network, program) : absl::OkStatus();
+}
+
+WhatIf WhatIf::WithoutScaleOut() const {
+  WhatIf other = *this;
+  other.scale_.reset();
+  return other;
+}
+
+WhatIf WhatIf::With(LastArrival last) const {
+  WhatIf other = *this;
+  if (other.scale_) other.scale_->set_last(last);
+  return other;
 }
 
 }  // namespace foretrace

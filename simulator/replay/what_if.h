@@ -22,13 +22,16 @@
 //   T is a number with us, ms or s.
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/edit.h"
 #include "simulator/network/network_model.h"
 #include "simulator/replay/node_selector.h"
+#include "simulator/replay/scale_out.h"
 
 namespace foretrace {
 
@@ -37,7 +40,13 @@ class WhatIf {
   // Errors: text that does not follow the grammar.
   static absl::StatusOr<WhatIf> Parse(const std::vector<std::string>& texts);
 
-  bool empty() const { return edits_.empty(); }
+  bool empty() const { return edits_.empty() && !scale_.has_value(); }
+  // After all edits, the job on more ranks.
+  void SetScaleOut(ScaleOut scale) { scale_ = std::move(scale); }
+  const std::optional<ScaleOut>& scale_out() const { return scale_; }
+  // The same, but for when the last of more ranks comes.
+  WhatIf With(LastArrival last) const;
+  WhatIf WithoutScaleOut() const;
   // The job has to be compiled with keep_overheads.
   bool edits_overheads() const;
   // Selects by module: SetModules has to come before Apply.
@@ -84,6 +93,7 @@ class WhatIf {
   static absl::Status ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program);
 
   std::vector<Edit> edits_;
+  std::optional<ScaleOut> scale_;
 };
 
 // "12us", "0.5ms", "1s"; false when it is none.

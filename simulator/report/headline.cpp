@@ -29,6 +29,7 @@ class HeadlinePrinter {
     RestsOn();
     Iteration();
     Step();
+    if (report_.scale_out.has_value()) ScaleOut(*report_.scale_out);
     if (report_.absent.has_value()) Absent(*report_.absent);
     for (const std::string& note : report_.notes) Line(fmt::format("Note: {}", note));
     return std::move(out_);
@@ -158,6 +159,27 @@ class HeadlinePrinter {
       text += fmt::format("{} alike and changed likewise, ", unit_.Text(a.changed_alike));
     }
     Line(text + fmt::format("{} as recorded", unit_.Text(a.as_recorded)));
+  }
+
+  // Between which times the step lies on more ranks, and what grew.
+  void ScaleOut(const ScaleOutSummary& s) {
+    Line(fmt::format("  on {} ranks between {} and {}, by when the last of them comes", s.ranks,
+                     unit_.Number(s.lower), unit_.Text(s.upper)));
+    for (const ScaleOutSummary::Group& g : s.groups) {
+      std::string transfers;
+      if (g.transfers_before > SimTime()) {
+        transfers = fmt::format(" take x{:.2f};", Share(g.transfers_after, g.transfers_before));
+      }
+      Line(
+          fmt::format("  communicator {}, {} -> {} ranks: its {} collectives{} their last rank "
+                      "comes {} later on average",
+                      g.communicator, g.from, g.to, g.rendezvous, transfers,
+                      unit_.Text(g.later.ScaledBy(1.0 / static_cast<double>(g.rendezvous)))));
+    }
+    if (s.optimizer_before > SimTime()) {
+      Line(fmt::format("  the optimizer is sharded: its work on the device takes x{:.2f}",
+                       Share(s.optimizer_after, s.optimizer_before)));
+    }
   }
 
   const PredictionReport& report_;

@@ -134,6 +134,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.sensitivity = options.sensitivity;
   report.absent = options.absent;
   report.unshown = options.unshown;
+  report.scale_out = options.scale_out;
   report.what_if = options.what_if;
   return report;
 }

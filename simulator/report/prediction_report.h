@@ -78,6 +78,25 @@ struct WaitInterval {
   int64_t waits = 0;  // in the whole recording
 };
 
+// The step on more ranks than recorded, by when the last of them comes: never later than the latest
+// that was seen, as expected, and in one of twenty cases later still.
+struct ScaleOutSummary {
+  struct Group {
+    std::string communicator;
+    int32_t from = 0, to = 0;  // members
+    int64_t rendezvous = 0;    // in the whole recording, as the times
+    SimTime transfers_before, transfers_after;
+    SimTime later;  // the last member
+  };
+  int32_t ranks = 0;
+  int32_t recorded = 0;
+  int32_t at_hand = 0;
+  SimTime lower, expected, upper;
+  std::vector<Group> groups;
+  // Work of sharded optimizers in the whole recording; zero: none.
+  SimTime optimizer_before, optimizer_after;
+};
+
 // One iteration over all ranks.
 struct IterationSummary {
   int64_t number = 0;
@@ -92,13 +111,14 @@ struct PredictionReport {
   int64_t iteration = 0;
   // Of the slowest rank: the largest ranks[].window.predicted().
   SimTime iteration_time;
-  SimTime recorded_time;                    // zero without recorded times
-  SimTime baseline;                         // see Baseline()
-  std::optional<StepSummary> step;          // unset where no steady state is known
-  std::vector<StepCause> causes;            // with --what-if: of the difference, largest first
-  std::vector<SensitivityRow> sensitivity;  // with --sensitivity: the largest gain first
-  std::optional<AbsentInterval> absent;     // where ranks have no trace and it matters
-  std::optional<WaitInterval> unshown;      // with changes, where the recording names no events
+  SimTime recorded_time;                     // zero without recorded times
+  SimTime baseline;                          // see Baseline()
+  std::optional<StepSummary> step;           // unset where no steady state is known
+  std::vector<StepCause> causes;             // with --what-if: of the difference, largest first
+  std::vector<SensitivityRow> sensitivity;   // with --sensitivity: the largest gain first
+  std::optional<AbsentInterval> absent;      // where ranks have no trace and it matters
+  std::optional<WaitInterval> unshown;       // with changes, where the recording names no events
+  std::optional<ScaleOutSummary> scale_out;  // with --ranks
   bool what_if = false;
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
@@ -133,6 +153,7 @@ struct ReportOptions {
   std::vector<SensitivityRow> sensitivity;
   std::optional<AbsentInterval> absent;
   std::optional<WaitInterval> unshown;
+  std::optional<ScaleOutSummary> scale_out;
   // With --what-if: unedited predictions by number of the iteration.
   bool what_if = false;
   std::map<int64_t, SimTime> unedited;

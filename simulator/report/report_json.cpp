@@ -21,6 +21,7 @@ class ReportWriter {
     Step();
     Absent();
     Unshown();
+    ScaleOut();
     Key("reliable");
     // Null: there is no recorded time to judge it by.
     if (report_.recorded_time > SimTime() || report_.doubt.has_value()) {
@@ -142,6 +143,36 @@ class ReportWriter {
       Time("lower_us", w.least);
       Time("upper_us", w.most);
       Int("waits", w.waits);
+    });
+  }
+
+  void ScaleOut() {
+    Key("scale_out");
+    if (!report_.scale_out.has_value()) {
+      json_.Null();
+      return;
+    }
+    const ScaleOutSummary& s = *report_.scale_out;
+    Object([&] {
+      Int("ranks", s.ranks);
+      Int("recorded_ranks", s.recorded);
+      Int("ranks_at_hand", s.at_hand);
+      Time("lower_us", s.lower);
+      Time("expected_us", s.expected);
+      Time("upper_us", s.upper);
+      Time("optimizer_before_us", s.optimizer_before);
+      Time("optimizer_after_us", s.optimizer_after);
+      List("groups", s.groups, [&](const ScaleOutSummary::Group& g) {
+        Object([&] {
+          String("group", g.communicator);
+          Int("from", g.from);
+          Int("to", g.to);
+          Int("count", g.rendezvous);
+          Time("transfer_before_us", g.transfers_before);
+          Time("transfer_after_us", g.transfers_after);
+          Time("later_us", g.later);
+        });
+      });
     });
   }
 

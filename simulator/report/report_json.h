@@ -20,6 +20,9 @@ namespace foretrace {
 //     never_last_us, alike_us, changed_alike_us, as_recorded_us, absent, rendezvous, communicators
 //   unshown_waits (null: nothing changed, or the recording shows what all waits wait for):
 //     as_taken_us, lower_us, upper_us, waits
+//   scale_out (null without --ranks): ranks, recorded_ranks, ranks_at_hand, lower_us, expected_us,
+//     upper_us, optimizer_before_us, optimizer_after_us (0: not sharded), groups[]: group, from,
+//     to, count, transfer_before_us, transfer_after_us, later_us
 //   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
 //   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
 //     difference_us

@@ -56,9 +56,12 @@ class Best {
   absl::Status reason_;
 };
 
-GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t devices, int32_t micro_batch) {
+GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t devices, int32_t micro_batch,
+                       std::vector<int32_t> recomputed = {}) {
   GraphPipeStage stage;
   std::sort(ops.begin(), ops.end());
+  std::sort(recomputed.begin(), recomputed.end());
+  stage.recomputed = std::move(recomputed);
   stage.ops = std::move(ops);
   stage.devices = devices;
   stage.config = {micro_batch, 1};
@@ -145,35 +148,44 @@ absl::StatusOr<GraphSearchResult> RunGraphPipe(const GraphPipeProblem& problem) 
   return result;
 }
 
-// A published program's plan for one size of micro-batch: operators and replicas, stage by stage.
+// A published program's plan for one size of micro-batch, stage by stage.
 struct ChainOfStages {
-  std::vector<std::pair<std::vector<int32_t>, int32_t>> stages;
+  struct Stage {
+    std::vector<int32_t> ops;
+    int32_t replicas = 1;
+    std::vector<int32_t> recomputed;
+  };
+  std::vector<Stage> stages;
   double estimate_s = 0;  // of an iteration
 };
+using ChainPlans = std::vector<absl::StatusOr<ChainOfStages>>;
 
-// Asks `plan` at every size of micro-batch, on a graph with few enough downsets.
-template <typename Plan>
-absl::StatusOr<GraphSearchResult> OverDownsets(const GraphPipeProblem& problem, const Plan& plan) {
+// Asks `plans` at every size of micro-batch, on a graph with few enough downsets.
+template <typename Plans>
+absl::StatusOr<GraphSearchResult> OverDownsets(const GraphPipeProblem& problem,
+                                               const Plans& plans) {
   GraphPipeProblem p = problem;
   p.sequential = true;
   FORETRACE_ASSIGN_OR_RETURN(const CoarseProblem coarse, Grouped(p, kMostDownsets));
   Best best;
   for (const int32_t b : MicroBatches(p)) {
-    const absl::StatusOr<ChainOfStages> chain = plan(coarse.problem, b);
-    if (!chain.ok()) {
-      best.Fail(chain.status());
-      continue;
+    for (const absl::StatusOr<ChainOfStages>& chain : plans(coarse.problem, b)) {
+      if (!chain.ok()) {
+        best.Fail(chain.status());
+        continue;
+      }
+      int32_t widest = 1;
+      for (const auto& stage : chain->stages) widest = std::max(widest, stage.replicas);
+      // Replicas take whole micro-batches of b each; together they make up one of the pipeline's.
+      const auto size = static_cast<int32_t>(std::min<int64_t>(
+          int64_t{b} * std::bit_ceil(static_cast<uint32_t>(widest)), p.mini_batch));
+      std::vector<GraphPipeStage> stages;
+      for (const auto& s : chain->stages) {
+        stages.push_back(
+            StageOf(MembersOf(coarse, s.ops), s.replicas, size, MembersOf(coarse, s.recomputed)));
+      }
+      best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate_s, true);
     }
-    int32_t widest = 1;
-    for (const auto& [ops, replicas] : chain->stages) widest = std::max(widest, replicas);
-    // Replicas take whole micro-batches of b each; together they make up one of the pipeline's.
-    const auto size = static_cast<int32_t>(
-        std::min<int64_t>(int64_t{b} * std::bit_ceil(static_cast<uint32_t>(widest)), p.mini_batch));
-    std::vector<GraphPipeStage> stages;
-    for (const auto& [ops, replicas] : chain->stages) {
-      stages.push_back(StageOf(MembersOf(coarse, ops), replicas, size));
-    }
-    best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate_s, true);
   }
   FORETRACE_ASSIGN_OR_RETURN(GraphSearchResult result, best.Take());
   result.note = NoteOf(p, coarse);
@@ -213,25 +225,55 @@ absl::StatusOr<GraphSearchResult> SearchPipeDream(const GraphPipeProblem& proble
   return result;
 }
 
-absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {
-  return OverDownsets(
-      problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
-        FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(PiperProblemOf(p, b)));
-        ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
-        for (const PiperStage& s : plan.stages) chain.stages.emplace_back(s.nodes, s.data_parallel);
-        return chain;
-      });
+namespace {
+
+absl::StatusOr<ChainOfStages> PiperChain(const GraphPipeProblem& p, int32_t b) {
+  const PiperProblem piper = PiperProblemOf(p, b);
+  FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(piper));
+  ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
+  for (const PiperStage& s : plan.stages) {
+    ChainOfStages::Stage stage{s.nodes, s.data_parallel, {}};
+    for (size_t i = 0; i < s.nodes.size(); ++i) {
+      const auto& options = piper.nodes[static_cast<size_t>(s.nodes[i])].at(s.tensor_parallel);
+      if (options[static_cast<size_t>(s.options[i])].recompute) {
+        stage.recomputed.push_back(s.nodes[i]);
+      }
+    }
+    chain.stages.push_back(std::move(stage));
+  }
+  return chain;
 }
 
-absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem) {
+absl::StatusOr<ChainOfStages> PhazeChain(const PhazeProblem& problem) {
+  FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(problem));
+  ChainOfStages chain{{}, plan.batch_s};
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const std::vector<int32_t>& layers = plan.stages[i].layers;
+    const bool repeats = plan.recompute && i + 1 < plan.stages.size();
+    chain.stages.push_back({layers, plan.data_parallel, repeats ? layers : std::vector<int32_t>()});
+  }
+  return chain;
+}
+
+}  // namespace
+
+absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {
   return OverDownsets(
-      problem, [](const GraphPipeProblem& p, int32_t b) -> absl::StatusOr<ChainOfStages> {
-        FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(PhazeProblemOf(p, b)));
-        ChainOfStages chain{{}, plan.batch_s};
-        for (const PhazeStage& s : plan.stages)
-          chain.stages.emplace_back(s.layers, plan.data_parallel);
-        return chain;
-      });
+      problem, [](const GraphPipeProblem& p, int32_t b) { return ChainPlans{PiperChain(p, b)}; });
+}
+
+// The simulation judges micro-batches and activations kept or not, which the program would choose
+// by its own formula.
+absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem) {
+  return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) {
+    PhazeProblem phaze = PhazeProblemOf(p, {b});
+    ChainPlans plans;
+    for (const PhazeActivations activations : std::vector(phaze.activations)) {
+      phaze.activations = {activations};
+      plans.push_back(PhazeChain(phaze));
+    }
+    return plans;
+  });
 }
 
 }  // namespace foretrace

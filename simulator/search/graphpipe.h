@@ -49,9 +49,14 @@ struct GraphPipeStage {
   std::vector<int32_t> ops;
   int32_t devices = 1;
   StageConfig config;
+  // Of `ops`, those that run again before the backward pass and keep nothing but what enters them
+  // from others.
+  std::vector<int32_t> recomputed;
   int64_t in_flight_samples = 0;
   double time_per_sample_s = 0;
   double memory_bytes = 0;  // per device
+  // Per sample, of all devices: kept until the backward pass; and made again for it.
+  double stash_bytes = 0, repeated_bytes = 0;
   std::vector<int32_t> successors;
 };
 
@@ -78,11 +83,11 @@ struct GraphPipePlan {
 absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem);
 
 // In-flight counts, dependencies, memory and simulated iteration of given stages, of which
-// operators, devices and configurations count. Devices need not be powers of two: the slowest has
-// ceil(b / devices) samples. In-flight counts are those of 1F1B or kFkB over the stage graph; with
-// problem.sequential the stages form a chain in their order.
-// Errors, infeasible, by the condition that is violated (C1, C2, C5) or the stage that does not fit
-// in memory: what takes it, by how much it is too small, and what would fit.
+// operators, devices, configurations and recomputation count. Devices need not be powers of two:
+// the slowest has ceil(b / devices) samples. In-flight counts are those of 1F1B or kFkB over the
+// stage graph; with problem.sequential the stages form a chain in their order. Errors, infeasible,
+// by the condition that is violated (C1, C2, C5) or the stage that does not fit in memory: what
+// takes it, by how much it is too small, and what would fit.
 absl::StatusOr<GraphPipePlan> EvaluateStages(const GraphPipeProblem& problem,
                                              std::vector<GraphPipeStage> stages);
 

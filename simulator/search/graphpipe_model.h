@@ -16,6 +16,7 @@ struct StageLoad {
   double fixed_bytes = 0, gradient_bytes = 0, stash_bytes = 0;
   double in_bytes = 0, out_bytes = 0;  // per sample, across its borders
   double work_s = 0;                   // device-seconds per sample at the best batch size
+  double repeated_bytes = 0;           // per sample, of what is recomputed, while it is worked on
 };
 
 // An operator, or branches in parallel given as how many of each kind of sequence.

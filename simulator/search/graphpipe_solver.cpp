@@ -37,8 +37,10 @@ double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, Sta
          reduce / problem.mini_batch;
 }
 
-double StageMemory(const StageLoad& load, int64_t in_flight, int32_t devices) {
-  return load.fixed_bytes + static_cast<double>(in_flight) * load.stash_bytes / devices;
+double StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch, int32_t devices) {
+  return load.fixed_bytes +
+         (static_cast<double>(in_flight) * load.stash_bytes + micro_batch * load.repeated_bytes) /
+             devices;
 }
 
 GraphPipeSolver::GraphPipeSolver(const GraphPipeProblem& problem, GraphPipeModel& model,

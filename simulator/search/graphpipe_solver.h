@@ -29,7 +29,8 @@ double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32
 // Seconds per sample of a stage: transfers run beside the computation.
 double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
                      int32_t devices);
-double StageMemory(const StageLoad& load, int64_t in_flight, int32_t devices);
+// Of what is recomputed a micro-batch of `micro_batch` samples is there at a time.
+double StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch, int32_t devices);
 
 // No entry beats another in devices, offset and cap at once.
 using Front = std::vector<PartEntry>;

@@ -24,22 +24,33 @@ struct Load {
   double At(int32_t depth) const { return depth == 1 ? last_s : other_s; }
 };
 
+// What a problem comes to with one option and one rule for activations.
+struct Choice {
+  const PhazeProblem& problem;
+  const PhazeLayers& model;
+  PhazeOption option;
+  bool recompute = false;
+  int32_t microbatches = 1;
+};
+
 class StageLoads {
  public:
-  StageLoads(const PhazeProblem& problem, const OpGraph& graph) : p_(problem), graph_(graph) {
-    position_.resize(static_cast<size_t>(problem.layers));
+  StageLoads(const Choice& choice, const OpGraph& graph)
+      : p_(choice.problem), c_(choice), graph_(graph) {
+    position_.resize(static_cast<size_t>(p_.layers));
     for (size_t i = 0; i < graph.topological_order().size(); ++i) {
       position_[static_cast<size_t>(graph.topological_order()[i])] = static_cast<int32_t>(i);
     }
-    in_.resize(static_cast<size_t>(problem.layers));
-    out_.resize(static_cast<size_t>(problem.layers));
-    for (const PhazeEdge& e : problem.edges) {
+    in_.resize(static_cast<size_t>(p_.layers));
+    out_.resize(static_cast<size_t>(p_.layers));
+    for (const PhazeEdge& e : choice.model.edges) {
       in_[static_cast<size_t>(e.to)].emplace_back(e.from, e.bytes);
       out_[static_cast<size_t>(e.from)].emplace_back(e.to, e.bytes);
     }
   }
 
-  Load Of(std::vector<int32_t> nodes, const std::vector<PhazeLayer>& layers, int32_t width) const {
+  Load Of(std::vector<int32_t> nodes) const {
+    const std::vector<PhazeLayer>& layers = c_.model.layers;
     std::sort(nodes.begin(), nodes.end(), [&](int32_t a, int32_t b) {
       return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
     });
@@ -60,11 +71,12 @@ class StageLoads {
       forward = std::max(forward, arrival) + layer.forward_s;
       repeat += layer.forward_s;
       load.parameter_bytes += layer.parameter_bytes;
-      load.base_bytes += (2 + p_.optimizer_factor) * layer.parameter_bytes + layer.activation_bytes;
-      if (!p_.recompute) load.stash_bytes += layer.activation_bytes;
-      if (layer.sliced) load.accelerators = width;
+      load.base_bytes += (2 + p_.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
+                         layer.activation_bytes;
+      if (!c_.recompute) load.stash_bytes += layer.activation_bytes;
+      if (layer.sliced) load.accelerators = c_.option.width;
     }
-    if (!p_.recompute) {
+    if (!c_.recompute) {
       for (const int32_t v : nodes) {
         for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
           if (!inside[static_cast<size_t>(u)]) load.stash_bytes -= bytes;
@@ -79,7 +91,8 @@ class StageLoads {
       backward = std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward_s;
     }
     load.last_s = forward + backward;
-    load.other_s = load.last_s + (p_.recompute ? repeat : 0);
+    load.other_s = load.last_s + (c_.recompute ? repeat : 0);
+    load.base_bytes += c_.model.reserved_bytes;
     if (load.base_bytes <= p_.memory_bytes) {
       const double room = p_.memory_bytes - load.base_bytes;
       const double deeper = load.stash_bytes > 0 ? room / load.stash_bytes : kInfinity;
@@ -90,6 +103,7 @@ class StageLoads {
 
  private:
   const PhazeProblem& p_;
+  const Choice& c_;
   const OpGraph& graph_;
   std::vector<int32_t> position_;
   std::vector<std::vector<std::pair<int32_t, double>>> in_, out_;
@@ -99,20 +113,18 @@ double SyncTime(const PhazeProblem& p, double first_stage_bytes, int32_t d) {
   return 4.0 * (d - 1) * first_stage_bytes / (d * p.bandwidth);
 }
 
-double Factor(const PhazeProblem& p, int32_t d, int32_t stages) {
-  return (p.microbatches + d - 1) / d + stages - 1;
+double Factor(const Choice& c, int32_t d, int32_t stages) {
+  return (c.microbatches + d - 1) / d + stages - 1;
 }
 
-// One tensor-parallel width. dp[downset][stages][accelerators], downsets successor-closed.
-class WidthSolver {
+// One choice. dp[downset][stages][accelerators], downsets successor-closed.
+class ChoiceSolver {
  public:
-  WidthSolver(const PhazeProblem& problem, const DownsetLattice& lattice, const StageLoads& loads,
-              int32_t width)
-      : p_(problem), lattice_(lattice), loads_(loads), width_(width) {}
+  ChoiceSolver(const Choice& choice, const DownsetLattice& lattice, const StageLoads& loads)
+      : p_(choice.problem), c_(choice), lattice_(lattice), loads_(loads) {}
 
   void Improve(PhazePlan& best) {
-    const std::vector<PhazeLayer>& layers = p_.by_width.at(width_);
-    // In a chain of stages a stage uses `width_` accelerators or, without sliced layers, one.
+    // In a chain of stages a stage uses `width` accelerators or, without sliced layers, one.
     const size_t cells = lattice_.size() * Depths();
     table_.assign(cells, {});
     table_[0].push_back({0, 0, 0, 0, {}});
@@ -122,7 +134,7 @@ class WidthSolver {
       if (!reachable) continue;
       for (size_t outer = inner + 1; outer < lattice_.size(); ++outer) {
         if (!lattice_.IsSubset(inner, outer)) continue;
-        const Load load = loads_.Of(lattice_.Difference(inner, outer), layers, width_);
+        const Load load = loads_.Of(lattice_.Difference(inner, outer));
         Extend(inner, outer, load, best);
       }
     }
@@ -174,14 +186,20 @@ class WidthSolver {
   }
 
   void Finish(const Entry& entry, int32_t s, PhazePlan& best) {
-    const int32_t most = std::min(p_.accelerators / entry.accelerators, p_.microbatches);
+    const int32_t most = std::min(p_.accelerators / entry.accelerators, c_.microbatches);
     for (int32_t d = 1; d <= most; ++d) {
+      if (p_.even && (c_.microbatches % d != 0 || d * entry.accelerators != p_.accelerators)) {
+        continue;
+      }
       const double time =
-          entry.load_s * Factor(p_, d, s) + SyncTime(p_, entry.stage.parameter_bytes, d);
+          entry.load_s * Factor(c_, d, s) + SyncTime(p_, entry.stage.parameter_bytes, d);
       if (time >= best.batch_s) continue;
       best.batch_s = time;
       best.data_parallel = d;
-      best.width = width_;
+      best.width = c_.option.width;
+      best.micro_batch = c_.option.micro_batch;
+      // One stage keeps nothing beside what it works on.
+      best.recompute = c_.recompute && s > 1;
       best.stages.clear();
       size_t outer = lattice_.full();
       Entry at = entry;
@@ -197,42 +215,75 @@ class WidthSolver {
   }
 
   const PhazeProblem& p_;
+  const Choice& c_;
   const DownsetLattice& lattice_;
   const StageLoads& loads_;
-  int32_t width_;
   std::vector<std::vector<Entry>> table_;
 };
 
-absl::StatusOr<OpGraph> Check(const PhazeProblem& p) {
-  if (p.layers < 1 || p.by_width.empty()) return InvalidInput("phaze: the model has no layers");
-  if (p.accelerators < 1 || p.accelerators > kMaxAccelerators || p.microbatches < 1 ||
-      !(p.bandwidth > 0)) {
-    return InvalidInput("phaze: accelerators, microbatches and bandwidth must be positive");
+absl::Status Check(const PhazeProblem& p) {
+  if (p.layers < 1 || p.options.empty() || p.activations.empty() || !p.layers_of) {
+    return InvalidInput("phaze: the model has no layers");
   }
-  for (const auto& [width, layers] : p.by_width) {
-    if (width < 1 || layers.size() != static_cast<size_t>(p.layers)) {
-      return InvalidInput("phaze: width {} describes {} of {} layers", width, layers.size(),
-                          p.layers);
+  if (p.accelerators < 1 || p.accelerators > kMaxAccelerators || p.samples < 1 ||
+      !(p.bandwidth > 0)) {
+    return InvalidInput("phaze: accelerators, samples and bandwidth must be positive");
+  }
+  for (const PhazeOption& option : p.options) {
+    if (option.width < 1 || option.micro_batch < 1) {
+      return InvalidInput("phaze: width {} and micro-batch {} must be positive", option.width,
+                          option.micro_batch);
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpGraph> GraphOf(const PhazeProblem& p, const PhazeOption& option,
+                                const PhazeLayers& model) {
+  if (model.layers.size() != static_cast<size_t>(p.layers)) {
+    return InvalidInput("phaze: width {} describes {} of {} layers", option.width,
+                        model.layers.size(), p.layers);
+  }
   std::vector<std::pair<int32_t, int32_t>> edges;
-  for (const PhazeEdge& e : p.edges) edges.emplace_back(e.from, e.to);
+  for (const PhazeEdge& e : model.edges) edges.emplace_back(e.from, e.to);
   return OpGraph::Create(p.layers, edges);
+}
+
+absl::Status Improve(const PhazeProblem& problem, const PhazeOption& option, PhazePlan& best) {
+  FORETRACE_ASSIGN_OR_RETURN(const PhazeLayers model, problem.layers_of(option));
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, GraphOf(problem, option, model));
+  FORETRACE_ASSIGN_OR_RETURN(const DownsetLattice lattice,
+                             DownsetLattice::Enumerate(graph.Reversed(), problem.max_downsets));
+  for (const PhazeActivations activations : problem.activations) {
+    if (option.bound_s >= best.batch_s) break;
+    const Choice choice{problem, model, option, activations == PhazeActivations::kRecompute,
+                        problem.MicroBatches(option)};
+    const StageLoads loads(choice, graph);
+    ChoiceSolver(choice, lattice, loads).Improve(best);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
-  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, Check(problem));
-  FORETRACE_ASSIGN_OR_RETURN(const DownsetLattice lattice,
-                             DownsetLattice::Enumerate(graph.Reversed(), problem.max_downsets));
-  const StageLoads loads(problem, graph);
+  FORETRACE_RETURN_IF_ERROR(Check(problem));
+  std::vector<PhazeOption> order = problem.options;
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.bound_s < b.bound_s; });
   PhazePlan best;
   best.batch_s = kInfinity;
-  for (const auto& [width, layers] : problem.by_width) {
-    WidthSolver(problem, lattice, loads, width).Improve(best);
+  bool left_out = false;
+  for (const PhazeOption& option : order) {
+    if (option.bound_s == kInfinity) break;
+    if (option.bound_s >= problem.bound_below_s) {
+      left_out = true;
+      break;
+    }
+    if (option.bound_s >= best.batch_s) break;
+    FORETRACE_RETURN_IF_ERROR(Improve(problem, option, best));
   }
-  if (best.stages.empty()) {
+  if (best.stages.empty() && !left_out) {
     return Infeasible(
         "phaze: no placement on {} accelerators fits in {:.2f} GiB each; more accelerators or "
         "memory, a larger tensor-parallel width or recomputation would help",
@@ -241,19 +292,17 @@ absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
   return best;
 }
 
-absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, int32_t stages,
-                                                 int32_t width, int32_t data_parallel) {
-  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, Check(problem));
-  if (stages < 1 || stages > problem.layers || data_parallel < 1 ||
-      !problem.by_width.contains(width)) {
-    return InvalidInput("phaze: {} stages of width {} on {} layers are not possible", stages, width,
-                        problem.layers);
-  }
-  PhazeProblem stash = problem;
-  stash.recompute = false;
-  const StageLoads loads(stash, graph);
+namespace {
+
+absl::StatusOr<PhazePlan> FixedPlacement(const PhazeProblem& problem, const PhazeOption& option,
+                                         int32_t stages, int32_t data_parallel) {
+  FORETRACE_ASSIGN_OR_RETURN(const PhazeLayers model, problem.layers_of(option));
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, GraphOf(problem, option, model));
+  const Choice choice{problem, model, option, false, problem.MicroBatches(option)};
+  const StageLoads loads(choice, graph);
   PhazePlan plan;
-  plan.width = width;
+  plan.width = option.width;
+  plan.micro_batch = option.micro_batch;
   plan.data_parallel = data_parallel;
   const int32_t each = problem.layers / stages;
   double slowest = 0;
@@ -263,7 +312,7 @@ absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, in
     const auto end = i + 1 == stages ? graph.topological_order().end() : begin + each;
     PhazeStage stage;
     stage.layers.assign(begin, end);
-    const Load load = loads.Of(stage.layers, problem.by_width.at(width), width);
+    const Load load = loads.Of(stage.layers);
     stage.accelerators = load.accelerators;
     stage.load_s = load.At(stages - i);
     stage.memory_bytes = load.base_bytes + (stages - i - 1) * load.stash_bytes;
@@ -271,9 +320,31 @@ absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, in
     slowest = std::max(slowest, stage.load_s);
     plan.stages.push_back(std::move(stage));
   }
-  plan.batch_s = slowest * Factor(problem, data_parallel, stages) +
+  plan.batch_s = slowest * Factor(choice, data_parallel, stages) +
                  SyncTime(problem, first_bytes, data_parallel);
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, int32_t stages,
+                                                 int32_t width, int32_t data_parallel) {
+  FORETRACE_RETURN_IF_ERROR(Check(problem));
+  if (stages < 1 || stages > problem.layers || data_parallel < 1) {
+    return InvalidInput("phaze: {} stages of {} layers are not possible", stages, problem.layers);
+  }
+  PhazePlan best;
+  best.batch_s = kInfinity;
+  for (const PhazeOption& option : problem.options) {
+    if (option.width != width) continue;
+    FORETRACE_ASSIGN_OR_RETURN(PhazePlan plan,
+                               FixedPlacement(problem, option, stages, data_parallel));
+    if (plan.batch_s < best.batch_s) best = std::move(plan);
+  }
+  if (best.stages.empty()) {
+    return InvalidInput("phaze: width {} is not among those given", width);
+  }
+  return best;
 }
 
 }  // namespace foretrace

@@ -3,7 +3,8 @@
 // architecture and device placement search" (ICML 2024), section 5, equations 17 and 18.
 
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,8 @@ struct PhazeLayer {
   double activation_bytes = 0;
   // The layer is sliced at this width, so that a stage with it needs that many accelerators.
   bool sliced = false;
+  // Kept besides (2 + optimizer_factor) times the parameters.
+  double state_bytes = 0;
 };
 
 struct PhazeEdge {
@@ -27,19 +30,50 @@ struct PhazeEdge {
   double bytes = 0;  // per microbatch
 };
 
+// A tensor-parallel width and a micro-batch: what every layer of a plan has in common.
+struct PhazeOption {
+  int32_t width = 1;
+  int32_t micro_batch = 1;  // samples
+  // No plan with it takes less; infinite: none fits in memory. 0: not known.
+  double bound_s = 0;
+  // Layers keep their inputs alone and run again one by one before their backward pass, which their
+  // times and activations then say; unlike PhazeActivations, which is of whole stages.
+  bool each_layer = false;
+};
+
+struct PhazeLayers {
+  std::vector<PhazeLayer> layers;
+  std::vector<PhazeEdge> edges;
+  double reserved_bytes = 0;  // of every accelerator's memory, for what is at work
+};
+
+// Whether activations stay until the backward pass; otherwise stages keep their inputs and repeat
+// the forward pass, except the last.
+enum class PhazeActivations : uint8_t { kStash, kRecompute };
+
 struct PhazeProblem {
   int32_t layers = 0;
-  std::vector<PhazeEdge> edges;
-  std::map<int32_t, std::vector<PhazeLayer>> by_width;  // layers at each tensor-parallel width
+  // What a plan chooses among.
+  std::vector<PhazeOption> options;
+  std::vector<PhazeActivations> activations = {PhazeActivations::kStash};
+  // The layers with an option, which may be dear; asked for where the option may be the best.
+  std::function<absl::StatusOr<PhazeLayers>(const PhazeOption&)> layers_of;
   int32_t accelerators = 1;
-  int32_t microbatches = 1;  // per minibatch, B
-  double bandwidth = 0;      // bytes/s
-  double memory_bytes = 0;   // per accelerator
+  int32_t samples = 1;      // of a minibatch
+  double bandwidth = 0;     // bytes/s
+  double memory_bytes = 0;  // per accelerator
   // Bytes of optimizer state per byte of parameters: 0 SGD, 1 as the published program has Adam.
   double optimizer_factor = 0;
-  // Keep only stage inputs and repeat the forward pass, except in the last stage.
-  bool recompute = false;
+  // Replicas have equal numbers of micro-batches, and all accelerators are used.
+  bool even = false;
+  // Options whose bound is not below this are left out.
+  double bound_below_s = std::numeric_limits<double>::infinity();
   size_t max_downsets = 20'000;
+
+  // B of the paper.
+  int32_t MicroBatches(const PhazeOption& option) const {
+    return (samples + option.micro_batch - 1) / option.micro_batch;
+  }
 };
 
 struct PhazeStage {
@@ -53,17 +87,23 @@ struct PhazePlan {
   double batch_s = 0;
   int32_t data_parallel = 1;
   int32_t width = 1;
+  int32_t micro_batch = 1;
+  bool recompute = false;  // by some stage
   std::vector<PhazeStage> stages;
+
+  PhazeOption option() const { return {width, micro_batch}; }
 };
 
-// Minimises max load * (ceil(B/d) + s - 1) + 4 (d-1) P1 / (d * bandwidth) over widths, d, number of
-// stages s and downset chains. Memory of the stage at depth s from the end: (2 + optimizer) P + A +
-// (s - 1) * stash.
-// Errors: invalid problems; infeasible: nothing fits.
+// Minimises max load * (ceil(B/d) + s - 1) + 4 (d-1) P1 / (d * bandwidth) over options, activations
+// kept or not, d, number of stages s and downset chains. Memory of the stage at depth s from the
+// end: (2 + optimizer) P + state + A + (s - 1) * stash. Options are tried by their bounds, equal
+// ones in their order. Without stages where `bound_below_s` left out an option and no other fits.
+// Errors: invalid problems; infeasible: nothing fits; those of `layers_of`.
 absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem);
 
-// The expert placement that the paper compares with: stages of floor(layers / stages) layers in
-// topological order, the rest in the last; without recomputation and memory check.
+// The expert placement that the paper compares with, at the best micro-batch: stages of
+// floor(layers / stages) layers in topological order, the rest in the last; without recomputation
+// and memory check.
 absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, int32_t stages,
                                                  int32_t width, int32_t data_parallel);
 

@@ -75,6 +75,11 @@ std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, s
     wider.stages[worst].devices = d;
     if (fits(wider)) return fmt::format("{} devices for this stage would fit", d);
   }
+  GraphPipePlan repeated = plan;
+  repeated.stages[worst].recomputed = plan.stages[worst].ops;
+  if (plan.stages[worst].recomputed.size() < plan.stages[worst].ops.size() && fits(repeated)) {
+    return "recomputing this stage would fit";
+  }
   return "fewer operators in this stage are needed";
 }
 
@@ -99,6 +104,19 @@ absl::Status CheckStages(const GraphPipeProblem& p, const std::vector<GraphPipeS
   for (int32_t op = 0; op < count; ++op) {
     if (stage_of[static_cast<size_t>(op)] < 0) {
       return Infeasible("C1: operator {} is in no stage", NameOf(p, op));
+    }
+  }
+  for (size_t s = 0; s < stages.size(); ++s) {
+    std::vector<bool> seen(p.ops.size());
+    for (const int32_t op : stages[s].recomputed) {
+      if (op < 0 || op >= count || stage_of[static_cast<size_t>(op)] != static_cast<int32_t>(s)) {
+        return Infeasible("C1: stage {} recomputes operator {}, which is not in it", s,
+                          op >= 0 && op < count ? NameOf(p, op) : std::to_string(op));
+      }
+      if (seen[static_cast<size_t>(op)]) {
+        return Infeasible("C1: stage {} recomputes operator {} twice", s, NameOf(p, op));
+      }
+      seen[static_cast<size_t>(op)] = true;
     }
   }
   for (const GraphPipeEdge& e : p.edges) {

@@ -18,6 +18,31 @@ namespace {
 
 constexpr int32_t kMaxDevices = 65536;
 
+// Operators that some stage recomputes.
+std::vector<bool> RecomputedOps(const GraphPipeProblem& p, const GraphPipePlan& plan) {
+  std::vector<bool> recomputed(p.ops.size());
+  for (const GraphPipeStage& stage : plan.stages) {
+    for (const int32_t op : stage.recomputed) recomputed[static_cast<size_t>(op)] = true;
+  }
+  return recomputed;
+}
+
+// Of one stage's operators; borders are for the caller.
+void AddOps(const GraphPipeProblem& p, const GraphPipeStage& stage,
+            const std::vector<bool>& recomputed, StageLoad& load) {
+  for (const int32_t op : stage.ops) {
+    const GraphPipeOp& o = p.ops[static_cast<size_t>(op)];
+    const bool again = recomputed[static_cast<size_t>(op)];
+    load.seconds.resize(o.forward_s.size(), 0.0);
+    for (size_t i = 0; i < load.seconds.size(); ++i) {
+      load.seconds[i] += (again ? 2 : 1) * o.forward_s[i] + o.backward_s[i];
+    }
+    load.fixed_bytes += o.fixed_bytes;
+    load.gradient_bytes += o.gradient_bytes;
+    (again ? load.repeated_bytes : load.stash_bytes) += o.stash_bytes;
+  }
+}
+
 }  // namespace
 
 void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
@@ -27,11 +52,16 @@ void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
       stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
     }
   }
+  const std::vector<bool> recomputed = RecomputedOps(p, plan);
   std::vector<StageLoad> loads(plan.stages.size());
   std::vector<std::set<int32_t>> successors(plan.stages.size());
   for (const GraphPipeEdge& e : p.edges) {
     const int32_t from = stage_of[static_cast<size_t>(e.from)];
     const int32_t to = stage_of[static_cast<size_t>(e.to)];
+    if (recomputed[static_cast<size_t>(e.to)] &&
+        (from != to || !recomputed[static_cast<size_t>(e.from)])) {
+      loads[static_cast<size_t>(to)].stash_bytes += e.bytes;
+    }
     if (from == to) continue;
     FORETRACE_CHECK(from < to);
     successors[static_cast<size_t>(from)].insert(to);
@@ -56,18 +86,12 @@ void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
       depth[s] = std::max(depth[s], depth[static_cast<size_t>(next)] + 1);
     }
     StageLoad& load = loads[s];
-    for (const int32_t op : stage.ops) {
-      const GraphPipeOp& o = p.ops[static_cast<size_t>(op)];
-      load.seconds.resize(o.forward_s.size(), 0.0);
-      for (size_t i = 0; i < load.seconds.size(); ++i) {
-        load.seconds[i] += o.forward_s[i] + o.backward_s[i];
-      }
-      load.fixed_bytes += o.fixed_bytes;
-      load.gradient_bytes += o.gradient_bytes;
-      load.stash_bytes += o.stash_bytes;
-    }
+    AddOps(p, stage, recomputed, load);
     stage.time_per_sample_s = TimePerSample(p, load, stage.config, stage.devices);
-    stage.memory_bytes = StageMemory(load, stage.in_flight_samples, stage.devices);
+    stage.stash_bytes = load.stash_bytes;
+    stage.repeated_bytes = load.repeated_bytes;
+    stage.memory_bytes =
+        StageMemory(load, stage.in_flight_samples, stage.config.micro_batch, stage.devices);
     plan.bottleneck_s = std::max(plan.bottleneck_s, stage.time_per_sample_s);
     plan.depth = std::max(plan.depth, depth[s]);
     plan.devices += stage.devices;
@@ -154,6 +178,9 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
     for (const int32_t op : stage.ops) {
       forward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
       backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].backward_s, samples);
+    }
+    for (const int32_t op : stage.recomputed) {
+      backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
     }
     // Transfers of different edges overlap with computation and each other, but a stage passes
     // micro-batches no faster than its links carry what crosses its border.

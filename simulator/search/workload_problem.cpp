@@ -75,6 +75,9 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
   out.memory_bytes = problem.memory_bytes;
   out.bandwidth = problem.bandwidth;
   out.batch = problem.mini_batch / micro_batch;
+  std::vector<double> input(problem.ops.size(), 0.0);
+  for (const GraphPipeEdge& e : problem.edges) input[static_cast<size_t>(e.to)] += e.bytes;
+  size_t i = 0;
   for (const GraphPipeOp& op : problem.ops) {
     PiperOption o;
     o.name = "vanilla";
@@ -82,7 +85,14 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
     o.parameter_bytes = op.gradient_bytes;
     o.memory_per_inflight = op.stash_bytes * micro_batch;
     o.memory_fixed = op.fixed_bytes;
-    out.nodes.push_back({{1, {o}}});
+    // Of what is repeated, one micro-batch's activations are there at a time.
+    PiperOption repeated = o;
+    repeated.name = "recompute";
+    repeated.recompute = true;
+    repeated.time_s += op.forward_s[log];
+    repeated.memory_per_inflight = input[i++] * micro_batch;
+    repeated.memory_fixed += o.memory_per_inflight;
+    out.nodes.push_back({{1, {o, repeated}}});
   }
   for (const GraphPipeEdge& e : problem.edges) {
     out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
@@ -90,27 +100,42 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
   return out;
 }
 
-PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem, int32_t micro_batch) {
-  PhazeProblem out;
+namespace {
+
+PhazeLayers PhazeLayersOf(const GraphPipeProblem& problem, int32_t micro_batch) {
+  PhazeLayers out;
   const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
-  out.layers = static_cast<int32_t>(problem.ops.size());
-  out.accelerators = problem.devices;
-  out.microbatches = problem.mini_batch / micro_batch;
-  out.bandwidth = problem.bandwidth;
-  out.memory_bytes = problem.memory_bytes;
-  std::vector<PhazeLayer>& layers = out.by_width[1];
   for (const GraphPipeOp& op : problem.ops) {
     PhazeLayer layer;
     layer.forward_s = op.forward_s[log];
     layer.backward_s = op.backward_s[log];
-    // Its memory is (2 + optimizer) times the parameters; ours is stated whole.
-    layer.parameter_bytes = op.fixed_bytes / 2;
+    // Equation 18 then is a ring's all-reduce of the gradients.
+    layer.parameter_bytes = op.gradient_bytes / 2;
+    layer.state_bytes = op.fixed_bytes - op.gradient_bytes;
     layer.activation_bytes = op.stash_bytes * micro_batch;
-    layers.push_back(layer);
+    out.layers.push_back(layer);
   }
   for (const GraphPipeEdge& e : problem.edges) {
     out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
   }
+  return out;
+}
+
+}  // namespace
+
+PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem,
+                            const std::vector<int32_t>& micro_batches) {
+  PhazeProblem out;
+  out.layers = static_cast<int32_t>(problem.ops.size());
+  out.accelerators = problem.devices;
+  out.samples = problem.mini_batch;
+  out.bandwidth = problem.bandwidth;
+  out.memory_bytes = problem.memory_bytes;
+  out.activations = {PhazeActivations::kStash, PhazeActivations::kRecompute};
+  for (const int32_t b : micro_batches) out.options.push_back({1, b});
+  out.layers_of = [&problem](const PhazeOption& option) {
+    return PhazeLayersOf(problem, option.micro_batch);
+  };
   return out;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 // From a workload and a device to the partitioners' problems.
 
+#include <cstdint>
+#include <vector>
+
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/search/graphpipe.h"
@@ -27,9 +30,13 @@ struct PartitionDevice {
 GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDevice& device,
                                     int32_t mini_batch);
 
-// For micro-batches of one size, on which PipeDream's and Piper's formulas depend.
+// For micro-batches of one size, on which PipeDream's and Piper's formulas depend; Piper's with
+// every operator's activations kept or not.
 PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
 PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
-PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
+// At every micro-batch of `micro_batches`, with activations kept or not. Its memory and parameters
+// are those of `problem`, which must outlive it.
+PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem,
+                            const std::vector<int32_t>& micro_batches);
 
 }  // namespace foretrace

@@ -9,6 +9,7 @@
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/workload/weight_format.h"
 
 namespace foretrace::serve {
 
@@ -17,12 +18,14 @@ struct AttentionShape {
   bool decode = false;  // one token each over `tokens` in the cache; else a prompt of as many
   bool latent = false;  // over latents of 512 elements and 64 rotated (DeepSeek-V2)
   int64_t heads = 0, kv_heads = 0, depth = 0, window = 0;  // window 0: all tokens
+  int64_t kv_width = 2;                                    // bytes of an element of keys and values
   double sequences = 1, tokens = 0;
 };
 
 // The experts' products of a device for `tokens` of all that share them; sizes before sharding.
 struct ExpertShape {
   int64_t hidden = 0, ffn = 0, experts = 0, top_k = 0, tensor = 1, expert = 1, tokens = 0;
+  WeightFormat weights = WeightFormat::kModel;
 };
 
 // Thread-safe.
@@ -30,6 +33,14 @@ class DeviceCosts {
  public:
   virtual ~DeviceCosts() = default;
   virtual Estimate Kernel(const KernelWork& work) const = 0;
+  // A product whose weights are stored so and were measured so, with what its kernels do to its
+  // other operand.
+  virtual std::optional<Estimate> Product(const KernelWork& /*work*/, WeightFormat) const {
+    return std::nullopt;
+  }
+  // Whether its units multiply such weights as they are, by operands of 8 bits; else they are
+  // unpacked to the model's precision.
+  virtual bool Multiplies(WeightFormat) const { return false; }
   // Where they were measured as one operator.
   virtual std::optional<Estimate> Attention(const AttentionShape&) const { return std::nullopt; }
   virtual std::optional<Estimate> Experts(const ExpertShape&) const { return std::nullopt; }

@@ -8,14 +8,16 @@ namespace foretrace::serve {
 
 ServingEngine::ServingEngine(int32_t index, const EngineConfig& config, const RequestTrace& trace,
                              const Speculation& speculation, const StepModel& model,
-                             std::vector<RequestOutcome>& outcomes, ServingObserver& observer)
+                             std::vector<RequestOutcome>& outcomes, ServingObserver& observer,
+                             bool waits)
     : index_(index),
       config_(config),
       trace_(trace),
       model_(model),
       outcomes_(outcomes),
       observer_(observer),
-      scheduler_(config, trace, speculation) {}
+      scheduler_(config, trace, speculation),
+      waits_(waits) {}
 
 void ServingEngine::Deliver(SequenceIndex request, SimTime at, int32_t sampled, int32_t target) {
   inbox_.push_back({request, at, sampled, target});
@@ -44,8 +46,9 @@ void ServingEngine::Advance() {
       static_cast<int32_t>(launched_.size()) < config_.depth() && !scheduler_.idle() && Launch();
   if (launched && static_cast<int32_t>(launched_.size()) < config_.depth()) return;
   if (!launched_.empty()) {
-    wake_ = std::max(wake_, launched_.front().end);
     collects_ = true;
+    clock_ = wake_;
+    wake_ = std::max(wake_, launched_.front().record.end);
     return;
   }
   // A preempting step that had nothing left to run is tried again.
@@ -65,26 +68,41 @@ bool ServingEngine::Launch() {
     }
   }
   if (step_.items.empty()) return false;
-  const StepTime time = model_.Time(step_.batch);
   const auto sequences = static_cast<double>(step_.items.size());
   StepRecord record;
   record.engine = index_;
   record.scheduled = wake_;
-  wake_ += config_.host_step + config_.host_per_sequence.ScaledBy(sequences);
-  record.start = std::max(wake_, device_free_);
-  const SimTime duration = SimTime::FromUs(time.us());
-  record.end = record.start + duration;
-  // Stages are alike: the first is free again after its share.
-  device_free_ = record.start + SimTime::FromPs(duration.ps() / config_.stages);
-  busy_ += device_free_ - record.start;
   record.prefill_tokens = step_.batch.prefill_tokens();
   record.decodes = step_.batch.decodes;
   record.running = static_cast<int32_t>(scheduler_.running());
   record.waiting = static_cast<int32_t>(scheduler_.waiting());
   record.used_blocks = scheduler_.cache().used_blocks();
-  observer_.OnStep(record, time);
-  launched_.push_back({record.end, step_.items});
+  record.end = SimTime::Max();
+  wake_ += config_.host_step + config_.host_per_sequence.ScaledBy(sequences);
+  launched_.push_back({record, step_.items});
+  if (waits_) {
+    ready_.push_back({wake_, step_.batch});
+    return true;
+  }
+  const StepTime time = model_.Time(step_.batch);
+  Run(launched_.back(), std::max(wake_, device_free_), SimTime::FromUs(time.us()), time);
   return true;
+}
+
+void ServingEngine::Run(Launched& step, SimTime start, SimTime duration, const StepTime& time) {
+  step.record.start = start;
+  step.record.end = start + duration;
+  // Stages are alike: the first is free again after its share.
+  device_free_ = start + SimTime::FromPs(duration.ps() / config_.stages);
+  busy_ += device_free_ - start;
+  observer_.OnStep(step.record, time);
+}
+
+void ServingEngine::Start(SimTime start, SimTime duration, const StepTime& time) {
+  Launched& step = launched_[launched_.size() - ready_.size()];
+  ready_.pop_front();
+  Run(step, start, duration, time);
+  if (collects_ && &step == &launched_.front()) wake_ = std::max(clock_, step.record.end);
 }
 
 void ServingEngine::CollectOldest() {

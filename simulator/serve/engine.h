@@ -43,10 +43,12 @@ class ServingObserver {
 
 class ServingEngine {
  public:
-  // All must outlive it. `outcomes` has an entry a request.
+  // All must outlive it. `outcomes` has an entry a request. With `waits` its steps run when another
+  // starts them (StepGroup), else by themselves.
   ServingEngine(int32_t index, const EngineConfig& config, const RequestTrace& trace,
                 const Speculation& speculation, const StepModel& model,
-                std::vector<RequestOutcome>& outcomes, ServingObserver& observer);
+                std::vector<RequestOutcome>& outcomes, ServingObserver& observer,
+                bool waits = false);
 
   // A request that arrives at `at`, no earlier than those handed over before; see
   // Scheduler::Enqueue.
@@ -67,20 +69,35 @@ class ServingEngine {
   SimTime busy() const { return busy_; }
   int32_t index() const { return index_; }
 
+  // A step that was launched and runs when it is started.
+  struct ReadyStep {
+    SimTime ready;
+    StepBatch batch;
+  };
+  // The next of them; null: none waits.
+  ReadyStep* NextReady() { return ready_.empty() ? nullptr : &ready_.front(); }
+  // There is nothing that it could run.
+  bool sleeps() const { return sleeps_; }
+  // The next of them takes `duration` from `start` on, of which `time` is its own work.
+  void Start(SimTime start, SimTime duration, const StepTime& time);
+  const StepModel& model() const { return model_; }
+  int32_t stages() const { return config_.stages; }
+
  private:
   struct Delivery {
     SequenceIndex request;
     SimTime at;
     int32_t sampled, target;
   };
-  // A step that was launched.
+  // A step that was launched; `record` has its end once it is started.
   struct Launched {
-    SimTime end;
+    StepRecord record;
     std::vector<StepItem> items;
   };
   void TakeDeliveries();
   bool Launch();
   void CollectOldest();
+  void Run(Launched& step, SimTime start, SimTime duration, const StepTime& time);
 
   const int32_t index_;
   const EngineConfig& config_;
@@ -93,6 +110,9 @@ class ServingEngine {
   std::deque<Delivery> inbox_;
   int64_t inbox_load_ = 0;
   std::deque<Launched> launched_;
+  std::deque<ReadyStep> ready_;  // the last of launched_
+  const bool waits_;
+  SimTime clock_;  // of the loop while it waits for a step that has not been started
   SimTime wake_ = SimTime::Max();
   SimTime device_free_;
   SimTime busy_;

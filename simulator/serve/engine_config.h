@@ -111,9 +111,11 @@ struct EngineConfig {
   bool reserve_holds_activations = false;
   std::vector<MemoryClass> memory_classes;  // by ascending memory
   int64_t kv_blocks = 0;                    // of the cache; set by who knows model and device
-  std::vector<KvTierSpec> kv_tiers;         // below the device's memory
-  Bytes block_bytes;                        // of a device's part of a block; with kv_tiers
-  CacheWindow window;                       // set with kv_blocks
+  Bytes kv_memory;                   // of a device's, for keys and values; 0: what the others leave
+  int32_t kv_cache_width = 0;        // bytes of an element of keys and values; 0: as the model's
+  std::vector<KvTierSpec> kv_tiers;  // below the device's memory
+  Bytes block_bytes;                 // of a device's part of a block; with kv_tiers
+  CacheWindow window;                // set with kv_blocks
   EngineAllReduce all_reduce;
 
   // Stages that steps pass one after another; each may be at another step.

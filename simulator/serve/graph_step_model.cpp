@@ -9,6 +9,7 @@
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/speculative_step_model.h"
+#include "simulator/serve/weighted_product.h"
 
 namespace foretrace::serve {
 namespace {
@@ -33,7 +34,7 @@ class GraphStepModel : public StepModel {
         plan_(plan),
         engine_(engine),
         costs_(std::move(costs)),
-        attention_(config_, plan, costs_),
+        attention_(config_, plan, engine, costs_),
         width_(ElementSize(config_.dtype)) {}
 
   StepTime Time(const StepBatch& batch) const override {
@@ -66,7 +67,8 @@ class GraphStepModel : public StepModel {
     if (c.experts == 0) return std::nullopt;
     const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
     return costs_->Experts({c.hidden, c.ffn, c.experts, c.top_k,
-                            plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(), all});
+                            plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(), all,
+                            c.expert_weights});
   }
 
   // Of experts only those that are visited are read.
@@ -107,7 +109,10 @@ class GraphStepModel : public StepModel {
                             : in_block ? StepPart::kDense
                                        : StepPart::kHead;
       for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
-        for (const KernelWork& work : Kernels(call)) Add(part, costs_->Kernel(work), times, time);
+        const WeightFormat format = FormatOf(kind.config, op);
+        for (const KernelWork& work : Kernels(call)) {
+          Add(part, WeightedProduct(*costs_, work, format), times, time);
+        }
       }
     }
   }

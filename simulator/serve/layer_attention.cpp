@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/serve/weighted_product.h"
+
 namespace foretrace::serve {
 namespace {
 
@@ -18,12 +20,13 @@ void AddEstimate(const Estimate& e, StepPart part, double times, StepTime& time)
 }  // namespace
 
 LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan& plan,
-                               std::shared_ptr<const DeviceCosts> costs)
+                               const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs)
     : model_(model),
       plan_(plan),
       costs_(std::move(costs)),
       kinds_(AttentionKinds(model)),
       width_(ElementSize(model.dtype)),
+      kv_width_(engine.kv_cache_width > 0 ? engine.kv_cache_width : width_),
       heads_(model.heads / plan.tensor),
       kv_heads_(std::max<int64_t>(model.kv_heads / plan.tensor, 1)),
       split_(int64_t{plan.data} * plan.kv) {}
@@ -37,9 +40,9 @@ void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
 }
 
 void LayerAttention::AddCall(const OperatorCall::Shape& shape, StepPart part, double times,
-                             StepTime& time) const {
+                             StepTime& time, WeightFormat weights) const {
   for (const KernelWork& work : Kernels({shape, model_.dtype, Direction::kForward})) {
-    AddEstimate(costs_->Kernel(work), part, times, time);
+    AddEstimate(WeightedProduct(*costs_, work, weights), part, times, time);
   }
 }
 
@@ -50,6 +53,7 @@ AttentionShape LayerAttention::ShapeOf(const AttentionWindow& window, double tok
   shape.kv_heads = kv_heads_;
   shape.depth = model_.head_size;
   shape.window = window.tokens;
+  shape.kv_width = kv_width_;
   shape.tokens = tokens;
   return shape;
 }
@@ -126,7 +130,7 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
   KernelWork work;
   work.kind = KernelKind::kElementwise;
   work.dtype = model_.dtype;
-  work.read = Bytes(cached * CacheElements(model_, plan_.tensor) * width_);
+  work.read = Bytes(cached * CacheElements(model_, plan_.tensor) * kv_width_);
   work.written = Bytes(sequences * heads_ * model_.head_size * width_);
   AddEstimate(costs_->Kernel(work), StepPart::kAttention, layers, time);
 }
@@ -139,7 +143,7 @@ Estimate LayerAttention::LatentDecodes(int64_t sequences, int64_t tokens_each,
   KernelWork stream;
   stream.kind = KernelKind::kElementwise;
   stream.dtype = model_.dtype;
-  stream.read = Bytes((cached * key + sequences * rows * key) * width_);
+  stream.read = Bytes(cached * key * kv_width_ + sequences * rows * key * width_);
   stream.written = Bytes(sequences * rows * model_.latent * width_);
   const Estimate memory = costs_->Kernel(stream);
   // Queries by keys and probabilities by values, as one product whose rows are the heads.
@@ -169,7 +173,7 @@ void LayerAttention::AddLatentProducts(const StepBatch& batch, StepTime& time) c
   for (const int64_t tokens : {own, cached}) {
     if (tokens == 0) continue;
     AddCall(LinearOp{Share(tokens, split_), heads_ * (plain + model_.value_size), model_.latent},
-            StepPart::kDense, layers, time);
+            StepPart::kDense, layers, time, model_.weights);
   }
   if (batch.decodes == 0) return;
   const int64_t rows = Share(batch.decodes, split_) * batch.tokens_per_decode;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/serve/device_costs.h"
+#include "simulator/serve/engine_config.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/step_model.h"
 
@@ -25,7 +26,7 @@ namespace foretrace::serve {
 class LayerAttention {
  public:
   LayerAttention(const TransformerConfig& model, const ServingPlan& plan,
-                 std::shared_ptr<const DeviceCosts> costs);
+                 const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs);
 
   // All layers of a device; chunks and sequences are shared over the plan's replicas.
   void Add(const StepBatch& batch, StepTime& time) const;
@@ -39,13 +40,14 @@ class LayerAttention {
   void AddDecodes(const StepBatch& batch, const AttentionKind& kind, StepTime& time) const;
   void AddLatentProducts(const StepBatch& batch, StepTime& time) const;
   Estimate LatentDecodes(int64_t sequences, int64_t tokens_each, int64_t cached) const;
-  void AddCall(const OperatorCall::Shape& shape, StepPart part, double times, StepTime& time) const;
+  void AddCall(const OperatorCall::Shape& shape, StepPart part, double times, StepTime& time,
+               WeightFormat weights = WeightFormat::kModel) const;
 
   const TransformerConfig model_;
   const ServingPlan plan_;
   const std::shared_ptr<const DeviceCosts> costs_;
   const std::vector<AttentionKind> kinds_;
-  const int64_t width_, heads_, kv_heads_, split_;
+  const int64_t width_, kv_width_, heads_, kv_heads_, split_;
 };
 
 }  // namespace foretrace::serve

@@ -34,6 +34,14 @@ int64_t CacheElements(const TransformerConfig& model, int64_t tensor) {
   return 2 * std::max<int64_t>(model.kv_heads / tensor, 1) * model.head_size;
 }
 
+WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op) {
+  if (op.kind != GraphOpKind::kMatmul || !op.in_block || op.name == "router") {
+    return WeightFormat::kModel;
+  }
+  const bool experts = model.experts > 0 && (op.name == "ffn up" || op.name == "ffn down");
+  return experts ? model.expert_weights : model.weights;
+}
+
 Binding BindServing(const FeedForwardKind& kind, const ServingPlan& plan, int64_t tokens) {
   TransformerConfig sized = kind.config;
   sized.sequence = tokens;

@@ -29,6 +29,9 @@ std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model);
 // latent attention the latent and the rotated key, which every tensor-parallel rank holds whole.
 int64_t CacheElements(const TransformerConfig& model, int64_t tensor);
 
+// How the weights of an operator are stored.
+WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op);
+
 // A device's local sizes for so many of its tokens.
 Binding BindServing(const FeedForwardKind& kind, const ServingPlan& plan, int64_t tokens);
 

@@ -83,19 +83,19 @@ constexpr int32_t kAttentionKernels = 2, kExpertKernels = 8;
 class ProfileStepModel : public StepModel {
  public:
   ProfileStepModel(std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
-                   const EngineConfig& engine, std::shared_ptr<const Reduction> reduction)
+                   const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+                   std::shared_ptr<const ExpertExchange> exchange)
       : profile_(std::move(profile)),
         model_(model),
         engine_(engine),
-        reduction_(std::move(reduction)) {}
+        reduction_(std::move(reduction)),
+        exchange_(std::move(exchange)) {}
 
   StepTime Time(const StepBatch& batch) const override {
     StepTime time;
     const double layers = model_.layers;
-    const int32_t tokens = engine_.Padded(batch.tokens(), !batch.prefills.empty());
-    const double saved = engine_.Captured(batch.tokens(), !batch.prefills.empty())
-                             ? engine_.graph_saves_per_kernel.us()
-                             : 0;
+    const auto [tokens, all_tokens, captured] = TokensOf(batch);
+    const double saved = captured ? engine_.graph_saves_per_kernel.us() : 0;
     for (const auto& [name, curve] : profile_->dense) {
       const double here =
           IsHeadNorm(name) ? static_cast<double>(tokens) / profile_->head_norm_ranks : tokens;
@@ -110,13 +110,16 @@ class ProfileStepModel : public StepModel {
       Add(time, StepPart::kHead, curve.At(batch.sequences()), 1);
     }
     if (!profile_->experts.empty()) {
-      Add(time, StepPart::kExperts, Sooner(Experts(tokens), saved * kExpertKernels), layers);
+      Add(time, StepPart::kExperts, Sooner(Experts(all_tokens), saved * kExpertKernels), layers);
+    }
+    if (exchange_ != nullptr) {
+      // Activations and the router's logits there, activations back; 2 bytes each.
+      Add(time, exchange_->Gather(all_tokens * (model_.hidden + model_.experts) * 2), layers);
+      Add(time, exchange_->Scatter(all_tokens * model_.hidden * 2), layers);
     }
     if (reduction_ != nullptr) {
       // After attention and after the feed-forward part, activations of 2 bytes.
-      const Estimate each = reduction_->Time(int64_t{tokens} * model_.hidden * 2);
-      time.Add(StepPart::kCommunication, 2 * layers * each.time.us(), each.source,
-               each.extrapolated);
+      Add(time, reduction_->Time(int64_t{tokens} * model_.hidden * 2), 2 * layers);
     }
     return time;
   }
@@ -131,12 +134,36 @@ class ProfileStepModel : public StepModel {
   static void Add(StepTime& time, StepPart part, const Interpolated& one, double times) {
     time.Add(part, one.us * times, EstimateSource::kCalibrated, one.extrapolated);
   }
+  static void Add(StepTime& time, const Estimate& transfer, double times) {
+    time.Add(StepPart::kCommunication, transfer.time.us() * times, transfer.source,
+             transfer.extrapolated);
+  }
+
+  struct StepTokens {
+    int32_t own = 0;  // that the engine computes
+    int64_t all = 0;  // and those that share its experts
+    bool captured = false;
+  };
+  // Engines that share experts replay graphs where all of them can, of the size that the one with
+  // most tokens needs (vLLM, vllm/v1/worker/dp_utils.py, coordinate_batch_across_dp).
+  StepTokens TokensOf(const StepBatch& batch) const {
+    const bool prompts = !batch.prefills.empty();
+    int32_t most = batch.tokens();
+    for (const int32_t tokens : batch.peer_tokens) most = std::max(most, tokens);
+    if (engine_.Captured(most, prompts)) {
+      const int32_t padded = engine_.Padded(most, prompts);
+      return {padded, padded * (1 + static_cast<int64_t>(batch.peer_tokens.size())), true};
+    }
+    int64_t all = batch.tokens();
+    for (const int32_t tokens : batch.peer_tokens) all += tokens;
+    return {batch.tokens(), all, false};
+  }
 
   // Linear between the measured numbers of experts, in proportion below the least. A rank of
   // several reads its part of the weights that are visited and does its part of the products, by
   // whole experts or by their width: as one rank for a part of the tokens and of the experts.
-  Interpolated Experts(double own_tokens) const {
-    const double all_tokens = own_tokens * model_.expert_replicas;
+  Interpolated Experts(int64_t of_all) const {
+    const auto all_tokens = static_cast<double>(of_all);
     const double ranks = static_cast<double>(profile_->expert_ranks) * model_.expert_replicas;
     const double visited =
         VisitedExperts(all_tokens, model_.experts, model_.experts_per_token) / ranks;
@@ -159,6 +186,7 @@ class ProfileStepModel : public StepModel {
   ProfiledModel model_;
   EngineConfig engine_;
   std::shared_ptr<const Reduction> reduction_;
+  std::shared_ptr<const ExpertExchange> exchange_;
 };
 
 // HARDWARE_MODEL as the folder's name begins, without a slash at the end; the degree that it ends
@@ -259,12 +287,12 @@ absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& pr
   return table.status();
 }
 
-std::shared_ptr<const StepModel> MakeProfileStepModel(std::shared_ptr<const LayerProfile> profile,
-                                                      const ProfiledModel& model,
-                                                      const EngineConfig& engine,
-                                                      std::shared_ptr<const Reduction> reduction) {
-  return std::make_shared<ProfileStepModel>(std::move(profile), model, engine,
-                                            std::move(reduction));
+std::shared_ptr<const StepModel> MakeProfileStepModel(
+    std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
+    const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+    std::shared_ptr<const ExpertExchange> exchange) {
+  return std::make_shared<ProfileStepModel>(std::move(profile), model, engine, std::move(reduction),
+                                            std::move(exchange));
 }
 
 }  // namespace foretrace::serve

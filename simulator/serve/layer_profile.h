@@ -44,7 +44,7 @@ struct ProfiledModel {
   int32_t layers = 0;
   int64_t hidden = 0;
   int32_t experts = 0, experts_per_token = 0;
-  // Engines of like load that share the experts; their exchange of tokens is left out.
+  // Engines that share the experts (StepBatch::peer_tokens).
   int32_t expert_replicas = 1;
 };
 // Errors: experts that one of them has and the other has not.
@@ -57,14 +57,24 @@ class Reduction {
   virtual Estimate Time(int64_t bytes) const = 0;
 };
 
+// Tokens to the experts of all engines that share them and back; microseconds. The engines gather
+// all tokens, and sum what the experts made to the token's own engine (vLLM's
+// allgather_reducescatter). `bytes` of all engines' tokens.
+class ExpertExchange {
+ public:
+  virtual ~ExpertExchange() = default;
+  virtual Estimate Gather(int64_t bytes) const = 0;
+  virtual Estimate Scatter(int64_t bytes) const = 0;
+};
+
 // `graph_sizes` of the engine pad what dense layers compute; replayed as a graph, kernels follow
 // one another sooner than the eager ones of the profile by `graph_saves_per_kernel`: all of a step
 // of decodes alone, all but attention of a step with a prompt, where captured graphs end at it
 // (vLLM's FULL_AND_PIECEWISE).
-std::shared_ptr<const StepModel> MakeProfileStepModel(std::shared_ptr<const LayerProfile> profile,
-                                                      const ProfiledModel& model,
-                                                      const EngineConfig& engine,
-                                                      std::shared_ptr<const Reduction> reduction);
+std::shared_ptr<const StepModel> MakeProfileStepModel(
+    std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
+    const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+    std::shared_ptr<const ExpertExchange> exchange = nullptr);
 
 // Experts that `tokens` visit of which each visits `per_token` of `experts`, drawn evenly:
 // E (1 - (1 - k/E)^T).

@@ -27,8 +27,8 @@ struct MeasuredRun {
   Bytes device_memory;  // 0: not stated
   std::string dataset;  // dataset_path: names the workload
   int32_t tensor_parallel = 1, pipeline_parallel = 1, data_parallel = 1;
-  bool expert_parallel = false;
-  std::string release;  // of the engine: "0.19.0"
+  bool engines_in_step = false;  // data-parallel engines share experts (Pool::in_step)
+  std::string release;           // of the engine: "0.19.0"
   // Of the release, with what the run set; kv_blocks and max_model_len 0: not stated.
   EngineConfig engine;
   RequestTrace trace;                  // arrivals as the client sent them

@@ -1,6 +1,7 @@
 #include "simulator/serve/memory_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/serve/layer_kinds.h"
@@ -26,7 +27,12 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
                   : dense      ? dense_layer
                                : other_layer;
       for (const TensorId t : op.inputs) {
-        if (graph.tensor(t).role == TensorRole::kWeight) to += SizeOf(graph, sizes, t);
+        if (graph.tensor(t).role != TensorRole::kWeight) continue;
+        const Bytes size = SizeOf(graph, sizes, t);
+        const double bits = BitsOf(FormatOf(kind.config, op));
+        const double whole = 8.0 * static_cast<double>(ElementSize(model.dtype));
+        to +=
+            bits > 0 ? Bytes(std::llround(static_cast<double>(size.count()) * bits / whole)) : size;
       }
     }
   }
@@ -82,8 +88,11 @@ CacheGroups GroupsOf(const TransformerConfig& model, const ServingPlan& plan) {
 }
 
 // Of one device, in so many layers.
-Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan, int64_t layers) {
-  return Bytes(CacheElements(model, plan.tensor) * layers * ElementSize(model.dtype));
+Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan,
+                      const EngineConfig& engine, int64_t layers) {
+  const int64_t width =
+      engine.kv_cache_width > 0 ? engine.kv_cache_width : ElementSize(model.dtype);
+  return Bytes(CacheElements(model, plan.tensor) * layers * width);
 }
 
 }  // namespace
@@ -98,12 +107,15 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
   if (draft != nullptr) m.weights += WeightBytes(*draft, plan);
   if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);
   m.reserve = engine.reserve;
-  m.kv = std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
+  m.kv = engine.kv_memory.count() > 0
+             ? engine.kv_memory
+             : std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
   const CacheGroups groups = GroupsOf(model, plan);
-  m.kv_per_token = KvBytesPerToken(model, plan, groups.group * groups.global);
+  m.kv_per_token = KvBytesPerToken(model, plan, engine, groups.group * groups.global);
   if (draft != nullptr) {
     const CacheGroups own = GroupsOf(*draft, plan);
-    m.kv_per_token += KvBytesPerToken(*draft, plan, own.group * (own.global + own.windowed));
+    m.kv_per_token +=
+        KvBytesPerToken(*draft, plan, engine, own.group * (own.global + own.windowed));
   }
   // Sequences and their positions are spread over `data` and `kv` devices, which the engine fills
   // alike.

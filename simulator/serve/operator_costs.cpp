@@ -117,15 +117,23 @@ class Products {
   std::map<double, std::set<double>> by_k_;
 };
 
-// Latent, decode, heads a key, depth, window.
-using AttentionKey = std::tuple<bool, bool, double, int64_t, int64_t>;
-// Hidden, width, experts, experts a token, tensor and expert degree.
-using ExpertKey = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+// Latent, decode, heads a key, depth, window, bytes of an element of keys and values.
+using AttentionKey = std::tuple<bool, bool, double, int64_t, int64_t, int64_t>;
+// Hidden, width, experts, experts a token, tensor and expert degree, weights.
+using ExpertKey = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, WeightFormat>;
+
+// "fp8_block", "w4a16_mxfp4"; nullopt: a precision.
+std::optional<WeightFormat> NarrowFormat(const std::string& text) {
+  if (text.ends_with("mxfp4")) return WeightFormat::kMxfp4;
+  if (text.starts_with("int4")) return WeightFormat::kInt4;
+  return ParseWeightFormat(text);
+}
 
 class OperatorCosts : public DeviceCosts {
  public:
-  OperatorCosts(std::shared_ptr<const DeviceCosts> base, DType dtype)
-      : base_(std::move(base)), dtype_(dtype) {}
+  OperatorCosts(std::shared_ptr<const DeviceCosts> base, DType dtype,
+                std::set<WeightFormat> formats)
+      : base_(std::move(base)), dtype_(dtype), formats_(std::move(formats)) {}
 
   absl::Status Read(OperatorTableText table) {
     const std::string header = table.text.substr(0, table.text.find('\n'));
@@ -149,7 +157,7 @@ class OperatorCosts : public DeviceCosts {
     return absl::OkStatus();
   }
   absl::Status Finish() {
-    FORETRACE_RETURN_IF_ERROR(products_.Finish());
+    for (auto& [format, products] : products_) FORETRACE_RETURN_IF_ERROR(products.Finish());
     for (auto& [key, by_heads] : attention_) {
       for (auto& [heads, family] : by_heads) FORETRACE_RETURN_IF_ERROR(family.Finish());
     }
@@ -158,18 +166,25 @@ class OperatorCosts : public DeviceCosts {
   }
 
   Estimate Kernel(const KernelWork& work) const override {
-    if (work.kind == KernelKind::kGemm && work.batch <= 1 &&
-        ElementSize(work.dtype) == ElementSize(dtype_)) {
-      const auto measured = products_.At(Num(work.m), Num(work.n), Num(work.k));
-      if (measured) return Of(*measured);
+    if (ElementSize(work.dtype) == ElementSize(dtype_)) {
+      if (const auto measured = Product(work, WeightFormat::kModel)) return *measured;
     }
     return base_->Kernel(work);
   }
+  std::optional<Estimate> Product(const KernelWork& work, WeightFormat format) const override {
+    const auto products = products_.find(format);
+    if (products == products_.end() || work.kind != KernelKind::kGemm || work.batch > 1) {
+      return std::nullopt;
+    }
+    const auto measured = products->second.At(Num(work.m), Num(work.n), Num(work.k));
+    return measured ? std::optional(Of(*measured)) : std::nullopt;
+  }
+  bool Multiplies(WeightFormat format) const override { return base_->Multiplies(format); }
 
   std::optional<Estimate> Attention(const AttentionShape& s) const override {
     const double shared = s.latent ? 0 : Num(s.heads) / Num(s.kv_heads);
-    const auto at =
-        attention_.find({s.latent, s.decode, shared, s.latent ? kLatent : s.depth, s.window});
+    const auto at = attention_.find(
+        {s.latent, s.decode, shared, s.latent ? kLatent : s.depth, s.window, s.kv_width});
     if (at == attention_.end()) return std::nullopt;
     const auto& by_heads = at->second;
     const double x = s.decode ? s.tokens : std::log(s.tokens);
@@ -188,7 +203,8 @@ class OperatorCosts : public DeviceCosts {
   }
 
   std::optional<Estimate> Experts(const ExpertShape& s) const override {
-    const auto at = experts_.find({s.hidden, s.ffn, s.experts, s.top_k, s.tensor, s.expert});
+    const auto at =
+        experts_.find({s.hidden, s.ffn, s.experts, s.top_k, s.tensor, s.expert, s.weights});
     if (at == experts_.end()) return std::nullopt;
     return Of(at->second.At(Num(s.tokens)));
   }
@@ -213,15 +229,22 @@ class OperatorCosts : public DeviceCosts {
     return row.Number(column, 1e-9, kMost) * 1e3;
   }
 
+  // Of a row; nullopt: in another format than the model's.
+  std::optional<WeightFormat> FormatOf(const std::string& text) const {
+    if (const auto format = NarrowFormat(text); format && formats_.contains(*format)) return format;
+    return SamePrecision(text, dtype_) ? std::optional(WeightFormat::kModel) : std::nullopt;
+  }
+
   absl::Status ReadProducts(OperatorTableText& table) {
     FORETRACE_ASSIGN_OR_RETURN(CsvColumns rows,
                                CsvColumns::Parse(table.file, std::move(table.text),
                                                  {"gemm_dtype", "m", "n", "k", "latency_ms"}));
     while (rows.Next()) {
       const CsvRow& row = rows.row();
-      if (!SamePrecision(row.Text(0), dtype_)) continue;
-      products_.Add(row.Number(1, 1, kMost), row.Number(2, 1, kMost), row.Number(3, 1, kMost),
-                    Us(row, 4));
+      const auto format = FormatOf(row.Text(0));
+      if (!format) continue;
+      products_[*format].Add(row.Number(1, 1, kMost), row.Number(2, 1, kMost),
+                             row.Number(3, 1, kMost), Us(row, 4));
       ++rows_;
     }
     return rows.status();
@@ -240,12 +263,15 @@ class OperatorCosts : public DeviceCosts {
                  window = optional("window_size");
     while (rows.Next()) {
       const CsvRow& row = rows.row();
-      if (!SamePrecision(row.Text(0), dtype_) || !SamePrecision(row.Text(1), dtype_)) continue;
+      const int64_t kv_width = row.Text(1) == "fp8" ? 1 : ElementSize(ParseDType(row.Text(1)));
+      if (!SamePrecision(row.Text(0), dtype_) || kv_width == 0) continue;
       const double heads = row.Number(2, 1, kMost);
-      const AttentionKey key = {latent, decode,
+      const AttentionKey key = {latent,
+                                decode,
                                 latent ? 0 : heads / std::max(1.0, row.Number(shared, 1, kMost)),
                                 latent ? kLatent : row.Integer(depth, 1, 1 << 20),
-                                window > 0 ? row.Integer(window, 0, 1 << 30) : 0};
+                                window > 0 ? row.Integer(window, 0, 1 << 30) : 0,
+                                kv_width};
       const double tokens = row.Number(4, 1, kMost), us = Us(row, 5);
       Curve& curve = attention_[key][heads].At(row.Number(3, 1, kMost));
       if (us <= 0) continue;  // the row is wrong, which its table says
@@ -263,11 +289,12 @@ class OperatorCosts : public DeviceCosts {
                                             "num_tokens", "latency_ms", "kernel_source"}));
     while (rows.Next()) {
       const CsvRow& row = rows.row();
-      if (!SamePrecision(row.Text(0), dtype_) || row.Text(7) != kEven) continue;
+      const auto format = FormatOf(row.Text(0));
+      if (!format || row.Text(7) != kEven) continue;
       if (row.Text(10).ends_with("_nongated")) continue;
       const auto size = [&](size_t column) { return int64_t{row.Integer(column, 1, 1 << 24)}; };
-      experts_[{size(1), size(2), size(3), size(4), size(5), size(6)}].Add(row.Number(8, 1, kMost),
-                                                                           Us(row, 9));
+      experts_[{size(1), size(2), size(3), size(4), size(5), size(6), *format}].Add(
+          row.Number(8, 1, kMost), Us(row, 9));
       ++rows_;
     }
     return rows.status();
@@ -275,7 +302,8 @@ class OperatorCosts : public DeviceCosts {
 
   const std::shared_ptr<const DeviceCosts> base_;
   const DType dtype_;
-  Products products_;
+  const std::set<WeightFormat> formats_;  // beside the model's precision
+  std::map<WeightFormat, Products> products_;
   std::map<AttentionKey, std::map<double, Family>> attention_;  // by heads
   std::map<ExpertKey, Curve> experts_;
   size_t rows_ = 0;
@@ -285,8 +313,9 @@ class OperatorCosts : public DeviceCosts {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const DeviceCosts>> WithOperatorTables(
-    std::shared_ptr<const DeviceCosts> base, std::vector<OperatorTableText> tables, DType dtype) {
-  auto costs = std::make_shared<OperatorCosts>(std::move(base), dtype);
+    std::shared_ptr<const DeviceCosts> base, std::vector<OperatorTableText> tables, DType dtype,
+    std::set<WeightFormat> formats) {
+  auto costs = std::make_shared<OperatorCosts>(std::move(base), dtype, std::move(formats));
   for (OperatorTableText& table : tables) {
     FORETRACE_RETURN_IF_ERROR(costs->Read(std::move(table)));
   }

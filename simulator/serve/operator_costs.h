@@ -2,6 +2,7 @@
 // Costs of a device from tables of single operators that were measured on it.
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,14 @@ struct OperatorTableText {
 };
 
 // `base` with products, attention, latent attention and experts of `tables` (aiconfigurator's
-// columns: operator_table.h), of the rows whose precision is `dtype` or another of 16 bits, and
-// whose experts are visited evenly. Products lie between the nearest n and k; attention between the
-// nearest heads that share keys in the same proportion, and the nearest batches; all along lines,
-// but for prompts, whose times are powers of their tokens. What no table has is the base's. Errors
-// name file and line; a table without rows of the precision.
+// columns: operator_table.h), of the rows whose precision is `dtype` or another of 16 bits, of
+// products and experts also those of weights in `formats`, and whose experts are visited evenly.
+// Products lie between the nearest n and k; attention between the nearest heads that share keys in
+// the same proportion, and the nearest batches; all along lines, but for prompts, whose times are
+// powers of their tokens. What no table has is the base's. Errors name file and line; a table
+// without such rows.
 absl::StatusOr<std::shared_ptr<const DeviceCosts>> WithOperatorTables(
-    std::shared_ptr<const DeviceCosts> base, std::vector<OperatorTableText> tables, DType dtype);
+    std::shared_ptr<const DeviceCosts> base, std::vector<OperatorTableText> tables, DType dtype,
+    std::set<WeightFormat> formats = {});
 
 }  // namespace foretrace::serve

@@ -57,25 +57,33 @@ bool RunsEagerly(const YAML::Node& root) {
          is(compilation, "cudagraph_mode", "0") || is(compilation, "cudagraph_mode", "NONE");
 }
 
+void ReadKvCache(const YamlReader& in, EngineConfig& engine) {
+  for (const char* key : {"num_gpu_blocks_override", "num_gpu_blocks"}) {
+    engine.kv_blocks = in.Integer(key, 1, std::numeric_limits<int32_t>::max(),
+                                  static_cast<int32_t>(engine.kv_blocks));
+  }
+  if (in.Has("kv_cache_memory_bytes")) {
+    engine.kv_memory = Bytes(std::llround(in.Number("kv_cache_memory_bytes", 1, 1e15)));
+  }
+  const std::string type = in.String(
+      "cache_dtype", in.String("kv_cache_dtype", engine.kv_cache_width == 1 ? "fp8" : ""));
+  engine.kv_cache_width = type.starts_with("fp8") || type == "int8" ? 1 : 0;
+  engine.block_tokens = in.Integer("block_size", 1, 1 << 16, engine.block_tokens);
+  engine.prefix_caching = in.Bool("enable_prefix_caching", engine.prefix_caching);
+  engine.memory_utilization =
+      in.Number("gpu_memory_utilization", 0.01, 1, engine.memory_utilization);
+}
+
 void ReadEngineArguments(const YamlReader& in, MeasuredRun& run) {
   EngineConfig& e = run.engine;
   run.tensor_parallel = in.Integer("tensor_parallel_size", 1, 1 << 16, 1);
   run.pipeline_parallel = in.Integer("pipeline_parallel_size", 1, 1 << 16, 1);
   run.data_parallel = in.Integer("data_parallel_size", 1, 1 << 16, 1);
-  run.expert_parallel = in.Bool("enable_expert_parallel", false);
   e.max_num_seqs = in.Integer("max_num_seqs", 1, kMaxSize, e.max_num_seqs);
   e.max_num_batched_tokens =
       in.Integer("max_num_batched_tokens", 1, kMaxSize, e.max_num_batched_tokens);
   e.max_model_len = in.Integer("max_model_len", 1, kMaxTokens, 0);
-}
-
-void ReadKvCache(const YamlReader& in, EngineConfig& engine) {
-  engine.kv_blocks = in.Integer("num_gpu_blocks", 1, std::numeric_limits<int32_t>::max(),
-                                static_cast<int32_t>(engine.kv_blocks));
-  engine.block_tokens = in.Integer("block_size", 1, 1 << 16, engine.block_tokens);
-  engine.prefix_caching = in.Bool("enable_prefix_caching", engine.prefix_caching);
-  engine.memory_utilization =
-      in.Number("gpu_memory_utilization", 0.01, 1, engine.memory_utilization);
+  ReadKvCache(in, e);
 }
 
 void ReadScheduler(const YamlReader& in, EngineConfig& engine) {
@@ -88,7 +96,11 @@ void ReadScheduler(const YamlReader& in, EngineConfig& engine) {
   engine.long_prefill_threshold =
       in.Integer("long_prefill_token_threshold", 0, kMaxSize, engine.long_prefill_threshold);
   const std::string policy = in.String("policy", Name(engine.policy));
-  if (policy == Name(AdmissionPolicy::kPriority)) engine.policy = AdmissionPolicy::kPriority;
+  if (policy == Name(AdmissionPolicy::kPriority)) {
+    engine.policy = AdmissionPolicy::kPriority;
+  } else if (policy != Name(AdmissionPolicy::kFcfs)) {
+    in.Fail("policy", fmt::format("'{}' is neither fcfs nor priority", policy));
+  }
 }
 
 void ReadResolved(const YamlReader& in, MeasuredRun& run) {
@@ -107,13 +119,46 @@ void ReadResolved(const YamlReader& in, MeasuredRun& run) {
     run.tensor_parallel = degree("tensor_parallel_size", run.tensor_parallel);
     run.pipeline_parallel = degree("pipeline_parallel_size", run.pipeline_parallel);
     run.data_parallel = degree("data_parallel_size", run.data_parallel);
-    run.expert_parallel = parallel.Bool("enable_expert_parallel", run.expert_parallel);
   }
   if (!in.Has("compilation_config")) return;
   const YamlReader graphs = in.Child("compilation_config");
   if (!graphs.Has("cudagraph_capture_sizes")) return;
   e.graph_sizes = graphs.Integers("cudagraph_capture_sizes", 1, kMaxSize);
   std::sort(e.graph_sizes.begin(), e.graph_sizes.end());
+}
+
+// A setting that changes times and is none of this model's; `usual`: as which it changes nothing.
+struct LeftOut {
+  const char* section;
+  const char* key;
+  const char* usual;
+  const char* what;
+};
+constexpr LeftOut kLeftOut[] = {
+    {"", "speculative_config", "", "speculative decoding, whose acceptance the run does not say"},
+    {"", "kv_transfer_config", "", "transfers of keys and values to and from other engines"},
+    {"", "lora_config", "", "adapters"},
+    {"cache_config", "kv_offloading_size", "0", "a tier of keys and values in the host's memory"},
+    {"model_config", "quantization", "", "quantisation, where the profile is not of it too"},
+    {"parallel_config", "decode_context_parallel_size", "1",
+     "division of decodes' keys and values"},
+    {"parallel_config", "prefill_context_parallel_size", "1", "division of prompts by position"},
+    {"parallel_config", "enable_dbo", "false", "steps in two halves that overlap"},
+    {"parallel_config", "enable_eplb", "false", "balancing of experts"},
+    {"scheduler_config", "max_num_partial_prefills", "1", "several prompts that wait in part"},
+};
+
+void NoteLeftOut(const YAML::Node& root, std::vector<std::string>& notes) {
+  const YAML::Node resolved = root["resolved_config"];
+  if (!resolved.IsDefined() || !resolved.IsMap()) return;
+  for (const LeftOut& out : kLeftOut) {
+    const bool top = *out.section == '\0';
+    const YAML::Node section = top ? resolved : resolved[out.section];
+    if (!section.IsDefined() || !section.IsMap()) continue;
+    const YAML::Node value = section[out.key];
+    if (!value.IsDefined() || (value.IsScalar() && value.Scalar() == out.usual)) continue;
+    notes.push_back(fmt::format("left out: {} ({})", out.what, out.key));
+  }
 }
 
 // What is stated as something else than a mapping would be passed over.
@@ -187,6 +232,7 @@ absl::Status ReadRunMeta(const std::string& file, MeasuredRun& run) {
     sink->file = file;
     FORETRACE_RETURN_IF_ERROR(ReadSections(YamlReader(node, "", sink), file, run));
     if (RunsEagerly(node)) run.engine.graph_sizes.clear();
+    NoteLeftOut(node, run.notes);
   } catch (const YAML::Exception& error) {
     return YamlError(file, error);
   }

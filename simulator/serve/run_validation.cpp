@@ -16,7 +16,7 @@ double ErrorPercent(double predicted, double measured) {
 absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
                                           std::shared_ptr<const StepModel> step) {
   Deployment deployment;
-  deployment.pool = {run.engine, step, run.data_parallel};
+  deployment.pool = {run.engine, step, run.data_parallel, run.engines_in_step};
   deployment.routing = Routing::kShortestQueue;
   FORETRACE_ASSIGN_OR_RETURN(const ServingResult result, Simulate(run.trace, deployment));
   RunValidation v;

@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/overload.h"
+#include "simulator/serve/step_group.h"
 
 namespace foretrace::serve {
 namespace {
@@ -65,7 +66,13 @@ class Simulation : public ServingObserver {
     }
     while (true) {
       ServingEngine* engine = Earliest();
-      const SimTime wake = engine == nullptr ? SimTime::Max() : engine->wake();
+      StepGroup* group = EarliestGroup();
+      SimTime wake = engine == nullptr ? SimTime::Max() : engine->wake();
+      // At one instant engines first: what they launch takes part.
+      if (group != nullptr && (engine == nullptr || group->wake() < wake)) {
+        wake = group->wake();
+        engine = nullptr;
+      }
       if (!arrivals_.empty() && arrivals_.top().at <= wake) {
         const Arrival arrival = arrivals_.top();
         arrivals_.pop();
@@ -73,7 +80,11 @@ class Simulation : public ServingObserver {
         continue;
       }
       if (wake == SimTime::Max()) break;
-      engine->Advance();
+      if (engine == nullptr) {
+        group->Start();
+      } else {
+        engine->Advance();
+      }
     }
     return Finish();
   }
@@ -117,11 +128,24 @@ class Simulation : public ServingObserver {
   };
 
   void AddEngines(const Pool& pool) {
+    std::vector<ServingEngine*> together;
     for (int32_t i = 0; i < pool.engines; ++i) {
       engines_.push_back(std::make_unique<ServingEngine>(
           static_cast<int32_t>(engines_.size()), pool.config, trace_, deployment_.speculation,
-          *pool.model, result_.outcomes, *this));
+          *pool.model, result_.outcomes, *this, pool.in_step));
+      together.push_back(engines_.back().get());
     }
+    if (pool.in_step) groups_.emplace_back(std::move(together));
+  }
+
+  // Null: no step of one can start.
+  StepGroup* EarliestGroup() {
+    StepGroup* earliest = nullptr;
+    for (StepGroup& group : groups_) {
+      if (group.wake() == SimTime::Max()) continue;
+      if (earliest == nullptr || group.wake() < earliest->wake()) earliest = &group;
+    }
+    return earliest;
   }
 
   ServingEngine* Earliest() {
@@ -187,6 +211,7 @@ class Simulation : public ServingObserver {
   ServingResult result_;
   OverloadJudge overload_;
   std::vector<std::unique_ptr<ServingEngine>> engines_;
+  std::vector<StepGroup> groups_;
   size_t first_decode_ = 0;
   std::vector<SimTime> link_free_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;

@@ -23,6 +23,7 @@ struct Pool {
   EngineConfig config;
   std::shared_ptr<const StepModel> model;
   int32_t engines = 1;
+  bool in_step = false;  // they share experts: their steps run together (StepGroup)
 };
 
 // Keys and values on their way from a prefill to a decode engine: one transfer of an engine's at a
@@ -34,9 +35,9 @@ struct KvLink {
 };
 
 struct Deployment {
-  Pool pool;                       // of all work, or of prefill where there are decode engines
-  Pool decode = {{}, nullptr, 0};  // `engines` 0: there are none
-  KvLink link;                     // with decode engines
+  Pool pool;  // of all work, or of prefill where there are decode engines
+  Pool decode = {{}, nullptr, 0, false};  // `engines` 0: there are none
+  KvLink link;                            // with decode engines
   Routing routing = Routing::kLeastLoaded;
   Speculation speculation;
   // Users that each wait for an answer before they ask again; 0: requests come when they come.

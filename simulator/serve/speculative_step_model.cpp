@@ -83,6 +83,22 @@ class CostsReduction : public Reduction {
   int32_t ranks_;
 };
 
+class CostsExpertExchange : public ExpertExchange {
+ public:
+  CostsExpertExchange(std::shared_ptr<const DeviceCosts> costs, int32_t ranks)
+      : costs_(std::move(costs)), ranks_(ranks) {}
+  Estimate Gather(int64_t bytes) const override {
+    return costs_->Collective(CollectiveOp::kAllGather, ranks_, Bytes(bytes));
+  }
+  Estimate Scatter(int64_t bytes) const override {
+    return costs_->Collective(CollectiveOp::kReduceScatter, ranks_, Bytes(bytes));
+  }
+
+ private:
+  std::shared_ptr<const DeviceCosts> costs_;
+  int32_t ranks_;
+};
+
 }  // namespace
 
 std::shared_ptr<const TokenExchange> MakeTokenExchange(std::shared_ptr<const DeviceCosts> costs,
@@ -111,6 +127,11 @@ std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
                                                int32_t ranks) {
   if (ranks <= 1) return nullptr;
   return std::make_shared<CostsReduction>(engine, std::move(costs), ranks);
+}
+
+std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,
+                                                         int32_t ranks) {
+  return std::make_shared<CostsExpertExchange>(std::move(costs), ranks);
 }
 
 KvLink LinkOf(const DeviceCosts& costs, const ServingPlan& plan, Bytes kv_per_token) {

@@ -36,6 +36,9 @@ Estimate SumOverRanks(const EngineConfig& engine, const DeviceCosts& costs, int3
 std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
                                                std::shared_ptr<const DeviceCosts> costs,
                                                int32_t ranks);
+// Of `ranks` engines that share experts.
+std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,
+                                                         int32_t ranks);
 
 // From each device of an engine to the one in its place of the next: bandwidth and latency of a
 // transfer, from its times for one and for many tokens.

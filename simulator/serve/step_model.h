@@ -28,9 +28,11 @@ struct StepBatch {
   int32_t decode_cached_max = 0;  // of one
   // Of each; empty where only the sum is known, and all are taken for alike.
   std::vector<int32_t> decode_lengths;
+  // Tokens of the steps that run together with it on engines that share its experts.
+  std::vector<int32_t> peer_tokens;
 
   void Clear() {
-    prefills.clear(), decode_lengths.clear();
+    prefills.clear(), decode_lengths.clear(), peer_tokens.clear();
     decodes = 0, decode_cached = 0, decode_cached_max = 0;
   }
   void AddDecode(int32_t cached) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "simulator/workload/weight_format.h"
 #include "simulator/workload/workload.h"
 
 namespace foretrace {
@@ -74,14 +75,18 @@ struct TransformerConfig {
   int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
   // Tokens that a layer attends to, its own included, where that is not all; every
   // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those
-  // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; training
-  // takes every layer to attend to all.
+  // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; so
+  // has training but where the sequence is divided (context parallelism).
   int64_t window = 0, global_every = 0;
   bool window_pieces = false;
   // Modules after the last layer that predict further tokens, each a layer, a product that joins
   // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
   // no part of the published count.
   int64_t further_tokens = 0;
+  // Of the published checkpoint: products of layers, and those of experts that are chosen. Router,
+  // norms, embedding and output layer have the model's precision. Inference has it; training takes
+  // `dtype`.
+  WeightFormat weights = WeightFormat::kModel, expert_weights = WeightFormat::kModel;
 };
 
 // Of a mixture of experts, how many layers are dense, and which.

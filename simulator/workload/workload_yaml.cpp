@@ -143,6 +143,9 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Int("window", c.window);
   in.Int("global_every", c.global_every);
   in.Bool("window_pieces", c.window_pieces);
+  std::string weights = "model", expert_weights = "model";
+  in.String("weights", weights);
+  in.String("expert_weights", expert_weights);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
   bool found = false;
   for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {
@@ -156,6 +159,15 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   }
   c.dtype = ParseDType(dtype);
   if (c.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype '{}'", where, dtype);
+  for (const auto& [text, format] :
+       {std::pair(&weights, &c.weights), std::pair(&expert_weights, &c.expert_weights)}) {
+    const auto known = ParseWeightFormat(*text);
+    if (!known) {
+      return InvalidInput("{}: unknown weights '{}'; known are {}", where, *text,
+                          WeightFormatNames());
+    }
+    *format = *known;
+  }
   c.name = family;
   FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(c));
   return ModelFile{std::move(workload), WithDefaults(c)};

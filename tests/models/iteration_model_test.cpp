@@ -17,26 +17,22 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/planning/mapping_validation.h"
 #include "simulator/planning/training_job.h"
+#include "tests/support/real_data.h"
 
 namespace foretrace {
 namespace {
-
-std::string Data() {
-  const char* env = std::getenv("FORETRACE_REALDATA");
-  return env != nullptr ? env : FORETRACE_SOURCE_DIR "/../shared/realdata";
-}
 
 std::vector<MeasuredMapping> MultiNode() {
   // Megatron-DeepSpeed with full recomputation, by memory: without it hardly a row fits in 80 GB
   // (MostRowsNeedRecomputation).
   auto rows =
-      LoadMeasuredMappings(Data() + "/vtrain/ground_truth_multi.csv", 51200, Recompute::kFull);
+      LoadMeasuredMappings(RealData("vtrain/ground_truth_multi.csv"), 51200, Recompute::kFull);
   EXPECT_TRUE(rows.ok()) << rows.status();
   return *std::move(rows);
 }
 
 std::vector<MeasuredMapping> Table5() {
-  auto rows = LoadMeasuredMappings(Data() + "/calculon/megatron_seqsel_table5_measured.json", 51200,
+  auto rows = LoadMeasuredMappings(RealData("calculon/megatron_seqsel_table5_measured.json"), 51200,
                                    Recompute::kFull);
   EXPECT_TRUE(rows.ok()) << rows.status();
   return *std::move(rows);
@@ -76,8 +72,7 @@ using P = ClusterParameter;
 // vTrain's software (its layers are larger): the first is a round 80 % of 200 Gb/s, the second the
 // project's note on that software, 2.6 ms a layer, which was read off vTrain's own smallest rows.
 TEST(IterationModelStudy, FittedToTable5Alone) {
-  if (!std::filesystem::exists(Data()))
-    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
   ClusterParameters start;
   const auto fitted =
       FitCluster(Table5(), start, {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode});
@@ -106,8 +101,7 @@ ClusterParameters Measured(const std::string& platform) {
 // Products and all-reduces as measured on the device, the rest from data sheets: nothing is fitted
 // to any iteration.
 TEST(IterationModelStudy, MeasuredDeviceNothingFitted) {
-  if (!std::filesystem::exists(Data()))
-    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
   const Errors table5 = ErrorsOf("table 5, measured device", Table5(), Measured("dgx-a100-80gb"));
   EXPECT_LE(table5.mean, 2);
   EXPECT_LE(table5.max, 6);
@@ -146,8 +140,7 @@ Ranking RankingOf(const std::vector<MeasuredMapping>& rows, const std::vector<do
 // What ranking these rows allow. First, predictions that are right but for independent noise; then
 // the best that any parameters within physical ranges reach on the very rows.
 TEST(IterationModelStudy, AttainableRanking) {
-  if (!std::filesystem::exists(Data()))
-    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
   const auto rows = MultiNode();
   std::mt19937_64 rng(1);
   std::vector<double> predicted(rows.size());
@@ -202,8 +195,7 @@ TEST(IterationModelStudy, AttainableRanking) {
 }
 
 TEST(IterationModelStudy, MostRowsNeedRecomputation) {
-  if (!std::filesystem::exists(Data()))
-    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
   int fit_without = 0, fit_with = 0, rows = 0;
   for (MeasuredMapping row : MultiNode()) {
     ++rows;
@@ -219,8 +211,7 @@ TEST(IterationModelStudy, MostRowsNeedRecomputation) {
 }
 
 TEST(IterationModelStudy, FittedToMultiNodeAlone) {
-  if (!std::filesystem::exists(Data()))
-    GTEST_SKIP() << Data() << " is absent; set FORETRACE_REALDATA";
+  FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
   ClusterParameters start;
   start.launch_floor = SimTime::FromUs(1000);
   const std::vector<P> all = {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode,

@@ -1,5 +1,6 @@
 #pragma once
-// Where the public traces of traces/README.md lie; tests skip what is absent.
+// Where the public data of traces/README.md lie: what FORETRACE_REALDATA names, else beside the
+// checkout, else the slice of them in tests/data/public; tests skip what is absent.
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,10 +10,11 @@ namespace foretrace {
 
 inline std::string RealData(const std::string& name) {
   const char* folder = std::getenv("FORETRACE_REALDATA");
-  const std::filesystem::path root =
-      folder != nullptr ? std::filesystem::path(folder)
-                        : std::filesystem::path(FORETRACE_SOURCE_DIR) / "../shared/realdata";
-  return (root / name).string();
+  if (folder != nullptr) return (std::filesystem::path(folder) / name).string();
+  const std::filesystem::path source = FORETRACE_SOURCE_DIR;
+  const std::filesystem::path whole = source / "../shared/realdata";
+  return ((std::filesystem::is_directory(whole) ? whole : source / "tests/data/public") / name)
+      .string();
 }
 
 }  // namespace foretrace

@@ -27,6 +27,12 @@ constexpr double kBackwardInstructions = 12;
 // Qwen1.5's took no part (docs/accuracy.md).
 constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
 
+// Blackwell's tensor cores work asynchronously, so that forward a block has two tiles of queries,
+// of which one is multiplied while the other's exponentials are taken ("FlashAttention-4", Together
+// AI, 2026: new pipelining). What cuDNN takes on a B200 says the same (SimuMax's table: 1.2 to 1.8
+// times too slow with both in turn, within 13 % so).
+bool PairsTiles(const GpuPeaks& device) { return device.accelerator.chip == "GB100"; }
+
 // FlashAttention-2 forward where products, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
 double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
@@ -68,7 +74,16 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
   const double filled = full + p.partial_wave * (std::max(time.waves, 1.0) - full);
-  time.compute_us = masked * (work.flop.count() / rate + scores * between) * filled / time.waves;
+  // Of one score; the products of one of two tiles hide the exponentials of the other.
+  const double multiplied = 2 * k * products / rate;
+  const double score_us =
+      forward && PairsTiles(device) ? std::max(multiplied, between) : multiplied + between;
+  time.compute_us = masked * scores * score_us * filled / time.waves;
+  // Under a causal mask blocks differ, and the longest is no faster than one multiprocessor.
+  if (masked > 1) {
+    const double longest = (forward && PairsTiles(device) ? 2 : 1) * kTile * (forward ? n : m);
+    time.compute_us = std::max(time.compute_us, longest * device.sms * score_us);
+  }
   const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;

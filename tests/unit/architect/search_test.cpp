@@ -198,8 +198,8 @@ TEST(DesignRecord, IsReadAsItWasWritten) {
   record.statistics = {7, 5, 0.1};
   ModelPlan plan;
   plan.throughput = 2.0 / 3;
-  plan.micro_batch = 4;
-  plan.recompute = true;
+  plan.placement.micro_batch = 4;
+  plan.placement.recompute = true;
   plan.mfu = 0.7;
   plan.placement.batch_s = 1e-3 / 7;
   plan.placement.data_parallel = 3;

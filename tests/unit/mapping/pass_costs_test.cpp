@@ -77,6 +77,28 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
   EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
 }
 
+// Whole attention is 4 s^2 h FLOP, half of them masked; pieces of a quarter of the sequence need a
+// quarter of that, a window of as many keys before every query half.
+TEST(PassCostsTest, WindowsOfAttention) {
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  const double whole_s = 2 * 1024.0 * kH2 / 1e14;
+  const auto forward = [&] {
+    return Times(c, Mapping(1, 1), ProductsAlone()).layer_forward.seconds();
+  };
+  const double whole = forward();
+  c.window = 256;
+  c.window_pieces = true;
+  EXPECT_NEAR(whole - forward(), 0.75 * whole_s, 1e-9);
+  c.global_every = 2;  // every second layer attends to all
+  EXPECT_NEAR(whole - forward(), 0.375 * whole_s, 1e-9);
+  c.global_every = 0;
+  c.window_pieces = false;
+  EXPECT_NEAR(whole - forward(), 0.5 * whole_s, 1e-9);
+  c.window = 1024;
+  EXPECT_EQ(forward(), whole);
+}
+
 // Stages that wait for their messages have them in their passes: what each sends on, forward all
 // but the last, backward all but the first.
 TEST(PassCostsTest, BlockingTransfersHoldTheirStages) {

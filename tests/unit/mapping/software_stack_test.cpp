@@ -22,11 +22,37 @@ TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {
             "  - since: '2022'\n    source: y\n    overlap_tensor: true\n    selective: "
             "operators\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_TRUE(stack->At("").dropout);
-  EXPECT_TRUE(stack->At("2021-12-31").dropout);
-  EXPECT_TRUE(stack->At("2022").overlap_tensor);
-  EXPECT_TRUE(stack->At("2022-05").overlap_tensor);
-  EXPECT_EQ(stack->At("2023").selective, Recompute::kOperators);
+  EXPECT_TRUE(stack->At("", "").dropout);
+  EXPECT_TRUE(stack->At("2021-12-31", "").dropout);
+  EXPECT_TRUE(stack->At("2022", "").overlap_tensor);
+  EXPECT_TRUE(stack->At("2022-05", "").overlap_tensor);
+  EXPECT_EQ(stack->At("2023", "").selective, Recompute::kOperators);
+}
+
+TEST(SoftwareStackTest, RecipesOfModels) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
+            "  - since: v24.11\n    models: [GPT-3, grok]\n    source: t\n    dropout: true\n"
+            "  - since: v24.11\n    models: [grok-1 x]\n    source: u\n    packed_document: 200\n"
+            "  - since: v25\n    source: v\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("v24.11.1", "gpt3-175B").source, "t");
+  EXPECT_EQ(stack->At("v24.11.1", "grok1-314B").source, "t");
+  EXPECT_EQ(stack->At("v24.11.1", "Grok-1_X").packed_document, 200);
+  EXPECT_EQ(stack->At("v24.11.1", "llama3-8B").source, "s");
+  EXPECT_EQ(stack->At("v25.01", "gpt3-175B").source, "v");
+  EXPECT_EQ(stack->At("", "gpt3-175B").source, "s");
+  EXPECT_THAT(LoadSoftwareStack(
+                  Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    models: [gpt]\n"))
+                  .status()
+                  .message(),
+              HasSubstr("the first release must be for all models"));
+  EXPECT_THAT(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
+                                      "  - since: '1'\n    source: t\n  - since: '1'\n"
+                                      "    source: u\n"))
+                  .status()
+                  .message(),
+              HasSubstr("releases must be in order"));
 }
 
 TEST(SoftwareStackTest, AttentionKernelsByChip) {
@@ -34,9 +60,9 @@ TEST(SoftwareStackTest, AttentionKernelsByChip) {
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    fused_pointwise: false\n"
             "    attention_slowdown: {GH100: 1.75}\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("").attention_slowdown.at("GH100"), 1.75);
-  EXPECT_EQ(stack->At("").attention_slowdown.size(), 1u);
-  EXPECT_FALSE(stack->At("").fused_pointwise);
+  EXPECT_EQ(stack->At("", "").attention_slowdown.at("GH100"), 1.75);
+  EXPECT_EQ(stack->At("", "").attention_slowdown.size(), 1u);
+  EXPECT_FALSE(stack->At("", "").fused_pointwise);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    attention_slowdown: {GH100: fast}\n"))
                    .ok());
@@ -47,9 +73,9 @@ TEST(SoftwareStackTest, Losses) {
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    loss: stepwise\n"
             "    compiled_loss: true\n    eager: true\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("").loss, LossForm::kStepwise);
-  EXPECT_TRUE(stack->At("").compiled_loss);
-  EXPECT_TRUE(stack->At("").eager);
+  EXPECT_EQ(stack->At("", "").loss, LossForm::kStepwise);
+  EXPECT_TRUE(stack->At("", "").compiled_loss);
+  EXPECT_TRUE(stack->At("", "").eager);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    loss: slow\n"))
                    .ok());

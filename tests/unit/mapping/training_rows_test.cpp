@@ -30,6 +30,7 @@ std::vector<SoftwareStack> Stacks() {
   StackRelease nemo, composer;
   nemo.fused_attention = nemo.sequence_parallel = nemo.overlap_tensor = nemo.overlap_gradients =
       true;
+  nemo.packed_document = 200;
   composer.fused_attention = composer.overlap_gradients = true;
   composer.attention_slowdown = {{"GA100", 2}};
   return {{"nemo", {"nemo"}, {nemo}}, {"composer", {"composer"}, {composer}}};
@@ -79,14 +80,22 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,FP8,none,,NeMo,0,1,\n"
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,x LoRA\n"
-      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,abacus,0,1,\n");
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,MXFP8,none,,abacus,0,1,\n");
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].refused, "");
   EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8");
   EXPECT_EQ(rows[0].config.dtype, DType::kBFloat16);
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16");
-  EXPECT_EQ(rows[1].notes.size(), 1u);
-  EXPECT_THAT(rows[2].refused, HasSubstr("framework 'abacus'"));
+  // Fine-tuning packs documents.
+  EXPECT_EQ(rows[1].notes.size(), 2u);
+  EXPECT_EQ(rows[1].config.window, 200);
+  EXPECT_TRUE(rows[1].config.window_pieces);
+  EXPECT_EQ(rows[0].config.window, 0);
+  EXPECT_EQ(rows[2].refused, "");
+  ASSERT_EQ(rows[2].notes.size(), 1u);
+  EXPECT_THAT(rows[2].notes[0], HasSubstr("framework 'abacus'"));
+  EXPECT_TRUE(rows[2].config.fused_attention);
+  EXPECT_TRUE(rows[2].mapping.fp8);
 }
 
 // Weights are divided within a node of 8, whose 2-way tensor-parallel groups leave 4 replicas. A

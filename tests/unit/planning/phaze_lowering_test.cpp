@@ -9,14 +9,19 @@ namespace {
 PhazeProblem Chain(int32_t layers, int32_t microbatches, double bytes) {
   PhazeProblem p;
   p.layers = layers;
-  p.microbatches = microbatches;
+  p.samples = microbatches;
   p.accelerators = layers * 8;
   p.bandwidth = 1e9;
   p.memory_bytes = 1e12;
-  for (int32_t i = 0; i < layers; ++i) {
-    p.by_width[1].push_back({1e-3, 2e-3, 1e6, 1e3, false});
-    if (i > 0) p.edges.push_back({i - 1, i, bytes});
-  }
+  p.options = {{1, 1}};
+  p.layers_of = [layers, bytes](const PhazeOption&) {
+    PhazeLayers model;
+    for (int32_t i = 0; i < layers; ++i) {
+      model.layers.push_back({1e-3, 2e-3, 1e6, 1e3, false});
+      if (i > 0) model.edges.push_back({i - 1, i, bytes});
+    }
+    return model;
+  };
   return p;
 }
 
@@ -55,10 +60,10 @@ TEST(PhazeLowering, TransfersAreOnTheWay) {
 
 // With recomputation the first of two stages repeats 1 ms: 1 + 1 + 2 + (1 + 2).
 TEST(PhazeLowering, StagesButTheLastRepeatTheForwardPass) {
-  PhazeProblem problem = Chain(2, 1, 0);
-  const auto plan = EvaluateFixedPlacement(problem, 2, 1, 1);
+  const PhazeProblem problem = Chain(2, 1, 0);
+  auto plan = EvaluateFixedPlacement(problem, 2, 1, 1);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  problem.recompute = true;
+  plan->recompute = true;
   const auto simulated = SimulatePlacement(problem, *plan);
   ASSERT_TRUE(simulated.ok()) << simulated.status();
   EXPECT_NEAR(simulated->seconds(), 7e-3, 1e-9);

@@ -213,5 +213,64 @@ TEST(GraphPipeTest, InfeasibleSaysWhatWouldHelp) {
             std::string::npos);
 }
 
+// Two operators, x to y, of one second a sample forward and two backward on a stage each; x keeps
+// 10 bytes a sample, and 4 enter it from before. With micro-batches of one sample two are in flight
+// at the first stage.
+TEST(RecomputedStages, RepeatTheForwardPassAndKeepTheirInputs) {
+  GraphPipeProblem p;
+  for (int i = 0; i < 3; ++i) p.ops.push_back(Op(1, 0, i == 1 ? 10 : 0, 8));
+  p.edges = {{0, 1, 4}, {1, 2, 0}};
+  p.devices = 2;
+  p.mini_batch = 8;
+  p.memory_bytes = 1e9;
+  p.bandwidth = 1e9;
+  std::vector<GraphPipeStage> stages(2);
+  stages[0].ops = {0, 1};
+  stages[1].ops = {2};
+  const auto kept = EvaluateStages(p, stages);
+  stages[0].recomputed = {1};
+  const auto repeated = EvaluateStages(p, stages);
+  ASSERT_TRUE(kept.ok() && repeated.ok()) << repeated.status();
+  EXPECT_DOUBLE_EQ(kept->stages[0].memory_bytes, 2 + 2 * 10);
+  // Two inputs, and the micro-batch at work.
+  EXPECT_DOUBLE_EQ(repeated->stages[0].memory_bytes, 2 + 2 * 4 + 10);
+  EXPECT_NEAR(kept->stages[0].time_per_sample_s, 6, 1e-6);
+  EXPECT_NEAR(repeated->stages[0].time_per_sample_s, 7, 1e-6);
+  EXPECT_NEAR(TimedPipelineOf(p, *repeated).stages[0].backward[0].seconds(), 5, 1e-6);
+  EXPECT_GT(repeated->iteration_s, kept->iteration_s + 6);
+  // What both an operator and its recomputed reader need is made again with them.
+  stages[0].recomputed = {0, 1};
+  EXPECT_DOUBLE_EQ(EvaluateStages(p, stages)->stages[0].memory_bytes, 2 + 10);
+  stages[0].recomputed = {2};
+  EXPECT_EQ(EvaluateStages(p, stages).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Where activations do not fit, both programs recompute; where they do, neither.
+TEST(RecomputedStages, PiperAndPhazeRecomputeWhereMemoryAsks) {
+  GraphPipeProblem p;
+  for (int i = 0; i < 8; ++i) {
+    p.ops.push_back(Op(1, 0.01, 10, 32));
+    if (i > 0) p.edges.push_back({i - 1, i, 0.5});
+  }
+  p.devices = 4;
+  p.mini_batch = 32;
+  p.bandwidth = 1e9;
+  for (const auto& search : {SearchPiper, SearchPhaze}) {
+    p.memory_bytes = 1e9;
+    const auto roomy = search(p);
+    p.memory_bytes = 33;
+    const auto tight = search(p);
+    ASSERT_TRUE(roomy.ok() && tight.ok()) << tight.status();
+    const auto repeats = [](const GraphSearchResult& r) {
+      return std::any_of(r.plan.stages.begin(), r.plan.stages.end(),
+                         [](const auto& s) { return !s.recomputed.empty(); });
+    };
+    EXPECT_FALSE(repeats(*roomy));
+    EXPECT_TRUE(repeats(*tight));
+    EXPECT_GT(tight->plan.iteration_s, roomy->plan.iteration_s);
+    for (const GraphPipeStage& s : tight->plan.stages) EXPECT_LE(s.memory_bytes, 33);
+  }
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -17,19 +17,22 @@ PhazeProblem Chain(double optimizer, double memory, const std::vector<int32_t>& 
                    bool recompute) {
   PhazeProblem p;
   p.layers = 10;
-  for (int32_t i = 0; i < 9; ++i) p.edges.push_back({i, i + 1, 1048576});
   p.accelerators = 16;
-  p.microbatches = 64;
+  p.samples = 64;
   p.bandwidth = 4.0 * 1073741824;
   p.memory_bytes = memory;
   p.optimizer_factor = optimizer;
-  p.recompute = recompute;
-  for (const int32_t t : widths) {
+  p.activations = {recompute ? PhazeActivations::kRecompute : PhazeActivations::kStash};
+  for (const int32_t t : widths) p.options.push_back({t, 1});
+  p.layers_of = [](const PhazeOption& option) {
+    const int32_t t = option.width;
     const double extra = t > 1 ? 0.001 : 0;
-    std::vector<PhazeLayer> layers(10, {.01 / t + extra, .02 / t + extra, 1e8 / t, 2e8 / t, true});
-    layers.front() = layers.back() = {.002, .003, 5e7 / t, 1e7, false};
-    p.by_width[t] = layers;
-  }
+    PhazeLayers model;
+    model.layers.assign(10, {.01 / t + extra, .02 / t + extra, 1e8 / t, 2e8 / t, true});
+    model.layers.front() = model.layers.back() = {.002, .003, 5e7 / t, 1e7, false};
+    for (int32_t i = 0; i < 9; ++i) model.edges.push_back({i, i + 1, 1048576});
+    return model;
+  };
   return p;
 }
 
@@ -59,6 +62,72 @@ TEST(PhazeTest, PublishedAnswers) {
   EXPECT_EQ(d->stages[0].layers, (std::vector<int32_t>{0, 1, 2, 3}));
 }
 
+// One plan chooses among all four cases' options: with SGD and 4 GB the best of A and B is A. A
+// micro-batch of two samples takes twice as long a pass here, so it is never better.
+TEST(PhazeTest, OnePlanChoosesWidthMicroBatchAndRecomputation) {
+  PhazeProblem p = Chain(1, 1e9, {1, 2, 4}, false);
+  p.activations = {PhazeActivations::kRecompute, PhazeActivations::kStash};
+  const auto of_one = p.layers_of;
+  p.options.clear();
+  for (const int32_t b : {2, 1}) {
+    for (const int32_t t : {1, 2, 4}) p.options.push_back({t, b});
+  }
+  p.layers_of = [&](const PhazeOption& o) -> absl::StatusOr<PhazeLayers> {
+    auto model = of_one(o);
+    for (PhazeLayer& l : model->layers) {
+      l.forward_s *= o.micro_batch;
+      l.backward_s *= o.micro_batch;
+      l.activation_bytes *= o.micro_batch;
+    }
+    return model;
+  };
+  const auto plan = PlacePhaze(p);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_NEAR(plan->batch_s, 1.4794435354471207, 1e-12);
+  EXPECT_EQ(plan->micro_batch, 1);
+  EXPECT_EQ(plan->width, 4);
+  EXPECT_FALSE(plan->recompute);
+  // Half the memory leaves recomputation alone.
+  p.memory_bytes = 4.5e8;
+  const auto tight = PlacePhaze(p);
+  ASSERT_TRUE(tight.ok()) << tight.status();
+  EXPECT_TRUE(tight->recompute);
+  p.activations = {PhazeActivations::kStash};
+  const auto stashed = PlacePhaze(p);
+  EXPECT_TRUE(!stashed.ok() || stashed->batch_s > tight->batch_s);
+}
+
+// Layers of options that cannot be the best are not asked for.
+TEST(PhazeTest, OptionsAreLeftOutByTheirBounds) {
+  PhazeProblem p = Chain(1, 1e9, {1, 2, 4}, false);
+  const auto of_one = p.layers_of;
+  std::vector<int32_t> asked;
+  p.layers_of = [&](const PhazeOption& o) {
+    asked.push_back(o.width);
+    return of_one(o);
+  };
+  p.options = {{1, 1, 2.0}, {2, 1, 1e9}, {4, 1, 1.0}};
+  ASSERT_TRUE(PlacePhaze(p).ok());
+  EXPECT_EQ(asked, (std::vector<int32_t>{4}));
+  p.bound_below_s = 0.5;
+  const auto none = PlacePhaze(p);
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->stages.empty());
+  p.options = {{1, 1, std::numeric_limits<double>::infinity()}};
+  EXPECT_EQ(PlacePhaze(p).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(PhazeTest, EvenPlansUseAllAcceleratorsAndWholeMicroBatches) {
+  PhazeProblem p = Chain(0, 4e9, {1}, false);
+  p.accelerators = 15;
+  p.samples = 60;
+  p.even = true;
+  const auto plan = PlacePhaze(p);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->data_parallel * static_cast<int32_t>(plan->stages.size()), 15);
+  EXPECT_EQ(60 % plan->data_parallel, 0);
+}
+
 TEST(PhazeTest, FixedPlacements) {
   EXPECT_NEAR(EvaluateFixedPlacement(Chain(0, 4e9, {1}, true), 4, 1, 4)->batch_s,
               1.9144124615192413, 1e-12);
@@ -73,8 +142,8 @@ TEST(PhazeTest, InfeasibleAndInvalid) {
 }
 
 // Every chain of stages on chain graphs, width 1, stash kept.
-double BruteForce(const PhazeProblem& p) {
-  const auto& layers = p.by_width.at(1);
+double BruteForce(const PhazeProblem& p, const PhazeLayers& model) {
+  const auto& layers = model.layers;
   double best = std::numeric_limits<double>::infinity();
   for (unsigned cuts = 0; cuts < 1u << (p.layers - 1); ++cuts) {
     std::vector<std::pair<int, int>> stages;
@@ -95,15 +164,15 @@ double BruteForce(const PhazeProblem& p) {
         weights += layers[l].parameter_bytes;
         stash += layers[l].activation_bytes;
       }
-      if (i > 0) time += p.edges[stages[i].first - 1].bytes / p.bandwidth;
-      if (i + 1 < s) time += p.edges[stages[i].second - 1].bytes / p.bandwidth;
+      if (i > 0) time += model.edges[stages[i].first - 1].bytes / p.bandwidth;
+      if (i + 1 < s) time += model.edges[stages[i].second - 1].bytes / p.bandwidth;
       fits &= 2 * weights + stash * (s - i) <= p.memory_bytes;
       load = std::max(load, time);
       if (i == 0) first = weights;
     }
     if (!fits) continue;
-    for (int d = 1; d * s <= p.accelerators && d <= p.microbatches; ++d) {
-      best = std::min(best, load * ((p.microbatches + d - 1) / d + s - 1) +
+    for (int d = 1; d * s <= p.accelerators && d <= p.samples; ++d) {
+      best = std::min(best, load * ((p.samples + d - 1) / d + s - 1) +
                                 4.0 * (d - 1) * first / (d * p.bandwidth));
     }
   }
@@ -115,16 +184,19 @@ TEST(PhazeTest, EqualsBruteForceOnChains) {
   for (int round = 0; round < 60; ++round) {
     PhazeProblem p;
     p.layers = 2 + static_cast<int>(rng() % 5);
-    for (int i = 0; i + 1 < p.layers; ++i) p.edges.push_back({i, i + 1, 1.0 * (rng() % 4)});
+    PhazeLayers model;
+    for (int i = 0; i + 1 < p.layers; ++i) model.edges.push_back({i, i + 1, 1.0 * (rng() % 4)});
     p.accelerators = 1 + static_cast<int>(rng() % 8);
-    p.microbatches = 1 + static_cast<int>(rng() % 9);
+    p.samples = 1 + static_cast<int>(rng() % 9);
     p.bandwidth = 5;
     p.memory_bytes = 10 + static_cast<double>(rng() % 60);
     for (int i = 0; i < p.layers; ++i) {
-      p.by_width[1].push_back(
+      model.layers.push_back(
           {1.0 + rng() % 5, 2.0 + rng() % 5, 1.0 + rng() % 3, 1.0 + rng() % 4, false});
     }
-    const double expected = BruteForce(p);
+    p.options = {{1, 1}};
+    p.layers_of = [&](const PhazeOption&) { return model; };
+    const double expected = BruteForce(p, model);
     const auto plan = PlacePhaze(p);
     if (!plan.ok()) {
       EXPECT_EQ(expected, std::numeric_limits<double>::infinity());

@@ -133,6 +133,33 @@ TEST(Engine, ReplicasShareTheWork) {
 
 // Prefill 1000 + 32 * 10 us; then 32 tokens of 100 bytes at 1 GB/s and 5 us of latency; then three
 // steps of the decode engine.
+// Engines that share experts: steps of both take as long as the longer part. A prompt of 60 tokens
+// (1600 us) beside one of 10; decodes of one (1010 us); then a prompt of 50 arrives in a step, and
+// the next is of 51 tokens (1510 us) for the other engine too, whose answer ends with it. What is
+// left runs beside an engine that sleeps.
+TEST(Engine, StepsOfEnginesThatShareExpertsRunTogether) {
+  Deployment d = DeploymentOf(SmallEngine(), 1000, 10);
+  d.pool.engines = 2;
+  d.pool.in_step = true;
+  d.routing = Routing::kRoundRobin;
+  const RequestTrace trace = TraceOf({At(0, 60, 4), At(0, 10, 3), At(1.7, 50, 2)});
+  ServingResult r = Serve(trace, d);
+  EXPECT_EQ(r.outcomes[0].first_token, SimTime::FromUs(1600));
+  EXPECT_EQ(r.outcomes[1].first_token, SimTime::FromUs(1600));
+  EXPECT_EQ(r.outcomes[1].last_token, SimTime::FromUs(1600 + 1010 + 1510));
+  EXPECT_EQ(r.outcomes[2].first_token, SimTime::FromUs(1600 + 1010 + 1510));
+  EXPECT_EQ(r.outcomes[0].last_token, SimTime::FromUs(1600 + 1010 + 1510 + 1020));
+  d.pool.in_step = false;
+  r = Serve(trace, d);
+  EXPECT_EQ(r.outcomes[1].last_token, SimTime::FromUs(1100 + 2 * 1010));
+  // Scheduled ahead, an engine that wakes takes part in the step after the one that runs.
+  d.pool.in_step = true;
+  d.pool.config.asynchronous = true;
+  r = Serve(TraceOf({At(0, 60, 6), At(1.7, 50, 1)}), d);
+  EXPECT_EQ(r.outcomes[1].first_token, SimTime::FromUs(1600 + 1010 + 1500));
+  EXPECT_EQ(r.outcomes[0].last_token, SimTime::FromUs(1600 + 1010 + 1500 + 3 * 1010));
+}
+
 TEST(Engine, PoolsHandKeysAndValuesOver) {
   Deployment d = DeploymentOf(SmallEngine(), 1000, 10);
   d.decode = d.pool;

@@ -8,6 +8,7 @@
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/weighted_product.h"
 #include "tests/unit/serve/serving_fixture.h"
 
 namespace foretrace::serve {
@@ -163,6 +164,60 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
 // Latents of 576 elements stream by once; products of 4 heads by 1,088 elements of each token are
 // 2 x 4 x 1,088 x 1,001 FLOP, which is more here. A decode takes the product of 512 x 128 into
 // queries and results; a prompt makes keys and values, of cached tokens too.
+// Reads a byte and does eight FLOP a microsecond, whichever takes longer.
+class StreamingCosts : public CountingCosts {
+ public:
+  explicit StreamingCosts(bool multiplies) : multiplies_(multiplies) {}
+  Estimate Kernel(const KernelWork& work) const override {
+    const double us = std::max(static_cast<double>(work.read.count()), work.flop.count() / 8);
+    return {SimTime::FromUs(us), EstimateSource::kAnalytic, false};
+  }
+  bool Multiplies(WeightFormat) const override { return multiplies_; }
+
+ private:
+  bool multiplies_;
+};
+
+// A product of 2 rows, 64 by 128: read are 2 * 128 and 64 * 128 elements of two bytes. Unpacked
+// from 4.25 bits, 34 of 128 deep; multiplied in 8 bits one byte each, and the rows brought to it.
+TEST(WeightedProduct, ReadsWhatIsStored) {
+  KernelWork work;
+  work.kind = KernelKind::kBatchedGemm;
+  work.dtype = DType::kBFloat16;
+  work.batch = 3, work.m = 2, work.n = 64, work.k = 128;
+  work.read = Bytes(3 * (2 + 64) * 128 * 2);
+  const StreamingCosts unpacks(false), multiplies(true);
+  const auto us = [&](const DeviceCosts& costs, WeightFormat format) {
+    return WeightedProduct(costs, work, format).time.us();
+  };
+  EXPECT_NEAR(us(unpacks, WeightFormat::kModel), 3 * 66 * 128 * 2, 1e-6);
+  EXPECT_NEAR(us(unpacks, WeightFormat::kMxfp4), 3 * 66 * 34 * 2, 1e-6);
+  EXPECT_NEAR(us(multiplies, WeightFormat::kFp8), 3 * 66 * 128 + 3 * 2 * 128 * 2, 1e-6);
+  EXPECT_NEAR(us(multiplies, WeightFormat::kMxfp4), 3 * 66 * 68 + 3 * 2 * 128 * 2, 1e-6);
+  // Of many rows the arithmetic counts.
+  work.batch = 1, work.m = 1 << 20;
+  EXPECT_NEAR(us(unpacks, WeightFormat::kInt4), 2.0 * static_cast<double>(work.m) * 64 * 128 / 8,
+              1);
+}
+
+// Of the layers' products alone: the ledger of 8 layers of 64 * (64 + 2 * 32 + 64 + 3 * 256)
+// weights, beside two tables of the vocabulary and norms.
+TEST(WeightFormat, LedgerCountsWhatIsStored) {
+  TransformerConfig c = Small();
+  const EngineConfig engine = SmallEngine();
+  const Bytes whole = MakeLedger(c, {}, engine, Bytes(1 << 30)).weights;
+  c.weights = WeightFormat::kFp8;
+  const int64_t products = 8 * 64 * (64 + 2 * 32 + 64 + 3 * 256);
+  EXPECT_EQ((whole - MakeLedger(c, {}, engine, Bytes(1 << 30)).weights).count(), products);
+  // Of a mixture the router stays as it is.
+  TransformerConfig mixture = Small();
+  mixture.experts = 4, mixture.top_k = 2;
+  const Bytes all = MakeLedger(mixture, {}, engine, Bytes(1 << 30)).weights;
+  mixture.expert_weights = WeightFormat::kFp8;
+  EXPECT_EQ((all - MakeLedger(mixture, {}, engine, Bytes(1 << 30)).weights).count(),
+            8 * 4 * 3 * 64 * 256);
+}
+
 TEST(GraphStepModel, LatentAttention) {
   StepBatch batch;
   batch.AddDecode(1000);

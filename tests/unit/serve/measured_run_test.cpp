@@ -397,6 +397,7 @@ TEST_F(Profile, WholeLayersAreDividedAmongRanks) {
   // Of two engines' four tokens 4 (1 - 1/16) = 3.75 experts are visited, a quarter on each rank.
   const auto both = MakeProfileStepModel(std::make_shared<LayerProfile>(*profile), {1, 64, 4, 2, 2},
                                          engine, nullptr);
+  batch.peer_tokens = {2};
   EXPECT_NEAR(both->Time(batch).us(), 10 + 2 * 2 + 20 + 100 + 16 * 0.9375 / 2, 1e-9);
   // Measured of the rank's own part, they count as they stand.
   WriteDegree("tp2", "qk_norm,1,1\nqk_norm,2,2\n");
@@ -405,6 +406,37 @@ TEST_F(Profile, WholeLayersAreDividedAmongRanks) {
   EXPECT_EQ(profile->head_norm_ranks, 1);
   EXPECT_NE(ReadLayerProfile(path_ + "/G_M_tp2", 1).status().message().find("parallelism 2"),
             std::string_view::npos);
+}
+
+// Of 64 + 4 bytes of 2 a token there and 64 of 2 back, 1 us a KiB: of three tokens of one engine
+// and one of another four; replayed as a graph of four tokens both have as many, which are eight.
+class KibExchange : public ExpertExchange {
+ public:
+  Estimate Gather(int64_t bytes) const override {
+    return {SimTime::FromUs(static_cast<double>(bytes) / 1024), EstimateSource::kCalibrated, false};
+  }
+  Estimate Scatter(int64_t bytes) const override { return Gather(bytes); }
+};
+
+TEST_F(Profile, EnginesThatShareExpertsExchangeTokens) {
+  WriteDegree("tp1", "");
+  Write("G_M_tp1/moe.csv", "tokens,activated_experts,time_us\n1,2,16\n2,2,16\n1,4,32\n2,4,32\n");
+  auto profile = ReadLayerProfile(path_ + "/G_M_tp1", 1);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const auto shared = std::make_shared<LayerProfile>(*std::move(profile));
+  StepBatch batch;
+  batch.AddDecode(16);
+  batch.peer_tokens = {3};
+  const auto sent = [&](const EngineConfig& engine) {
+    return MakeProfileStepModel(shared, {1, 64, 4, 2, 2}, engine, nullptr,
+                                std::make_shared<KibExchange>())
+        ->Time(batch)
+        .parts[static_cast<size_t>(StepPart::kCommunication)];
+  };
+  EngineConfig engine;
+  EXPECT_NEAR(sent(engine), 4 * (68 + 64) * 2 / 1024.0, 1e-9);
+  engine.graph_sizes = {1, 4};
+  EXPECT_NEAR(sent(engine), 8 * (68 + 64) * 2 / 1024.0, 1e-9);
 }
 
 // Where mean and maximum are the same the profiler divides noise by nothing.

@@ -147,6 +147,22 @@ TEST(OperatorCosts, ExpertsAreWhole) {
   EXPECT_FALSE(costs->Experts({64, 128, 8, 2, 4, 1, 20}).has_value());
 }
 
+// Rows of the format that weights are stored in, beside those of the model's precision.
+TEST(OperatorCosts, ProductsInTheWeightsFormat) {
+  const auto costs = WithOperatorTables(
+      std::make_shared<Unknown>(),
+      {{"t.csv", "gemm_dtype,n,k,m,latency_ms\nbfloat16,64,32,8,2\nfp8_block,64,32,8,1\n"}},
+      DType::kBFloat16, {WeightFormat::kFp8Block});
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  KernelWork work;
+  work.kind = KernelKind::kGemm;
+  work.dtype = DType::kBFloat16;
+  work.batch = 1, work.m = 8, work.n = 64, work.k = 32;
+  EXPECT_EQ((*costs)->Kernel(work).time, SimTime::FromUs(2000));
+  EXPECT_EQ((*costs)->Product(work, WeightFormat::kFp8Block)->time, SimTime::FromUs(1000));
+  EXPECT_FALSE((*costs)->Product(work, WeightFormat::kInt4));
+}
+
 TEST(OperatorCosts, MistakesAreNamed) {
   const auto message = [](const std::string& text) {
     const auto costs =

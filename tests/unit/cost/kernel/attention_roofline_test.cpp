@@ -59,6 +59,32 @@ TEST(AttentionRooflineTest, ExponentialsRunBetweenProducts) {
   EXPECT_NEAR(Us(causal, Direction::kForward), Us(op, Direction::kForward) / 2 * 1.05, 1e-6);
 }
 
+// One head of 2,560 queries and keys: 20 blocks on 100 multiprocessors, of which that of the last
+// 128 queries has no key masked.
+TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
+  const AttentionOp op{1, 1, 1, 2560, 2560, 128, true};
+  const double longest = 128.0 * 2560 * 100;
+  EXPECT_NEAR(Us(op, Direction::kForward), longest * (512 / 100e6 + 1 / 1.6e6), 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kBackward), longest * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6),
+              1e-6);
+}
+
+// On Blackwell exponentials, 0.625 us a million scores, hide behind the products of the other
+// tile, 5.12 us, and a block has 256 queries. Backward nothing does.
+TEST(AttentionRooflineTest, BlackwellPairsTiles) {
+  GpuPeaks device = Device();
+  const auto us = [&](const AttentionOp& op, Direction pass) {
+    device.accelerator.chip = "GB100";
+    const KernelWork work = Kernels({op, DType::kBFloat16, pass})[0];
+    return GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
+  };
+  const AttentionOp op{1, 40, 40, 2560, 2560, 128};
+  EXPECT_NEAR(us(op, Direction::kForward), 40.0 * 2560 * 2560 * 512 / 100e6, 1e-6);
+  EXPECT_NEAR(us(op, Direction::kBackward), Us(op, Direction::kBackward), 1e-6);
+  EXPECT_NEAR(us({1, 1, 1, 2560, 2560, 128, true}, Direction::kForward),
+              256.0 * 2560 * 100 * 512 / 100e6, 1e-6);
+}
+
 // 110 blocks on 100 multiprocessors are two waves, unless the last one shares the device.
 TEST(AttentionRooflineTest, BlocksComeInWaves) {
   GemmParameters p = Ideal();

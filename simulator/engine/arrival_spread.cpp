@@ -1,0 +1,113 @@
+#include "simulator/engine/arrival_spread.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/base/check.h"
+
+namespace foretrace {
+namespace {
+
+constexpr double kTailShare = 0.25;
+constexpr size_t kLeastInTail = 4;
+constexpr double kLateCases = 0.05;
+
+// Sum of (1 - (1 - p)^j) / j, j to n: the mean of the largest of n draws beyond the threshold that
+// a share p of them passes, in units of the exponential's mean. p = 1: the harmonic number.
+double TailMean(int32_t n, double p) {
+  double sum = 0, below = 1;
+  for (int32_t j = 1; j <= n; ++j) {
+    below *= 1 - p;
+    sum += (1 - below) / j;
+  }
+  return sum;
+}
+
+// The mean of the largest of n draws from `sorted`.
+double LargestOf(const std::vector<double>& sorted, int32_t n) {
+  const auto m = static_cast<double>(sorted.size());
+  double mean = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const double share =
+        std::pow(static_cast<double>(i + 1) / m, n) - std::pow(static_cast<double>(i) / m, n);
+    mean += share * sorted[i];
+  }
+  return mean;
+}
+
+}  // namespace
+
+// Above `threshold`, which a share `passed` of the draws passes, exponential.
+struct ArrivalSpread::Tail {
+  double threshold = 0;
+  double passed = 1;
+  double mean = 0;
+  std::vector<double> below;  // sorted; the threshold in place of what passes it
+
+  double Largest(int32_t n) const { return LargestOf(below, n) + mean * TailMean(n, passed); }
+  // Which the largest of n passes in a share `cases` of them.
+  double LargestPassedIn(double cases, int32_t n) const {
+    const double beyond = -std::expm1(std::log1p(-cases) / n);
+    if (beyond < passed) return threshold + mean * std::log(passed / beyond);
+    const auto at = static_cast<size_t>((1 - beyond) * static_cast<double>(below.size()));
+    return below[std::min(at, below.size() - 1)];
+  }
+};
+
+void ArrivalSpread::Add(std::span<const SimTime> arrivals) {
+  if (arrivals.size() < 2) return;
+  const SimTime first = *std::ranges::min_element(arrivals);
+  double mean = 0;
+  for (const SimTime t : arrivals) mean += (t - first).us() / static_cast<double>(arrivals.size());
+  // One of n draws is its own share of their mean, which shortens tails by 1/n.
+  const auto n = static_cast<double>(arrivals.size());
+  for (const SimTime t : arrivals) {
+    offsets_.push_back((t - first).us() - mean);
+    unbiased_.push_back(offsets_.back() * n / (n - 1));
+  }
+}
+
+void ArrivalSpread::AddWait(SimTime wait, int32_t members) {
+  if (members < 2) return;
+  // The last of n exponential arrivals comes (H_n - 1) scales after their mean.
+  scales_ += wait.us() / (TailMean(members, 1) - 1);
+  ++waits_;
+}
+
+ArrivalSpread::Tail ArrivalSpread::TailOf(const std::vector<double>& sorted) const {
+  const size_t m = sorted.size();
+  const auto quarter = static_cast<size_t>(kTailShare * static_cast<double>(m));
+  const size_t passing = std::min(std::max(quarter, kLeastInTail), m - 1);
+  Tail tail;
+  tail.threshold = sorted[m - passing - 1];
+  tail.passed = static_cast<double>(passing) / static_cast<double>(m);
+  tail.below = sorted;
+  for (size_t i = m - passing; i < m; ++i) {
+    tail.mean += (sorted[i] - tail.threshold) / static_cast<double>(passing);
+    tail.below[i] = tail.threshold;
+  }
+  return tail;
+}
+
+ArrivalSpread::Later ArrivalSpread::Between(int32_t from, int32_t to) const {
+  FORETRACE_CHECK(from > 0 && from <= to);
+  if (from == to) return {};
+  const auto later = [](double us) { return SimTime::FromUs(std::max(us, 0.0)); };
+  if (!offsets_.empty()) {
+    std::vector<double> seen = offsets_, drawn = unbiased_;
+    std::ranges::sort(seen);
+    std::ranges::sort(drawn);
+    const Tail tail = TailOf(drawn);
+    return {later(LargestOf(seen, to) - LargestOf(seen, from)),
+            later(tail.Largest(to) - tail.Largest(from)),
+            later(tail.LargestPassedIn(kLateCases, to) - tail.Largest(from))};
+  }
+  if (waits_ == 0) return {};
+  const double scale = std::max(scales_ / static_cast<double>(waits_), 0.0);
+  const double last = TailMean(from, 1);
+  const double beyond = -std::expm1(std::log1p(-kLateCases) / to);
+  return {SimTime(), later(scale * (TailMean(to, 1) - last)),
+          later(scale * (-std::log(beyond) - last))};
+}
+
+}  // namespace foretrace

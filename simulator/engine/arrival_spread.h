@@ -1,0 +1,43 @@
+#pragma once
+// How far apart ranks come to what they do together, and how much later the last of more would
+// come.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simulator/base/time.h"
+
+namespace foretrace {
+
+// Arrivals at one kind of rendezvous, each against the mean of its rendezvous. What lies beyond
+// their upper quartile is taken for exponential with the mean excess over it (peaks over a
+// threshold), what lies below as it was seen. Ranks are independent of each other.
+class ArrivalSpread {
+ public:
+  // By how much the last of more ranks comes later.
+  struct Later {
+    SimTime seen;      // none comes later than the latest that was seen
+    SimTime expected;  // mean of the last
+    SimTime late;      // in one of twenty cases it comes later still
+  };
+
+  // Arrivals of one rendezvous.
+  void Add(std::span<const SimTime> arrivals);
+  // One rank alone: how long it waited for the last of `members`, itself included.
+  void AddWait(SimTime wait, int32_t members);
+
+  // From the last of `from` to the last of `to` ranks; zero where nothing was added.
+  Later Between(int32_t from, int32_t to) const;
+
+ private:
+  struct Tail;
+  Tail TailOf(const std::vector<double>& sorted) const;
+
+  std::vector<double> offsets_;   // us
+  std::vector<double> unbiased_;  // the same, from the mean of all ranks instead of those at hand
+  double scales_ = 0;             // us, of exponential arrivals, summed over waits
+  int64_t waits_ = 0;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,61 @@
+#pragma once
+// Collectives of larger groups than recorded: what they take, and how much later the last member
+// comes.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine/compile.h"
+#include "simulator/network/network_model.h"
+
+namespace foretrace {
+
+// The members of a group of that size: the first of those there are, and more at their distance.
+std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t size);
+
+// How much longer collectives take in groups of another size, by the network. What each rank sends
+// stays in all-to-alls; what the root has grows with the group in gathers and scatters; anything
+// else moves the same bytes. Sends and receives stay as they are.
+class GroupResizer {
+ public:
+  GroupResizer(const TraceStore& store, const CompiledJob& job, NetworkModel& network)
+      : store_(store), job_(job), network_(network) {}
+
+  // Of rendezvous `index` in a group of `size`. Errors: groups of one; what the network refuses.
+  absl::StatusOr<double> Ratio(uint32_t index, int32_t size);
+
+ private:
+  using Kind = std::tuple<uint32_t, CollectiveOp, int64_t, int32_t>;  // communicator, bytes, size
+
+  const TraceStore& store_;
+  const CompiledJob& job_;
+  NetworkModel& network_;
+  std::map<Kind, double> known_;
+};
+
+// Which arrival of the last of more ranks is taken (engine/arrival_spread.h).
+enum class LastArrival : uint8_t { kSeen, kExpected, kLate };
+
+struct GroupGrowth {
+  uint32_t communicator = 0;
+  int32_t from = 0, to = 0;
+  int64_t rendezvous = 0;
+  SimTime transfers_before, transfers_after;  // sums over rendezvous
+  SimTime later;
+};
+
+// The communicators for which `sizes` says more than 0 have so many members. `arrivals` is the
+// schedule of `program`, whose ranks stand for all that do the same: further ranks come as they do,
+// the last of them as `last` says. Work with members that have no trace has to be compiled as
+// AbsentRanks::kAlike.
+absl::StatusOr<std::vector<GroupGrowth>> GrowGroups(const TraceStore& store, const CompiledJob& job,
+                                                    const std::vector<int32_t>& sizes,
+                                                    const Schedule& arrivals, LastArrival last,
+                                                    NetworkModel& network, Program& program);
+
+}  // namespace foretrace

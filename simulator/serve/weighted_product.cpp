@@ -1,0 +1,62 @@
+#include "simulator/serve/weighted_product.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::serve {
+namespace {
+
+// Rows with which products of any width are bound by arithmetic on any device of the catalogue.
+constexpr int64_t kManyRows = 4096;
+
+KernelWork Sized(KernelWork work, int64_t m, int64_t k) {
+  const int64_t width = ElementSize(work.dtype), batch = std::max<int64_t>(work.batch, 1);
+  work.m = m;
+  work.k = k;
+  work.flop = Flop(2.0 * static_cast<double>(batch) * static_cast<double>(m) *
+                   static_cast<double>(work.n) * static_cast<double>(k));
+  work.read = Bytes(batch * (m * k + work.n * k) * width);
+  work.written = Bytes(batch * m * work.n * width);
+  return work;
+}
+
+// The longer of reading the weights in `bits` and of the arithmetic in the work's precision, but no
+// longer than with weights of that precision.
+Estimate Narrow(const DeviceCosts& costs, const KernelWork& work, double bits) {
+  const double share = bits / (8.0 * static_cast<double>(ElementSize(work.dtype)));
+  const auto depth =
+      std::max<int64_t>(1, std::llround(static_cast<double>(work.k) * std::min(share, 1.0)));
+  const Estimate reading = costs.Kernel(Sized(work, work.m, depth));
+  const int64_t rows = std::max(work.m, kManyRows);
+  Estimate computing = costs.Kernel(Sized(work, rows, work.k));
+  computing.time = computing.time.ScaledBy(static_cast<double>(work.m) / static_cast<double>(rows));
+  const Estimate& longer = reading.time > computing.time ? reading : computing;
+  const Estimate whole = costs.Kernel(Sized(work, work.m, work.k));
+  return longer.time < whole.time ? longer : whole;
+}
+
+}  // namespace
+
+Estimate WeightedProduct(const DeviceCosts& costs, const KernelWork& work, WeightFormat format) {
+  const bool product_of_weights =
+      work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
+  if (format == WeightFormat::kModel || !product_of_weights) return costs.Kernel(work);
+  if (const auto measured = costs.Product(work, format)) return *measured;
+  if (!costs.Multiplies(format)) return Narrow(costs, work, BitsOf(format));
+  KernelWork product = work;
+  product.dtype = DType::kFloat8;
+  KernelWork quantise;
+  quantise.kind = KernelKind::kElementwise;
+  quantise.dtype = work.dtype;
+  const int64_t elements = std::max<int64_t>(work.batch, 1) * work.m * work.k;
+  quantise.read = Bytes(elements * ElementSize(work.dtype));
+  quantise.written = Bytes(elements);
+  const Estimate bits = costs.Kernel(quantise);
+  Estimate all = BitsOf(format) < 8 ? Narrow(costs, product, BitsOf(format))
+                                    : costs.Kernel(Sized(product, work.m, work.k));
+  all.time += bits.time;
+  all.extrapolated = all.extrapolated || bits.extrapolated;
+  return all;
+}
+
+}  // namespace foretrace::serve

@@ -1,0 +1,50 @@
+// Measured jobs against predictions to which nothing was fitted, with the calibrations as shipped.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "simulator/planning/training_validation.h"
+#include "tests/support/real_data.h"
+
+namespace foretrace {
+namespace {
+
+TrainingValidation Validate(const std::string& rows, bool fit_stacks = false) {
+  MappingValidationOptions options;
+  options.rows = rows;
+  options.fit_stacks = fit_stacks;
+  const auto result = ValidateTrainingRows(options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.value_or(TrainingValidation());
+}
+
+TEST(TrainingAccuracyTest, NemoOnH100) {
+  const std::string rows = RealData("training_rows/dgxc_h100.csv");
+  FORETRACE_SKIP_WITHOUT(rows);
+  const TrainingValidation result = Validate(rows, true);
+  EXPECT_EQ(result.summary.count, 145u);
+  EXPECT_EQ(result.refused, 2u);  // a batch of 1,204 for 16 replicas
+  EXPECT_LE(result.summary.mape_percent, 8);
+  EXPECT_LE(result.fitted_summary.mape_percent, 4.5);
+}
+
+TEST(TrainingAccuracyTest, FsdpOnA100) {
+  const std::string rows = RealData("training_rows/mosaicml_a100_40gb.csv");
+  FORETRACE_SKIP_WITHOUT(rows);
+  const TrainingValidation result = Validate(rows);
+  EXPECT_EQ(result.summary.count, 78u);
+  EXPECT_EQ(result.refused, 0u);
+  EXPECT_LE(result.summary.mape_percent, 6.3);
+}
+
+TEST(TrainingAccuracyTest, MegatronOnV100) {
+  const std::string rows = RealData("training_rows/bloom_v100.csv");
+  FORETRACE_SKIP_WITHOUT(rows);
+  const TrainingValidation result = Validate(rows);
+  EXPECT_LE(result.refused, 19u);
+  EXPECT_LE(result.summary.mape_percent, 24);
+}
+
+}  // namespace
+}  // namespace foretrace
