@@ -150,10 +150,11 @@ double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) con
   if (measured.empty()) return us;
   const auto at = MeasuredAs(work);
   if (!at) return us;
-  // Weight matrices have kernels chosen for each; what attention takes lies between its neighbours.
-  return us * std::exp(work.kind == KernelKind::kAttention
-                           ? measured.LogResidualBetween(at->m, at->n, at->k, at->batch)
-                           : measured.LogResidual(at->m, at->n, at->k, at->batch));
+  // One query of each sequence streams its keys, so that what was measured between its neighbours
+  // says what it takes; products of tiles jump from one shape to the next.
+  const bool streams = work.kind == KernelKind::kAttention && work.m == 1;
+  return us * std::exp(streams ? measured.LogResidualBetween(at->m, at->n, at->k, at->batch)
+                               : measured.LogResidual(at->m, at->n, at->k, at->batch));
 }
 
 std::optional<MeasuredShape> MeasuredAs(const KernelWork& work) {
