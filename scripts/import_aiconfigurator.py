@@ -14,7 +14,9 @@ import sys
 
 import import_common as common
 
-PLATFORMS = {"h100": "h100-sxm5-nvswitch", "a100": "a100-sxm4-nvswitch"}
+PLATFORMS = {"h100": "h100-sxm5-nvswitch", "a100": "a100-sxm4-nvswitch",
+             "h200": "h200-sxm5-nvswitch", "b200": "b200-sxm-nvswitch", "gb200": "gb200-nvswitch",
+             "l40s": "l40s-pcie", "h20": "h20-nvswitch", "l4": "l4-pcie"}
 # Who measured: backend and version of each table, part of what it is a measurement of.
 STACKS = {"gemm-h100": "trtllm 1.3.0rc20", "gemm-a100": "sglang 0.5.10",
           "attention-context-h100": "trtllm 1.3.0rc20", "attention-context-a100": "sglang 0.5.10",

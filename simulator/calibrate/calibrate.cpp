@@ -36,6 +36,7 @@ struct PlatformData {
   Interconnect interconnect = Interconnect::kUnknown;
   std::vector<std::map<std::string, std::string, std::less<>>> sources;
   std::string date;
+  bool fitted_elsewhere = false;  // `rows` are another platform's
 };
 using Platforms = std::map<std::string, PlatformData>;
 
@@ -184,7 +185,7 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   const std::vector<BenchmarkRow>& tested = report.in_sample ? split.train : split.test;
   const std::vector<EvaluatedRow> evaluated = tested_models.Evaluate(tested);
   Report(platform, tested, evaluated, report);
-  if (options.output.empty()) return absl::OkStatus();
+  if (options.output.empty() || data.fitted_elsewhere) return absl::OkStatus();
 
   // The file rests on all rows; without rows kept back that is what was tested.
   std::unique_ptr<FittedModels> final_models = std::move(models);
@@ -212,6 +213,26 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
     header.held_out_rule = options.hold_out.empty() ? "test tables" : options.hold_out;
   }
   return Write(fitter, options, header.platform, *final_models, header, report);
+}
+
+// Platforms that have test rows alone are predicted from the one platform that was fitted, where
+// models of the family carry over; that is then fitted for each.
+absl::Status FitForOthers(const Fitter& fitter, Platforms& platforms) {
+  std::vector<const PlatformData*> fitted;
+  for (const auto& [platform, data] : platforms) {
+    if (!data.rows.empty()) fitted.push_back(&data);
+  }
+  for (auto& [platform, data] : platforms) {
+    if (!data.rows.empty()) continue;
+    if (fitted.size() != 1 || !fitter.CarriesOver()) {
+      return InvalidInput("test rows of platform {}, but no table to fit has that platform",
+                          platform);
+    }
+    data.rows = fitted[0]->rows;
+    data.sources = fitted[0]->sources;
+    data.fitted_elsewhere = true;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOptions(const CalibrateOptions& options) {
@@ -255,11 +276,8 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
   CalibrateReport report;
   report.in_sample =
       options.hold_out.empty() && options.test_tables.empty() && options.made_test_tables.empty();
+  if (options.calibration.empty()) FORETRACE_RETURN_IF_ERROR(FitForOthers(fitter, platforms));
   for (const auto& [platform, data] : platforms) {
-    if (options.calibration.empty() && data.rows.empty()) {
-      return InvalidInput("test rows of platform {}, but no table to fit has that platform",
-                          platform);
-    }
     FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
   }
   // Summaries over all platforms.

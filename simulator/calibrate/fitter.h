@@ -57,6 +57,8 @@ struct RowSplit {
 class Fitter {
  public:
   virtual ~Fitter() = default;
+  // Whether what was fitted on one platform predicts another's rows, by the file of its device.
+  virtual bool CarriesOver() const { return false; }
   // The header's kind and the file's name without extension: "collective" and "collectives".
   virtual std::string_view kind() const = 0;
   virtual std::string_view file_stem() const = 0;

@@ -1,5 +1,6 @@
 #include "simulator/planning/serving_costs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -17,6 +18,9 @@
 namespace foretrace {
 namespace {
 
+// Engines fuse norms with the addition before them, in kernels of their own.
+constexpr int64_t kNormLoadBytes = 16;
+
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
@@ -26,7 +30,12 @@ class PlatformCosts : public serve::DeviceCosts {
         node_(std::move(node)),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
-  Estimate Kernel(const KernelWork& work) const override { return device_->KernelTime(work); }
+  Estimate Kernel(const KernelWork& work) const override {
+    if (work.kind != foretrace::KernelKind::kLayerNorm) return device_->KernelTime(work);
+    KernelWork norm = work;
+    norm.load_elements = kNormLoadBytes / std::max<int64_t>(ElementSize(work.dtype), 1);
+    return device_->KernelTime(norm);
+  }
 
   bool Multiplies(WeightFormat format) const override {
     const Accelerator& device = topology_.spec().node.accelerator;

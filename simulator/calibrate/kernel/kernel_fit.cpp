@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -162,13 +163,52 @@ double Sensitivity(const Measurement& measurement, double kernel_us, int64_t ord
          measurement.Observed(kernel_us, order);
 }
 
+// What is left between measurement and the roofline or, where that is asked for, the whole model,
+// by shape.
+std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const KernelSample> samples,
+                                  const KernelModel& model, bool whole) {
+  std::vector<MeasuredShape> shapes;
+  for (const KernelSample& sample : samples) {
+    const KernelWork& work = sample.work;
+    std::optional<MeasuredShape> shape = MeasuredAs(work);
+    if (!shape) continue;
+    const KernelPoint point = model.Point(device, work);
+    const double us = whole ? model.InterpolatedUs(point, work) : point.kernel_us;
+    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
+    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
+    shape->log_residual = static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining));
+    shapes.push_back(*shape);
+  }
+  return shapes;
+}
+
+// What interpolation over shapes says of each sample when that is left out; nothing where it has no
+// such model.
+absl::StatusOr<std::vector<double>> FitKriging(const GpuPeaks& device,
+                                               std::span<const KernelSample> samples,
+                                               KernelModel& model) {
+  if (model.key.kind != KernelKind::kGemm || model.key.precision == Precision::kFloat32) {
+    return std::vector<double>();
+  }
+  const std::vector<MeasuredShape> shapes = LeftOf(device, samples, model, false);
+  if (shapes.size() != samples.size()) return std::vector<double>();
+  FORETRACE_ASSIGN_OR_RETURN(FittedKriging fitted,
+                             FitShapeKriging({device.sms, device.l2_mbytes}, shapes));
+  model.kriging = std::move(fitted.kriging);
+  return model.kriging.empty() ? std::vector<double>() : std::move(fitted.left_out);
+}
+
+// Trees on what the roofline leaves and, where shapes are interpolated, what that leaves of it:
+// with the shape left out, as it will be where it was not measured.
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
-                         KernelModel& model) {
+                         std::span<const double> left_out, KernelModel& model) {
   const int count = model.feature_count();
   std::vector<float> features, targets, weights;
   std::vector<double> seen;
-  for (const KernelSample& sample : samples) {
-    const KernelPoint point = model.Point(device, sample.work);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const KernelSample& sample = samples[i];
+    KernelPoint point = model.Point(device, sample.work);
+    if (!left_out.empty()) model.AddKriged(left_out[i], point);
     const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
     const double error =
         std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
@@ -188,6 +228,10 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
       options.learning_rate = 0.05;
       options.rows_per_tree = 0.7;
     }
+    if (!left_out.empty()) {  // tables of thousands of shapes, with few errors left
+      options.trees = 400;
+      options.huber = 0.02;
+    }
     if (model.key.kind == KernelKind::kConvolution) options.min_child_weight = 2;
   } else {
     options.depth = 4;
@@ -195,24 +239,6 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   FORETRACE_ASSIGN_OR_RETURN(model.residual,
                              TrainBoostedTrees(features, count, targets, weights, options));
   return absl::OkStatus();
-}
-
-// What is left between measurement and the roofline or, where that is asked for, the whole model,
-// by shape.
-std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const KernelSample> samples,
-                                  const KernelModel& model, bool whole) {
-  std::vector<MeasuredShape> shapes;
-  for (const KernelSample& sample : samples) {
-    const KernelWork& work = sample.work;
-    if (std::min({work.m, work.n, work.k, work.batch}) < 1) continue;
-    const KernelPoint point = model.Point(device, work);
-    const double us = whole ? model.InterpolatedUs(point, work) : point.kernel_us;
-    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
-    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
-    shapes.push_back({work.m, work.n, work.k, work.batch,
-                      static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining))});
-  }
-  return shapes;
 }
 
 }  // namespace
@@ -229,13 +255,10 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   model.form = FormOf(key.kind);
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
-    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, model));
-    if (key.kind == KernelKind::kGemm) {
-      if (key.precision != Precision::kFloat32) {
-        FORETRACE_ASSIGN_OR_RETURN(
-            model.kriging,
-            FitShapeKriging({device.sms, device.l2_mbytes}, LeftOf(device, samples, model, false)));
-      }
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,
+                               FitKriging(device, samples, model));
+    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, left_out, model));
+    if (key.kind == KernelKind::kGemm || key.kind == KernelKind::kAttention) {
       model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
     }
   }

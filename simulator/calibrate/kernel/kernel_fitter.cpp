@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/benchmark_operator.h"
 #include "simulator/calibrate/kernel/kernel_fit.h"
+#include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/kernel_file.h"
 
 namespace foretrace {
@@ -117,6 +119,28 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// The models that were fitted, on the device of any row.
+class Boards {
+ public:
+  explicit Boards(const KernelModels& fitted) : fitted_(fitted) {}
+
+  const KernelModels& Of(const std::string& platform) {
+    const auto [it, inserted] = carried_.try_emplace(platform);
+    if (inserted) {
+      const auto device = FindGpuPeaksOfLabel(platform);
+      const Accelerator& own = fitted_.device().accelerator;
+      if (device.ok() && Compare(device->accelerator, own) != DeviceMatch::kSame) {
+        it->second = std::make_unique<KernelModels>(CarriedTo(*device, fitted_));
+      }
+    }
+    return it->second != nullptr ? *it->second : fitted_;
+  }
+
+ private:
+  const KernelModels& fitted_;
+  std::map<std::string, std::unique_ptr<KernelModels>> carried_;
+};
+
 std::string ModelName(const BenchmarkRow& row, const KernelKey& key) {
   if (row.op != "elementwise") return Name(key);
   return fmt::format("{} {}", Name(key), row.shape.Text("op").value_or("?"));
@@ -140,8 +164,10 @@ std::vector<std::pair<std::string, std::string>> FittedKernels::SideFiles() cons
 
 std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> rows) const {
   std::vector<EvaluatedRow> evaluated;
+  Boards boards(models_);
   for (const BenchmarkRow& row : rows) {
     if (row.kind != BenchmarkKind::kKernel) continue;
+    const KernelModels& models = boards.Of(row.platform);
     const auto op = OperatorOfRow(row);
     if (!op.ok()) continue;
     const KernelList kernels = Kernels(op->op);
@@ -151,7 +177,7 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
     KernelKey first;
     for (const KernelWork& work : kernels) {
       const KernelKey key = KeyOf(work, op->precision);
-      const KernelModel* model = models_.Find(key);
+      const KernelModel* model = models.Find(key);
       if (model == nullptr) {
         covered = false;
         break;
@@ -160,7 +186,7 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
         first = key;
         measurement = model->measurement;
       }
-      kernel_us += model->KernelUs(models_.device(), work);
+      kernel_us += model->KernelUs(models.device(), work);
       extrapolated |= !model->InRange(work);
     }
     if (!covered) continue;

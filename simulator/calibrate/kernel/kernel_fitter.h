@@ -19,7 +19,8 @@ class FittedKernels : public FittedModels {
 
   std::string ToYaml() const override;
   std::vector<std::pair<std::string, std::string>> SideFiles() const override;
-  // As measured: launch and measurement overhead of the fitted source included.
+  // As measured: launch and measurement overhead of the fitted source included. Rows of another
+  // device are predicted with its file (CarriedTo).
   std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
   std::vector<std::string> Notes() const override { return notes_; }
   const KernelModels& models() const { return models_; }
@@ -34,6 +35,7 @@ class KernelFitter : public Fitter {
   std::string_view kind() const override { return "kernel"; }
   std::string_view file_stem() const override { return "kernels"; }
   BenchmarkKind row_kind() const override { return BenchmarkKind::kKernel; }
+  bool CarriesOver() const override { return true; }
   // One model per KernelKey. The form "roofline" leaves the residuals out.
   absl::StatusOr<std::unique_ptr<FittedModels>> Fit(std::span<const BenchmarkRow> rows,
                                                     const FitOptions& options) const override;

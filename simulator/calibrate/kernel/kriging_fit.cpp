@@ -16,35 +16,57 @@ constexpr double kDegreesOfFreedom = 2;
 
 using Matrix = std::vector<std::vector<double>>;  // lower triangle, by row
 
-// Solves A x = b of a symmetric positive definite A by Cholesky's factorisation, in place.
-bool SolvePositive(Matrix& a, std::vector<double>& b) {
-  const size_t n = b.size();
-  for (size_t i = 0; i < n; ++i) {
+// The lower factor of a symmetric positive definite matrix by Cholesky, in place.
+bool Factor(Matrix& a) {
+  for (size_t i = 0; i < a.size(); ++i) {
     for (size_t j = 0; j <= i; ++j) {
       double sum = a[i][j];
       for (size_t l = 0; l < j; ++l) sum -= a[i][l] * a[j][l];
-      if (i != j) {
-        a[i][j] = sum / a[j][j];
-        continue;
-      }
-      if (!(sum > 0)) return false;
-      a[i][i] = std::sqrt(sum);
+      if (i == j && !(sum > 0)) return false;
+      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
     }
-    for (size_t l = 0; l < i; ++l) b[i] -= a[i][l] * b[l];
-    b[i] /= a[i][i];
-  }
-  for (size_t i = n; i-- > 0;) {
-    b[i] /= a[i][i];
-    for (size_t l = 0; l < i; ++l) b[l] -= a[i][l] * b[i];
   }
   return true;
 }
 
+// Solves L L^T x = b in place.
+void Solve(const Matrix& factor, std::vector<double>& b) {
+  for (size_t i = 0; i < b.size(); ++i) {
+    for (size_t l = 0; l < i; ++l) b[i] -= factor[i][l] * b[l];
+    b[i] /= factor[i][i];
+  }
+  for (size_t i = b.size(); i-- > 0;) {
+    b[i] /= factor[i][i];
+    for (size_t l = 0; l < i; ++l) b[l] -= factor[i][l] * b[i];
+  }
+}
+
+// The diagonal of the inverse of L L^T: the sums of squares of the columns of L's inverse.
+std::vector<double> InverseDiagonal(const Matrix& factor) {
+  const size_t n = factor.size();
+  std::vector<double> diagonal(n, 0), column(n);
+  for (size_t c = 0; c < n; ++c) {
+    for (size_t i = c; i < n; ++i) {
+      double sum = i == c ? 1 : 0;
+      for (size_t l = c; l < i; ++l) sum -= factor[i][l] * column[l];
+      column[i] = sum / factor[i][i];
+      diagonal[c] += column[i] * column[i];
+    }
+  }
+  return diagonal;
+}
+
 using Matrices = std::map<std::pair<int64_t, int64_t>, double>;  // residuals by (n, k)
 
-absl::StatusOr<KrigingSlice> FitSlice(const ShapeDevice& device, int64_t m,
-                                      const Matrices& matrices) {
-  KrigingSlice slice{m, {}};
+struct FittedSlice {
+  KrigingSlice slice;
+  std::map<std::pair<int64_t, int64_t>, double> left_out;
+};
+
+absl::StatusOr<FittedSlice> FitSlice(const ShapeDevice& device, int64_t m,
+                                     const Matrices& matrices) {
+  FittedSlice fitted{{m, {}}, {}};
+  KrigingSlice& slice = fitted.slice;
   std::vector<ShapeCoordinates> at;
   std::vector<double> residuals;
   for (const auto& [matrix, residual] : matrices) {
@@ -57,29 +79,36 @@ absl::StatusOr<KrigingSlice> FitSlice(const ShapeDevice& device, int64_t m,
     for (size_t j = 0; j <= i; ++j) covariance[i].push_back(ShapeCovariance(at[i], at[j]));
   }
   constexpr double kVariance = kShapeNoise * kShapeNoise;
-  std::vector<double> noise(at.size(), kVariance), weights;
+  std::vector<double> noise(at.size(), kVariance), weights, inverse;
   for (int round = 0; round <= kReweightings; ++round) {
     Matrix noisy = covariance;
     for (size_t i = 0; i < at.size(); ++i) noisy[i][i] += noise[i];
-    weights = residuals;
-    if (!SolvePositive(noisy, weights)) {
+    if (!Factor(noisy)) {
       return InvalidInput("the covariance of the {} shapes with m = {} cannot be factored",
                           at.size(), m);
     }
+    weights = residuals;
+    Solve(noisy, weights);
+    if (round == kReweightings) inverse = InverseDiagonal(noisy);
     // What is left at a point is its noise times its weight.
     for (size_t i = 0; i < at.size(); ++i) {
       const double left = noise[i] * weights[i];
       noise[i] = (kDegreesOfFreedom * kVariance + left * left) / (kDegreesOfFreedom + 1);
     }
   }
-  for (size_t i = 0; i < at.size(); ++i) slice.points[i].weight = static_cast<float>(weights[i]);
-  return slice;
+  for (size_t i = 0; i < at.size(); ++i) {
+    KrigingPoint& point = slice.points[i];
+    point.weight = static_cast<float>(weights[i]);
+    // Rasmussen and Williams, equation 5.12.
+    fitted.left_out[{point.n, point.k}] = residuals[i] - weights[i] / inverse[i];
+  }
+  return fitted;
 }
 
 }  // namespace
 
-absl::StatusOr<ShapeKriging> FitShapeKriging(const ShapeDevice& device,
-                                             std::span<const MeasuredShape> shapes) {
+absl::StatusOr<FittedKriging> FitShapeKriging(const ShapeDevice& device,
+                                              std::span<const MeasuredShape> shapes) {
   std::map<int64_t, Matrices> by_rows;
   for (const MeasuredShape& shape : shapes) {
     if (shape.batch == 1) {
@@ -87,14 +116,24 @@ absl::StatusOr<ShapeKriging> FitShapeKriging(const ShapeDevice& device,
     }
   }
   std::vector<KrigingSlice> slices;
+  std::map<int64_t, std::map<std::pair<int64_t, int64_t>, double>> left_out;
   for (const auto& [m, matrices] : by_rows) {
     if (matrices.size() < ShapeKriging::kMinPoints || matrices.size() > ShapeKriging::kMostPoints) {
       continue;
     }
-    FORETRACE_ASSIGN_OR_RETURN(KrigingSlice slice, FitSlice(device, m, matrices));
-    slices.push_back(std::move(slice));
+    FORETRACE_ASSIGN_OR_RETURN(FittedSlice fitted, FitSlice(device, m, matrices));
+    slices.push_back(std::move(fitted.slice));
+    left_out[m] = std::move(fitted.left_out);
   }
-  return ShapeKriging::Create(device, std::move(slices));
+  FittedKriging fitted;
+  FORETRACE_ASSIGN_OR_RETURN(fitted.kriging, ShapeKriging::Create(device, std::move(slices)));
+  for (const MeasuredShape& shape : shapes) {
+    const auto slice = left_out.find(shape.m);
+    fitted.left_out.push_back(slice == left_out.end() || shape.batch != 1
+                                  ? fitted.kriging.LogResidual(shape.m, shape.n, shape.k)
+                                  : slice->second.at({shape.n, shape.k}));
+  }
+  return fitted;
 }
 
 }  // namespace foretrace

@@ -65,6 +65,26 @@ RowBlocks LayerNorm(const KernelWork& work, const VectorRates& rates) {
   return r;
 }
 
+// A norm of a serving engine (vLLM, csrc/layernorm_kernels.cu; TensorRT-LLM's and SGLang's are of
+// its form): a block a row, loads of 16 bytes, one sum of squares over the block, then the row's
+// elements once more, out of registers or the first cache, by the weights. A trip to memory; ten
+// shuffles and two barriers; a trip to the cache. Steps after the first have their loads under way
+// by then. Of an element: conversions, residual, square, two products.
+RowBlocks EngineNorm(const KernelWork& work, const VectorRates& rates) {
+  constexpr double kCycles = 700 + 400 + 300, kStepCycles = 100, kElementInstructions = 10;
+  constexpr double kMostRowsOfLargeBlocks = 256, kLargeBlock = 1024, kSmallBlock = 256;
+  const auto cols = static_cast<double>(work.cols);
+  const double vectors = std::ceil(cols / static_cast<double>(work.load_elements));
+  RowBlocks r;
+  r.blocks = static_cast<double>(work.rows);
+  const double most = r.blocks < kMostRowsOfLargeBlocks ? kLargeBlock : kSmallBlock;
+  r.threads = std::clamp(std::ceil(vectors / 32) * 32, 32.0, most);
+  const double steps = std::ceil(vectors / r.threads);
+  r.latency_us = (kCycles + std::max(steps - 1, 0.0) * kStepCycles) / rates.cycles_per_us;
+  r.instructions = cols * kElementInstructions;
+  return r;
+}
+
 // A warp a row, of as many lanes as a power of two holds its columns; 128 threads a block.
 RowBlocks WarpSoftmax(const KernelWork& work, const VectorRates& rates) {
   double padded = 1;
@@ -101,9 +121,11 @@ RowBlocks BlockSoftmax(const KernelWork& work, const VectorRates& rates) {
 double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
                       const KernelWork& work) {
   const VectorRates rates = VectorRatesOf(device);
-  const RowBlocks rows = work.kind == KernelKind::kLayerNorm ? LayerNorm(work, rates)
-                         : work.cols <= kWarpSoftmaxColumns  ? WarpSoftmax(work, rates)
-                                                             : BlockSoftmax(work, rates);
+  const bool norm = work.kind == KernelKind::kLayerNorm;
+  const RowBlocks rows = norm && work.load_elements > 0     ? EngineNorm(work, rates)
+                         : norm                             ? LayerNorm(work, rates)
+                         : work.cols <= kWarpSoftmaxColumns ? WarpSoftmax(work, rates)
+                                                            : BlockSoftmax(work, rates);
   // Later passes over a row miss the cache where the rows in flight outgrow it.
   const double memory_us = MemoryRoofline(streaming, device, work).memory_us;
   return streaming.base_us + SmoothMax(memory_us, BlocksUs(rows, device, rates));

@@ -21,19 +21,11 @@ constexpr double kForwardProducts = 2, kBackwardProducts = 5;
 // 10 to 16.
 constexpr double kBackwardInstructions = 12;
 
-// Hopper's tensor cores reach their peak by instructions of a warpgroup; those of a warp, which
-// kernels for Ampere issue, reach 62.9 % of it ("Dissecting the NVIDIA Hopper Architecture through
-// Microbenchmarking and Multiple Level Analysis", 2025, mma against wgmma).
-constexpr double kWarpShareOfHopper = 0.629;
 // Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, its part of
 // rescaling the results, masks. And of a block, however few keys it has: loads queries, fills its
 // pipeline, writes its results. BERT's kernels (H100, traces/README.md) set the latter; ViT's and
 // Qwen1.5's took no part (docs/accuracy.md).
 constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
-
-bool SlowedByWarps(const GpuPeaks& device, const KernelWork& work) {
-  return work.by_warps && device.accelerator.chip == "GH100";
-}
 
 // Blackwell's tensor cores work asynchronously, so that forward a block has two tiles of queries,
 // of which one is multiplied while the other's exponentials are taken ("FlashAttention-4", Together
@@ -51,7 +43,7 @@ double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const Kerne
   const double scores = work.flop.count() / (2 * real(work.k) * kForwardProducts);
   const bool causal = scores < 0.75 * real(work.batch) * real(work.m) * real(work.n);
   if (causal) tiles = (tiles + 1) / 2;
-  const double rate = device.peak_tflops(precision) * 1e6 * kWarpShareOfHopper;
+  const double rate = device.peak_tflops(precision) * 1e6 * WarpInstructionShare(device, work);
   const double tile_us =
       kTile * kTile * device.sms *
       (2 * kForwardProducts * real(work.k) / rate + 1 / rates.exponentials_per_us +
@@ -97,7 +89,7 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
   time.compute_us += p.block_us * time.waves;
-  if (forward && SlowedByWarps(device, work)) {
+  if (forward && WarpInstructionShare(device, work) < 1) {
     time.compute_us = ForwardByWarpsUs(device, precision, work);
     time.kernel_us = SmoothMax(time.compute_us, time.memory_us);
     return time;

@@ -1,6 +1,8 @@
 #include "simulator/cost/kernel/device_match.h"
 
-#include <span>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -17,9 +19,25 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
       fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
                   "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
                   of.name, device.name, device.dram_gbps, of.dram_gbps));
-  const std::span<const KernelModel> models = calibrated->models();
-  return std::make_shared<const KernelModels>(
-      device, std::vector<KernelModel>(models.begin(), models.end()));
+  return std::make_shared<const KernelModels>(CarriedTo(device, *calibrated));
+}
+
+KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated) {
+  const bool sibling =
+      Compare(device.accelerator, calibrated.device().accelerator) != DeviceMatch::kOther;
+  const auto measured_on = std::make_shared<const GpuPeaks>(calibrated.device());
+  std::vector<KernelModel> models(calibrated.models().begin(), calibrated.models().end());
+  for (KernelModel& model : models) {
+    if (sibling) {
+      model.measured_on = measured_on;
+      continue;
+    }
+    model.residual = TreeEnsemble();
+    model.residual_clip = 0;
+    model.kriging = ShapeKriging();
+    model.measured = MeasuredShapes();
+  }
+  return KernelModels(device, std::move(models));
 }
 
 absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,

@@ -20,6 +20,10 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
     const GpuPeaks& device, std::shared_ptr<const KernelModels> calibrated, const std::string& what,
     std::vector<std::string>& notes);
 
+// The same of any device: of another chip, what was learnt from the measurements is left behind,
+// and the efficiencies alone go on.
+KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated);
+
 // The refusal of KernelsOn, for models of other families.
 absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,
                          const std::string& what);

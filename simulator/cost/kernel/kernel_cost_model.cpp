@@ -9,6 +9,7 @@
 #include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/observed_kernels.h"
+#include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
 namespace {
@@ -232,8 +233,12 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   }
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
+  const bool tiled = first.tile.known();
   // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
   const auto helper_time = [&](NodeIndex node) {
+    if (tiled && rank.kind(node) == NodeKind::kKernel && rank.waves_milli(node) > 0) {
+      return SimTime::FromUs(LayoutTransformUs(models_->device(), rank.waves_milli(node) / 1000.0));
+    }
     const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
     if (recorded == nullptr || mains.empty() || first.kind == KernelKind::kEmbedding) return most;
     KernelWork fill;
@@ -241,7 +246,8 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     fill.written = recorded->bytes;
     return std::min(most, models_->Predict(fill, Precision::kFloat32).time);
   };
-  const bool within = HelpersAreWithin(first.kind);
+  // What a tile takes is that of the main kernel alone.
+  const bool within = HelpersAreWithin(first.kind) && !tiled;
   const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels
   if (!within && !lookup) {
     // A kernel takes its floor however little it does.

@@ -123,11 +123,7 @@ KernelPoint ConvolutionPoint(const ConvolutionTime& time, const GpuPeaks& device
 KernelPoint AttentionPoint(const GemmTime& time, const GpuPeaks& device, const KernelWork& work) {
   const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
   const double m = real(work.m), n = real(work.n), k = real(work.k), batch = real(work.batch);
-  const bool forward = work.pass == Direction::kForward;
-  const double elements = static_cast<double>((forward ? work.read : work.written).count()) /
-                          real(ElementSize(work.dtype));
-  // Keys and values are what is neither query nor, backward, its gradient.
-  const double shared = std::clamp((elements - batch * m * k) / (2 * n * k), 1.0, batch);
+  const double shared = KeyHeads(work);
   const double group = batch / shared;
   const auto by_group = [&](double tile) {
     return shared * std::ceil(m * group / tile) / device.sms;
@@ -168,6 +164,16 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, 
   const GemmTime time = GemmRoofline(parameters, device, precision, work);
   return work.kind == KernelKind::kAttention ? AttentionPoint(time, device, work)
                                              : MatmulPoint(time, device, work);
+}
+
+double KeyHeads(const KernelWork& work) {
+  const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
+  const bool forward = work.pass == Direction::kForward;
+  const double elements = static_cast<double>((forward ? work.read : work.written).count()) /
+                          real(ElementSize(work.dtype));
+  const double batch = real(work.batch), k = real(work.k);
+  // Keys and values are what is neither query nor, backward, its gradient.
+  return std::clamp((elements - batch * real(work.m) * k) / (2 * real(work.n) * k), 1.0, batch);
 }
 
 int GemmFeatureCount(KernelKind kind) {

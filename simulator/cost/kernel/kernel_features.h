@@ -24,6 +24,9 @@ KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, 
 KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& device,
                         const KernelWork& work);
 
+// Heads of keys of all sequences, for attention: those that heads of queries share count once.
+double KeyHeads(const KernelWork& work);
+
 int GemmFeatureCount(KernelKind kind);
 inline constexpr int kMemoryFeatureCount = 7;
 

@@ -353,6 +353,7 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
       const auto it = residuals->find(Name(model->key));
       const size_t shapes = static_cast<size_t>(Get<int64_t>(node, "measured_shapes").value_or(0));
       const size_t slices = static_cast<size_t>(Get<int64_t>(node, "kriging_slices").value_or(0));
+      if (it != residuals->end()) model->kriging = it->second.kriging;  // a feature of the trees
       if (it == residuals->end() || it->second.trees.tree_count() != trees ||
           it->second.measured.shapes().size() != shapes ||
           it->second.kriging.slices().size() != slices ||
@@ -363,7 +364,6 @@ absl::StatusOr<LoadedKernels> LoadKernelModels(const std::string& path) {
             path, Name(model->key), kKernelResidualFile);
       }
       model->residual = it->second.trees;
-      model->kriging = it->second.kriging;
       model->measured = it->second.measured;
     }
     list.push_back(*std::move(model));

@@ -121,7 +121,13 @@ KernelPoint KernelModel::Point(const GpuPeaks& device, const KernelWork& work) c
 }
 
 int KernelModel::feature_count() const {
-  return form == KernelForm::kGemm ? GemmFeatureCount(key.kind) : kMemoryFeatureCount;
+  if (form != KernelForm::kGemm) return kMemoryFeatureCount;
+  return GemmFeatureCount(key.kind) + (kriging.empty() ? 0 : 1);
+}
+
+void KernelModel::AddKriged(double log_residual, KernelPoint& point) const {
+  point.kernel_us *= std::exp(log_residual);
+  point.features[static_cast<size_t>(feature_count() - 1)] = static_cast<float>(log_residual);
 }
 
 double KernelModel::LearntUs(const KernelPoint& point) const {
@@ -131,18 +137,34 @@ double KernelModel::LearntUs(const KernelPoint& point) const {
   return point.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
 }
 
-double KernelModel::InterpolatedUs(const KernelPoint& point, const KernelWork& work) const {
-  const double us = LearntUs(point);
-  if (kriging.empty() || work.batch != 1) return us;
-  // Two answers to the same question, which err differently: their geometric mean.
-  const double kriged = point.kernel_us * std::exp(kriging.LogResidual(work.m, work.n, work.k));
-  return std::sqrt(us * kriged);
+double KernelModel::InterpolatedUs(KernelPoint point, const KernelWork& work) const {
+  if (!kriging.empty()) AddKriged(kriging.LogResidual(work.m, work.n, work.k), point);
+  return LearntUs(point);
 }
 
 double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
-  const double us = InterpolatedUs(Point(device, work), work);
+  const GpuPeaks& known = measured_on != nullptr ? *measured_on : device;
+  const KernelPoint point = Point(known, work);
+  double us = InterpolatedUs(point, work);
+  if (measured_on != nullptr) us *= Point(device, work).kernel_us / point.kernel_us;
   if (measured.empty()) return us;
-  return us * std::exp(measured.LogResidual(work.m, work.n, work.k, work.batch));
+  const auto at = MeasuredAs(work);
+  if (!at) return us;
+  // One query of each sequence streams its keys, so that what was measured between its neighbours
+  // says what it takes; products of tiles jump from one shape to the next.
+  const bool streams = work.kind == KernelKind::kAttention && work.m == 1;
+  return us * std::exp(streams ? measured.LogResidualBetween(at->m, at->n, at->k, at->batch)
+                               : measured.LogResidual(at->m, at->n, at->k, at->batch));
+}
+
+std::optional<MeasuredShape> MeasuredAs(const KernelWork& work) {
+  if (std::min({work.m, work.n, work.k, work.batch}) < 1) return std::nullopt;
+  if (IsProduct(work.kind)) return MeasuredShape{work.m, work.n, work.k, work.batch, 0};
+  const bool attention = work.kind == KernelKind::kAttention && work.pass == Direction::kForward;
+  if (!attention || (work.m != 1 && work.m != work.n)) return std::nullopt;
+  const double heads = KeyHeads(work);
+  return MeasuredShape{std::llround(heads), std::llround(static_cast<double>(work.batch) / heads),
+                       work.k, work.n, 0};
 }
 
 bool KernelModel::InRange(const KernelWork& work) const {
@@ -156,7 +178,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 21>;
+  using Key = std::array<int64_t, 22>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
@@ -185,7 +207,8 @@ class KernelModels::Memo {
             work.parts,
             std::bit_cast<int64_t>(work.flop.count()),
             std::bit_cast<int64_t>(work.instructions),
-            work.trips};
+            work.trips,
+            work.tile.rows << 40 | work.tile.cols << 20 | work.tile.depth};
   }
 
   std::optional<Estimate> Find(const Key& key) const {

@@ -44,25 +44,37 @@ struct KernelModel {
   GemmParameters gemm;       // form kGemm
   MemoryParameters memory;   // form kMemory
   Measurement measurement;   // of the rows it was fitted to
-  TreeEnsemble residual;     // of log time; empty: none
+  TreeEnsemble residual;     // of log time, after kriging; empty: none
   double residual_clip = 0;  // largest absolute value that the residual may take
   ShapeKriging kriging;      // form kGemm; of log time, between shapes that were measured
-  MeasuredShapes measured;   // form kGemm; what all that leaves, where it was measured
+  MeasuredShapes measured;   // form kGemm; what all that leaves, by MeasuredAs
   // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;
 
+  // The device of the measurements, where another board of its chip is asked for; null: the device
+  // itself.
+  std::shared_ptr<const GpuPeaks> measured_on;
+
   int feature_count() const;  // of the residual
   // Roofline and features, without the residual.
   KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
-  // The roofline with the trees' residual.
+  // Multiplies the roofline by what kriging says, and shows that to the trees. Only with kriging.
+  void AddKriged(double log_residual, KernelPoint& point) const;
+  // What the point has so far with the trees' residual.
   double LearntUs(const KernelPoint& point) const;
-  // The mean of that and of what kriging says, before what was measured of the shape itself.
-  double InterpolatedUs(const KernelPoint& point, const KernelWork& work) const;
-  // Time of the kernel alone in microseconds.
+  // Roofline, kriging and trees, before what was measured of the shape itself.
+  double InterpolatedUs(KernelPoint point, const KernelWork& work) const;
+  // Time of the kernel alone in microseconds. On another board what it took on the one measured, as
+  // the rooflines of both relate.
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;
 };
+// Under which shape a measurement of that work is kept, without its residual. Products under their
+// own; attention over one query of each sequence or over as many as keys under its heads of keys as
+// rows, since sequences and heads are the same to a kernel, of the heads of queries to each, the
+// size of a head and the keys. nullopt: none.
+std::optional<MeasuredShape> MeasuredAs(const KernelWork& work);
 // The quantities that lower and upper bound.
 std::array<int64_t, 4> RangeOf(KernelForm form, const KernelWork& work);
 

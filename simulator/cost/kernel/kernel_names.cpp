@@ -65,6 +65,44 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
   return number;
 }
 
+// Takes a number of at most four digits off the front; 0: there is none.
+int64_t TakeNumber(std::string_view& text) {
+  int64_t number = 0;
+  size_t digits = 0;
+  while (digits < text.size() && digits < 5 && text[digits] >= '0' && text[digits] <= '9') {
+    number = 10 * number + (text[digits++] - '0');
+  }
+  text.remove_prefix(digits);
+  return digits > 4 ? 0 : number;
+}
+
+// rows x cols and depth, with `between` before the depth: "256x64_32" and "128x128x64".
+KernelWork::Tile TileAt(std::string_view text, char between) {
+  KernelWork::Tile tile;
+  tile.rows = TakeNumber(text);
+  if (!text.starts_with('x')) return {};
+  text.remove_prefix(1);
+  tile.cols = TakeNumber(text);
+  if (!text.starts_with(between)) return {};
+  text.remove_prefix(1);
+  tile.depth = TakeNumber(text);
+  return std::min({tile.rows, tile.cols, tile.depth}) > 0 ? tile : KernelWork::Tile();
+}
+
+// cuDNN's "..._tilesize128x128x64_stage3_..." and CUTLASS's "..._256x64_32x4_nhwc_align8".
+KernelWork::Tile ConvolutionTileOf(std::string_view name) {
+  if (!HasAny(name, {"fprop", "dgrad", "wgrad"})) return {};
+  constexpr std::string_view kSize = "tilesize";
+  if (const size_t at = name.find(kSize); at != name.npos) {
+    return TileAt(name.substr(at + kSize.size()), 'x');
+  }
+  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    const KernelWork::Tile tile = TileAt(name.substr(at + 1), '_');
+    if (tile.known()) return tile;
+  }
+  return {};
+}
+
 // flash_fwd_kernel<traits, Is_dropout, Is_causal, ...> and flash_bwd_..._kernel<the same>
 // (csrc/flash_attn/src/flash_{fwd,bwd}_kernel.h); those with split keys have other parameters.
 void ReadFlashAttention(std::string_view name, KernelTraits& traits) {
@@ -85,6 +123,8 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   traits.role = RoleOf(name);
   ReadFlashAttention(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
+  traits.tile = ConvolutionTileOf(name);
+  traits.by_warps = traits.tile.known() && !HasAny(name, {"sm90", "sm100"});
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.
   if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
 
@@ -31,6 +32,10 @@ struct KernelTraits {
   bool precision_known = false;
   // Elements that a matrix kernel loads at once ("align4", "ldg8"); 0: the name does not say.
   int64_t load_elements = 0;
+  // Of a convolution on tensor cores: the tile of its implicit GEMM, and whether warps issue its
+  // instructions, as on Ampere.
+  KernelWork::Tile tile;
+  bool by_warps = false;
   // FlashAttention-2's kernels, written for Ampere, and whether they mask later keys.
   bool flash_attention_2 = false;
   bool causal = false;

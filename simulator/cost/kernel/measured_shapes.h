@@ -31,6 +31,9 @@ class MeasuredShapes {
   std::span<const MeasuredShape> shapes() const { return shapes_; }
   // Linear in m between measured rows, the nearest beyond them; 0 for matrices not measured.
   double LogResidual(int64_t m, int64_t n, int64_t k, int64_t batch) const;
+  // The same where n and batch lie between measured matrices of the same k: linear in their
+  // logarithms between the nearest, the nearest beyond them; 0 where none has that k.
+  double LogResidualBetween(int64_t m, int64_t n, int64_t k, int64_t batch) const;
 
  private:
   struct Matrix {
@@ -38,6 +41,9 @@ class MeasuredShapes {
     size_t begin, end;  // in shapes_
   };
   explicit MeasuredShapes(std::vector<MeasuredShape> shapes);
+  double InMatrix(const Matrix& matrix, int64_t m) const;
+  // Between the nearest n of that k and batch, of which there is one.
+  double BetweenColumns(int64_t m, int64_t n, int64_t k, int64_t batch) const;
 
   std::vector<MeasuredShape> shapes_;
   std::vector<Matrix> matrices_;

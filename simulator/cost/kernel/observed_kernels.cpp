@@ -50,13 +50,15 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
   observed.call = traced.op;
   bool tf32 = false, half = false, float8 = false, by_warps = false;
   int64_t load_elements = 0;
+  KernelWork::Tile tile;
   KernelRole role = KernelRole::kUnknown;
   for (const NodeIndex node : kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
     half |= traits.precision == Precision::kHalf;
     float8 |= traits.precision == Precision::kFloat8;
-    by_warps |= traits.flash_attention_2;
+    by_warps |= traits.flash_attention_2 || traits.by_warps;
+    if (traits.tile.known()) tile = traits.tile;
     load_elements = std::max(load_elements, traits.load_elements);
     if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
@@ -72,6 +74,9 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
   KernelWork& work = observed.list[0];
   work.load_elements = load_elements;
   work.by_warps = by_warps;
+  // A gradient of the filters has its results where the forward pass has its filters.
+  const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
+  if (tiled && observed.precision != Precision::kFloat32) work.tile = tile;
   if (kernels.size() == 1) work.instructions = ElementInstructions(role, traced.access);
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
     work.trips = TripsOf(work.kind, role, traced.access.indices);

@@ -105,6 +105,13 @@ double Measurement::Observed(double kernel_us, int64_t order) const {
   return SmoothMax(floor_us, overhead_us + kernel_us) + (drift_us + drift_growth_us * x) * x;
 }
 
+double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work) {
+  // "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level
+  // Analysis", 2025, mma against wgmma.
+  constexpr double kOfHopper = 0.629;
+  return work.by_warps && device.accelerator.chip == "GH100" ? kOfHopper : 1;
+}
+
 GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                       const KernelWork& work) {
   if (work.kind == KernelKind::kAttention) return AttentionRoofline(p, device, precision, work);

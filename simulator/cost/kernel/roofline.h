@@ -51,6 +51,10 @@ struct GemmTime {
 
 // `work` has a matrix view (GEMM, batched GEMM, convolution). Products with a vector in fp32 have
 // no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.
+// Of the peak on tensor cores that a kernel's instructions can reach: less than 1 where a warp
+// issues them on a device whose peak takes those of a warpgroup.
+double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work);
+
 GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work);
 

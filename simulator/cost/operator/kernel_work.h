@@ -51,10 +51,16 @@ struct KernelWork {
   // Matrix view of GEMM-like kernels (of a convolution, its implicit GEMM: m = n oh ow,
   // n = k, k = c r s / groups, batch = groups). 0 for others.
   int64_t batch = 0, m = 0, n = 0, k = 0;
-  // Elements of a GEMM's operands that its kernel loads at once; 0: as the sizes allow.
+  // Elements that a GEMM, or a norm of a serving engine, loads at once; 0: as its framework does.
   int64_t load_elements = 0;
-  // Fused attention by kernels for Ampere, whose warps issue the tensor instructions one by one.
+  // Kernels for Ampere, whose warps issue the tensor instructions one by one.
   bool by_warps = false;
+  // Of the implicit GEMM, where the kernel's name has it; 0: not known.
+  struct Tile {
+    int64_t rows = 0, cols = 0, depth = 0;
+    bool known() const { return rows > 0; }
+  };
+  Tile tile;
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
   bool across_rows = false;  // reductions down the columns of a row-major matrix

@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/importers/kineto/implied_outputs.h"
 #include "simulator/importers/kineto/occupancy.h"
 #include "simulator/trace/serving_step.h"
 
@@ -213,6 +214,13 @@ void Converter::AddTensors(const Event& event, NodeIndex node) {
     Tensor tensor;
     tensor.dtype = dtype;
     builder_->AddTensor(node, tensor, std::span(event.dim_values).subspan(dims.begin, dims.count));
+  }
+  for (const ImpliedOutput& output : ImpliedOutputs(event)) {
+    const size_t argument = event.dims[output.like].argument;
+    Tensor tensor;
+    if (argument < event.types.size()) tensor.dtype = ParseDType(event.types[argument]);
+    tensor.is_output = true;
+    builder_->AddTensor(node, tensor, output.dims);
   }
 }
 

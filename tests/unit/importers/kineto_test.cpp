@@ -50,6 +50,63 @@ TEST(Kineto, KeepsTimesNestingAndLaunches) {
   EXPECT_TRUE(store->diagnostics().empty());
 }
 
+// A convolution of two images of 3 x 224 x 224 by 768 filters of 3 x 16 x 16.
+std::string ConvolutionEvent(const std::string& name, const std::string& dims,
+                             const std::string& concrete) {
+  return R"({"ph":"X","cat":"cpu_op","name":")" + name +
+         R"(","pid":100,"tid":100,"ts":1000,"dur":10,"args":{"Input Dims":[)" + dims +
+         R"(],"Input type":["c10::BFloat16","c10::BFloat16","c10::BFloat16"],)" +
+         R"("Concrete Inputs":[)" + concrete + R"(]}},)" + kLaunch;
+}
+
+std::vector<std::vector<int64_t>> OutputsOf(const std::string& events, const std::string& name) {
+  const auto store = ImportEvents(events);
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return {};
+  const RankTrace& rank = store->ranks()[0];
+  std::vector<std::vector<int64_t>> outputs;
+  for (const Tensor& tensor : rank.tensors(FindNode(*store, rank, name))) {
+    if (!tensor.is_output) continue;
+    EXPECT_EQ(tensor.dtype, DType::kBFloat16);
+    outputs.emplace_back(rank.dims(tensor).begin(), rank.dims(tensor).end());
+  }
+  return outputs;
+}
+
+TEST(Kineto, DerivesResultsOfConvolutionsFromTheirArguments) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  const std::string dims = "[2,3,224,224],[768,3,16,16],[768],[],[],[],[]";
+  // Patches: 224 / 16 = 14. ATen's cudnn_convolution has the padding before the stride.
+  EXPECT_THAT(OutputsOf(ConvolutionEvent("aten::conv2d", dims,
+                                         R"("","","","[16, 16]","[0, 0]","[1, 1]","1")"),
+                        "aten::conv2d"),
+              ElementsAre(ElementsAre(2, 768, 14, 14)));
+  const std::string unbiased = "[2,3,224,224],[768,3,16,16],[],[],[],[],[]";
+  // (224 + 2 * 8 - 2 * 15 - 1) / 3 + 1 = 70 rows; (224 + 2 * 1 - 15 - 1) / 16 + 1 = 14 columns.
+  EXPECT_THAT(OutputsOf(ConvolutionEvent("aten::cudnn_convolution", unbiased,
+                                         R"("","","[8, 1]","[3, 16]","[2, 1]","1","True")"),
+                        "aten::cudnn_convolution"),
+              ElementsAre(ElementsAre(2, 768, 70, 14)));
+  EXPECT_THAT(
+      OutputsOf(ConvolutionEvent("aten::convolution", dims,
+                                 R"("","","","[2, 2]","[0, 0]","[1, 1]","True","[0, 0]","1")"),
+                "aten::convolution"),
+      IsEmpty());  // transposed
+  EXPECT_THAT(OutputsOf(ConvolutionEvent("aten::convolution", dims,
+                                         R"("","","","[0, 0]","[0, 0]","[1, 1]","False")"),
+                        "aten::convolution"),
+              IsEmpty());  // no stride
+  const std::string backward = "[2,768,14,14],[2,3,224,224],[768,3,16,16],[],[],[],[],[],[],[],[]";
+  EXPECT_THAT(
+      OutputsOf(
+          ConvolutionEvent(
+              "aten::convolution_backward", backward,
+              R"("","","","[768]","[16, 16]","[0, 0]","[1, 1]","False","[0, 0]","1","[False, True, True]")"),
+          "aten::convolution_backward"),
+      ElementsAre(ElementsAre(768, 3, 16, 16)));  // not of the images
+}
+
 TEST(Kineto, ReadsTheFirstProfilersNames) {
   // PyTorch 1.8: other categories, threads as text, "external id", step marks as operators.
   const auto store = ImportEvents(

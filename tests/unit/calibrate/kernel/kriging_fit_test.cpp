@@ -27,8 +27,9 @@ float Smooth(int64_t n, int64_t k) {
 TEST(KrigingFit, FindsWhatWasHeldOut) {
   std::vector<MeasuredShape> shapes = Grid(4096, Smooth);
   std::erase_if(shapes, [](const MeasuredShape& s) { return (s.n + 3 * s.k) / 512 % 5 == 0; });
-  const auto kriging = FitShapeKriging(kDevice, shapes);
-  ASSERT_TRUE(kriging.ok());
+  const auto fitted = FitShapeKriging(kDevice, shapes);
+  ASSERT_TRUE(fitted.ok());
+  const ShapeKriging* kriging = &fitted->kriging;
   for (const MeasuredShape& s : Grid(4096, Smooth)) {
     // Residuals from -0.36 to 0.81; what a measurement may err by, 0.056, is smoothed.
     EXPECT_NEAR(kriging->LogResidual(s.m, s.n, s.k), static_cast<double>(s.log_residual),
@@ -43,11 +44,29 @@ TEST(KrigingFit, OneBadKernelDoesNotMoveItsNeighbours) {
   for (MeasuredShape& s : shapes) {
     if (s.n == 2048 && s.k == 2048) s.log_residual += 0.41f;
   }
-  const auto kriging = FitShapeKriging(kDevice, shapes);
-  ASSERT_TRUE(kriging.ok());
+  const auto fitted = FitShapeKriging(kDevice, shapes);
+  ASSERT_TRUE(fitted.ok());
+  const ShapeKriging* kriging = &fitted->kriging;
   EXPECT_NEAR(kriging->LogResidual(4096, 2048, 3072), static_cast<double>(Smooth(2048, 3072)),
               0.02);
   EXPECT_NEAR(kriging->LogResidual(4096, 2048, 2048), static_cast<double>(Smooth(2048, 2048)), 0.1);
+}
+
+TEST(KrigingFit, SaysOfEachShapeWhatTheOthersWould) {
+  // Without outliers all measurements keep the same noise, so that leaving one out is fitting the
+  // others.
+  const std::vector<MeasuredShape> shapes = Grid(4096, Smooth);
+  const auto all = FitShapeKriging(kDevice, shapes);
+  ASSERT_TRUE(all.ok());
+  ASSERT_EQ(all->left_out.size(), shapes.size());
+  for (const size_t i : {size_t{0}, size_t{70}, size_t{143}}) {
+    std::vector<MeasuredShape> others = shapes;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto fitted = FitShapeKriging(kDevice, others);
+    ASSERT_TRUE(fitted.ok());
+    EXPECT_NEAR(all->left_out[i],
+                fitted->kriging.LogResidual(shapes[i].m, shapes[i].n, shapes[i].k), 2e-3);
+  }
 }
 
 TEST(KrigingFit, LeavesOutWhatSaysTooLittle) {
@@ -56,9 +75,9 @@ TEST(KrigingFit, LeavesOutWhatSaysTooLittle) {
   shapes.resize(ShapeKriging::kMinPoints - 1);
   shapes.push_back({4096, 6144, 6144, 8, 0.1f});
   ASSERT_TRUE(FitShapeKriging(kDevice, shapes).ok());
-  EXPECT_TRUE(FitShapeKriging(kDevice, shapes)->empty());
+  EXPECT_TRUE(FitShapeKriging(kDevice, shapes)->kriging.empty());
   shapes.push_back({4096, 6144, 6144, 1, 0.1f});
-  EXPECT_EQ(FitShapeKriging(kDevice, shapes)->slices().size(), 1u);
+  EXPECT_EQ(FitShapeKriging(kDevice, shapes)->kriging.slices().size(), 1u);
 }
 
 }  // namespace

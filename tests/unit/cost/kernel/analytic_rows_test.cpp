@@ -39,6 +39,23 @@ TEST(AnalyticRows, ManyNormsShareTheLanesOfTheirMultiprocessors) {
   EXPECT_NEAR(Us(LayerNormOp{21120, 768}), 1 + 10 * wave_us, 0.01);
 }
 
+TEST(AnalyticRows, NormsOfEnginesTakeOnePass) {
+  const auto us = [](int64_t rows, int64_t cols) {
+    KernelWork work =
+        Kernels({LayerNormOp{rows, cols}, DType::kBFloat16, Direction::kForward}).front();
+    work.load_elements = 8;
+    return AnalyticRowsUs({1, 1}, H100(), work);
+  };
+  // 4,096 halves are 512 loads of eight, by 512 threads at once where rows are few: 1,400 cycles
+  // and ten instructions an element.
+  EXPECT_NEAR(us(5, 4096), 1 + 1400 / 1830.0 + 4096 * 10 / kOfSm, 1e-3);
+  // 1,056 rows are one wave of eight blocks of 256 threads, each with a second step, on each of 132
+  // multiprocessors; 17 MB take 5.2 us beside that.
+  const double blocks_us = 1500 / 1830.0 + 8 * 4096 * 10 / kOfSm;
+  EXPECT_GT(us(1056, 4096), 1 + blocks_us);
+  EXPECT_LT(us(1056, 4096), 1 + blocks_us + 1056 * 4096 * 4 / 3350e3);
+}
+
 TEST(AnalyticRows, LongUnalignedSoftmaxGoesElementByElement) {
   // 5,185 halves are less than a step of 1,024 threads with eight each: all go alone, with 25 + 4 *
   // 9 instructions. Two blocks at once on 132 multiprocessors: 792 rows are three waves.

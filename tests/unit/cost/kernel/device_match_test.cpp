@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
 namespace foretrace {
 namespace {
 
@@ -37,6 +40,37 @@ TEST(KernelsOn, AnotherDeviceIsRefusedWithWhatToDo) {
   ASSERT_FALSE(kernels.ok());
   EXPECT_THAT(std::string(kernels.status().message()),
               HasSubstr("c is of v100-sxm2-16gb, but the device to predict for is h100-sxm5-80gb"));
+}
+
+// A model of matrix products that measured one of 1 x 8192 x 8192 twice as slow as its roofline.
+KernelModels Measured(std::string_view name) {
+  KernelModel model;
+  model.form = KernelForm::kGemm;
+  model.key = {KernelKind::kGemm, Precision::kHalf, Direction::kForward, 0};
+  model.gemm.bandwidth_efficiency = 1;
+  std::vector<MeasuredShape> shapes;
+  for (int64_t m = 1; m <= 8; ++m) shapes.push_back({m, 8192, 8192, 1, std::log(2.0f)});
+  model.measured = MeasuredShapes::Select(shapes);
+  return KernelModels(*FindGpuPeaks(name), {model});
+}
+
+double SkinnyUs(const KernelModels& models) {
+  const KernelWork work =
+      Kernels({LinearOp{1, 8192, 8192}, DType::kBFloat16, Direction::kForward}).front();
+  return models.Predict(work, Precision::kHalf).time.us();
+}
+
+TEST(CarriedTo, ASiblingKeepsWhatWasMeasuredByTheRatioOfRooflines) {
+  // 134 MB at 3,350 and at 4,800 GB/s: bound by memory but for the start.
+  const KernelModels h100 = Measured("h100-sxm5-80gb");
+  const KernelModels h200 = CarriedTo(*FindGpuPeaks("h200-sxm5"), h100);
+  EXPECT_NEAR(SkinnyUs(h200) / SkinnyUs(h100), 3350.0 / 4800, 0.02);
+  EXPECT_GT(SkinnyUs(h200), 1.9 * 134.2e6 / 4800e3);
+}
+
+TEST(CarriedTo, AnotherChipHasItsRooflineAlone) {
+  const KernelModels v100 = CarriedTo(*FindGpuPeaks("v100-sxm2-32gb"), Measured("h100-sxm5-80gb"));
+  EXPECT_NEAR(SkinnyUs(v100), 134.2e6 / 900e3, 0.1 * 134.2e6 / 900e3);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <utility>
 
 #include "simulator/cost/kernel/kernel_names.h"
@@ -22,6 +23,27 @@ TEST(KernelNames, FlashAttentionSaysWhetherItIsCausal) {
   EXPECT_FALSE(traits(", false, false, true>(Flash_fwd_params)").causal);
   EXPECT_FALSE(traits("").causal);
   EXPECT_FALSE(TraitsOfKernel("ampere_sgemm_128x128_tn").flash_attention_2);
+}
+
+TEST(KernelNames, ConvolutionsSayTheirTile) {
+  const auto tile = [](std::string_view name) {
+    const KernelWork::Tile t = TraitsOfKernel(name).tile;
+    return std::array<int64_t, 3>{t.rows, t.cols, t.depth};
+  };
+  using Sizes = std::array<int64_t, 3>;
+  EXPECT_EQ(tile("void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_"
+                 "256x64_32x4_nhwc_align8>(Params)"),
+            (Sizes{256, 64, 32}));
+  constexpr std::string_view kHopper =
+      "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_"
+      "warpgroupsize1x1x1_g1_execute_segment_k_off_kernel__5x_cudnn";
+  EXPECT_EQ(tile(kHopper), (Sizes{128, 128, 64}));
+  EXPECT_FALSE(TraitsOfKernel(kHopper).by_warps);
+  EXPECT_TRUE(TraitsOfKernel("sm80_xmma_fprop_tilesize128x128x64_g1").by_warps);
+  EXPECT_EQ(tile("ampere_bf16_s16816gemm_bf16_128x64_64x4_tn"),
+            (Sizes{0, 0, 0}));  // no convolution
+  EXPECT_EQ(tile("fprop_tilesize128x128"), (Sizes{0, 0, 0}));
+  EXPECT_EQ(tile("fprop_99999x64_32x4"), (Sizes{0, 0, 0}));
 }
 
 TEST(KernelNames, RolesAndPrecisions) {

@@ -42,5 +42,23 @@ TEST(MeasuredShapes, RefusesFilesThatAreOutOfOrderOrRange) {
   EXPECT_FALSE(MeasuredShapes::Create({{1, 2, 3, 1, 4.0f}}).ok());
 }
 
+TEST(MeasuredShapes, LiesBetweenMatrices) {
+  // n of 4 and 16 at batch 1,024, n of 4 alone at 4,096; eight rows each, all alike.
+  std::vector<MeasuredShape> shapes;
+  for (int64_t m = 1; m <= 8; ++m) {
+    shapes.push_back({m, 4, 128, 1024, 0.1f});
+    shapes.push_back({m, 16, 128, 1024, 0.3f});
+    shapes.push_back({m, 4, 128, 4096, 0.5f});
+  }
+  const MeasuredShapes measured = MeasuredShapes::Select(shapes);
+  EXPECT_NEAR(measured.LogResidualBetween(3, 16, 128, 1024), 0.3, 1e-6);
+  EXPECT_NEAR(measured.LogResidualBetween(3, 8, 128, 1024), 0.2, 1e-6);   // half way in log n
+  EXPECT_NEAR(measured.LogResidualBetween(3, 64, 128, 1024), 0.3, 1e-6);  // beyond: the nearest
+  EXPECT_NEAR(measured.LogResidualBetween(3, 4, 128, 2048), 0.3, 1e-6);   // half way in log batch
+  EXPECT_NEAR(measured.LogResidualBetween(3, 8, 128, 2048), 0.35, 1e-6);  // of 0.2 and 0.5
+  EXPECT_EQ(measured.LogResidualBetween(3, 8, 64, 2048), 0);              // another k
+  EXPECT_EQ(MeasuredShapes().LogResidualBetween(3, 8, 128, 2048), 0);
+}
+
 }  // namespace
 }  // namespace foretrace
