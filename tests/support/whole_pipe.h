@@ -164,7 +164,7 @@ inline PipeOptions DrawnOptions(Drawn& drawn) {
                                                   "rank=0:delay=500us",
                                                   "collective=all_reduce:buckets=1MB",
                                                   "kind=kernel,stream=8:=3us"};
-  for (uint32_t n = drawn.Below(4); n > 1; --n) {
+  for (uint32_t n = drawn.Below(8); n > 5; --n) {
     options.what_if.emplace_back(kChanges[drawn.Below(std::size(kChanges))]);
   }
   static constexpr std::string_view kLeftOut[] = {"rank-sync", "stream-sync", "cpu", "blocking",
