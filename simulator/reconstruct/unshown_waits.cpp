@@ -67,8 +67,9 @@ class Finder {
   }
 
   std::span<const ChosenEdge> ChosenBy(uint32_t wait) const {
-    const auto found = std::ranges::equal_range(chosen_, waits_[wait].call, {}, &ChosenEdge::wait);
-    return {found.begin(), found.end()};
+    const NodeIndex call = waits_[wait].call;  // no equal_range: Clang 14 cannot compile its result
+    return {std::ranges::lower_bound(chosen_, call, {}, &ChosenEdge::wait),
+            std::ranges::upper_bound(chosen_, call, {}, &ChosenEdge::wait)};
   }
 
   // Whether the consumer went on when the producer had ended, and not for another reason.

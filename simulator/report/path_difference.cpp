@@ -25,7 +25,8 @@ std::string CauseOf(const ExplainedStep& step, const PathSegment& segment) {
     case PathActivity::kTransfer: {
       const ExecutedNode* event = step.table.Find({segment.rank, segment.node});
       const CommAttr* attr = rank.comm(segment.node);
-      std::string_view name = attr != nullptr ? step.store.strings().Get(attr->group) : "";
+      const bool named = attr != nullptr && attr->group.valid();
+      std::string_view name = named ? step.store.strings().Get(attr->group) : "";
       if (name.empty() && event != nullptr && step.communicator_names != nullptr) {
         name = step.communicator_names(event->rendezvous);
       }

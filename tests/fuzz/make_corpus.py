@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*,
-FOLDER/chakra/*, FOLDER/pipeline/*.
+FOLDER/chakra/*, FOLDER/pipeline/*, FOLDER/store/*.
 
-The seeds are small documents written here, one for each feature the importers know; none is cut
-from a recorded trace. Recorded traces may be added to a run by hand.
+The seeds are small documents written here, one for each feature the importers know, and small jobs of
+known timing (tests/truth). With FORETRACE_REALDATA also public recordings of under 100 kB.
 """
+import gzip
 import json
+import os
 import pathlib
+import random
 import sys
+import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(TESTS.parent / "scripts"), str(TESTS / "truth")]
+import job as truth  # noqa: E402
+import pipelines  # noqa: E402
 from generate_sample import (attribute, delimited, encode_rank, field_bytes, field_int,  # noqa: E402
                              packed, simulate)
 
@@ -129,23 +136,90 @@ def chakra():
     yield "own", encode_rank(rank)
 
 
+def jobs():
+    """Name, and the profiles of all ranks."""
+    small = range(1, 5)
+    built = {
+        "rooted": truth.rooted(2, 3, "broadcast"),
+        "fused": truth.fused_and_separate(2),
+        "pipeline": truth.pipeline(2, 1, 2, batched=False),
+        "batched": truth.pipeline(2, 2, 2, batched=True),
+        "megatron": truth.megatron(1, 2),
+        "ring": truth.ring(3, 2, buffered_us=30.0),
+        "ddp": truth.data_parallel(2, 4),
+        "buckets": truth.bucketed(2, (1, 2, 1)),
+        "auxiliary": truth.auxiliary(2, beside=True),
+        "prefetching": truth.prefetching(2, layers=2, gradients=True, cache=True, steps=range(3, 7)),
+        "ahead": truth.run_ahead(3, 40, 90.0, graphs=1),
+        "graphs": truth.forked_graphs(2),
+        "sharded": pipelines.fully_sharded(2, layers=2),
+        "lookup": pipelines.lookup_ahead(2, layers=2, steps=small),
+        "ddp_ahead": pipelines.data_parallel_ahead(2, layers=2, steps=small),
+        "decoding": pipelines.decoding(True, kernels=5, steps=small),
+    }
+    ways = ({}, {"metadata": "annotations"}, {"metadata": "none", "events": "absent"},
+            {"events": "named"}, {"clocks": lambda rank: 300.0 * rank},
+            {"in_flight": True})
+    for at, (name, job) in enumerate(built.items()):
+        marks = [row[2] for row in job.ranks[0].rows if row[2].startswith("ProfilerStep#")]
+        steps = [int(mark.split("#")[1]) for mark in marks]
+        for way in (ways[0], ways[1 + at % 5]):
+            if "in_flight" in way:
+                way["recorded"] = lambda _, steps=steps: (steps[len(steps) > 1], steps[-1])
+            with tempfile.TemporaryDirectory() as folder:
+                job.write(folder, **way)
+                yield (f"{name}_{ways.index(way)}",
+                       [path.read_bytes() for path in sorted(pathlib.Path(folder).iterdir())])
+
+
+def recordings():
+    """Profiles and execution traces among the public data, each as a job of one rank."""
+    root = os.environ.get("FORETRACE_REALDATA", "")
+    if not os.path.isdir(root):
+        print("make_corpus: no public data: FORETRACE_REALDATA names no folder", file=sys.stderr)
+        return
+    for path in sorted(pathlib.Path(root).rglob("*.json.gz")):
+        if path.stat().st_size < 100_000 and ("hta-traces" in path.parts or "traces" in path.parts):
+            yield path.name.split(".")[0], gzip.decompress(path.read_bytes())
+
+
+def as_lines(document):
+    """An event a line, which is what mutations take out and repeat."""
+    return document.replace(b"}, {", b"},\n{")
+
+
+def store():
+    """Bytes that decide programs (tests/support/random_store.h): long ones and short ones."""
+    for seed in range(40):
+        source = random.Random(seed)
+        yield f"seed{seed}", source.randbytes(60 + 40 * seed)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    corpus = pathlib.Path(sys.argv[1])
+
+    def write(target, name, content):
+        (corpus / target).mkdir(parents=True, exist_ok=True)
+        (corpus / target / name).write_bytes(content)
+
     for name, seeds in (("kineto", kineto()), ("pytorch_et", pytorch_et())):
-        folder = pathlib.Path(sys.argv[1]) / name
-        folder.mkdir(parents=True, exist_ok=True)
         for seed, document in seeds:
-            (folder / f"{seed}.json").write_text(json.dumps(document))
-    folder = pathlib.Path(sys.argv[1]) / "pipeline"
-    folder.mkdir(parents=True, exist_ok=True)
+            write(name, f"{seed}.json", json.dumps(document).encode())
     for seed, document in kineto():  # as two ranks
-        rank = json.dumps(document).encode()
-        (folder / f"{seed}.json").write_bytes(rank + b"\0" + rank)
-    folder = pathlib.Path(sys.argv[1]) / "chakra"
-    folder.mkdir(parents=True, exist_ok=True)
+        rank = as_lines(json.dumps(document).encode())
+        write("pipeline", f"{seed}.json", b"\0" + rank + b"\0" + rank)
+    for at, (seed, ranks) in enumerate(jobs()):
+        options = bytes(1 + (7 * at + k) % 255 for k in range(8))  # one that decides nothing else
+        for form, first in (("plain", b""), ("changed", options)):
+            write("pipeline", f"{seed}_{form}.json", b"\0".join([first, *map(as_lines, ranks)]))
+    for seed, content in recordings():
+        write("pipeline", seed, b"\0" + as_lines(content))
     for seed, content in chakra():
-        (folder / f"{seed}.et").write_bytes(content)
+        write("chakra", f"{seed}.et", content)
+    for seed, content in store():
+        write("store", seed, content)
 
 
 if __name__ == "__main__":

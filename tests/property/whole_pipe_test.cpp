@@ -12,14 +12,13 @@
 
 #include "simulator/importers/io/input_file.h"
 #include "simulator/replay/run.h"
+#include "tests/support/job_script.h"
+#include "tests/support/json_mutation.h"
+#include "tests/support/random_store.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {
 namespace {
-
-using Random = std::mt19937_64;
-
-size_t Below(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -111,101 +110,11 @@ std::vector<std::string> SmallJob() {
   return files;
 }
 
-// --- mutations of JSON text ---------------------------------------------------------------------
-
-struct Piece {
-  size_t begin = 0;
-  size_t end = 0;
-};
-
-// Numbers, or strings with their quotes.
-std::vector<Piece> Pieces(std::string_view text, bool numbers) {
-  std::vector<Piece> pieces;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"') {
-      const size_t begin = i++;
-      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
-      if (!numbers && i < text.size()) pieces.push_back({begin, i + 1});
-    } else if (numbers && (text[i] == '-' || (text[i] >= '0' && text[i] <= '9'))) {
-      const size_t begin = i;
-      while (i < text.size() && std::string_view("+-.eE0123456789").find(text[i]) != text.npos) ++i;
-      pieces.push_back({begin, i});
-    }
-  }
-  return pieces;
-}
-
-// Lines of events, as KinetoText writes them; of other texts, lines.
-std::vector<Piece> Lines(std::string_view text) {
-  std::vector<Piece> lines;
-  for (size_t i = 0; i < text.size();) {
-    const size_t end = std::min(text.find('\n', i), text.size() - 1) + 1;
-    lines.push_back({i, end});
-    i = end;
-  }
-  return lines;
-}
-
-std::string Number(Random& random, std::string_view text, const std::vector<Piece>& numbers) {
-  static constexpr std::string_view kEdges[] = {"0",
-                                                "-1",
-                                                "1",
-                                                "2147483647",
-                                                "2147483646",
-                                                "4294967296",
-                                                "1e30",
-                                                "-1e30",
-                                                "9223372036854775807",
-                                                "1e-30",
-                                                "0.5",
-                                                "-2147483648",
-                                                "2.3e12",
-                                                "-2.3e12",
-                                                "64",
-                                                "2000000",
-                                                "1e9",
-                                                "99999999",
-                                                "9007199254740993",
-                                                "7"};
-  if (Below(random, 2) == 0) return std::string(kEdges[Below(random, std::size(kEdges))]);
-  const Piece& other = numbers[Below(random, numbers.size())];
-  return std::string(text.substr(other.begin, other.end - other.begin));
-}
-
-void Mutate(Random& random, std::string& text) {
-  const size_t kind = Below(random, 10);
-  const bool number = kind < 5;
-  if (kind < 8) {
-    const std::vector<Piece> pieces = Pieces(text, number);
-    if (pieces.empty()) return;
-    const Piece at = pieces[Below(random, pieces.size())];
-    const Piece& other = pieces[Below(random, pieces.size())];
-    const std::string with =
-        number ? Number(random, text, pieces) : text.substr(other.begin, other.end - other.begin);
-    text.replace(at.begin, at.end - at.begin, with);
-    return;
-  }
-  const std::vector<Piece> lines = Lines(text);
-  if (lines.size() < 4) return;
-  // Neither the first nor the last, which hold more than an event.
-  const Piece at = lines[1 + Below(random, lines.size() - 2)];
-  if (kind == 8) {
-    text.erase(at.begin, at.end - at.begin);
-  } else {
-    text.insert(at.begin, text.substr(at.begin, at.end - at.begin));
-  }
-}
-
-SimulationOptions RandomOptions(Random& random) {
-  SimulationOptions options;
-  options.allow_missing_ranks = Below(random, 4) > 0;
-  static constexpr std::string_view kAbsent[] = {"as-recorded", "alike", "never-last"};
-  options.absent = kAbsent[Below(random, 3)];
-  if (Below(random, 4) == 0) options.what_if = {"kind=kernel:x1e6"};
-  if (Below(random, 4) == 0) options.what_if.push_back("name=gemm:remove");
-  if (Below(random, 8) == 0) options.semantics = "algorithm1";
-  if (Below(random, 8) == 0) options.aligned_start = true;
-  return options;
+// Bytes that decide options.
+std::string RandomBytes(Random& random, size_t n) {
+  std::string bytes(n, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
 }
 
 // How many cases ended in figures.
@@ -222,7 +131,9 @@ int RunCases(const Importer& importer, const std::vector<std::string>& files, in
       Mutate(random, mutated[Below(random, mutated.size())]);
     }
     const auto before = std::chrono::steady_clock::now();
-    predicted += RunWholePipe(importer, mutated, RandomOptions(random)).ok() ? 1 : 0;
+    const std::string decisions = RandomBytes(random, 16);
+    Drawn drawn(decisions);
+    predicted += RunWholePipe(importer, mutated, DrawnOptions(drawn)).ok() ? 1 : 0;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
     EXPECT_LT(took.count(), 20.0) << "case " << n;
   }
@@ -230,7 +141,7 @@ int RunCases(const Importer& importer, const std::vector<std::string>& files, in
 }
 
 TEST(WholePipe, SmallJobIsPredicted) {
-  SimulationOptions options;
+  PipeOptions options;
   const absl::Status status = RunWholePipe(*MakeKinetoImporter(), SmallJob(), options);
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -257,6 +168,36 @@ TEST(WholePipe, RealProfileWithMistakes) {
     text += *chunk;
   }
   EXPECT_GT(RunCases(*MakeKinetoImporter(), {text}, 30), 0);
+}
+
+// The difference that a change makes is told by communicator, whose name nobody may have recorded.
+TEST(WholePipe, ChangedCollectivesOfNoDeclaredGroup) {
+  JobScript job(2);
+  for (size_t r = 0; r < 2; ++r) {
+    for (int step = 0; step < 3; ++step) {
+      const double t = 1000.0 * step;
+      const std::string name = fmt::format("all_reduce {}", step);
+      job.rank(r).Step(step, {t, t + 900});
+      job.rank(r).Collective(name, CollectiveOp::kAllReduce, "", {t + 10, t + 15}, 7,
+                             {t + 20, t + 700});
+      job.rank(r).Call("synchronize", RuntimeCall::kDeviceSynchronize, {t + 30, t + 704});
+    }
+  }
+  PipeOptions options;
+  options.simulation.what_if = {"kind=collective:x0.5"};
+  EXPECT_EQ(PredictStore(job.Build(), options), absl::OkStatus());
+}
+
+// Recordings drawn at random: what no importer would write, and most of what they do.
+TEST(WholePipe, RandomRecordings) {
+  const int cases = FromEnvironment("FORETRACE_FUZZ_CASES", 1000);
+  int predicted = 0;
+  for (int n = 0; n < cases; ++n) {
+    Random random(static_cast<uint64_t>(n));
+    const std::string bytes = RandomBytes(random, 40 + Below(random, 600));
+    predicted += PredictDrawn(bytes).ok() ? 1 : 0;
+  }
+  EXPECT_GT(predicted, cases / 4);
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 // compilation, both executors, explanation and report. Any input must end in figures or in an
 // error of one line; that the process goes on says the rest.
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,10 +19,16 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/executor.h"
 #include "simulator/importers/importer.h"
+#include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/sensitivity.h"
+#include "simulator/replay/step_report.h"
+#include "simulator/replay/timeline_request.h"
+#include "simulator/replay/wait_interval.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
+#include "tests/support/random_store.h"
 
 namespace foretrace {
 
@@ -53,41 +63,141 @@ inline void CheckExecutors(const TraceStore& store, const CompiledJob& job) {
   }
 }
 
-inline absl::Status PredictAndReport(const TraceStore& store, const SimulationOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup, SimulationSetup::Make(options, store));
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, Compile(store, setup.compile()));
+// What is asked for: how to simulate, and what else to find out and to write.
+struct PipeOptions {
+  SimulationOptions simulation;
+  bool sensitivity = false;
+  std::string timeline;  // as --timeline
+};
+
+// The step in steady state, and what hangs on waits and ranks that nobody recorded.
+inline absl::Status ReportStep(const TraceStore& store, const SimulationSetup& setup,
+                               Prediction& prediction, Prediction* before, bool sensitivity,
+                               ReportOptions& report) {
+  report.iteration = RepresentativeStep(store, prediction);
+  if (!report.iteration.has_value()) return absl::OkStatus();
+  const int64_t step = *report.iteration;
+  FORETRACE_ASSIGN_OR_RETURN(report.step,
+                             SummarizeStep(store, prediction, step, setup.network(), report.notes));
+  NoteBlockedShare(prediction, step, report.notes);
+  FORETRACE_ASSIGN_OR_RETURN(report.unshown,
+                             IntervalOfWaits(store, setup, prediction, step, report.step));
+  FORETRACE_ASSIGN_OR_RETURN(report.absent, IntervalOfAbsentRanks(store, setup, prediction, step));
+  if (sensitivity && report.step.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(report.sensitivity,
+                               ComputeSensitivity(store, prediction.job, step, setup.network(), 3));
+  }
+  if (before == nullptr) return absl::OkStatus();
+  report.unedited = IterationTimes(*before);
+  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
+                             ExplainedRun::Make(store, *before, step, by_completion));
+  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
+                             ExplainedRun::Make(store, prediction, step, by_completion));
+  report.causes = Differences(from, to);
+  return absl::OkStatus();
+}
+
+inline absl::Status PredictAndReport(const TraceStore& store, const PipeOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
+                             SimulationSetup::Make(options.simulation, store));
+  CompileOptions compile = setup.compile();
+  compile.keep_overheads = compile.keep_overheads || options.sensitivity;
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, Compile(store, compile));
   if (setup.network() == nullptr) CheckExecutors(store, job);
   std::optional<Prediction> unedited;
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
-                             Simulate(store, setup, setup.compile(), setup.network(), &unedited));
+                             Simulate(store, setup, compile, setup.network(), &unedited));
   ReportOptions report_options;
+  report_options.what_if = !setup.what_if().empty();
   report_options.notes = RunNotes(store, prediction, setup);
-  const Prediction* before = unedited.has_value() ? &*unedited : nullptr;
-  FORETRACE_ASSIGN_OR_RETURN(const auto doubt, DoubtOfReplay(store, setup, prediction, before));
-  if (doubt.has_value()) report_options.notes.push_back(*doubt);
+  Prediction* before = unedited.has_value() ? &*unedited : nullptr;
+  FORETRACE_ASSIGN_OR_RETURN(report_options.doubt, DoubtOfReplay(store, setup, prediction, before));
+  const auto windows = Windows(prediction);
+  FORETRACE_RETURN_IF_ERROR(
+      ReportStep(store, setup, prediction, before, options.sensitivity, report_options));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
-  const auto windows = Windows(prediction);
   Tell(store, prediction, observers, ProgramUse::kKeep);
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
   FORETRACE_CHECK(!ReportJson(report, store).empty());
   FORETRACE_CHECK(!TextReport(report, store, {}).empty());
-  return absl::OkStatus();
+  TimelineRequest timeline;
+  timeline.path = options.timeline;
+  FORETRACE_RETURN_IF_ERROR(timeline.Check(store));
+  return timeline.Write(table, prediction, windows, report, {});
 }
 
-inline absl::Status RunWholePipe(const Importer& importer, const std::vector<std::string>& files,
-                                 const SimulationOptions& options) {
-  const auto run = [&]() -> absl::Status {
-    FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, ReadRanks(importer, files));
-    return PredictAndReport(store, options);
-  };
-  const absl::Status status = run();
+inline std::string DrawnTimeline(Drawn& drawn) {
+  static const std::string folder = fmt::format("/dev/shm/foretrace_whole_pipe_{}/", getpid());
+  std::filesystem::create_directories(folder);
+  switch (drawn.Below(32)) {
+    case 1:
+      return folder;
+    case 2:
+      return folder + "all.json";
+    case 3:
+      return folder + "all.pftrace";
+    default:
+      return "";
+  }
+}
+
+inline PipeOptions DrawnOptions(Drawn& drawn) {
+  PipeOptions all;
+  SimulationOptions& options = all.simulation;
+  options.allow_missing_ranks = !drawn.OneIn(4);
+  static constexpr std::string_view kAbsent[] = {"as-recorded", "alike", "never-last"};
+  options.absent = kAbsent[drawn.Below(3)];
+  static constexpr std::string_view kChanges[] = {"kind=kernel:x1e6",
+                                                  "name=gemm:remove",
+                                                  "kind=collective:x0.5",
+                                                  "call=Synchronize:remove",
+                                                  "cpu=aten:x2",
+                                                  "op=aten:fuse",
+                                                  "kind=memcpy:stream=9",
+                                                  "op=op:graph",
+                                                  "kind=collective:x0",
+                                                  "name=softmax:+100us",
+                                                  "rank=1:x1.5",
+                                                  "rank=0:delay=500us",
+                                                  "collective=all_reduce:buckets=1MB",
+                                                  "kind=kernel,stream=8:=3us"};
+  for (uint32_t n = drawn.Below(8); n > 5; --n) {
+    options.what_if.emplace_back(kChanges[drawn.Below(std::size(kChanges))]);
+  }
+  static constexpr std::string_view kLeftOut[] = {"rank-sync", "stream-sync", "cpu", "blocking",
+                                                  "contention"};
+  if (drawn.OneIn(8)) options.without = {std::string(kLeftOut[drawn.Below(5)])};
+  if (drawn.OneIn(8)) options.durations.durations = {"model"};
+  if (drawn.OneIn(8)) options.semantics = "algorithm1";
+  options.aligned_start = drawn.OneIn(8);
+  all.sensitivity = drawn.OneIn(16);
+  all.timeline = DrawnTimeline(drawn);
+  return all;
+}
+
+inline absl::Status PredictStore(const absl::StatusOr<TraceStore>& store,
+                                 const PipeOptions& options) {
+  const absl::Status status = store.ok() ? PredictAndReport(*store, options) : store.status();
   if (!status.ok()) {
     FORETRACE_CHECK(status.message().find('\n') == std::string_view::npos);
     FORETRACE_CHECK(status.code() != absl::StatusCode::kInternal);
   }
   return status;
+}
+
+inline absl::Status RunWholePipe(const Importer& importer, const std::vector<std::string>& files,
+                                 const PipeOptions& options) {
+  return PredictStore(ReadRanks(importer, files), options);
+}
+
+// Options and a recording, both drawn from bytes.
+inline absl::Status PredictDrawn(std::string_view bytes) {
+  Drawn drawn(bytes);
+  const PipeOptions options = DrawnOptions(drawn);
+  return PredictStore(RandomStore(drawn), options);
 }
 
 }  // namespace foretrace
