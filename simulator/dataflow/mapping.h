@@ -33,6 +33,7 @@ struct Formulas {
   AllReduceFormula all_reduce = AllReduceFormula::kPhysical;
   Overlap overlap = Overlap::kByMachine;
   double compute_utilisation = 0.9;  // 0: by cycles of allocated tiles
+  StreamedWeights streamed = StreamedWeights::kLeast;
   // Instead of both, and of the time of memory; for machines that run kernel by kernel. Not owned.
   const KernelTimes* kernel_times = nullptr;
 };

@@ -63,6 +63,7 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   rules.compute_utilisation = formulas.compute_utilisation;
   rules.load_weights = formulas.iteration == IterationRule::kPhysical;
   rules.read_apart = formulas.iteration == IterationRule::kEarly;
+  rules.streamed = formulas.streamed;
   rules.tiles = mapping.tiles;
   rules.micro_batch = mapping.micro_batch;
   for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {

@@ -22,6 +22,18 @@ enum class Overlap : uint8_t {
   kSum
 };
 
+// How often a kernel reads weights that its chip cannot hold, from off chip for each micro-batch.
+enum class StreamedWeights : uint8_t {
+  // In the best order of loops: what is smaller of input and result stays, a part at a time, and
+  // weights pass by; or weights stay, a part at a time, and the input passes by.
+  kLeast,
+  // A tile of input and result stays and weights pass by, once for each tile: the published times
+  // of figure 22.
+  kEachTile,
+};
+double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word_bytes,
+                 double micro_batch, Bytes sram);
+
 // What the time of a partition is made of.
 struct PartitionRules {
   Overlap overlap = Overlap::kByMachine;
@@ -30,6 +42,7 @@ struct PartitionRules {
   std::vector<double> kernel_ns;
   // Weights come from DRAM for every micro-batch.
   bool load_weights = true;
+  StreamedWeights streamed = StreamedWeights::kLeast;
   // Kernels' memory_bytes are not in their partition's time.
   bool read_apart = false;
   int64_t tiles = 1;       // pieces that the tiled axis is cut into
@@ -87,10 +100,11 @@ class PartitionCosts {
   const ShardedWorkload& sharded_;
   const System& system_;
   PartitionRules rules_;
-  std::vector<double> network_ns_;  // by kernel
-  std::vector<double> sram_bytes_;  // by kernel: weights, and two tiles of what is stored
-  std::vector<double> tile_bytes_;  // by tensor
-  std::vector<double> depth_;       // by tensor: tiles under way between its ends
+  std::vector<double> network_ns_;      // by kernel
+  std::vector<double> sram_bytes_;      // by kernel: weights, and two tiles of what is stored
+  std::vector<double> weight_traffic_;  // by kernel, for each micro-batch
+  std::vector<double> tile_bytes_;      // by tensor
+  std::vector<double> depth_;           // by tensor: tiles under way between its ends
   std::vector<KernelSet> predecessors_;
   std::vector<std::vector<TileAllocation>> allocations_;  // by kernel: Pareto front
   bool overlaps_ = false;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "simulator/dataflow/partition.h"
@@ -27,6 +28,21 @@ double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t til
 
 }  // namespace
 
+double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word_bytes,
+                 double micro_batch, Bytes sram) {
+  const double weights = sharded.weight_bytes, room = CountOf(sram);
+  if (weights <= room) return 1;
+  const auto of = [&](Dimension d) {
+    return static_cast<double>(sharded.size[static_cast<size_t>(d)]);
+  };
+  const double columns = of(Dimension::kN) * word_bytes * micro_batch;
+  const double in = of(Dimension::kK) * columns,
+               out = of(Dimension::kOuter) * of(Dimension::kM) * columns;
+  if (rule == StreamedWeights::kEachTile) return std::max(1.0, (in + out) / room);
+  const double weights_stay = 1 + in * (std::ceil(weights / room) - 1) / weights;
+  return std::min(std::ceil(std::min(in, out) / room), weights_stay);
+}
+
 PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& sharded,
                                const System& system, const PartitionRules& rules,
                                std::vector<double> network_ns)
@@ -45,6 +61,9 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
     const bool tiled = workload.kernels[i].tiled != Dimension::kCount;
     const double tiles = tiled ? static_cast<double>(rules.tiles) : 1;
     sram_bytes_.push_back(k.weight_bytes + 2 * k.stored_bytes / tiles);
+    const double read =
+        TimesRead(rules.streamed, k, workload.word_bytes, rules.micro_batch, system.chip.sram);
+    weight_traffic_.push_back(rules.load_weights ? read * k.weight_bytes : 0);
   }
   for (const ShardedTensor& t : sharded.tensors) {
     predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
@@ -137,7 +156,7 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     flop += k.flop;
     network += network_ns_[i];
     crossing += OwnBytes(i);
-    once += k.weight_bytes;
+    once += weight_traffic_[i];
     sram += sram_bytes_[i];
   });
   for (size_t i = 0; i < sharded_.tensors.size(); ++i) {
@@ -148,8 +167,7 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
   }
   if (sram > CountOf(system_.chip.sram) && !Streams(set)) return kNever;
-  double memory = NsOf(rules_.micro_batch * crossing + (rules_.load_weights ? once : 0),
-                       system_.memory.bandwidth);
+  double memory = NsOf(rules_.micro_batch * crossing + once, system_.memory.bandwidth);
   if (!rules_.kernel_ns.empty()) memory = 0;
   network *= rules_.micro_batch;
   double compute = 0;
@@ -182,7 +200,7 @@ std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
   ForEach(set, [&](size_t i) {
     crossing += OwnBytes(i);
     p.network_ns += rules_.micro_batch * network_ns_[i];
-    if (rules_.load_weights) once += sharded_.kernels[i].weight_bytes;
+    once += weight_traffic_[i];
   });
   p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
   // Measured kernels have it in their own time.
@@ -196,8 +214,7 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
   double flop = 0, memory = 0;
   ForEach(set, [&](size_t i) {
     flop += sharded_.kernels[i].flop;
-    memory += OwnBytes(i) * rules_.micro_batch;
-    if (rules_.load_weights) memory += sharded_.kernels[i].weight_bytes;
+    memory += OwnBytes(i) * rules_.micro_batch + weight_traffic_[i];
     sum.network_ns += network_ns_[i] * rules_.micro_batch;
     sum.weight_bytes += sharded_.kernels[i].weight_bytes;
   });

@@ -48,7 +48,11 @@ class PassTerms {
   }
   double WeightNs(const ShardedKernel& k) const {
     if (formulas_.kernel_times != nullptr || formulas_.iteration == IterationRule::kDse) return 0;
-    return NsOf(k.weight_bytes, system_.memory.bandwidth);
+    const double read = formulas_.iteration == IterationRule::kEarly
+                            ? 1
+                            : TimesRead(formulas_.streamed, k, workload_.word_bytes,
+                                        mapping_.micro_batch, system_.chip.sram);
+    return NsOf(k.weight_bytes * read, system_.memory.bandwidth);
   }
   double NetworkNs(double ns) const { return ns * mapping_.micro_batch; }
   // Written by one partition and read by another.

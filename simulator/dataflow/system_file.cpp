@@ -142,8 +142,9 @@ std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
 }
 
 Formulas ReadFormulas(const YamlReader& in, const NumberReader& number) {
-  constexpr std::array<std::string_view, 4> kKeys = {"iteration", "all_reduce", "overlap",
-                                                     "compute_utilisation"};
+  constexpr std::array<std::string_view, 5> kKeys = {"iteration", "all_reduce", "overlap",
+                                                     "compute_utilisation", "streamed_weights"};
+  constexpr std::array<std::string_view, 2> kStreamed = {"least", "each-tile"};
   constexpr std::array<std::string_view, 3> kIterations = {"physical", "dse", "early"};
   constexpr std::array<std::string_view, 5> kAllReduces = {"physical", "paper", "early", "dse",
                                                            "latest"};
@@ -156,6 +157,8 @@ Formulas ReadFormulas(const YamlReader& in, const NumberReader& number) {
     f.all_reduce = static_cast<AllReduceFormula>(in.Choice("all_reduce", kAllReduces));
   if (in.Has("overlap")) f.overlap = static_cast<Overlap>(in.Choice("overlap", kOverlaps));
   f.compute_utilisation = number(in, "compute_utilisation", 0, 1, f.compute_utilisation);
+  if (in.Has("streamed_weights"))
+    f.streamed = static_cast<StreamedWeights>(in.Choice("streamed_weights", kStreamed));
   return f;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <initializer_list>
 
 #include "simulator/dataflow/workloads.h"
@@ -58,18 +59,46 @@ class LayerBuilder {
 
 struct Forward {
   int norm1, q, k, v, dropout1, context, norm2, gelu;
+  int ffn_input;  // norm2, or where experts get their tokens
+  int router = -1;
 };
 
 // Labels by axis: outer, m, k, n. A product over "heads" contracts the heads' channels.
 struct Shapes {
   int64_t h, s, heads, d, f;
-  int64_t keys;  // that a position attends to
+  int64_t keys;     // that a position attends to
+  int64_t experts;  // 0: one FFN
+  int64_t tokens;   // of each expert, shared evenly
+  Sizes to_ffn() const { return {std::max<int64_t>(experts, 1), f, h, tokens}; }
+  Sizes from_ffn() const { return {std::max<int64_t>(experts, 1), h, f, tokens}; }
+  Sizes inner() const { return {std::max<int64_t>(experts, 1), f, 1, tokens}; }
+  Sizes routed() const { return {experts, h, 1, tokens}; }
+  // The first axis of what each expert has for itself.
+  std::string each() const { return experts > 0 ? "experts" : ""; }
   Sizes wide() const { return {1, h, 1, s}; }
   Sizes scores() const { return {heads, s, 1, keys}; }
   static Labels Wide() { return {"", "hidden", "", "seq"}; }
   static Labels Norm() { return {"", "", "", "seq"}; }
   static Labels Scores() { return {"heads", "seq", "", "keys"}; }
 };
+
+// From norm2 to what the layer's last dropout reads. Tokens go to their experts and back: divided
+// by tokens before and by experts after, that is an all-to-all (expert parallelism).
+int AddFfn(LayerBuilder& g, const Shapes& z, Forward& f) {
+  constexpr KernelKind kW = KernelKind::kWeightedGemm;
+  f.ffn_input = f.norm2;
+  if (z.experts > 0) {
+    f.router = g.Gemm("Router", {1, z.experts, z.h, z.s}, {"", "", "hidden", "seq"}, kW, {f.norm2});
+    f.ffn_input = g.Elementwise("Dispatch", z.routed(), {"experts", "hidden", "", "seq"},
+                                {f.norm2, f.router});
+  }
+  const int ffn0 =
+      g.Gemm("FFN0", z.to_ffn(), {z.each(), "ffn", "hidden", "seq"}, kW, {f.ffn_input});
+  f.gelu = g.Elementwise("GeLU", z.inner(), {z.each(), "ffn", "", "seq"}, {ffn0});
+  const int ffn1 = g.Gemm("FFN1", z.from_ffn(), {z.each(), "hidden", "ffn", "seq"}, kW, {f.gelu});
+  if (z.experts == 0) return ffn1;
+  return g.Elementwise("Combine", z.wide(), Shapes::Wide(), {ffn1, f.router});
+}
 
 Forward AddForward(LayerBuilder& g, const Shapes& z) {
   constexpr KernelKind kW = KernelKind::kWeightedGemm, kG = KernelKind::kGemm;
@@ -107,11 +136,9 @@ Forward AddForward(LayerBuilder& g, const Shapes& z) {
   const int add1 = g.Elementwise("Add_1", z.wide(), Shapes::Wide(), {drop2, add});
   f.norm2 =
       g.Does(Elementwise::kNorm, g.Elementwise("LayerNorm_2", z.wide(), Shapes::Norm(), {add1}));
-  const int ffn0 = g.Gemm("FFN0", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {f.norm2});
-  f.gelu = g.Elementwise("GeLU", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn0});
-  const int ffn1 = g.Gemm("FFN1", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {f.gelu});
+  const int ffn = AddFfn(g, z, f);
   const int drop3 =
-      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn1}));
+      g.Does(Elementwise::kDropout, g.Elementwise("DropOut_3", z.wide(), Shapes::Wide(), {ffn}));
   g.Elementwise("Add_2", z.wide(), Shapes::Wide(), {drop3, add1});
   return f;
 }
@@ -125,6 +152,41 @@ void AddUpdate(LayerBuilder& g, std::string name, Sizes size, Labels label, int 
   g.kernel(id).weight_gradient = true;
 }
 
+struct FfnBackward {
+  int arriving;  // gradient of what FFN1 makes
+  int gelu, out;
+  int router = -1;
+};
+
+FfnBackward AddFfnBackward(LayerBuilder& g, const Shapes& z, const Forward& f, int gradient) {
+  constexpr KernelKind kW = KernelKind::kWeightedGemm;
+  FfnBackward b;
+  b.arriving = gradient;
+  if (z.experts > 0) {
+    b.arriving = g.Elementwise("Combine_bwd", z.routed(), {"experts", "hidden", "", "seq"},
+                               {gradient, f.router});
+  }
+  const int ffn1 =
+      g.Gemm("FFN1_bwd", z.to_ffn(), {z.each(), "ffn", "hidden", "seq"}, kW, {b.arriving});
+  b.gelu = g.Elementwise("GeLU_bwd", z.inner(), {z.each(), "ffn", "", "seq"}, {ffn1});
+  b.out = g.Gemm("FFN0_bwd", z.from_ffn(), {z.each(), "hidden", "ffn", "seq"}, kW, {b.gelu});
+  if (z.experts > 0) {
+    const int dispatch = g.Elementwise("Dispatch_bwd", z.wide(), Shapes::Wide(), {b.out});
+    b.router =
+        g.Gemm("Router_bwd", {1, z.h, z.experts, z.s}, {"", "hidden", "", "seq"}, kW, {b.arriving});
+    b.out = g.Elementwise("Add_Router_bwd", z.wide(), Shapes::Wide(), {dispatch, b.router});
+  }
+  return b;
+}
+
+void AddFfnUpdates(LayerBuilder& g, const Shapes& z, const Forward& f, const FfnBackward& b) {
+  const int64_t e = std::max<int64_t>(z.experts, 1);
+  AddUpdate(g, "FFN1_bwd_weight_update", {e, z.f, z.tokens, z.h},
+            {z.each(), "ffn", "seq", "hidden"}, b.arriving, f.gelu);
+  AddUpdate(g, "FFN0_bwd_weight_update", {e, z.h, z.tokens, z.f},
+            {z.each(), "hidden", "seq", "ffn"}, b.gelu, f.ffn_input);
+}
+
 void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
   constexpr KernelKind kW = KernelKind::kWeightedGemm, kG = KernelKind::kGemm;
   g.Pass(Pass::kBackward);
@@ -132,12 +194,9 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
   const int loss = g.Elementwise("Loss_bwd", z.wide(), Shapes::Wide(), {});
   const int drop3 = g.Does(Elementwise::kDropout,
                            g.Elementwise("DropOut_3_bwd", z.wide(), Shapes::Wide(), {loss}));
-  const int ffn1 =
-      g.Gemm("FFN1_bwd", {1, z.f, z.h, z.s}, {"", "ffn", "hidden", "seq"}, kW, {drop3});
-  const int gelu = g.Elementwise("GeLU_bwd", {1, z.f, 1, z.s}, {"", "ffn", "", "seq"}, {ffn1});
-  const int ffn0 = g.Gemm("FFN0_bwd", {1, z.h, z.f, z.s}, {"", "hidden", "ffn", "seq"}, kW, {gelu});
+  const FfnBackward ffn = AddFfnBackward(g, z, f, drop3);
   const int norm2 = g.Does(Elementwise::kNorm,
-                           g.Elementwise("LayerNorm_2_bwd", z.wide(), Shapes::Norm(), {ffn0}));
+                           g.Elementwise("LayerNorm_2_bwd", z.wide(), Shapes::Norm(), {ffn.out}));
   const int drop2 = g.Does(Elementwise::kDropout,
                            g.Elementwise("DropOut_2_bwd", z.wide(), Shapes::Wide(), {norm2}));
   const int proj =
@@ -164,10 +223,7 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
   const int k = g.Gemm("K_bwd", {1, z.h, z.h, z.s}, from_heads, kW, {dk});
   g.Rename(dk, k, "keys", "seq");
   g.kernel(q).reduced_elsewhere = g.kernel(k).reduced_elsewhere = true;
-  AddUpdate(g, "FFN1_bwd_weight_update", {1, z.f, z.s, z.h}, {"", "ffn", "seq", "hidden"}, drop3,
-            f.gelu);
-  AddUpdate(g, "FFN0_bwd_weight_update", {1, z.h, z.s, z.f}, {"", "hidden", "seq", "ffn"}, gelu,
-            f.norm2);
+  AddFfnUpdates(g, z, f, ffn);
   AddUpdate(g, "PROJ_GEMM_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"},
             drop2, f.context);
   AddUpdate(g, "V_bwd_weight_update", {1, z.h, z.s, z.h}, {"", "hidden", "seq", "heads"}, dv,
@@ -179,6 +235,10 @@ void AddBackward(LayerBuilder& g, const Shapes& z, const Forward& f) {
   const int last = q + 6;
   g.Rename(dv, last - 1, "keys", "seq");
   g.Rename(dk, last, "keys", "seq");
+  if (z.experts > 0) {
+    AddUpdate(g, "Router_bwd_weight_update", {1, z.h, z.s, z.experts}, {"", "hidden", "seq", ""},
+              ffn.arriving, f.norm2);
+  }
 }
 
 }  // namespace
@@ -190,9 +250,14 @@ Workload MakeTransformer(const TransformerSizes& sizes) {
   w.batch = sizes.batch;
   w.tiled_size = sizes.sequence;
   LayerBuilder builder(w);
-  const Shapes shapes = {sizes.hidden,     sizes.sequence,
-                         sizes.heads,      sizes.head_size,
-                         4 * sizes.hidden, sizes.keys > 0 ? sizes.keys : sizes.sequence};
+  Shapes shapes = {};
+  shapes.h = sizes.hidden, shapes.s = sizes.sequence, shapes.heads = sizes.heads;
+  shapes.d = sizes.head_size, shapes.f = sizes.ffn > 0 ? sizes.ffn : 4 * sizes.hidden;
+  shapes.keys = sizes.keys > 0 ? sizes.keys : sizes.sequence;
+  shapes.experts = sizes.experts;
+  shapes.tokens = sizes.experts > 0
+                      ? (sizes.sequence * sizes.top_k + sizes.experts - 1) / sizes.experts
+                      : sizes.sequence;
   const Forward forward = AddForward(builder, shapes);
   if (sizes.train) AddBackward(builder, shapes, forward);
   w.layer_input_bytes =

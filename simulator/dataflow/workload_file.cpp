@@ -20,9 +20,9 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 10> kKeys = {
-      "dtype",     "family",     "hidden",   "layers", "heads",
-      "head_size", "vocabulary", "sequence", "keys",   "ffn"};
+  constexpr std::array<std::string_view, 12> kKeys = {
+      "dtype",      "family",   "hidden", "layers", "heads",   "head_size",
+      "vocabulary", "sequence", "keys",   "ffn",    "experts", "top_k"};
   in.ExpectKeys(kKeys);
   if (in.Has("family") && in.String("family") != "gpt")
     in.Fail("family", "the layer's graph is of family gpt alone");
@@ -44,8 +44,12 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
     in.Fail("heads", "they do not divide hidden; give head_size");
   s.head_size = SizeOr(in, "head_size", s.hidden / s.heads);
   if (s.heads * s.head_size != s.hidden) in.Fail("head_size", "heads x head_size is not hidden");
-  if (SizeOr(in, "ffn", 4 * s.hidden) != 4 * s.hidden)
-    in.Fail("ffn", "the layer's graph has 4 x hidden");
+  s.ffn = SizeOr(in, "ffn", 0);
+  s.experts = SizeOr(in, "experts", 0);
+  s.top_k = SizeOr(in, "top_k", 1);
+  if (in.Has("top_k") && !in.Has("experts")) in.Fail("top_k", "there are no experts; give experts");
+  if (in.ok() && s.experts > 0 && s.top_k > s.experts)
+    in.Fail("top_k", "more than there are experts");
   return in.ok() ? MakeTransformer(s) : Workload{};
 }
 

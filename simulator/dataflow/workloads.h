@@ -16,6 +16,9 @@ struct TransformerSizes {
   // Positions that each of `sequence` attends to, where those before them are in a cache (a decode
   // step has a sequence of 1); 0: the sequence's own.
   int64_t keys = 0;
+  int64_t ffn = 0;  // 0: 4 x hidden
+  // Experts instead of one FFN, of which each position goes to `top_k`, shared evenly; 0: none.
+  int64_t experts = 0, top_k = 1;
 };
 Workload MakeTransformer(const TransformerSizes& sizes);
 
