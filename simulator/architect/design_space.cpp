@@ -78,11 +78,11 @@ void ReadMachine(const YamlReader& machine, DesignSpace& space) {
 
 CostRates ReadRates(const YamlReader& node, const std::string& unit) {
   const std::string logic = "logic_" + unit + "_per_mm2", hbm = "hbm_" + unit + "_per_GBps",
-                    link = "link_" + unit + "_per_GBps";
-  const std::string_view keys[] = {logic, hbm, link, "source"};
+                    link = "link_" + unit + "_per_GBps", size = "hbm_" + unit + "_per_GiB";
+  const std::string_view keys[] = {logic, hbm, link, size, "source"};
   node.ExpectKeys(keys);
   CostRates rates{node.Number(logic, 1e-9, 1e9), node.Number(hbm, 0, 1e9),
-                  node.Number(link, 0, 1e9)};
+                  node.Number(link, 0, 1e9), node.Number(size, 0, 1e9, 0)};
   node.String("source");
   return rates;
 }
@@ -167,11 +167,12 @@ absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& s) {
 }
 
 std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
-                                   const MachineBase& machine) {
+                                   const MachineBase& machine, Bytes hbm) {
   const auto cost = [&](const SizedDesign& design, const std::optional<CostRates>& rates) {
     if (!rates.has_value()) return 0.0;
     return design.area.mm2() * rates->logic_per_mm2 + machine.hbm.gbps() * rates->hbm_per_GBps +
-           machine.link.gbps() * rates->link_per_GBps;
+           machine.link.gbps() * rates->link_per_GBps +
+           static_cast<double>(hbm.count()) / (1 << 30) * rates->hbm_per_GiB;
   };
   for (SizedDesign& design : designs) {
     design.watts = cost(design, space.watts);

@@ -10,7 +10,7 @@
 //   price: {logic_USD_per_mm2: 16, hbm_USD_per_GBps: 1, link_USD_per_GBps: 2, source: '...'}
 //
 // machine.memories_GBps and machine.links_GBps list what is searched besides hbm_GBps and
-// link_GBps.
+// link_GBps; power and price may have hbm_W_per_GiB and hbm_USD_per_GiB too.
 
 #include <cstdint>
 #include <optional>
@@ -37,6 +37,7 @@ struct MachineBase {
 // What an accelerator costs in watts or dollars.
 struct CostRates {
   double logic_per_mm2 = 0, hbm_per_GBps = 0, link_per_GBps = 0;
+  double hbm_per_GiB = 0;  // 0 where the file does not say
 };
 
 struct DesignSpace {
@@ -66,8 +67,8 @@ struct SizedDesign {
 // lists every dimension from its largest value, tensor cores outermost. Errors: a size without a
 // known area; infeasible: none is within the cap.
 absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& space);
-// With the watts and dollars that they have on a machine of the space.
+// With the watts and dollars that they have on a machine of the space with that much memory.
 std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
-                                   const MachineBase& machine);
+                                   const MachineBase& machine, Bytes hbm);
 
 }  // namespace foretrace

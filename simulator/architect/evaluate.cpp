@@ -44,6 +44,7 @@ void SearchSeconds::Add(const SearchSeconds& o) {
   estimates += o.estimates;
   schedules += o.schedules;
   placements += o.placements;
+  longest_schedule = std::max(longest_schedule, o.longest_schedule);
 }
 
 absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
@@ -110,10 +111,15 @@ absl::StatusOr<DesignEvaluator::LayerTimes> DesignEvaluator::Schedule(const Laye
       const Stopwatch watch(seconds_.estimates);
       graph = estimator_.Timed(*work, width);
     }
-    const Stopwatch watch(seconds_.schedules);
-    FORETRACE_ASSIGN_OR_RETURN(
-        const CoreSchedule schedule,
-        ScheduleCores(graph, {design_.tensor_cores, design_.vector_cores}, setup_.limits));
+    double taken = 0;
+    absl::StatusOr<CoreSchedule> found;
+    {
+      const Stopwatch watch(taken);
+      found = ScheduleCores(graph, {design_.tensor_cores, design_.vector_cores}, setup_.limits);
+    }
+    seconds_.schedules += taken;
+    seconds_.longest_schedule = std::max(seconds_.longest_schedule, taken);
+    FORETRACE_ASSIGN_OR_RETURN(const CoreSchedule schedule, std::move(found));
     *seconds = schedule.makespan.seconds();
     ++statistics_.layers;
     if (schedule.optimal()) {

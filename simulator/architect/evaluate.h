@@ -55,6 +55,7 @@ struct SearchSeconds {
   double estimates = 0;  // times of operators, and bounds of designs
   double schedules = 0;
   double placements = 0;
+  double longest_schedule = 0;  // of one layer
 
   void Add(const SearchSeconds& other);
 };

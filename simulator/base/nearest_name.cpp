@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/enum_names.h"
+
 namespace foretrace {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -29,8 +31,9 @@ std::string NearestName(std::string_view typed, std::span<const std::string> nam
   if (typed.size() > kLongest) return "";
   const std::string* nearest = nullptr;
   size_t least = 0;
+  const std::string lower = LowerCase(typed);
   for (const std::string& name : names) {
-    const size_t distance = EditDistance(typed, name);
+    const size_t distance = std::min(EditDistance(typed, name), EditDistance(lower, name));
     if (3 * distance > std::max(typed.size(), name.size())) continue;
     if (nearest != nullptr && distance >= least) continue;
     nearest = &name;

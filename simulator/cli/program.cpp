@@ -25,18 +25,55 @@
 namespace foretrace {
 namespace {
 
+// The command that the line names, as far as it was recognised.
+const ::CLI::App* Chosen(const ::CLI::App& app) {
+  const ::CLI::App* chosen = &app;
+  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  return chosen;
+}
+
+// "calibrate trace-overheads" of the command line; empty before one was recognised.
+std::string CommandName(const ::CLI::App& app) {
+  std::string name;
+  for (const ::CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += (name.empty() ? "" : " ") + at->get_name();
+  }
+  return name;
+}
+
+// `; did you mean "NAME"?`, or nothing.
+std::string Suggestion(std::string_view typed, const std::vector<std::string>& names) {
+  const std::string nearest = NearestName(typed, names);
+  return nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest);
+}
+
+// Of an option that the command has not, the one that was meant.
+std::string NearestOption(const ::CLI::App& command, std::string_view complaint) {
+  const size_t at = complaint.find(": --");
+  if (at == std::string_view::npos) return "";
+  std::string_view typed = complaint.substr(at + 2);
+  typed = typed.substr(0, typed.find_first_of(" ="));
+  std::vector<std::string> names;
+  for (const ::CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return Suggestion(typed, names);
+}
+
 // What is wrong with the command line, in one line.
 std::string Complaint(const ::CLI::App& app, const std::vector<std::string>& arguments,
                       const ::CLI::ParseError& error) {
   const std::string typed = arguments.empty() ? "" : arguments.front();
   if (typed.empty() || typed.starts_with('-') || !app.get_subcommands().empty()) {
-    return fmt::format("{} (see foretrace --help)", error.what());
+    const std::string name = CommandName(app);
+    return fmt::format("{}{} (see foretrace {}{}--help)", error.what(),
+                       NearestOption(*Chosen(app), error.what()), name, name.empty() ? "" : " ");
   }
   std::vector<std::string> names;
   for (const ::CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  const std::string nearest = NearestName(typed, names);
   return fmt::format("unknown command \"{}\"{} (see foretrace --help)", typed,
-                     nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+                     Suggestion(typed, names));
 }
 
 // Knows whether anything was printed.
@@ -71,16 +108,6 @@ int ExitCode(const absl::Status& status) {
     default:
       return kExitBadInput;
   }
-}
-
-// "calibrate trace-overheads" of the command line; empty before one was recognised.
-std::string CommandName(const ::CLI::App& app) {
-  std::string name;
-  for (const ::CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    name += (name.empty() ? "" : " ") + at->get_name();
-  }
-  return name;
 }
 
 absl::Status RunCommand(const ::CLI::App& app, CommandContext& context) {
@@ -136,12 +163,22 @@ struct CommandLine {
 
 std::string HelpOn(int width, const std::string& command) {
   CommandContext unused;
-  const CommandLine line(width, command, unused);
+  const CommandLine line(width, command.substr(0, command.find(' ')), unused);
   if (command.empty()) return line.app.help();
-  for (const ::CLI::App* each : line.app.get_subcommands({})) {
-    if (each->get_name() == command) return each->help("foretrace");
+  const ::CLI::App* at = &line.app;
+  std::string before = "foretrace";
+  for (std::string_view rest = command; !rest.empty();) {
+    const std::string word(rest.substr(0, rest.find(' ')));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    const auto below = at->get_subcommands({});
+    const auto found = std::find_if(below.begin(), below.end(), [&](const ::CLI::App* each) {
+      return each->get_name() == word;
+    });
+    if (found == below.end()) return "";
+    at = *found;
+    if (!rest.empty()) before += " " + word;
   }
-  return "";
+  return at->help(before);
 }
 
 absl::Status StatusOf(const ProgramResult& result) {

@@ -91,6 +91,13 @@ App* App::allow_extras() {
   return this;
 }
 std::vector<std::string> App::remaining() const { return app_->remaining(); }
+std::string App::FirstGiven(std::initializer_list<const char*> names) const {
+  for (const char* name : names) {
+    const ::CLI::Option* option = app_->get_option_no_throw(name);
+    if (option != nullptr && option->count() > 0) return name;
+  }
+  return "";
+}
 
 Option* App::Keep(::CLI::Option* option) {
   options_.push_back(std::make_unique<Option>(option));

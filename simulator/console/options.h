@@ -72,6 +72,8 @@ class App {
   // Arguments that the command does not know are no error, but left for `remaining`, in order.
   App* allow_extras();
   std::vector<std::string> remaining() const;
+  // The first of these options that the command line names; empty: none of them.
+  std::string FirstGiven(std::initializer_list<const char*> names) const;
   // `variable` must outlive the parsing.
   Option* add_option(const std::string& name, std::string& variable, const std::string& help = "");
   Option* add_option(const std::string& name, std::vector<std::string>& variable,

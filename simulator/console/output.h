@@ -30,7 +30,8 @@ class Console {
 // The document that PrintJson prints.
 std::string JsonDocument(std::string_view command, std::string_view object);
 
-// Standard output; progress on standard error where that is a terminal, from two seconds on.
+// Standard output; progress on standard error: on a terminal from two seconds on, else a line every
+// ten seconds.
 class TerminalConsole : public Console {
  public:
   ~TerminalConsole() override;

@@ -64,6 +64,11 @@ Bytes Accelerator::memory_capacity() const {
   return device == nullptr ? Bytes() : device->capacity;
 }
 
+Bytes Accelerator::visible_memory() const {
+  const MemoryLevel* device = level(MemoryKind::kDevice);
+  return device != nullptr && device->visible.count() > 0 ? device->visible : memory_capacity();
+}
+
 Bandwidth Accelerator::memory_bandwidth() const {
   const MemoryLevel* device = level(MemoryKind::kDevice);
   return device == nullptr ? Bandwidth() : device->bandwidth;

@@ -55,6 +55,7 @@ struct MemoryLevel {
   std::string name;
   MemoryKind kind = MemoryKind::kDevice;
   Bytes capacity;
+  Bytes visible;           // kDevice: what programs may have of it, as its driver reports
   int32_t partitions = 1;  // each serves its own share of the multiprocessors
   Bandwidth bandwidth;     // of one direction where there are two
   SimTime latency;
@@ -127,6 +128,7 @@ struct Accelerator {
   // The first level of the kind; null where there is none.
   const MemoryLevel* level(MemoryKind kind) const;
   int32_t multiprocessors() const;
+  Bytes visible_memory() const;        // of that what programs see; where not stated, all
   Bytes memory_capacity() const;       // of kDevice
   Bandwidth memory_bandwidth() const;  // of kDevice
 };

@@ -135,13 +135,14 @@ class Loader {
 
   void LoadMemory(const YamlReader& memory) {
     for (const auto& [name, level] : memory.Entries()) {
-      level.ExpectKeys(Keys<10>{"kind", "capacity_KB", "capacity_MB", "capacity_GB", "partitions",
-                                "bandwidth_GBps", "latency_us", "efficiency", "staging_GBps",
-                                "source"});
+      level.ExpectKeys(Keys<11>{"kind", "capacity_KB", "capacity_MB", "capacity_GB", "visible_GB",
+                                "partitions", "bandwidth_GBps", "latency_us", "efficiency",
+                                "staging_GBps", "source"});
       MemoryLevel m;
       m.name = name;
       m.kind = static_cast<MemoryKind>(level.Choice("kind", Names<MemoryKind>()));
       m.capacity = Capacity(level).value_or(Bytes());
+      m.visible = Bytes(std::llround(level.Number("visible_GB", 1e-3, 1e6, 0) * 1e9));
       m.partitions = level.Integer("partitions", 1, 4096, 1);
       m.bandwidth = Bandwidth::GBps(level.Number("bandwidth_GBps", 1e-6, kMaxRate, 0));
       m.latency = SimTime::FromUs(level.Number("latency_us", 0, 1e6, 0));
@@ -152,6 +153,9 @@ class Loader {
       if (!host && m.capacity.count() == 0) level.Fail("", "needs capacity_MB or capacity_GB");
       if ((host || m.kind == MemoryKind::kDevice) && m.bandwidth == Bandwidth()) {
         level.Fail("bandwidth_GBps", "missing");
+      }
+      if (m.visible.count() > 0 && m.kind != MemoryKind::kDevice) {
+        level.Fail("visible_GB", "is of kind: device alone");
       }
       if (!host && m.staging != Bandwidth()) level.Fail("staging_GBps", "is of kind: host alone");
       CheckOrder(level, m);

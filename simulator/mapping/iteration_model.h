@@ -41,6 +41,11 @@ struct ClusterParameters {
   // What GEMMs of 16 and of 8 bits keep up at the power limit (Accelerator::sustained), which short
   // measurements exceed; zero: not known.
   FlopRate sustained, sustained_fp8;
+  // A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
+  // limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
+  // taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
+  // something else do not get faster by it than by their smaller operands.
+  double eight_bit_share = 0.58;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own

@@ -7,12 +7,6 @@
 namespace foretrace {
 namespace {
 
-// A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
-// limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
-// taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
-// something else do not get faster by it than by their smaller operands.
-constexpr double kEightBitShare = 0.58;
-
 bool IsProductLike(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kAttention;
@@ -26,7 +20,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources, bool 
   if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
   if (work.kind == KernelKind::kAttention) seconds *= p_.attention_slowdown;
   if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
-    if (eight_bit) seconds *= kEightBitShare;
+    if (eight_bit) seconds *= p_.eight_bit_share;
     const FlopRate sustained = eight_bit ? p_.sustained_fp8 : p_.sustained;
     const bool narrow = ElementSize(work.dtype) <= 2;
     if (narrow && sustained > FlopRate()) {

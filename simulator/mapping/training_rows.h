@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
+#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/software_stack.h"
 
@@ -26,6 +27,7 @@ struct TrainingRow {
   bool fused_pointwise = true;                       // ClusterParameters', as the next six
   bool fused_accumulation = true, blocking_transfers = false, gathers_ahead = true;
   bool per_parameter_sharding = false, dynamic_scaling = false, eight_bit_gathers = false;
+  double eight_bit_share = ClusterParameters().eight_bit_share;
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;
@@ -41,9 +43,10 @@ inline constexpr std::string_view kUnknownSoftware =
     "no file in topologies/stacks/ names it; taken to fuse attention and to hide reductions and "
     "gathers behind computation";
 
-// Sizes of a model by its name; nullopt: not known.
-using ModelByName =
-    std::function<absl::StatusOr<std::optional<TransformerConfig>>(const std::string& name)>;
+// Sizes of a model by its name; nullopt: not known. `own_sizes`: the row states them, so that only
+// a model of exactly that name is meant, or what its family is built of.
+using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig>>(
+    const std::string& name, bool own_sizes)>;
 
 // A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,

@@ -124,8 +124,13 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
   TransferSpec spec;
   spec.op = query.op;
   spec.members = query.members;
+  int64_t sizes = 1;
+  for (int64_t b = query.first_bytes; b < query.last_bytes && b <= query.last_bytes / 2; ++sizes) {
+    b = b == 0 ? 1 : 2 * b;
+  }
   std::vector<CollectiveRow> rows;
   for (int64_t bytes = query.first_bytes;;) {
+    if (query.progress && !query.progress(static_cast<int64_t>(rows.size()), sizes)) break;
     spec.bytes = Bytes(bytes);
     FORETRACE_ASSIGN_OR_RETURN(CollectiveRow row, Row(topology, query, planner, spec));
     rows.push_back(row);

@@ -2,6 +2,7 @@
 // Times of a collective over sizes, as nccl-tests prints them.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct CollectiveQuery {
   int64_t last_bytes = 0;  // sizes double from first to last
   NetworkTier tier = NetworkTier::kFluid;
   NetworkOptions options;
+  // Told before each size how many are done; false: end with the rows that there are.
+  std::function<bool(int64_t done, int64_t total)> progress;
 };
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,

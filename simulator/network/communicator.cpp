@@ -241,33 +241,38 @@ double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> dev
   std::vector<Send> sends;
   LinkLoads loads(topology);
   double total = 0;
-  // The next step of each rank in each lane, so that idle ranks cost a comparison a step.
+  // Ranks of lanes (lane x ranks + rank) by the next step that they have something to do in, so
+  // that idle ones cost nothing; in order within a step, since sums depend on it.
   const auto ranks = static_cast<size_t>(schedule.ranks());
-  std::vector<int32_t> next(ranks * static_cast<size_t>(schedule.lanes()), 0);
+  std::vector<std::vector<size_t>> due(static_cast<size_t>(schedule.steps()) + 1);
+  for (size_t i = 0; i < ranks * static_cast<size_t>(schedule.lanes()); ++i) due[0].push_back(i);
   for (int32_t step = 0; step < schedule.steps(); ++step) {
     StepCost& cost = costs[static_cast<size_t>(step)];
+    std::vector<size_t>& here = due[static_cast<size_t>(step)];
+    std::vector<size_t>& after = due[static_cast<size_t>(step) + 1];
     const int32_t same = schedule.SameStep(step);
     if (same < step) {
       cost = costs[static_cast<size_t>(same)];
+      after.insert(after.end(), here.begin(), here.end());
     } else {
       loads.Clear();
-      for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
-        for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
-          int32_t& due = next[static_cast<size_t>(lane) * ranks + static_cast<size_t>(rank)];
-          if (due > step) continue;
-          due = schedule.NextStep(rank, lane, step);
-          if (due > step) continue;
-          sends.clear();
-          schedule.Sends(rank, lane, step, sends);
-          for (const Send& send : sends) {
-            cost.latency = std::max(cost.latency,
-                                    loads.Add(devices[static_cast<size_t>(rank)],
-                                              devices[static_cast<size_t>(send.to)], send.bytes));
-          }
+      std::sort(here.begin(), here.end());
+      for (const size_t i : here) {
+        const auto rank = static_cast<int32_t>(i % ranks), lane = static_cast<int32_t>(i / ranks);
+        const int32_t next = schedule.NextStep(rank, lane, step);
+        due[static_cast<size_t>(std::max(next, step + 1))].push_back(i);
+        if (next > step) continue;
+        sends.clear();
+        schedule.Sends(rank, lane, step, sends);
+        for (const Send& send : sends) {
+          cost.latency =
+              std::max(cost.latency, loads.Add(devices[static_cast<size_t>(rank)],
+                                               devices[static_cast<size_t>(send.to)], send.bytes));
         }
       }
       cost.drain = loads.DrainTime();
     }
+    std::vector<size_t>().swap(here);
     total += cost.drain + cost.latency;
   }
   return total;

@@ -186,6 +186,23 @@ CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
   return request;
 }
 
+// Adding up the links of more messages takes minutes.
+absl::Status TransferPlanner::CheckWork(const Job& job, Algorithm algorithm,
+                                        const CollectiveSchedule& schedule) const {
+  constexpr int64_t kMostMessages = int64_t{1} << 24;
+  if (schedule.BytesOfEveryPair()) return absl::OkStatus();  // as a part of the pairs
+  int64_t different = 0;
+  for (int32_t step = 0; step < schedule.steps(); ++step) {
+    different += schedule.SameStep(step) == step ? 1 : 0;
+  }
+  const int64_t messages = schedule.flows() / std::max(schedule.steps(), 1) * different;
+  if (messages <= kMostMessages) return absl::OkStatus();
+  return Infeasible(
+      "{} by algorithm {}: {} messages of which no two are alike are more than can be added up "
+      "({}); use fewer ranks or another algorithm",
+      Describe(job.spec), Name(algorithm), messages, kMostMessages);
+}
+
 // Any algorithm as a sum over its steps.
 absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algorithm,
                                                 Protocol protocol) const {
@@ -201,6 +218,7 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, Request(job, choice, 1)));
+  FORETRACE_RETURN_IF_ERROR(CheckWork(job, algorithm, *schedule));
   choice.seconds = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) +
                    StepSum(*schedule, c.devices, topology_);
   if (schedule->serial() && schedule->lanes() > 1) {

@@ -68,6 +68,8 @@ class TransferPlanner {
   void ConsiderTree(const Job& job, std::vector<Choice>& out) const;
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   bool Allowed(const Choice& candidate) const;
+  absl::Status CheckWork(const Job& job, Algorithm algorithm,
+                         const CollectiveSchedule& schedule) const;
   absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
   // Of the candidates, the one that is fastest when run alone.
   absl::StatusOr<PlannedRun> Fastest(const Job& job, const std::vector<Choice>& candidates);

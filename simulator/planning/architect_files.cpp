@@ -62,8 +62,9 @@ std::string SecondsText(const SearchSeconds& seconds) {
   const auto share = [all](double part) { return all > 0 ? 100 * part / all : 0; };
   return fmt::format(
       "The search took {:.2f} s of all threads: estimates {:.1f} %, schedules of layers {:.1f} %, "
-      "placements {:.1f} %\n",
-      all, share(seconds.estimates), share(seconds.schedules), share(seconds.placements));
+      "placements {:.1f} %; the longest schedule of a layer {:.1f} ms\n",
+      all, share(seconds.estimates), share(seconds.schedules), share(seconds.placements),
+      1e3 * seconds.longest_schedule);
 }
 
 }  // namespace foretrace

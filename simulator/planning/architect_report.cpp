@@ -12,6 +12,8 @@ std::string Placement(const ModelPlan& p) {
                      p.placement.width);
 }
 
+double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 30); }
+
 std::string ProofLine(const ScheduleStatistics& s) {
   std::string line = fmt::format("{} of {} layer schedules proven optimal", s.proven, s.layers);
   if (s.proven < s.layers) {
@@ -118,12 +120,23 @@ std::string AgainstCap(const ArchitectReport& r, const TextStyle& style) {
                      table.Format(style));
 }
 
+// "32, 64 or 80".
+std::string SizesText(const std::vector<Bytes>& sizes) {
+  std::string text;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const char* between = i == 0 ? "" : i + 1 < sizes.size() ? ", " : " or ";
+    text += between + fmt::format("{:g}", Gib(sizes[i]));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   using Align = TextTable::Align;
+  const bool sizes = r.memory_sizes.size() > 1;
   TextTable table({{"model", Align::kLeft, true},
-                   {"best design", Align::kLeft},
+                   {sizes ? "best design and HBM" : "best design", Align::kLeft},
                    {"area %"},
                    {"samples/s"},
                    {"{p,d,t}", Align::kLeft},
@@ -136,25 +149,27 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
                    {"simulated s"}});
   for (const ModelFindings& m : r.models) {
     const ModelPlan& p = m.best().plans[0];
-    table.AddRow({m.name, Describe(m.best().design.design),
-                  fmt::format("{:.1f}", 100 * m.best().design.area.um2() / r.space.cap.um2()),
-                  fmt::format("{:.1f}", p.throughput), Placement(p),
-                  fmt::format("{}", p.placement.micro_batch), p.placement.recompute ? "yes" : "no",
-                  fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
-                  fmt::format("{:.1f}", 100 * m.common.mfu),
-                  fmt::format("{:.4g}", m.common.placement.batch_s),
-                  m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
+    table.AddRow(
+        {m.name,
+         Describe(m.best().design.design) + (sizes ? fmt::format(" {:g} GiB", Gib(m.hbm)) : ""),
+         fmt::format("{:.1f}", 100 * m.best().design.area.um2() / r.space.cap.um2()),
+         fmt::format("{:.1f}", p.throughput), Placement(p),
+         fmt::format("{}", p.placement.micro_batch), p.placement.recompute ? "yes" : "no",
+         fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
+         fmt::format("{:.1f}", 100 * m.common.mfu),
+         fmt::format("{:.4g}", m.common.placement.batch_s),
+         m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
   style.width = std::max<size_t>(style.width, 150);
   std::string out = fmt::format(
-      "Space {}: {} designs of feasible area, {} devices, {:.0f} GiB of "
+      "Space {}: {} designs of feasible area, {} devices, {} GiB of "
       "HBM each\n\n",
-      r.space.name, r.common.designs, r.training.devices,
-      static_cast<double>(r.training.hbm.count()) / (1 << 30));
+      r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));
   out += table.Format(style);
   out += fmt::format("\nCommon design: {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
                      Describe(r.best().design.design), r.best().design.area.mm2(),
                      100 * r.best().design.area.um2() / r.space.cap.um2());
+  if (sizes) out += fmt::format("with {:g} GiB of HBM\n", Gib(r.training.hbm));
   if (r.space.machines.size() > 1) {
     out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
                        r.machine.hbm.gbps(), r.machine.link.gbps(), r.space.machines.size());
@@ -185,6 +200,7 @@ std::string ArchitectJson(const ArchitectReport& r) {
   json.Field("hysteresis", r.hysteresis);
   json.Field("devices", r.training.devices);
   json.Field("objective", std::string(Name(r.objective)));
+  json.Field("hbm_GiB", Gib(r.training.hbm));
   json.Field("hbm_GBps", r.machine.hbm.gbps());
   json.Field("link_GBps", r.machine.link.gbps());
   json.Key("common");
@@ -199,6 +215,7 @@ std::string ArchitectJson(const ArchitectReport& r) {
     json.StartObject();
     json.Field("name", m.name);
     json.Field("weight", m.weight);
+    json.Field("hbm_GiB", Gib(m.hbm));
     json.Key("design");
     DesignFields(json, m.best().design);
     json.Key("plan");

@@ -15,6 +15,7 @@ namespace foretrace {
 struct ModelFindings {
   std::string name;
   double weight = 1;
+  Bytes hbm;  // of its own best design
   ArchitectResult search;
   ModelPlan common;
   std::optional<ModelPlan> on_cap;  // unset: the cap is no design, or the model does not fit on it
@@ -26,7 +27,8 @@ struct ModelFindings {
 
 struct ArchitectReport {
   DesignSpace space;
-  TrainingSetup training;
+  TrainingSetup training;           // with the memory of the common design
+  std::vector<Bytes> memory_sizes;  // searched, ascending
   bool exact = true;
   int hysteresis = 0;
   Objective objective = Objective::kThroughput;

@@ -29,7 +29,7 @@ struct ArchitectOptions {
   std::vector<std::string> models;
   std::string space = "phaze";
   int32_t devices = 0;
-  double hbm_gib = 0;
+  std::vector<std::string> hbm_gib;
   int32_t global_batch = 0;
   std::vector<std::string> widths = {"1", "2", "4", "8"};
   std::vector<std::string> micro_batches = {"1", "2", "4", "8"};
@@ -73,7 +73,6 @@ absl::StatusOr<TrainingSetup> SetupOf(const ArchitectOptions& o) {
   TrainingSetup setup;
   setup.devices = o.devices;
   setup.global_batch = o.global_batch;
-  setup.hbm = Bytes(static_cast<int64_t>(o.hbm_gib * (1 << 30)));
   setup.optimizer_factor = o.optimizer_factor;
   setup.limits.max_nodes = o.nodes;
   FORETRACE_ASSIGN_OR_RETURN(setup.widths, Counts(o.widths, "--widths"));
@@ -106,16 +105,33 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
   return models;
 }
 
-// One search on every machine of the space; the best of them, and its machine.
+absl::StatusOr<std::vector<Bytes>> MemorySizes(const ArchitectOptions& o) {
+  std::vector<Bytes> sizes;
+  for (const std::string& text : o.hbm_gib) {
+    FORETRACE_ASSIGN_OR_RETURN(const double gib, Positive(text, "--hbm"));
+    if (gib < 1e-3 || gib > 1e6) {
+      return InvalidInput("--hbm: {} GiB is not between 0.001 and 1,000,000", text);
+    }
+    sizes.emplace_back(static_cast<int64_t>(gib * (1 << 30)));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+// One search on every machine of the space and size of memory; the best of them, and its machine.
 struct Found {
   ArchitectResult result;
   MachineBase machine;
+  Bytes hbm;
 };
 struct Searcher {
   const ArchitectOptions& o;
   const DesignSpace& space;
   const std::vector<SizedDesign>& designs;
+  const std::vector<Bytes>& sizes;
 
+  // Of equal scores the one of the smallest memory.
   absl::StatusOr<Found> Search(const std::vector<SearchedModel>& models, SearchSetup setup,
                                bool exact) const {
     std::string names;
@@ -124,24 +140,41 @@ struct Searcher {
     }
     std::optional<Found> best;
     SearchSeconds seconds;
-    for (const MachineBase& machine : space.machines) {
-      setup.machine = machine;
-      setup.name = fmt::format("{}{} at {} GB/s and {} GB/s", names, exact ? "" : " by hysteresis",
-                               machine.hbm.gbps(), machine.link.gbps());
-      for (const double reference : setup.reference)
-        setup.name += fmt::format(" of {:a}", reference);
-      const std::vector<SizedDesign> sized = OnMachine(designs, space, machine);
-      FORETRACE_ASSIGN_OR_RETURN(ArchitectResult result,
-                                 exact ? SearchExactly(models, sized, setup)
-                                       : SearchByHysteresis(models, sized, setup, o.hysteresis));
-      seconds.Add(result.seconds);
-      const double score = result.evaluated[result.best].score;
-      if (!best.has_value() || score > best->result.evaluated[best->result.best].score) {
-        best = {std::move(result), machine};
+    absl::Status reason;
+    for (const Bytes hbm : sizes) {
+      for (const MachineBase& machine : space.machines) {
+        setup.training.hbm = hbm;
+        setup.machine = machine;
+        setup.name = fmt::format("{}{} at {} GB/s and {} GB/s, {} bytes", names,
+                                 exact ? "" : " by hysteresis", machine.hbm.gbps(),
+                                 machine.link.gbps(), hbm.count());
+        for (const double reference : setup.reference)
+          setup.name += fmt::format(" of {:a}", reference);
+        absl::StatusOr<ArchitectResult> result = One(models, setup, exact);
+        if (absl::IsFailedPrecondition(result.status())) {
+          reason = result.status();
+          break;
+        }
+        if (!result.ok()) return result.status();
+        seconds.Add(result->seconds);
+        const double score = result->evaluated[result->best].score;
+        if (!best.has_value() || score > best->result.evaluated[best->result.best].score) {
+          best = {*std::move(result), machine, hbm};
+        }
       }
     }
+    if (!best.has_value()) return reason;
     best->result.seconds = seconds;
     return *std::move(best);
+  }
+
+ private:
+  absl::StatusOr<ArchitectResult> One(const std::vector<SearchedModel>& models,
+                                      const SearchSetup& setup, bool exact) const {
+    const std::vector<SizedDesign> sized =
+        OnMachine(designs, space, setup.machine, setup.training.hbm);
+    return exact ? SearchExactly(models, sized, setup)
+                 : SearchByHysteresis(models, sized, setup, o.hysteresis);
   }
 };
 
@@ -210,6 +243,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
     FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search({model}, setup, report.exact));
     findings.search = std::move(found.result);
     report.machine = found.machine;
+    report.training.hbm = findings.hbm = found.hbm;
     const double best = findings.best().score;
     if (report.exact && o.compare) {
       FORETRACE_ASSIGN_OR_RETURN(const Found early, searcher.Search({model}, setup, false));
@@ -225,6 +259,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
     FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search(models, setup, report.exact));
     report.common = std::move(found.result);
     report.machine = found.machine;
+    report.training.hbm = found.hbm;
     report.seconds.Add(report.common.seconds);
   }
   for (size_t m = 0; m < models.size(); ++m) report.models[m].common = report.best().plans[m];
@@ -250,6 +285,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   FORETRACE_RETURN_IF_ERROR(CheckObjective(report));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SizedDesign> designs, FeasibleDesigns(report.space));
   FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
+  FORETRACE_ASSIGN_OR_RETURN(report.memory_sizes, MemorySizes(o));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,
                              LoadModels(o, report.training, context, inputs));
   const int jobs =
@@ -259,7 +295,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   if (!o.journal.empty()) {
     const std::string question =
         fmt::format("{} {} {} {} {} {:a} {} {} {}", kVersion, o.devices, o.global_batch,
-                    report.training.hbm.count(), o.objective, o.optimizer_factor, o.nodes,
+                    fmt::join(o.hbm_gib, ","), o.objective, o.optimizer_factor, o.nodes,
                     fmt::join(o.widths, ","), fmt::join(o.micro_batches, ","));
     FORETRACE_ASSIGN_OR_RETURN(
         LineJournal opened,
@@ -278,8 +314,8 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   setup.progress = [&context](int64_t done, int64_t total) {
     context.console->Progress("designs", done, total);
   };
-  FORETRACE_RETURN_IF_ERROR(
-      SearchAll(o, Searcher{o, report.space, designs}, models, setup, report));
+  const Searcher searcher{o, report.space, designs, report.memory_sizes};
+  FORETRACE_RETURN_IF_ERROR(SearchAll(o, searcher, models, setup, report));
   return report;
 }
 
@@ -345,9 +381,11 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--devices", o->devices, "accelerators to train on")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--hbm", o->hbm_gib, "GiB of each accelerator")
+  command
+      ->add_option("--hbm", o->hbm_gib,
+                   "GiB of each accelerator; of several the smallest of the best")
       ->required()
-      ->check(CLI::Range(1e-3, 1e6));
+      ->delimiter(',');
   command->add_option("--global-batch", o->global_batch, "samples of an iteration")
       ->required()
       ->check(CLI::Range(1, 1 << 30));

@@ -29,7 +29,6 @@ void AddListCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "list", "what can be named: platforms, calibrations, GPUs, workloads, and where they are");
   command->add_option("kind", options->kind, "platforms, calibrations, gpus or workloads")
-      ->required()
       ->type_name("KIND");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   command->footer(Examples({"foretrace list gpus", "foretrace list platforms --json"}));

@@ -14,7 +14,6 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
-#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
@@ -39,6 +38,8 @@ struct SearchCommandOptions {
   bool picture = false;
   bool memory = false;
   bool json = false;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
 
 // Where a search runs: its processes, of which one tells how far it is, and what may stop it.
@@ -72,13 +73,29 @@ bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_v
                      [&](const std::string& s) { return s == name || s == "all"; });
 }
 
-// The local search runs, or its options are not given.
-absl::Status CheckLocalOptions(const SearchCommandOptions& o, const TrainingJob& job) {
-  if (!o.steps && !o.seed) return absl::OkStatus();
-  const bool runs = o.compare.empty() && HasParallelMappings(job) && Wanted(o, job, "local", true);
-  if (runs) return absl::OkStatus();
-  return InvalidInput("{} would change nothing: it is of the searcher local, which does not run",
-                      o.steps ? "--steps" : "--seed");
+// Options of searchers that do not run are not given.
+absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.compare.empty()) {
+    const std::string given = o.first_given(
+        {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
+         "--max-zero", "--overlap", "--schedules", "--steps", "--seed", "--top", "--journal"});
+    if (given.empty()) return absl::OkStatus();
+    return InvalidInput("{} would change nothing: --compare searches for no mapping", given);
+  }
+  const auto check = [&](std::initializer_list<const char*> names, std::string_view searchers,
+                         bool runs) -> absl::Status {
+    const std::string given = o.first_given(names);
+    if (runs || given.empty()) return absl::OkStatus();
+    return InvalidInput("{} would change nothing: {} not run", given, searchers);
+  };
+  const bool parallel = HasParallelMappings(job);
+  const bool local = parallel && Wanted(o, job, "local", true);
+  const bool any = local || (parallel && Wanted(o, job, "exhaustive", true));
+  FORETRACE_RETURN_IF_ERROR(
+      check({"--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context", "--max-zero",
+             "--overlap", "--schedules", "--journal"},
+            "it is of the searchers exhaustive and local, which do", any));
+  return check({"--steps", "--seed"}, "it is of the searcher local, which does", local);
 }
 
 absl::Status AddLocal(const SearchCommandOptions& o, const TrainingJob& job,
@@ -243,25 +260,6 @@ absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
-absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
-  const auto writer = MakeTimelineWriter(path);
-  writer->Process(1, picture.title, "simulated pipeline", 0);
-  for (size_t s = 0; s < picture.lanes.size(); ++s) {
-    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
-    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
-    for (const PictureBox& box : picture.lanes[s].boxes) {
-      const bool forward = box.kind == PassKind::kForward;
-      const char* what = forward                                 ? "forward"
-                         : box.kind == PassKind::kBackwardWeight ? "weight gradient"
-                                                                 : "backward";
-      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
-      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
-                    forward ? "forward" : "backward", box.start, box.end, args);
-    }
-  }
-  return writer->Close();
-}
-
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
                           const MappingFile& mapping, const TextStyle& style, std::string& text) {
   if (!o.mapping_out.empty()) {
@@ -325,7 +323,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
-  FORETRACE_RETURN_IF_ERROR(CheckLocalOptions(o, job));
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(o, job));
   SearchReport report;
   report.workload = job.model.workload.name;
   report.devices = job.devices;
@@ -389,6 +387,9 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "search", "parallel mappings of a model, ranked by simulated iteration time");
   o->job.Register(*command);
+  o->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
   command
       ->add_option("--searcher", o->searchers,
                    "exhaustive, local (transformers; the default), graphpipe, sequential, "

@@ -1,4 +1,6 @@
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -18,7 +20,49 @@ struct ServeOptions {
   bool search = false;
   int32_t gpus = 0, top = 10;
   bool json = false;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
+
+// What the other options leave without effect is not given.
+absl::Status CheckOptions(const ServeOptions& o) {
+  const ServingOptions& s = o.serving;
+  const auto idle = [](const std::string& option, std::string_view why) {
+    return InvalidInput("{} would change nothing: {}", option, why);
+  };
+  if (o.search) {
+    const std::string given =
+        o.first_given({"--parallel", "--replicas", "--decode-engines", "--max-num-seqs",
+                       "--max-num-batched-tokens", "--timeline"});
+    if (!given.empty()) return idle(given, "--search tries values of its own");
+  } else if (s.replicas + s.decode_engines == 1 && !o.first_given({"--routing"}).empty()) {
+    return idle("--routing", "there is one engine (--replicas)");
+  }
+  if (!s.draft.empty() && s.speculate.empty()) {
+    return idle("--draft", "--speculate says how many tokens it drafts, and how good they are");
+  }
+  if (s.concurrency > 0 && !o.first_given({"--rate"}).empty()) {
+    return idle("--rate", "with --concurrency, users ask when they have their answer");
+  }
+  const bool draws = s.requests.empty() &&
+                     ((s.generator.rate > 0 && s.concurrency == 0) ||
+                      (s.generator.input + s.generator.output).find(':') != std::string::npos);
+  if (!draws && !o.first_given({"--seed"}).empty()) {
+    return idle("--seed", "neither arrivals nor lengths are drawn");
+  }
+  return absl::OkStatus();
+}
+
+// The requests; --prefix-block matters to them where it is given.
+absl::StatusOr<serve::RequestTrace> RequestsOf(const ServeOptions& o, ServingBase& base) {
+  FORETRACE_ASSIGN_OR_RETURN(serve::RequestTrace trace,
+                             LoadRequests(o.serving, ContextOf(o.serving, base.model), base.notes));
+  if (trace.prefix_ids.empty() && !o.first_given({"--prefix-block"}).empty()) {
+    return InvalidInput("--prefix-block would change nothing: {} names no prefixes",
+                        o.serving.requests);
+  }
+  return trace;
+}
 
 serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& base,
                               const ServingJob& job, const serve::RequestTrace& trace,
@@ -46,8 +90,7 @@ serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& ba
 absl::Status Search(const ServeOptions& options, const CommandContext& context) {
   const ServingOptions& s = options.serving;
   FORETRACE_ASSIGN_OR_RETURN(ServingBase base, LoadServingBase(s, options.gpus));
-  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace,
-                             LoadRequests(s, ContextOf(s, base.model), base.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   const int32_t gpus = options.gpus > 0 ? options.gpus : base.platform.node.devices;
   const auto candidates = serve::Candidates(base.model, gpus);
   const auto deploy = [&](const serve::Candidate& c) -> absl::StatusOr<serve::Deployment> {
@@ -74,13 +117,12 @@ absl::Status Search(const ServeOptions& options, const CommandContext& context) 
 }
 
 absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (options.search) return Search(options, context);
   FORETRACE_ASSIGN_OR_RETURN(const int32_t devices, DevicesOf(options.serving));
   FORETRACE_ASSIGN_OR_RETURN(ServingBase base, LoadServingBase(options.serving, devices));
   FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(base, options.serving));
-  FORETRACE_ASSIGN_OR_RETURN(
-      const serve::RequestTrace trace,
-      LoadRequests(options.serving, ContextOf(options.serving, base.model), base.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   job.deployment.keep_steps = options.json || !options.timeline.empty();
   FORETRACE_ASSIGN_OR_RETURN(const serve::ServingResult result,
                              serve::Simulate(trace, job.deployment));
@@ -193,6 +235,9 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
   ServingOptions& s = o->serving;
   CLI::App* command = app.add_subcommand(
       "serve", "inference of a language model: time to first token, time per token, throughput");
+  o->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
   command->add_option("model", s.model, "workload file, or the name of one in traces/workloads/")
       ->required();
   command->add_option("--platform", s.platform, "platform file, or the name of one in topologies/")
@@ -216,6 +261,10 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--kernels", s.kernels,
                    "calibration of the device: a folder, a name in calibration/, or auto")
       ->capture_default_str();
+  command
+      ->add_option("--step-factors", s.step_factors,
+                   "factors of steps that `calibrate serving RUN` fitted to measured runs")
+      ->type_name("FILE");
   command
       ->add_option("--operators", s.operators,
                    "table of products, attention or experts measured on the device, as calibrate "

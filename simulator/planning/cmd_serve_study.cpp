@@ -1,7 +1,12 @@
 // serve-study: the papers' studies of decode parallelism and of drafts, on a platform.
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -34,7 +39,33 @@ struct ServeStudyOptions {
   double link_gbps = 50, hop_ns = 150, reach = 0.9;
   int64_t prompt = 4096;
   bool json = false;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
+
+// Options of other studies are not given.
+absl::Status CheckOptions(const ServeStudyOptions& o) {
+  struct Group {
+    std::vector<std::string_view> studies;
+    std::initializer_list<const char*> options;
+  };
+  const Group groups[] = {
+      {{"volumes", "decode", "phases"}, {"--model"}},
+      {{"decode"}, {"--platform", "--spread", "--table-us", "--host-us"}},
+      {{"decode", "phases"}, {"--devices"}},
+      {{"phases"}, {"--accelerator", "--link-gbps", "--hop-ns", "--reach", "--prompt"}},
+      {{"drafts"}, {"--draft-us", "--target-us"}}};
+  for (const Group& group : groups) {
+    if (std::find(group.studies.begin(), group.studies.end(), o.study) != group.studies.end()) {
+      continue;
+    }
+    const std::string given = o.first_given(group.options);
+    if (given.empty()) continue;
+    return InvalidInput("{} would change nothing: it is of the study {}, not of {}", given,
+                        fmt::join(group.studies, " and "), o.study);
+  }
+  return absl::OkStatus();
+}
 
 // One line of a study: names and numbers in order.
 using Row = std::vector<std::pair<std::string, std::variant<double, std::string>>>;
@@ -214,6 +245,7 @@ std::string Json(const std::string& study, const std::vector<Row>& rows) {
 }
 
 absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   std::vector<Row> rows;
   if (options.study == "drafts") {
     rows = Drafts(options);
@@ -254,6 +286,9 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
       "serve-study",
       "studies of decode: volumes and steps of cache, tensor and data parallelism; "
       "prompts and tokens on dataflow devices; drafts over window and acceptance");
+  o->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
   command->add_option("study", o->study, "volumes, decode, phases or drafts")
       ->required()
       ->check(CLI::IsMember({"volumes", "decode", "phases", "drafts"}));

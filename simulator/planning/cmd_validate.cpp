@@ -56,8 +56,9 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
     if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
     return context.console->Print(RunValidationText(run));
   }
-  if (!options.serving.profiles.empty()) {
-    return InvalidInput("--profiles goes with --serving RUN");
+  if (!options.serving.profiles.empty() || !options.serving.step_factors.empty()) {
+    return InvalidInput("{} goes with --serving RUN",
+                        options.serving.profiles.empty() ? "--step-factors" : "--profiles");
   }
   if (!options.mappings.rows.empty()) {
     MappingValidationOptions mappings = options.mappings;
@@ -192,6 +193,10 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
                    "with --serving: layer profiles of the run's model and device, or a folder of "
                    "such folders (default: ../../profiles of the run)")
       ->type_name("DIR");
+  command
+      ->add_option("--step-factors", options->serving.step_factors,
+                   "with --serving: what `calibrate serving RUN` made of other runs")
+      ->type_name("FILE");
   command->footer(Examples({
       "foretrace validate --trace run1/",
       "foretrace validate --trace kineto/ --trace et/ --ablation",

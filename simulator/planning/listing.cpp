@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
@@ -143,8 +144,10 @@ std::vector<std::string> ListingKinds() {
 }
 
 absl::StatusOr<Listing> ListOf(std::string_view kind) {
+  // In any case, and of one alone: "GPU" for gpus.
+  const std::string typed = LowerCase(kind);
   for (const Kind& known : kKinds) {
-    if (known.name != kind) continue;
+    if (known.name != typed && known.name != typed + "s") continue;
     FORETRACE_ASSIGN_OR_RETURN(Listing listing, known.list());
     listing.kind = known.name;
     for (const std::string& root : DataFolders()) {
@@ -153,6 +156,9 @@ absl::StatusOr<Listing> ListOf(std::string_view kind) {
       if (std::filesystem::is_directory(folder, error)) listing.folders.push_back(folder.string());
     }
     return listing;
+  }
+  if (kind.empty()) {
+    return InvalidInput("list: of what? There are {}", fmt::join(ListingKinds(), ", "));
   }
   return InvalidInput("list: there is no list of \"{}\"; there are {}", std::string(kind),
                       fmt::join(ListingKinds(), ", "));

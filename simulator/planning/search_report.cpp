@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/base/utf8.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/report/report_json.h"
 
 namespace foretrace {
@@ -185,6 +186,25 @@ std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& m
       "(extrapolated)",
       ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
       total > 0 ? 100 * sources.extrapolated / total : 0);
+}
+
+absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
+  const auto writer = MakeTimelineWriter(path);
+  writer->Process(1, picture.title, "simulated pipeline", 0);
+  for (size_t s = 0; s < picture.lanes.size(); ++s) {
+    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
+    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
+    for (const PictureBox& box : picture.lanes[s].boxes) {
+      const bool forward = box.kind == PassKind::kForward;
+      const char* what = forward                                 ? "forward"
+                         : box.kind == PassKind::kBackwardWeight ? "weight gradient"
+                                                                 : "backward";
+      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
+      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
+                    forward ? "forward" : "backward", box.start, box.end, args);
+    }
+  }
+  return writer->Close();
 }
 
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/pipeline_picture.h"
@@ -40,6 +41,9 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
 std::string SearchJson(const SearchReport& report);
 // Two mappings side by side.
 std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style);
+
+// The picture as a timeline file, by its ending (timeline_writer.h).
+absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture);
 
 // Where the kernel times of one mapping come from.
 std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,

@@ -35,7 +35,8 @@ absl::Status CheckServable(const TransformerConfig& model) {
 absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
-  if (!model.transformer || model.transformer->decoder_layers > 0) {
+  if (!model.transformer || model.transformer->decoder_layers > 0 ||
+      model.transformer->family == TransformerFamily::kBert) {
     return InvalidInput("{}: serve takes decoder-only transformers", file);
   }
   TransformerConfig config = *model.transformer;
@@ -96,11 +97,12 @@ serve::ProfiledModel ProfiledSizes(const TransformerConfig& model) {
 std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
                                                     const serve::ServingPlan& plan,
                                                     const serve::EngineConfig& engine) {
-  if (base.profile == nullptr) {
-    return serve::MakeGraphStepModel(base.model, plan, engine, base.costs);
-  }
-  return serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
-                                     serve::MakeReduction(engine, base.costs, plan.tensor));
+  const auto steps =
+      base.profile == nullptr
+          ? serve::MakeGraphStepModel(base.model, plan, engine, base.costs)
+          : serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
+                                        serve::MakeReduction(engine, base.costs, plan.tensor));
+  return base.factors ? serve::WithFactors(steps, *base.factors) : steps;
 }
 
 absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
@@ -145,7 +147,7 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                                              const TransformerConfig& model,
                                              const Accelerator& device) {
   FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
-  serve::EngineConfig engine = release.On(device.name, device.memory_capacity());
+  serve::EngineConfig engine = release.On(device.name, device.visible_memory());
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
@@ -235,6 +237,12 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
     base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
   }
+  if (!options.step_factors.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.factors, serve::ReadStepFactors(options.step_factors));
+    base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
+                                     options.step_factors, base.factors->model,
+                                     base.factors->device));
+  }
   if (!options.draft.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
   }
@@ -272,7 +280,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
                              EngineOf(options, base.model, base.platform.node.accelerator));
   engine.stages = job.plan.pipeline;
-  const Bytes memory = base.platform.node.accelerator.memory_capacity();
+  const Bytes memory = base.platform.node.accelerator.visible_memory();
   if (memory.count() == 0 && !options.kv_blocks) {
     return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",
                         base.platform.name);

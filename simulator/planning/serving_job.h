@@ -11,6 +11,7 @@
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/metrics.h"
 #include "simulator/serve/request_files.h"
+#include "simulator/serve/step_factors.h"
 #include "simulator/topology/platform.h"
 
 namespace foretrace {
@@ -40,6 +41,7 @@ struct ServingOptions {
   std::string kv_cache_dtype;     // "fp8"; empty: the model's
   std::string speculate;  // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"
   std::vector<std::string> operators;  // tables of single operators measured on the device
+  std::string step_factors;            // a file of serve/step_factors.h
   std::string draft;                   // model
   std::string draft_parallel;          // of the draft on devices of its own; empty: on the target's
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
@@ -51,6 +53,7 @@ struct ServingBase {
   PlatformSpec platform;
   std::shared_ptr<const serve::DeviceCosts> costs;
   std::shared_ptr<const serve::LayerProfile> profile;  // null without --profiles
+  std::optional<serve::StepFactors> factors;
   std::optional<TransformerConfig> draft;
   std::vector<std::string> notes;
 };

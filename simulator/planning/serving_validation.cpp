@@ -121,9 +121,8 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     plan.tensor = run.tensor_parallel;
     plan.pipeline = run.pipeline_parallel;
     if (shares) plan.data = run.data_parallel, plan.expert = true;
-    const Bytes memory = run.device_memory.count() > 0
-                             ? run.device_memory
-                             : platform.node.accelerator.memory_capacity();
+    const Bytes memory = run.device_memory.count() > 0 ? run.device_memory
+                                                       : platform.node.accelerator.visible_memory();
     run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks / plan.data;
     run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "
@@ -132,7 +131,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
   }
   if (run.tensor_parallel == 1 && !shares) return absl::OkStatus();
   const Accelerator& device = platform.node.accelerator;
-  run.engine.all_reduce = run.engine.On(device.name, device.memory_capacity()).all_reduce;
+  run.engine.all_reduce = run.engine.On(device.name, device.visible_memory()).all_reduce;
   FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
   transfers.reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
   if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
@@ -185,7 +184,7 @@ absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& pro
 
 }  // namespace
 
-absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
+absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
   FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model));
   FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
@@ -206,8 +205,21 @@ absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOpti
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine,
       std::move(transfers.reduction), std::move(transfers.exchange));
-  FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result, serve::ValidateRun(run, step));
-  result.notes = std::move(run.notes);
+  return serve::PreparedRun{std::move(run), step};
+}
+
+absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(serve::PreparedRun prepared, PrepareRun(options));
+  std::vector<std::string> notes = prepared.run.notes;
+  if (!options.step_factors.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const serve::StepFactors factors,
+                               serve::ReadStepFactors(options.step_factors));
+    NoteOthers(factors, prepared.run.model, prepared.run.device, notes);
+    prepared.steps = serve::WithFactors(prepared.steps, factors);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(serve::RunValidation result,
+                             serve::ValidateRun(prepared.run, prepared.steps));
+  result.notes = std::move(notes);
   return result;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "simulator/serve/run_validation.h"
+#include "simulator/serve/step_factors.h"
 
 namespace foretrace {
 
@@ -13,7 +13,12 @@ struct ServingValidationOptions {
   std::string profiles;  // a folder of layer profiles, or of folders of them; empty: beside the run
   // For several devices; empty: the shipped one with PCIe alone between the run's device.
   std::string platform;
+  std::string step_factors;  // a file of serve/step_factors.h
 };
+
+// The run with all that it leaves out, and its steps: from the layer profile of its model, device
+// and degree. Errors: no such profile.
+absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& options);
 
 absl::StatusOr<serve::RunValidation> ValidateServing(const ServingValidationOptions& options);
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/shipped.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
@@ -15,15 +16,19 @@ namespace foretrace {
 class TrainingModels {
  public:
   explicit TrainingModels(std::string folder);
-  // nullopt: not known. Of a name that is not, what models of its first letters are built of
-  // (Llama's gated layers and norms), without sizes, which then are the row's.
-  absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name) const;
+  // nullopt: not known. Of a name that is not: without `own_sizes` the only model with its first
+  // letters and what follows its last hyphen (llama3-405b: Llama 3.1's), whose name the result then
+  // has; else what models of its first letters are built of (Llama's gated layers and norms),
+  // without sizes, which then are the row's.
+  absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name,
+                                                        bool own_sizes = false) const;
 
  private:
+  const std::string* Namesake(const std::string& name) const;
   absl::StatusOr<std::optional<TransformerConfig>> Kin(const std::string& name) const;
 
   std::string folder_;
-  std::map<std::string, std::string> files_;
+  std::map<std::string, ShippedFile> files_;
 };
 
 }  // namespace foretrace

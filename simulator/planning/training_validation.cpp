@@ -218,6 +218,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   own_cluster.gathers_ahead = row.gathers_ahead;
   own_cluster.per_parameter_sharding = row.per_parameter_sharding;
   own_cluster.dynamic_scaling = row.dynamic_scaling;
+  own_cluster.eight_bit_share = row.eight_bit_share;
   own_cluster.eight_bit_gathers = row.eight_bit_gathers;
   own_cluster.blocking_transfers = row.blocking_transfers;
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
@@ -246,10 +247,12 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   }
   const TrainingModels models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
-  FORETRACE_ASSIGN_OR_RETURN(
-      auto rows,
-      LoadTrainingRows(
-          options.rows, [&](const std::string& name) { return models.Find(name); }, stacks));
+  FORETRACE_ASSIGN_OR_RETURN(auto rows, LoadTrainingRows(
+                                            options.rows,
+                                            [&](const std::string& name, bool own_sizes) {
+                                              return models.Find(name, own_sizes);
+                                            },
+                                            stacks));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

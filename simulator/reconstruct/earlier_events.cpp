@@ -51,7 +51,10 @@ class Search {
     // judged first: side streams wait for the stream that they follow, then for an event.
     for (const bool resolved : {false, true}) {
       for (auto site = sites.rbegin(); site != sites.rend(); ++site) {
-        if (MostAreResolved(*site) == resolved) Resolve(*site, resolved);
+        if (MostAreResolved(*site) != resolved || Resolve(*site, resolved)) continue;
+        const std::vector<WaitSite> rows = targets_.ByRow(*site, paths_);
+        if (rows.size() < 2) continue;
+        for (auto row = rows.rbegin(); row != rows.rend(); ++row) Resolve(*row, resolved);
       }
     }
     SortEdges(result_.edges);
@@ -67,7 +70,7 @@ class Search {
   }
 
   // `nearest`: what the rules found stands unless the very next work contradicts it.
-  void Resolve(const WaitSite& site, bool nearest) {
+  bool Resolve(const WaitSite& site, bool nearest) {
     std::vector<std::vector<Target>> targets;
     std::vector<LaneIndex> streams;  // that the waits can have held up, the nearest first
     for (const uint32_t w : site.waits) {
@@ -100,14 +103,14 @@ class Search {
       const std::optional<Choice> choice = Choose(site, on_stream, held);
       if (!choice.has_value()) continue;
       Take(site, on_stream, *choice);
-      return;
+      return true;
     }
-    if (!nearest && !site.blocks) JoinWhatIsUnresolved(site, targets);
+    return !nearest && !site.blocks && JoinWhatIsUnresolved(site, targets);
   }
 
   // What no wait holds up, the replay still has to know: the stream used last that none of the
   // site's waits contradicts.
-  void JoinWhatIsUnresolved(const WaitSite& site, const std::vector<std::vector<Target>>& targets) {
+  bool JoinWhatIsUnresolved(const WaitSite& site, const std::vector<std::vector<Target>>& targets) {
     std::vector<Target> next;
     for (const std::vector<Target>& of_wait : targets) {
       const auto first = std::find_if(of_wait.begin(), of_wait.end(), [this](const Target& t) {
@@ -116,7 +119,7 @@ class Search {
       if (first != of_wait.end()) next.push_back(*first);
     }
     if (next.empty() || std::any_of(next.begin(), next.end(), [](auto& t) { return t.held; })) {
-      return;
+      return false;
     }
     std::optional<Choice> best;
     for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
@@ -131,6 +134,7 @@ class Search {
       if (!best.has_value() || choice.recorded > best->recorded) best = choice;
     }
     if (best.has_value()) Take(site, next, *best);
+    return best.has_value();
   }
 
   const RecordPoints& points(uint32_t timeline) {

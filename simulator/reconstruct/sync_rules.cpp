@@ -23,6 +23,8 @@ struct PendingWait {
   bool explicit_comm_wait = false;  // lies in a communication op that issues nothing
   bool launch_since_collective = false;
   LaneIndex stream_before;
+  std::vector<LaneIndex> tried;  // streams whose next work shows that the wait was not theirs
+  bool only_forks = false;       // one of them had waited for that already
   int launches_left = kWaitPatience;
 };
 
@@ -46,6 +48,7 @@ class Inference {
         edges_(rank),
         events_(rank),
         tail_(rank.lanes().size()),
+        issued_(rank.lanes().size()),
         pending_exact_(rank.lanes().size()),
         branches_(rank.lanes().size()),
         timeline_of_lane_(rank.lanes().size(), -1) {
@@ -230,6 +233,7 @@ class Inference {
         }
       }
       tail_[stream.value] = device;
+      issued_[stream.value].push_back(device);
     }
     for (const LaneIndex stream : others) branches_[own.value].push_back(tail_[stream.value]);
   }
@@ -263,6 +267,7 @@ class Inference {
     }
     state.last_used_stream = stream;
     tail_[stream.value] = device;
+    issued_[stream.value].push_back(device);
     if (index_.HoldsUntilCopied(call)) {
       edges_.AddBlockEdge(call, device, SyncRule::kEventId, true);
     }
@@ -288,23 +293,29 @@ class Inference {
   void ResolveWaits(TimelineState& state, NodeIndex device) {
     if (state.waits.empty()) return;
     std::vector<PendingWait> still_pending;
+    const LaneIndex stream = rank_.lane(device);
     for (PendingWait& wait : state.waits) {
-      if (ResolveWait(state, wait, device)) {
+      // Who is held back is the stream's next work: later work shows nothing that it does not.
+      const bool tried =
+          std::find(wait.tried.begin(), wait.tried.end(), stream) != wait.tried.end();
+      if (!tried && ResolveWait(state, wait, device)) {
         unnamed_[wait.unnamed].resolved = true;
       } else if (--wait.launches_left > 0) {
+        if (!tried) wait.tried.push_back(stream);
         still_pending.push_back(wait);
       }
     }
     state.waits.swap(still_pending);
   }
 
-  bool ResolveWait(TimelineState& state, const PendingWait& wait, NodeIndex device) {
+  bool ResolveWait(TimelineState& state, PendingWait& wait, NodeIndex device) {
     const LaneIndex stream = rank_.lane(device);
     if (wait.stream.valid() && wait.stream != stream) return false;
     const bool stream_changed = wait.stream_before.valid() && wait.stream_before != stream;
+    if (wait.only_forks) return stream_changed && JoinStream(wait, wait.stream_before, device);
     if (stream_changed && !wait.explicit_comm_wait) {
       if (JoinStream(wait, wait.stream_before, device)) return true;
-      return JoinCollective(state, wait, device);
+      return !wait.only_forks && JoinCollective(state, wait, device);
     }
     if (JoinCollective(state, wait, device)) return true;
     if (wait.explicit_comm_wait) return false;
@@ -312,12 +323,30 @@ class Inference {
     return state.previous_stream.valid() && JoinStream(wait, state.previous_stream, device);
   }
 
-  bool JoinStream(const PendingWait& wait, LaneIndex other, NodeIndex device) {
+  bool JoinStream(PendingWait& wait, LaneIndex other, NodeIndex device) {
     if (other == rank_.lane(device)) return false;
-    const NodeIndex producer = tail_[other.value];
+    const NodeIndex producer = HeldAt(wait.call, other);
     if (!producer.valid() || !edges_.Feasible(producer, device)) return false;
+    // Nobody waits for what the stream has waited for before: the wait is another stream's.
+    NodeIndex& joined = joined_[{rank_.lane(device).value, other.value}];
+    if (joined.valid() && producer <= joined) {
+      wait.only_forks = true;
+      unnamed_[wait.unnamed].resolved = true;
+      return false;
+    }
+    joined = producer;
     chosen_.push_back({wait.call, {device, producer, SyncRule::kStreamHandOff}});
     return edges_.AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
+  }
+
+  // The last work on the stream that was issued before the wait.
+  NodeIndex HeldAt(NodeIndex wait, LaneIndex stream) const {
+    const std::vector<NodeIndex>& issued = issued_[stream.value];
+    const auto after = std::find_if(issued.rbegin(), issued.rend(), [&](NodeIndex device) {
+      const NodeIndex call = rank_.launcher(device);
+      return !call.valid() || rank_.start(call) <= rank_.start(wait);
+    });
+    return after == issued.rend() ? NodeIndex() : *after;
   }
 
   bool JoinCollective(TimelineState& state, const PendingWait& wait, NodeIndex device) {
@@ -367,9 +396,11 @@ class Inference {
   NamedEvents events_;
   RankSync result_;
   std::vector<UnnamedWait> unnamed_;
-  std::vector<ChosenEdge> chosen_;             // of unnamed waits
-  std::vector<UnnamedWait> before_recording_;  // that name an event of before it
-  std::vector<NodeIndex> tail_;                // by lane: the last device node issued
+  std::vector<ChosenEdge> chosen_;              // of unnamed waits
+  std::vector<UnnamedWait> before_recording_;   // that name an event of before it
+  std::vector<NodeIndex> tail_;                 // by lane: the last device node issued
+  std::vector<std::vector<NodeIndex>> issued_;  // by lane: all device nodes, in order of issue
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, NodeIndex> joined_;  // last, by both streams
   std::vector<std::vector<NodeIndex>> pending_exact_;
   // By lane: last work on other streams of the graph that the lane's last launch issued.
   std::vector<std::vector<NodeIndex>> branches_;

@@ -52,6 +52,46 @@ WaitTargets::WaitTargets(const RankTrace& rank, const DeviceIndex& index, const 
   }
 }
 
+uint64_t WaitTargets::RowOf(uint32_t wait, CallPaths& paths) const {
+  const uint32_t timeline = waits_[wait].timeline;
+  const std::vector<Issue>& issues = issues_[timeline];
+  const auto issues_before = [&issues](NodeIndex n) {
+    return std::lower_bound(issues.begin(), issues.end(), n,
+                            [](const Issue& i, NodeIndex node) { return i.call < node; }) -
+           issues.begin();
+  };
+  const NodeIndex op = rank_.parent(waits_[wait].call);
+  const auto before = issues_before(waits_[wait].call);
+  const auto in_row = [&](uint32_t other) {
+    return waits_[other].timeline == timeline && rank_.parent(waits_[other].call) == op &&
+           issues_before(waits_[other].call) == before;
+  };
+  uint32_t first = wait;
+  while (first > 0 && in_row(first - 1)) --first;
+  uint32_t last = wait;
+  while (last + 1 < waits_.size() && in_row(last + 1)) ++last;
+  uint64_t row = MixHash(wait - first, last - first);
+  if (paths.Of(op) != 0) {
+    const bool launch_follows =
+        before < std::ssize(issues) &&
+        rank_.start(issues[static_cast<size_t>(before)].call) < rank_.end(op);
+    row = MixHash(MixHash(row, static_cast<uint64_t>(before - issues_before(op))),
+                  launch_follows ? 1 : 0);
+  }
+  return row;
+}
+
+std::vector<WaitSite> WaitTargets::ByRow(const WaitSite& site, CallPaths& paths) const {
+  std::vector<WaitSite> sites;
+  absl::flat_hash_map<uint64_t, size_t> known;
+  for (const uint32_t w : site.waits) {
+    const auto [it, inserted] = known.emplace(RowOf(w, paths), sites.size());
+    if (inserted) sites.push_back({{}, site.blocks, site.timeline});
+    sites[it->second].waits.push_back(w);
+  }
+  return sites;
+}
+
 Target WaitTargets::MakeTarget(uint32_t wait, NodeIndex consumer) const {
   static const std::vector<SyncEdge> kNone;
   const LaunchClass how = LaunchClassOf(rank_, consumer);

@@ -42,11 +42,17 @@ class WaitTargets {
   // the call itself where it blocks.
   std::vector<Target> Of(uint32_t wait) const;
 
+  // The site's waits apart by how many waits are made in a row, which of them it is, and between
+  // which launches of the innermost op: a program's first iterations make fewer, of what is not
+  // there yet, so that numbers alone take one wait for another.
+  std::vector<WaitSite> ByRow(const WaitSite& site, CallPaths& paths) const;
+
  private:
   struct Issue {
     NodeIndex call;
     NodeIndex device;
   };
+  uint64_t RowOf(uint32_t wait, CallPaths& paths) const;
   Target MakeTarget(uint32_t wait, NodeIndex consumer) const;
   Target MakeBlocked(uint32_t wait) const;
 

@@ -22,10 +22,13 @@ absl::StatusOr<int64_t> SizeOption(std::string_view option, const std::string& t
   return InvalidInput("{}: {}", option, std::string(size.status().message()));
 }
 
+constexpr const char* kDefaultBytes = "1M:1G";
+constexpr const char* kDefaultMinBytes = "1M";
+
 struct CollectiveOptions {
   std::string op;     // empty: all_reduce, or every table of --measured but send_recv
   int32_t ranks = 0;  // 0: all of the platform
-  std::string bytes = "1M:1G";
+  std::string bytes = kDefaultBytes;
   std::string topology;
   std::string algorithm = "auto";
   std::string protocol = "auto";
@@ -35,7 +38,7 @@ struct CollectiveOptions {
   std::string measured;
   bool fit = false;
   bool fit_launch = false;
-  std::string min_bytes = "1M";
+  std::string min_bytes = kDefaultMinBytes;
 };
 
 absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& options) {
@@ -140,16 +143,16 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   return context.console->Print(out + FormatTables(tables));
 }
 
-absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
-  FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
-  if (!options.measured.empty()) {
-    return CompareWithMeasured(options, std::move(platform), network, context);
-  }
-  if (options.fit || options.fit_launch) {
-    return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
-  }
-  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
+// Whether --chunks matters.
+bool TakesChunks(Algorithm algorithm, CollectiveOp op) {
+  const bool rooted = op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+  return algorithm == Algorithm::kDoubleBinaryTree || algorithm == Algorithm::kInSwitch ||
+         algorithm == Algorithm::kHierarchical || (rooted && algorithm == Algorithm::kRing);
+}
+
+// What is asked of the platform.
+absl::StatusOr<CollectiveQuery> QueryOf(const CollectiveOptions& options,
+                                        const NetworkOptions& network, const Topology& topology) {
   CollectiveQuery query;
   FORETRACE_ASSIGN_OR_RETURN(query.op,
                              ParseOperation(options.op.empty() ? "all_reduce" : options.op));
@@ -162,6 +165,10 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   }
   query.members.resize(static_cast<size_t>(ranks));
   std::iota(query.members.begin(), query.members.end(), 0);
+  if (query.op == CollectiveOp::kBarrier) {
+    if (options.bytes == kDefaultBytes || options.bytes == "0") return query;
+    return InvalidInput("--bytes: a barrier moves no data; leave it out");
+  }
   const size_t colon = options.bytes.find(':');
   FORETRACE_ASSIGN_OR_RETURN(query.first_bytes,
                              SizeOption("--bytes", options.bytes.substr(0, colon)));
@@ -170,11 +177,44 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
     FORETRACE_ASSIGN_OR_RETURN(query.last_bytes,
                                SizeOption("--bytes", options.bytes.substr(colon + 1)));
   }
+  return query;
+}
+
+absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
+  FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
+  if (!options.measured.empty()) {
+    return CompareWithMeasured(options, std::move(platform), network, context);
+  }
+  if (options.fit || options.fit_launch) {
+    return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
+  }
+  if (options.min_bytes != kDefaultMinBytes) {
+    return InvalidInput("--min-bytes needs --measured TABLE, of whose rows it leaves out some");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
+  FORETRACE_ASSIGN_OR_RETURN(CollectiveQuery query, QueryOf(options, network, topology));
+  query.progress = [&context](int64_t done, int64_t total) {
+    context.console->Progress("sizes", done, total);
+    return !context.stop.stop_requested();
+  };
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
+  if (options.chunks > 0 && !rows.empty() &&
+      std::none_of(rows.begin(), rows.end(), [&](const CollectiveRow& row) {
+        return TakesChunks(row.algorithm, query.op);
+      })) {
+    return InvalidInput(
+        "--chunks: {} by algorithm {} has none; trees, chains from or to a root, reduction in the "
+        "switch and hierarchical algorithms have",
+        Name(query.op), Name(rows.front().algorithm));
+  }
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
-  if (options.json) return context.console->PrintJson("collective", CollectiveTableJson(rows));
-  return context.console->Print(FormatCollectiveTable(rows));
+  FORETRACE_RETURN_IF_ERROR(
+      options.json ? context.console->PrintJson("collective", CollectiveTableJson(rows))
+                   : context.console->Print(FormatCollectiveTable(rows)));
+  if (!context.stop.stop_requested()) return absl::OkStatus();
+  return absl::CancelledError(fmt::format("interrupted after {} sizes", rows.size()));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "simulator/replay/run.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -101,6 +103,11 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
                                     const CompileOptions& options, NetworkModel* network,
                                     std::optional<Prediction>* unedited) {
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  if (options.absent != AbsentRanks::kAsRecorded && job.absent_rendezvous == 0 && !job.symbolic &&
+      options.semantics == Semantics::kFull && !setup.what_if().scale_out()) {
+    return InvalidInput(
+        "--absent would change nothing: no communication has members without a trace");
+  }
   const bool runs_again = network == nullptr || !network->contends();
   if (unedited != nullptr && setup.retargets()) {
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Predict(store, AsRecorded(setup), nullptr));
@@ -154,6 +161,18 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   if (const auto lacking = repairs.find("missing_duration"); lacking != repairs.end()) {
     notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
                                 lacking->second.count, lacking->second.first));
+  }
+  std::vector<std::string> others;
+  for (const auto& [kind, entry] : repairs) {
+    // These two have notes of their own.
+    if (kind == "missing_duration" || kind == "missing_launch") continue;
+    others.push_back(fmt::format("{} {}", entry.count, kind));
+  }
+  if (!others.empty()) {
+    notes.push_back(fmt::format(
+        "the traces hold what was repaired or left out: {}; `foretrace inspect` names the first of "
+        "each, --strict refuses them",
+        fmt::join(others, ", ")));
   }
   for (std::string& note : UnknownDevices(store, setup.accelerators())) {
     notes.push_back(std::move(note));

@@ -1,12 +1,14 @@
 #include "simulator/replay/timeline_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 #include <set>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
@@ -22,6 +24,19 @@ std::function<SimTime(RankIndex, SimTime)> CpuTimes(const Prediction& prediction
   return [&prediction](RankIndex rank, SimTime recorded) {
     return prediction.PredictedCpuTime(rank, recorded);
   };
+}
+
+// What `list` names and `known` has not is an error.
+absl::Status CheckKnown(const char* option, const std::string& list,
+                        const std::set<int64_t>& known) {
+  if (list.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> wanted, ParseRankList(list));
+  for (const int32_t number : wanted) {
+    if (known.contains(number)) continue;
+    return InvalidInput("{} {}: the traces have no {}; they have {}", option, Excerpt(list, 60),
+                        number, Excerpt(fmt::format("{}", fmt::join(known, ", ")), 100));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -47,6 +62,13 @@ absl::Status TimelineRequest::Check(const TraceStore& store) const {
     return InvalidInput(
         "--timeline-ranks and --timeline-steps narrow the files of --timeline DIR/; give a folder");
   }
+  std::set<int64_t> known_ranks, known_steps;
+  for (const RankTrace& rank : store.ranks()) {
+    known_ranks.insert(rank.info().rank);
+    for (const IterationMark& mark : rank.iterations()) known_steps.insert(mark.number);
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-ranks", ranks, known_ranks));
+  FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-steps", steps, known_steps));
   if (path.empty() || IsFolder()) return absl::OkStatus();
   return CheckTimelineSize(store.node_count(), path);
 }

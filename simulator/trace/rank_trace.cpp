@@ -1,6 +1,7 @@
 #include "simulator/trace/rank_trace.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -52,6 +53,7 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
   TraceStore store;
   store.strings_ = std::make_unique<StringPool>();
   store.diagnostics_ = std::move(diagnostics);
+  std::optional<RankInfo> sized;
   for (auto& [trace, pool] : ranks) {
     if (!store.ranks_.empty() && store.ranks_.back().info().rank == trace.info().rank) {
       return InvalidInput("two traces for rank {}: {} and {}; remove one of them",
@@ -59,6 +61,15 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
                           trace.info().source);
     }
     FORETRACE_RETURN_IF_ERROR(CheckWorldSize(trace.info()));
+    // One rank alone may be all that its trace knows of.
+    if (trace.info().world_size > 1) {
+      if (sized && sized->world_size != trace.info().world_size) {
+        return InvalidInput(
+            "{}: a job of {} ranks, but {} is of one of {}; give the traces of one job",
+            trace.info().source, trace.info().world_size, sized->source, sized->world_size);
+      }
+      sized = trace.info();
+    }
     const std::vector<StringId> remap = store.strings_->InternAll(*pool);
     for (StringId& name : trace.name_) name = remap[name.value];
     for (CommAttr& attr : trace.comm_.values()) {

@@ -1,7 +1,9 @@
 """The hand-made hostile cases: every slot of every command with every kind of damaged file, every
 numeric option with every number that is none, every output with every place that is not to be
 written, and the slips of the command line. Each says what must come of it."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from combinations import combinations
 
 S = "$SRC/traces/samples/dlrm_8rank"
 SEARCH = "search $SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none"
@@ -64,6 +66,7 @@ SLOTS = {
     "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --mapping FILE",
     "network": "place FILE.yaml --backends framework --device v100-sxm2-16gb --json",
     "backend": "place dcgan --backends framework,FILE.yaml --device v100-sxm2-16gb --json",
+    "step_factors": "serve llama3.1-8b --platform dgx-h100 --count 5 --rate 5 --step-factors FILE --json",
     "operator_costs": "place dcgan --backends framework --device v100-sxm2-16gb --costs FILE --json",
 }
 
@@ -415,7 +418,7 @@ def slips():
 
 
 def all_cases(damage):
-    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips()]
+    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case)]
     names = [case.name for case in cases]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:5]
     return cases

@@ -116,6 +116,8 @@ def make_seeds(folder, foretrace):
     seeds["network"] = write("network.yaml", (ROOT / "traces/networks/dcgan.yaml").read_bytes())
     seeds["backend"] = write("backend.yaml", (ROOT / "topologies/backends/tensorrt.yaml").read_bytes())
     seeds["operator_costs"] = write("operators.csv", OPERATORS)
+    seeds["step_factors"] = write("factors.yaml", "foretrace_calibration: 1\nkind: serving_steps\nmodel: m\n"
+                                                   "device: d\nruns: [r]\ndecodes: 1.1\nprompts: 0.9\n")
     seeds["collectives"] = write("lab.csv", COLLECTIVES)
     seeds["cases"] = write("cases.yaml", f"cases:\n  - name: one\n    traces: [{seeds['kineto']}]\n"
                                          "    measured_us: 900\n")

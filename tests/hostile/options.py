@@ -48,8 +48,8 @@ S = "$SRC/traces/samples/dlrm_8rank"
 ONE = S + "/dlrm.0.et"
 HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
 SHAPED = "$WORK/shaped.json --workload w.yaml"
-SEARCH = ("$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --max-chunks 1 "
-          "--max-micro-batch 2")
+SEARCHED = "$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64"
+SEARCH = SEARCHED + " --max-chunks 1 --max-micro-batch 2"
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
 PHASES = "phases --model llama3-8b --devices 16"
@@ -142,6 +142,7 @@ OPTIONS = {
         "--fit-stacks": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
         "--recompute": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "none"),
         "--serving": (f"--trace {S}", "$WORK/nosuch"), "--profiles": (f"--trace {S}", "$WORK"),
+        "--step-factors": (f"--trace {S}", "$SEEDS/factors.yaml"),
         "--rows": (f"--trace {S} --durations model --platform dgx-a100", "rows.csv")}),
     "collective": ("all_reduce --topology dgx-a100 --bytes 4M", {
         "--topology": ("all_reduce --bytes 4M", "dgx-h100"), "--ranks": "4", "--bytes": "8M",
@@ -169,8 +170,8 @@ OPTIONS = {
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
         "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
-        "--top": "2", "--jobs": THREADS, "--compare": "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'",
-        "--picture": (SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
+        "--top": "2", "--jobs": THREADS, "--compare": (SEARCHED, "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'"),
+        "--picture": (SEARCHED + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
         "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
     "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
@@ -183,7 +184,7 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
@@ -194,7 +195,7 @@ OPTIONS = {
         "--skip-too-long": (SERVE + " --max-model-len 700 --requests $SEEDS/requests.csv", ""),
         "--prefix-block": (SERVE + " --requests $SEEDS/mooncake.jsonl", "256"), "--rate": (SERVE + " --count 20", "1"),
         "--count": "30", "--input": "100", "--output": "64",
-        "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": "2",
+        "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": (SERVE + " --count 20", "2"),
         "--ttft": "1", "--tpot": "1", "--e2e": "1",
         "--search": (SERVE + " --rate 4 --count 20 --gpus 2", ""), "--gpus": (SERVE + " --search --count 20", "2"),
         "--top": (SERVE + " --search --gpus 2 --count 20", "1"), "--json": "", "--timeline": "t.json"}),
@@ -238,7 +239,9 @@ OPTIONS = {
     "calibrate embedding": merged(family("embedding", "embedding", "every-third", "physics"), {
         option: Golden("calibrate_embedding")
         for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
-    "calibrate serving": ("$WORK/iterations.csv", {"--json": "", "--test": Golden("calibrate_serving")}),
+    "calibrate serving": ("$WORK/iterations.csv", {
+        "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100",
+        **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
         "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),

@@ -217,6 +217,7 @@ MUTATED = {
     "network": "place FILE --backends framework,tvm,tensorrt,cudnn --device v100-sxm2-16gb "
                "--graph-level tensorrt --json",
     "backend": "place dcgan --backends framework,FILE --device v100-sxm2-16gb --json",
+    "step_factors": "serve llama3.1-8b --platform dgx-h100 --count 5 --rate 5 --step-factors FILE --json",
     "operator_costs": "place dcgan --backends framework,tvm --device v100-sxm2-16gb --costs FILE --json",
     "locality": "shard-tasks FILE -o out --platform paper-4xa100 --per-part 1 --json",
 }

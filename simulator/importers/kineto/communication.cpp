@@ -1,8 +1,14 @@
 #include "simulator/importers/kineto/communication.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
+#include <utility>
+
+#include "simulator/base/utf8.h"
 
 namespace foretrace::kineto {
 namespace {
@@ -215,6 +221,48 @@ std::optional<CommSource> CommRangeSource(std::string_view name) {
   if (name.starts_with("c10d::")) return CommSource::kC10d;
   if (name == "record_param_comms") return CommSource::kRecordParam;
   return std::nullopt;
+}
+
+std::string UnusableArgument(const Event& event) {
+  if (!event.Has(Field::kCollectiveName)) return "";
+  const DType dtype = ParseDType(event.Text(Field::kDtype));
+  const auto is_size = [&](std::string_view text) {
+    return Bytes(json::ParseInteger(text), dtype == DType::kUnknown ? DType::kInt8 : dtype)
+        .has_value();
+  };
+  const auto is_list = [](std::string_view text) {
+    if (text.find("...") != std::string_view::npos) return true;
+    auto ranks = json::ParseIntegerList(text);
+    if (!ranks) return false;
+    std::sort(ranks->begin(), ranks->end());
+    return (ranks->empty() || ranks->front() >= 0) &&
+           std::adjacent_find(ranks->begin(), ranks->end()) == ranks->end();
+  };
+  const auto fits_ranks = [&](std::string_view text) {
+    const auto size = json::ParseInteger(text);
+    if (!size || *size < 0) return false;
+    const std::string_view list = event.Text(Field::kGroupRanks);
+    const auto ranks = json::ParseIntegerList(list);
+    return *size == 0 || !is_list(list) || !ranks || ranks->empty() ||
+           std::cmp_equal(*size, ranks->size());
+  };
+  struct Argument {
+    Field field;
+    const char* key;
+    std::function<bool(std::string_view)> usable;
+  };
+  const Argument arguments[] = {
+      {Field::kDtype, "dtype", [&](std::string_view) { return dtype != DType::kUnknown; }},
+      {Field::kInElements, "In msg nelems", is_size},
+      {Field::kOutElements, "Out msg nelems", is_size},
+      {Field::kGroupRanks, "Process Group Ranks", is_list},
+      {Field::kGroupSize, "Group size", fits_ranks}};
+  for (const Argument& argument : arguments) {
+    const std::string_view text = event.Text(argument.field);
+    if (text.empty() || argument.usable(text)) continue;
+    return fmt::format("\"{}\" is \"{}\"", argument.key, Excerpt(text, 60));
+  }
+  return "";
 }
 
 CommInfo DescribeCommunication(const Event& event, CommSource source) {

@@ -48,6 +48,10 @@ std::optional<CommSource> CommRangeSource(std::string_view name);
 // From an event's "Collective name" arguments, or else its name and dimensions.
 CommInfo DescribeCommunication(const Event& event, CommSource source);
 
+// The first of the "Collective name" arguments that is there and says nothing, as `"Group size" is
+// "two"`; empty where all can be used. Lists that the profiler cut short ("[0, 1, ..., 63]") can.
+std::string UnusableArgument(const Event& event);
+
 // A range around launches of collectives, on one thread.
 struct CommRange {
   SimTime start;

@@ -39,6 +39,17 @@ void Converter::Diagnose(std::string_view kind, const Event& event) {
   diagnostics.Add(kind, diagnostics.IsNew(kind) ? Where(event) : "");
 }
 
+// The communication that `event` describes; what of it cannot be read is counted.
+CommInfo Converter::Describe(const Event& event, CommSource source) {
+  if (const std::string what = UnusableArgument(event); !what.empty()) {
+    Diagnostics& diagnostics = builder_->diagnostics();
+    diagnostics.Add("unusable_argument", diagnostics.IsNew("unusable_argument")
+                                             ? fmt::format("{}: {}", Where(event), what)
+                                             : "");
+  }
+  return DescribeCommunication(event, source);
+}
+
 absl::Status Converter::OnEvent(const Event& event) {
   const std::string_view phase = event.Text(Field::kPhase);
   if (phase != "X") {
@@ -183,7 +194,7 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
   if (const auto source = CommRangeSource(spec.name)) {
     if (comm_ranges_.size() <= spec.lane.value) comm_ranges_.resize(spec.lane.value + 1);
     comm_ranges_[spec.lane.value].push_back(
-        {spec.start, spec.start + spec.duration, *source, DescribeCommunication(event, *source)});
+        {spec.start, spec.start + spec.duration, *source, Describe(event, *source)});
   }
   if (options_.keep_link_keys && !step) {
     link_keys_.push_back({node, event.IntegerOr(Field::kRecordFunctionId, -1),
@@ -236,7 +247,7 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
   } else if (IsCollectiveKernel(spec.name)) {
     collective = true;
     spec.kind = NodeKind::kCollective;  // or a send or receive: known once all is read
-    info = DescribeCommunication(event, CommSource::kKernel);
+    info = Describe(event, CommSource::kKernel);
   } else {
     spec.kind = NodeKind::kKernel;
   }

@@ -67,6 +67,7 @@ class Converter : public EventSink {
   void SetCommunication(NodeIndex node, const CommInfo& info);
   std::string Where(const Event& event) const;
   void Diagnose(std::string_view kind, const Event& event);
+  CommInfo Describe(const Event& event, CommSource source);
 
   const std::string& source_;
   const ImportOptions& options_;

@@ -1,5 +1,6 @@
 // The second half of Converter: headers, and references across the file.
 
+#include <fmt/format.h>
 #include <rapidjson/document.h>
 
 #include <algorithm>
@@ -59,6 +60,16 @@ std::vector<int32_t> RanksMember(const rapidjson::Value& object) {
   return ranks;
 }
 
+// Whether ranks are named at all, and not cut short by the profiler.
+bool HasRanks(const rapidjson::Value& object) {
+  const auto it = object.FindMember("ranks");
+  if (it == object.MemberEnd() || it->value.IsNull()) return false;
+  if (it->value.IsArray()) return !it->value.Empty();
+  if (!it->value.IsString()) return true;
+  const std::string_view text(it->value.GetString(), it->value.GetStringLength());
+  return !text.empty() && text.find("...") == std::string_view::npos;
+}
+
 }  // namespace
 
 absl::Status Converter::OnHeader(std::string_view key, std::string_view json_text) {
@@ -82,7 +93,15 @@ absl::Status Converter::OnHeader(std::string_view key, std::string_view json_tex
 absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
-  if (document.HasParseError() || !document.IsObject()) return absl::OkStatus();
+  if (document.HasParseError() || !document.IsObject()) {
+    return InvalidInput("{}: \"distributedInfo\" is no object: {}", source_,
+                        Excerpt(json_text, 40));
+  }
+  for (const char* key : {"rank", "world_size"}) {
+    const auto it = document.FindMember(key);
+    if (it == document.MemberEnd() || it->value.IsNull() || IntegerMember(document, key)) continue;
+    return InvalidInput("{}: \"{}\" of distributedInfo is no whole number", source_, key);
+  }
   if (const auto rank = IntegerMember(document, "rank")) {
     if (!IsRank(*rank)) return InvalidInput("{}: distributedInfo names rank {}", source_, *rank);
     rank_ = static_cast<int32_t>(*rank);
@@ -103,6 +122,10 @@ absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
     if (group.name.empty()) return;
     group.description = TextMember(entry, "pg_desc");
     group.ranks = RanksMember(entry);
+    if (group.ranks.empty() && HasRanks(entry)) {
+      builder_->diagnostics().Add("unusable_group",
+                                  fmt::format("{}: ranks of group \"{}\"", source_, group.name));
+    }
     // Without ranks only the default group is known: it has all of them.
     const auto size = IntegerMember(entry, "pg_size");
     if (group.ranks.empty() && size && *size != builder_->info().world_size) return;

@@ -3,6 +3,7 @@
 // shift: every rank sends to the next, as nccl-tests' sendrecv does.
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/network/collective/schedule.h"
 
@@ -20,12 +21,16 @@ class Direct : public CollectiveSchedule {
     return !pair_ && op_ == CollectiveOp::kAllReduce ? 2 : 1;
   }
   void Sends(int32_t rank, int32_t, int32_t step, std::vector<Send>& out) const override {
-    for (int32_t to = 0; to < n_; ++to) {
+    const auto [begin, end] = Targets(rank);
+    for (int32_t to = begin; to < end; ++to) {
       if (Sending(rank, to)) out.push_back({to, Size(rank, to), Reducing(step)});
     }
   }
   int32_t Receives(int32_t rank, int32_t, int32_t) const override {
     if (splits_.empty() && !pair_ && EveryPair()) return n_ - 1;
+    const bool from_root = op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kScatter;
+    if (pair_ || from_root) return Sending(0, rank) ? 1 : 0;
+    if (op_ == CollectiveOp::kSendRecv) return n_ > 1 ? 1 : 0;
     int32_t count = 0;
     for (int32_t from = 0; from < n_; ++from) count += Sending(from, rank) ? 1 : 0;
     return count;
@@ -90,6 +95,24 @@ class Direct : public CollectiveSchedule {
   bool EveryPair() const {
     return op_ == CollectiveOp::kAllReduce || op_ == CollectiveOp::kAllGather ||
            op_ == CollectiveOp::kReduceScatter || op_ == CollectiveOp::kAllToAll;
+  }
+  // Whom `from` may send to, at most: [begin, end).
+  std::pair<int32_t, int32_t> Targets(int32_t from) const {
+    if (pair_) return {1, from == 0 ? std::min(n_, 2) : 1};
+    switch (op_) {
+      case CollectiveOp::kBroadcast:
+      case CollectiveOp::kScatter:
+        return {0, from == 0 ? n_ : 0};
+      case CollectiveOp::kReduce:
+      case CollectiveOp::kGather:
+        return {0, 1};
+      case CollectiveOp::kSendRecv: {
+        const int32_t next = (from + 1) % n_;
+        return {next, next + 1};
+      }
+      default:
+        return {0, n_};
+    }
   }
   bool Sending(int32_t from, int32_t to) const {
     if (from == to) return false;

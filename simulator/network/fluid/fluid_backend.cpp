@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace foretrace {
-namespace {
-
-// Beyond this many stored links, routes that no flow uses are forgotten.
-constexpr size_t kRoutePoolLimit = size_t{1} << 22;
-
-}  // namespace
 
 FluidBackend::RouteInfo FluidBackend::BuildRoute(DeviceId from, DeviceId to) {
   topology_.FindRoute(from, to, scratch_);
@@ -30,8 +24,10 @@ const FluidBackend::RouteInfo& FluidBackend::RouteBetween(DeviceId from, DeviceI
   if (last_.empty()) last_.resize(static_cast<size_t>(topology_.device_count()));
   LastRoute& last = last_[static_cast<size_t>(from)];
   if (last.to == to) return last.route;
-  if (solver_.route_pool_size() > kRoutePoolLimit) {
+  if (solver_.route_pool_size() > route_pool_limit_) {
     solver_.DropIdleRoutes();
+    // Routes in use stay: the next look at all of them must be as many new ones away.
+    route_pool_limit_ = std::max(kRoutePoolLimit, 2 * solver_.route_pool_size());
     routes_.clear();
     for (LastRoute& other : last_) other.to = -1;
   }

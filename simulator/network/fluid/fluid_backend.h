@@ -63,6 +63,8 @@ class FluidBackend : public FlowBackend {
   std::vector<FlowInfo> flows_;  // by solver index
   absl::flat_hash_map<LinkId, FluidSolver::LinkIndex> links_;
   absl::flat_hash_map<uint64_t, RouteInfo> routes_;
+  static constexpr size_t kRoutePoolLimit = size_t{1} << 22;
+  size_t route_pool_limit_ = kRoutePoolLimit;  // links of all routes, before idle ones are dropped
   std::vector<LastRoute> last_;  // by source device: most algorithms repeat their target
   std::vector<Event> batch_;
   std::vector<FluidSolver::FlowIndex> completed_;

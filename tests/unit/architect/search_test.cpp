@@ -192,6 +192,121 @@ TEST(ArchitectTrendsTest, PublishedUnitsGivePublishedPlacements) {
   }
 }
 
+// Of table 2 for each model: its own design.
+struct OwnDesign {
+  const char* model;
+  AcceleratorDesign design;
+};
+const OwnDesign kOwnDesigns[] = {
+    {"opt-350m", {4, 256, 256, 256, 4}},       {"bert-large", {2, 512, 256, 256, 32}},
+    {"gpt2-1.5b", {1, 1024, 256, 256, 8}},     {"llama2-7b", {4, 1024, 256, 64, 8}},
+    {"megatron-2.5b", {1, 1024, 256, 256, 8}}, {"megatron-8.3b", {1, 1024, 256, 256, 8}},
+    {"gpt3-175b", {1, 1024, 256, 256, 8}}};
+
+TrainingSetup PublishedSetup(int64_t gib) {
+  TrainingSetup t;
+  t.devices = 1024;
+  t.global_batch = 4096;
+  t.hbm = Bytes(gib << 30);
+  t.widths = {1, 2, 4, 8};
+  t.micro_batches = {1, 2};
+  t.limits.max_nodes = 20'000;
+  return t;
+}
+
+// Figure 4 and section 6.1: each model's own design is ahead of TPU v4 with the solver's placement;
+// of 80 GiB the common design makes no more than of 64; the
+// largest model recomputes, models of up to 1.5 billion parameters do not. At least 95 % of the
+// layers' schedules are proven optimal, each within a second (with --nodes 20000).
+TEST(ArchitectTrendsTest, OwnDesignsMemoryAndRecomputation) {
+  for (const OwnDesign& own : kOwnDesigns) {
+    const auto whole = PrepareModel(Load(own.model), PublishedSetup(64));
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    DesignEvaluator evaluator(Published().machine, PublishedSetup(64));
+    evaluator.SetDesign({8, 2, 128, 128, 128});
+    const auto tpu = evaluator.Evaluate(*whole);
+    evaluator.SetDesign(own.design);
+    const auto best = evaluator.Evaluate(*whole);
+    DesignEvaluator roomy(Published().machine, PublishedSetup(80));
+    for (DesignEvaluator* e : {&evaluator, &roomy}) e->SetDesign({2, 512, 256, 256, 32});
+    const auto common = evaluator.Evaluate(*whole), more = roomy.Evaluate(*whole);
+    ASSERT_TRUE(tpu.ok() && best.ok() && common.ok() && more.ok());
+    EXPECT_GT(best->throughput, tpu->throughput) << own.model;
+    EXPECT_GE(more->throughput, common->throughput) << own.model;
+    EXPECT_LE(more->throughput, 1.01 * common->throughput) << own.model;
+    const std::string name = own.model;
+    if (name == "gpt3-175b") {
+      EXPECT_TRUE(best->placement.recompute);
+    }
+    if (name == "opt-350m" || name == "bert-large" || name == "gpt2-1.5b") {
+      EXPECT_FALSE(best->placement.recompute) << name;
+    }
+    const ScheduleStatistics& s = evaluator.statistics();
+    EXPECT_GE(static_cast<double>(s.proven), 0.95 * static_cast<double>(s.layers)) << name;
+    EXPECT_LT(evaluator.seconds().longest_schedule, 1) << name;
+    RecordProperty(name, fmt::format("{:.1f} of TPU v4, {} of {} proven, longest {:.0f} ms",
+                                     best->throughput / tpu->throughput, s.proven, s.layers,
+                                     1e3 * evaluator.seconds().longest_schedule));
+  }
+}
+
+// Table 2 has GPT-3 on four-way tensor parallelism. In the units of the published program (see
+// below) it takes eight here; in common ones exchanges cost more than they save, and it takes none.
+TEST(ArchitectTrendsTest, TensorParallelismFollowsThePublishedUnitsAlone) {
+  const auto whole = PrepareModel(Load("gpt3-175b"), PublishedSetup(64));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto published = LoadDesignSpace(std::string(FORETRACE_SOURCE_DIR) +
+                                         "/topologies/spaces/phaze-milliseconds.yaml");
+  ASSERT_TRUE(published.ok()) << published.status();
+  DesignEvaluator there(published->machine, PublishedSetup(64));
+  DesignEvaluator here(Published().machine, PublishedSetup(64));
+  for (DesignEvaluator* e : {&there, &here}) e->SetDesign({2, 512, 256, 256, 32});
+  const auto in_milliseconds = there.Evaluate(*whole), in_seconds = here.Evaluate(*whole);
+  ASSERT_TRUE(in_milliseconds.ok() && in_seconds.ok());
+  EXPECT_GT(in_milliseconds->placement.width, 1);
+  EXPECT_GT(in_milliseconds->placement.stages.size(), 1U);
+  EXPECT_EQ(in_seconds->placement.width, 1);
+}
+
+// The best cores for OPT are those of table 2, {4, 256, 256, 256, 256}; as in section 6.1 the best
+// design has cores 256 wide, hundreds of vector cores, a buffer of at most 32 MB and at least 91 %
+// of the area. What does not follow is the single tensor core that table 2 has for five models: by
+// the published estimates a product of 1024^3 takes 32,768 cycles on one core of 256 x 256 and
+// 49,152 on two; by ours 50,000 on either.
+TEST(ArchitectTrendsTest, BestDesignForOptAndWhyNotOneCore) {
+  DesignSpace space = Published();
+  space.tensor_cores = {1, 2, 4, 8, 16};
+  space.vector_cores = {2, 64, 256, 512, 1024};
+  space.widths = {64, 128, 256};
+  space.depths = {64, 128, 256};
+  space.buffers_MB = {4, 8, 32, 128};
+  const auto designs = FeasibleDesigns(space);
+  ASSERT_TRUE(designs.ok()) << designs.status();
+  SearchSetup s = SearchOf(1);
+  s.training = PublishedSetup(64);
+  s.training.widths = {1};
+  s.training.micro_batches = {1, 2};
+  const auto opt = PrepareModel(Load("opt-350m"), s.training);
+  ASSERT_TRUE(opt.ok()) << opt.status();
+  const auto found = SearchExactly({{*opt, 1}}, *designs, s);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const SizedDesign& best = found->evaluated[found->best].design;
+  EXPECT_EQ(best.design.tensor_cores, 4);
+  EXPECT_EQ(best.design.vector_cores, 256);
+  EXPECT_EQ(best.design.width, 256);
+  EXPECT_EQ(best.design.depth, 256);
+  EXPECT_LE(best.design.buffer_MB, 32);
+  EXPECT_GE(best.area.um2(), 0.91 * AreaOf({8, 2, 128, 128, 128})->um2());
+  const auto gpt2 = PrepareModel(Load("gpt2-1.5b"), s.training);
+  DesignEvaluator evaluator(space.machine, s.training);
+  evaluator.SetDesign({1, 1024, 256, 256, 8});
+  const auto one = evaluator.Evaluate(*gpt2);
+  evaluator.SetDesign({4, 256, 256, 256, 8});
+  const auto four = evaluator.Evaluate(*gpt2);
+  ASSERT_TRUE(one.ok() && four.ok());
+  EXPECT_LT(one->throughput, four->throughput);
+}
+
 TEST(DesignRecord, IsReadAsItWasWritten) {
   DesignRecord record;
   record.score = 1.0 / 3;
@@ -228,8 +343,10 @@ TEST(Objectives, CostsAreAreaMemoryAndLinks) {
   machine.hbm = Bandwidth::GBps(1000);
   machine.link = Bandwidth::GBps(50);
   // 100 * 0.5 + 1000 * 0.01 + 50 * 0.1
-  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine)[0].watts, 65);
-  EXPECT_EQ(OnMachine({design}, s, machine)[0].dollars, 0);
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 65);
+  EXPECT_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].dollars, 0);
+  s.watts->hbm_per_GiB = 0.25;
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 67);
 }
 
 }  // namespace

@@ -686,6 +686,9 @@ TEST(PassCostsTest, ProductsInEightBits) {
   EXPECT_NEAR(times.layer_forward.us(), 0.58 * products + attention, 1);
   EXPECT_NEAR(times.layer_backward.us(), 2 * (0.58 * products + attention), 1);
   EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
+  ClusterParameters by_row = p;
+  by_row.eight_bit_share = 0.75;
+  EXPECT_NEAR(Times(Model(), m, by_row).layer_forward.us(), 0.75 * products + attention, 1);
   // Casts with memory alone: forward the inputs of the four products, T (h + h + h + 4 h) values of
   // which two bytes are read and two written; backward the gradients of the outputs, T (3 h + h + 4
   // h + h).

@@ -36,9 +36,11 @@ std::vector<SoftwareStack> Stacks() {
   return {{"nemo", {"nemo"}, {nemo}}, {"composer", {"composer"}, {composer}}};
 }
 
-absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name) {
-  if (name != "known") return std::nullopt;
+absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name,
+                                                            bool /*own_sizes*/) {
+  if (name != "known" && name != "alias") return std::nullopt;
   TransformerConfig c;
+  c.name = "known";
   c.family = TransformerFamily::kLlama;
   c.hidden = 4096;
   c.layers = 32;
@@ -76,15 +78,25 @@ TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   EXPECT_EQ(rows[1].attention_slowdown.at("GA100"), 2);
 }
 
+TEST(TrainingRowsTest, AnotherNameOfAModelIsSaid) {
+  const auto rows = Read("alias,,,,,,,,8,H100,8,1,1,8,1,,,1,,8,BF16,none,,NeMo,0,1,\n");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_THAT(rows[0].notes, ElementsAre("the model is taken to be known"));
+}
+
 TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,FP8,none,,NeMo,0,1,\n"
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,,NeMo,0,1,x LoRA\n"
-      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,MXFP8,none,,abacus,0,1,\n");
-  ASSERT_EQ(rows.size(), 3u);
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,MXFP8,none,,abacus,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,float8 rowwise,none,,NeMo,0,1,\n");
+  ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].refused, "");
   EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8");
   EXPECT_EQ(rows[0].config.dtype, DType::kBFloat16);
+  EXPECT_EQ(rows[0].eight_bit_share, 0.58);
+  EXPECT_NEAR(rows[3].eight_bit_share, 0.78, 1e-9);
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16");
   // Fine-tuning packs documents.
   EXPECT_EQ(rows[1].notes.size(), 2u);

@@ -1,0 +1,32 @@
+#include "simulator/planning/training_models.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+TransformerConfig Found(const std::string& name) {
+  const auto config = TrainingModels("").Find(name);
+  EXPECT_TRUE(config.ok() && config->has_value()) << name;
+  return config.ok() ? config->value_or(TransformerConfig()) : TransformerConfig();
+}
+
+TEST(TrainingModelsTest, NamesThatDifferFromTheFiles) {
+  EXPECT_EQ(Found("Llama3.1-405B").layers, 126);
+  EXPECT_EQ(Found("Llama3.1-405B").name, "Llama3.1-405B");
+  EXPECT_EQ(Found("llama3-405B").layers, 126);
+  EXPECT_EQ(Found("llama3-405B").name, "llama3.1-405b");
+  EXPECT_EQ(Found("nemotron-340b").hidden, 18432);
+  // Two generations have 70 B: neither is taken, what they share is.
+  const TransformerConfig either = Found("llama-70b");
+  EXPECT_EQ(either.layers, 0);
+  EXPECT_EQ(either.name, "llama-70b");
+  EXPECT_EQ(either.family, TransformerFamily::kLlama);
+  EXPECT_EQ(TrainingModels("").Find("llama3-405B", true)->value().layers, 0);
+  const auto none = TrainingModels("").Find("strange-7b");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->has_value());
+}
+
+}  // namespace
+}  // namespace foretrace
