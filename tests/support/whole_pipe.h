@@ -170,7 +170,7 @@ inline PipeOptions DrawnOptions(Drawn& drawn) {
   static constexpr std::string_view kLeftOut[] = {"rank-sync", "stream-sync", "cpu", "blocking",
                                                   "contention"};
   if (drawn.OneIn(8)) options.without = {std::string(kLeftOut[drawn.Below(5)])};
-  if (drawn.OneIn(8)) options.durations.durations = {"model"};
+  if (drawn.OneIn(8)) options.durations.durations = {"model-for=kind=kernel"};
   if (drawn.OneIn(8)) options.semantics = "algorithm1";
   options.aligned_start = drawn.OneIn(8);
   all.sensitivity = drawn.OneIn(16);
