@@ -79,17 +79,12 @@ TextStyle TerminalConsole::style() const {
 }
 
 void TerminalConsole::Progress(std::string_view what, int64_t done, int64_t total) {
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const std::chrono::milliseconds patience(terminal ? 2'000 : 10'000);
-  const std::chrono::milliseconds between(terminal ? 100 : 10'000);
+  constexpr auto kPatience = std::chrono::seconds(2);
+  constexpr auto kBetween = std::chrono::milliseconds(100);
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (now - begin_ < patience || now - last_ < between) return;
+  if (now - begin_ < kPatience || now - last_ < kBetween || !isatty(STDERR_FILENO)) return;
   last_ = now;
-  if (!terminal) {
-    fmt::print(stderr, "foretrace: {}: {}/{}\n", what, done, total);
-    return;
-  }
   shown_ = true;
   fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
 }

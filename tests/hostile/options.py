@@ -185,7 +185,7 @@ OPTIONS = {
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
         "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
-        "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "64",
+        "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "48",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
         "--kv-tier": (TIERED, "cpu:64:20"), "--without": "graphs", "--speculate": "sequence:3:0.7",

@@ -23,6 +23,8 @@ constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
 constexpr double kMostRemaining = 1;
+constexpr double kShownShare = 4;  // that narrow tiles and short depths do not outweigh
+constexpr int64_t kLeastShown = 5;
 constexpr double kMostFloorUs = 100;  // of a PyTorch call between two synchronisations
 
 KernelForm FormOf(KernelKind kind) {
@@ -44,8 +46,21 @@ struct Parameter {
   std::vector<double> starts;
 };
 
+// Whether the samples say anything of the DRAM: some would spend several times as long on it as on
+// arithmetic, each at its peak.
+bool ShowBandwidth(const GpuPeaks& device, Precision precision,
+                   std::span<const KernelSample> samples) {
+  const double bytes_per_us = device.dram_gbps * 1e3;
+  const double flop_per_us = device.peak_tflops(precision) * 1e6;
+  return std::ranges::count_if(samples, [&](const KernelSample& s) {
+           const double memory_us = static_cast<double>(s.work.total_bytes()) / bytes_per_us;
+           return memory_us >= kShownShare * s.work.flop.count() / flop_per_us;
+         }) >= kLeastShown;
+}
+
 // The parameters that a model of this key has. A fixed one has equal bounds.
-std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& options,
+std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
+                                    const KernelFitOptions& options,
                                     std::span<const KernelSample> samples) {
   std::vector<double> times;
   for (const KernelSample& s : samples) times.push_back(s.time_us);
@@ -68,7 +83,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
   const bool gemm = model.form == KernelForm::kGemm;
   double& base = gemm ? model.gemm.base_us : model.memory.base_us;
   base = kShortestKernelUs;
-  if (!options.has_overhead) {
+  // Else these two would take up whatever else the roofline lacks, and time decodes by that.
+  const bool shown = !gemm || ShowBandwidth(device, model.key.precision, samples);
+  if (!options.has_overhead && shown) {
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
   if (gemm) {
@@ -76,7 +93,9 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
     const double most = convolution ? 1.5 : 1.0;
     list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
     list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
-    list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    if (shown) {
+      list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+    }
     if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
       list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
     }
@@ -124,7 +143,7 @@ std::vector<Parameter> ParametersOf(KernelModel& model, const KernelFitOptions& 
 
 absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> samples,
                          const KernelFitOptions& options, KernelModel& model) {
-  const std::vector<Parameter> parameters = ParametersOf(model, options, samples);
+  const std::vector<Parameter> parameters = ParametersOf(device, model, options, samples);
   std::vector<const KernelSample*> used;
   const size_t stride = (samples.size() + kMostSolverSamples - 1) / kMostSolverSamples;
   for (size_t i = 0; i < samples.size(); i += stride) used.push_back(&samples[i]);
