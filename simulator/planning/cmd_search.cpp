@@ -91,10 +91,13 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   const bool parallel = HasParallelMappings(job);
   const bool local = parallel && Wanted(o, job, "local", true);
   const bool any = local || (parallel && Wanted(o, job, "exhaustive", true));
+  const bool divides = Wanted(o, job, "piper", false) || Wanted(o, job, "phaze", false);
   FORETRACE_RETURN_IF_ERROR(
-      check({"--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context", "--max-zero",
-             "--overlap", "--schedules", "--journal"},
-            "it is of the searchers exhaustive and local, which do", any));
+      check({"--max-tensor"}, "it is of the searchers exhaustive, local, piper and phaze, which do",
+            any || divides));
+  FORETRACE_RETURN_IF_ERROR(check({"--max-micro-batch", "--max-chunks", "--max-context",
+                                   "--max-zero", "--overlap", "--schedules", "--journal"},
+                                  "it is of the searchers exhaustive and local, which do", any));
   return check({"--steps", "--seed"}, "it is of the searcher local, which does", local);
 }
 
@@ -228,7 +231,7 @@ absl::Status AddPhaze(const SearchCommandOptions& o, const TrainingJob& job, Sea
 
 absl::Status SearchGraphs(const SearchCommandOptions& o, const TrainingJob& job,
                           const SearchRun& run, SearchReport& report) {
-  const auto problem = GraphProblemOf(job, o.job.global_batch);
+  const auto problem = GraphProblemOf(job, o.job.global_batch, o.space.max_tensor);
   int64_t done = 0;
   for (const GraphSearcher& searcher : GraphSearchers()) {
     if (!Wanted(o, job, searcher.name, false)) continue;
