@@ -82,6 +82,9 @@ struct ClusterParameters {
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
   SimTime issue = SimTime::FromUs(5);  // what the CPU takes to issue one kernel
+  // Between two kernels of a busy stream, which measurements of single kernels leave out; and from
+  // a kernel to a collective that waits for it on its own stream, or back (LaunchLatencies).
+  SimTime kernel_gap, stream_wait;
   int32_t devices_per_node = 8;
 };
 

@@ -28,6 +28,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources, bool 
     }
   }
   if (IsProductLike(work.kind)) seconds *= p_.slowest_device;
+  seconds += p_.kernel_gap.seconds();
   sources.Add(seconds, estimate);
   return seconds;
 }

@@ -205,7 +205,7 @@ class Coster {
       times.context.bytes = Bytes(static_cast<int64_t>(own * m_.context));
       times.context.time =
           SimTime::FromSeconds(own * (m_.context - 1) / groups_.Between(m_.tensor * m_.context) +
-                               p_.collective_latency.seconds());
+                               p_.collective_latency.seconds() + groups_.Handovers());
       times.context.forward = 1;
       times.context.backward = full ? 3 : 2;
     }

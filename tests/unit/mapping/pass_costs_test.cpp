@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "simulator/mapping/device_spread.h"
@@ -75,6 +76,33 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
   p.sustained = FlopRate::Teraflops(40);
   const SimTime limited = Times(c, Mapping(1, 1), p).head_forward;
   EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
+}
+
+// A layer takes 5 us more for each kernel between which the stream idles as long.
+TEST(PassCostsTest, StreamsIdleBetweenKernels) {
+  ClusterParameters p = ProductsAlone();
+  const SimTime without = Times(Model(), Mapping(1, 1), p).head_forward;
+  p.kernel_gap = SimTime::FromUs(5);
+  const SimTime with = Times(Model(), Mapping(1, 1), p).head_forward;
+  // The final norm, the output layer's product and the loss's kernels.
+  const double kernels = (with - without).us() / 5;
+  EXPECT_NEAR(kernels, std::round(kernels), 1e-6);
+  EXPECT_GE(kernels, 3);
+  EXPECT_LE(kernels, 6);
+}
+
+// Under sequence parallelism a gathering and a scattering, each of which waits for kernels and is
+// waited for; otherwise one all-reduce.
+TEST(PassCostsTest, CollectivesWaitAcrossStreams) {
+  ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(2, 1);
+  const SimTime reduced = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime::FromUs(3);
+  EXPECT_EQ(Times(Model(), m, p).tensor.time - reduced, SimTime::FromUs(6));
+  m.sequence_parallel = true;
+  const SimTime with = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime();
+  EXPECT_EQ(with - Times(Model(), m, p).tensor.time, SimTime::FromUs(12));
 }
 
 // Whole attention is 4 s^2 h FLOP, half of them masked; pieces of a quarter of the sequence need a
