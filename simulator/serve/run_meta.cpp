@@ -119,6 +119,7 @@ void ReadResolved(const YamlReader& in, MeasuredRun& run) {
     run.tensor_parallel = degree("tensor_parallel_size", run.tensor_parallel);
     run.pipeline_parallel = degree("pipeline_parallel_size", run.pipeline_parallel);
     run.data_parallel = degree("data_parallel_size", run.data_parallel);
+    if (parallel.Bool("disable_custom_all_reduce", false)) e.all_reduce = {};
   }
   if (!in.Has("compilation_config")) return;
   const YamlReader graphs = in.Child("compilation_config");
