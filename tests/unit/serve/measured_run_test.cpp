@@ -212,11 +212,18 @@ TEST_F(Folder, SettingsThatAreNotStated) {
   ASSERT_EQ(run->notes.size(), 1);
   EXPECT_NE(run->notes[0].find("1 of 2 requests"), std::string::npos);
   Write("meta.json", R"({"model": "m", "vllm_version": "0.25.0",
-                         "engine_kwargs": {"enforce_eager": true}})");
+                         "engine_kwargs": {"enforce_eager": true, "async_scheduling": false,
+                                           "scheduling_policy": "priority",
+                                           "long_prefill_token_threshold": 100,
+                                           "enable_chunked_prefill": false}})");
   run = ReadMeasuredRun(path_);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->engine.name, "vllm-0.19");
   EXPECT_FALSE(run->engine.Captured(1, false));
+  EXPECT_FALSE(run->engine.asynchronous);
+  EXPECT_FALSE(run->engine.chunked_prefill);
+  EXPECT_EQ(run->engine.policy, AdmissionPolicy::kPriority);
+  EXPECT_EQ(run->engine.long_prefill_threshold, 100);
   EXPECT_EQ(run->engine.kv_blocks, 0);
   EXPECT_EQ(run->engine.max_model_len, 0);
   EXPECT_NE(run->notes[0].find("0.25.0 is not described"), std::string::npos);
