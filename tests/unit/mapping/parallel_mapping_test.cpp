@@ -78,7 +78,7 @@ TEST(ParallelMappingTest, StageFileRoundTrip) {
   StageMapping stages;
   stages.mini_batch = 32;
   stages.sequential = true;
-  stages.stages = {{{"a", "b c"}, 2, {4, 1}, {"b c"}}, {{"d"}, 1, {8, 2}, {}}};
+  stages.stages = {{{"a", "b c"}, 2, 2, {4, 1}, {"b c"}}, {{"d"}, 1, 1, {8, 2}, {}}};
   const auto read = ParseMappingFile(MappingYaml(stages), "m.yaml");
   ASSERT_TRUE(read.ok()) << read.status();
   const auto& got = std::get<StageMapping>(*read);
@@ -87,6 +87,8 @@ TEST(ParallelMappingTest, StageFileRoundTrip) {
   ASSERT_EQ(got.stages.size(), 2u);
   EXPECT_EQ(got.stages[0].operators, (std::vector<std::string>{"a", "b c"}));
   EXPECT_EQ(got.stages[0].recomputed, (std::vector<std::string>{"b c"}));
+  EXPECT_EQ(got.stages[0].tensor, 2);
+  EXPECT_EQ(got.stages[1].tensor, 1);
   EXPECT_EQ(got.stages[1].config, (StageConfig{8, 2}));
   EXPECT_TRUE(got.stages[1].recomputed.empty());
   // Whether operators are partitioned is checked against the model (GraphPipeTest).
