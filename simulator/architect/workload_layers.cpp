@@ -31,9 +31,23 @@ struct Products {
   std::vector<Gemm> operator()(const auto&) const { return {}; }
 };
 
-// Products on tensor cores; empty: vector cores.
+// Products on tensor cores; empty: vector cores. Of empty matrices there are none.
 std::vector<Gemm> ProductsOf(const OperatorCall& call) {
-  return std::visit(Products{}, call.shape);
+  std::vector<Gemm> products = std::visit(Products{}, call.shape);
+  std::erase_if(products, [](const Gemm& g) { return std::min({g.batch, g.m, g.n, g.k}) <= 0; });
+  return products;
+}
+
+// Beyond this a layer takes longer than times can say.
+constexpr double kMostMultiplications = 1e18, kMostBytes = 1e14;
+
+bool IsTooLarge(const OperatorCall& call) {
+  if (static_cast<double>(TotalWork(call).bytes.count()) > kMostBytes) return true;
+  return std::ranges::any_of(ProductsOf(call), [](const Gemm& g) {
+    return static_cast<double>(g.batch) * static_cast<double>(g.m) * static_cast<double>(g.n) *
+               static_cast<double>(g.k) >
+           kMostMultiplications;
+  });
 }
 
 // The shape of an operator on `to` samples where it was recorded on `from`. False: a product has no
@@ -41,13 +55,15 @@ std::vector<Gemm> ProductsOf(const OperatorCall& call) {
 struct Scaling {
   int64_t to = 1, from = 1;
 
+  // n times `to`; sizes of files and recordings may be anything.
+  int64_t Times(int64_t n) const { return SaturatingProduct({n, to}); }
   bool Whole(int64_t& n) const {
-    const bool exact = n * to % from == 0;
-    n = n * to / from;
+    const bool exact = Times(n) % from == 0;
+    n = Times(n) / from;
     return exact;
   }
   bool Some(std::initializer_list<int64_t*> counts) const {
-    for (int64_t* n : counts) *n = (*n * to + from - 1) / from;
+    for (int64_t* n : counts) *n = (Times(*n) + from - 1) / from;
     return true;
   }
   bool operator()(LinearOp& o) const { return Whole(o.m); }
@@ -272,7 +288,13 @@ absl::StatusOr<Scaled> ScaledTo(const Workload& w, int32_t width, int32_t micro_
     std::vector<OperatorCall> calls = divided ? DividedCalls(op, width) : op.calls;
     for (OperatorCall& call : calls) {
       divides = divides || (divided && !ProductsOf(call).empty());
-      if (std::visit(scaling, call.shape)) continue;
+      if (std::visit(scaling, call.shape)) {
+        if (!IsTooLarge(call)) continue;
+        return InvalidInput(
+            "{}: operator '{}' is too large for {} samples: at most {:.0e} multiplications and "
+            "{:.0e} bytes an operator",
+            w.name, op.name, scaling.to, kMostMultiplications, kMostBytes);
+      }
       return Infeasible("{}: operator '{}' of {} samples has no batch dimension of {}", w.name,
                         op.name, scaling.from, scaling.to);
     }

@@ -1,6 +1,7 @@
 #include "simulator/planning/architect_models.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -13,7 +14,9 @@
 namespace foretrace {
 
 bool IsRecording(const std::string& name) {
-  return !name.ends_with(".yaml") && !name.ends_with(".yml") && std::filesystem::exists(name);
+  std::error_code error;
+  return !name.ends_with(".yaml") && !name.ends_with(".yml") &&
+         std::filesystem::exists(name, error);
 }
 
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
@@ -26,7 +29,12 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));
     inputs += text;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(*file));
-    if (!loaded.transformer) return PrepareModel(loaded.workload, setup);
+    if (!loaded.transformer) {
+      absl::StatusOr<ArchitectModel> model = PrepareModel(loaded.workload, setup);
+      if (model.ok()) return model;
+      return absl::Status(model.status().code(),
+                          fmt::format("{}: {}", *file, std::string(model.status().message())));
+    }
     TransformerConfig config = *loaded.transformer;
     config.name = loaded.workload.name;
     return PrepareModel(config, setup);

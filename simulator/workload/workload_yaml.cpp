@@ -176,8 +176,9 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
     if (w.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype", where);
   }
   if (const YAML::Node samples = node["call_samples"]; samples.IsDefined()) {
-    if (!YAML::convert<int64_t>::decode(samples, w.call_samples) || w.call_samples < 1) {
-      return InvalidInput("{}: 'call_samples' must be a whole number of at least 1", where);
+    if (!YAML::convert<int64_t>::decode(samples, w.call_samples) || w.call_samples < 1 ||
+        w.call_samples > 1 << 24) {
+      return InvalidInput("{}: 'call_samples' must be a whole number from 1 to {}", where, 1 << 24);
     }
   }
   const YAML::Node operators = node["operators"];

@@ -169,10 +169,13 @@ TEST(WorkloadLayers, LikeLayersAreOneKind) {
 
 // Models that are no transformers, at every width that divides: a design schedules and places them.
 TEST(WorkloadLayers, BuiltModelsArePlaced) {
-  const auto mmt = BuildMultiModalTransformer({});
-  const auto dlrm = BuildDlrm({});
+  const auto mmt = BuildTwoBranchCaseStudy();
+  DlrmConfig small;
+  small.dense_branches = small.sparse_branches = small.dense_layers = 2;
+  const auto dlrm = BuildDlrm(small);
   ASSERT_TRUE(mmt.ok() && dlrm.ok());
   TrainingSetup setup;
+  setup.limits.max_nodes = 100;
   setup.devices = 16;
   setup.global_batch = 64;
   setup.hbm = Bytes(int64_t{32} << 30);
@@ -193,6 +196,28 @@ TEST(WorkloadLayers, BuiltModelsArePlaced) {
     EXPECT_LE(plan->throughput, evaluator.Bound(*model) * (1 + 1e-9));
     EXPECT_GT(plan->mfu, 0);
     EXPECT_LT(plan->mfu, 1);
+  }
+}
+
+TEST(WorkloadLayers, SizesOfFilesMayBeAnything) {
+  const auto sliced = [](const std::string& call) {
+    const auto w =
+        ParseWorkload("graph: {operators: [{name: a, calls: [" + call + "]}]}", "f.yaml");
+    EXPECT_TRUE(w.ok()) << w.status();
+    return SliceWorkload(*w, 1, 8);
+  };
+  for (const char* nothing : {"{linear: {}}", "{conv2d: {n: 1, c: 3, k: 3, groups: 0}}",
+                              "{attention: {b: 1, heads: 0, sq: 8, skv: 8, d: 8}}"}) {
+    const auto model = sliced(nothing);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->product_flop, Flop()) << nothing;
+  }
+  for (const char* much : {"{linear: {m: 8999999999999999, n: 8999999999999999, k: 9}}",
+                           "{elementwise: {elements: 8999999999999999, outputs: 8999999999999999}}",
+                           "{batched_matmul: {b: 8999999999999999, m: 1, n: 1, k: 1}}"}) {
+    EXPECT_THAT(std::string(sliced(much).status().message()),
+                testing::HasSubstr("operator 'a' is too large"))
+        << much;
   }
 }
 
