@@ -83,11 +83,20 @@ answers.predict = (a) => {
     .map(([k, v]) => [k, v / a.critical_path.total_us])));
   if (a.difference.length > 0) bars(section('What the change does'), 'Difference by cause', a.difference.slice(0, 20), 'cause', 'difference_us', 'us');
   if (a.sensitivity.length > 0) {
-    bars(section('What is worth making faster'), 'Gain if it took no time', a.sensitivity.slice(0, 25), 'name', 'gain_us', 'us',
+    bars(section('What is worth making faster'), 'Gain if it took no time', a.sensitivity.filter((s) => s.gain_us > 0).slice(0, 25)
+      .map((s) => ({ ...s, name: `${s.kind}: ${s.name}` })), 'name', 'gain_us', 'us',
       'of the step, one kind of work at a time');
   }
   if (a.attribution) flame(section(`Device time by ${a.attribution.to}`), a.attribution);
   if (a.memory) {
+    const most = a.memory.reduce((m, r) => (r.peak_bytes > m.peak_bytes ? r : m));
+    const ledgers = [['recorded', most.ledger], ['with the change', most.changed]].filter(([, l]) => l);
+    if (ledgers.length > 0) {
+      const free = (l) => Math.max(most.capacity_bytes - l.total_bytes, 0);
+      stacked(section('What holds the memory'), `Rank ${most.rank} at its peak`, ledgers.map(([n]) => n), {
+        ...Object.fromEntries(Object.keys(most.ledger).filter((k) => k !== 'total_bytes').map((k) => [k.replace('_bytes', ''), ledgers.map(([, l]) => l[k] / 1e9)])),
+        ...(most.capacity_bytes > 0 ? { free: ledgers.map(([, l]) => free(l) / 1e9) } : {}) }, 'GB', 'of the device');
+    }
     const kinds = Object.keys(a.memory[0].phases);
     stacked(section('Memory'), 'Device memory at its peak, by what it was allocated in', a.memory.map((m) => `rank ${m.rank}`), Object.fromEntries(
       kinds.map((k) => [k.replace('_bytes', ''), a.memory.map((m) => m.phases[k] / 1e6)])), 'MB',
@@ -126,6 +135,11 @@ answers.search = (a) => {
   const front = [...a.pareto].map(point).sort((x, y) => x.x - y.x);
   scatter(section('Time and memory'), 'Time against memory', { 'Pareto front': front, mappings: a.mappings.map(point) },
     axis('memory GB'), axis('iteration ms'), ['Pareto front'], 'point at a mark for its mapping');
+  const ranked = a.mappings.slice(0, 20);
+  stacked(section('Ranked'), 'Iteration time of the fastest mappings', ranked.map((m) => m.mapping), {
+    computation: ranked.map((m) => ms(m.iteration_time_us) * (1 - m.exposed_communication_share - m.bubble_share)),
+    'exposed transfer': ranked.map((m) => ms(m.iteration_time_us) * m.exposed_communication_share),
+    'idle (pipeline bubble)': ranked.map((m) => ms(m.iteration_time_us) * m.bubble_share) }, 'ms');
 };
 
 answers.shard = (a) => {
@@ -140,8 +154,17 @@ answers.shard = (a) => {
   const balance = section('The best plan by GPU');
   stacked(balance, 'Time', gpus, Object.fromEntries(['computing', 'exposed_transfer', 'waiting', 'idle']
     .map((k) => [k, best.ranks.map((r) => ms(r[`${k}_us`]))])), 'ms');
-  bars(balance, 'Memory', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, GB: r.memory_bytes / 1e9 })), 'gpu', 'GB', 'GB',
-    `largest: ${shown(best.memory_bytes_max, 'bytes')}`);
+  const capacity = a.memory_capacity_bytes;
+  stacked(balance, 'Memory against capacity', gpus, {
+    ...Object.fromEntries(Object.keys(best.ranks[0].memory).map((k) => [k.replace('_bytes', ''), best.ranks.map((r) => r.memory[k] / 1e9)])),
+    free: best.ranks.map((r) => Math.max(capacity - r.memory_bytes, 0) / 1e9) }, 'GB',
+  `largest: ${shown(best.memory_bytes_max, 'bytes')} of ${shown(capacity, 'bytes')}`);
+  // A row of a table's shards on each GPU, widths in rows and columns.
+  const elements = (p) => gpus.map((_, g) => p.ranks.reduce((n, r, i) => n + (r === g ? p.rows[i] * p.columns[i] : 0), 0) / 1e6);
+  const largest = [...best.placement].sort((x, y) => Math.max(...elements(y)) - Math.max(...elements(x)));
+  stacked(balance, 'Tables', gpus, { ...Object.fromEntries(largest.slice(0, 14).map((p) => [`${p.table} (${words(p.kind)})`, elements(p)])),
+    ...(largest.length > 14 ? { 'other tables': gpus.map((_, g) => largest.slice(14).reduce((n, p) => n + elements(p)[g], 0)) } : {}) },
+  'million elements', 'shards of the largest tables, and all others together');
   shareBar(section('What it rests on'), 'Simulated time by source', best.sources);
   bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
 };
@@ -155,14 +178,15 @@ answers.collective = (a) => {
       ...t, label: tableName(t) })), 'label', 'mape_percent', '%');
     const over = section('Measured and predicted');
     for (const [key, unit] of [['us', 'us'], ['busbw_GBps', 'GB/s']]) {
-      const groups = {}, lines = [];
-      for (const t of a.tables.slice(0, 12)) {
+      const groups = {}, lines = [], colours = {};
+      for (const [i, t] of a.tables.slice(0, 8).entries()) {
         lines.push(`${tableName(t)}, predicted`);
+        colours[`${tableName(t)}, predicted`] = colours[`${tableName(t)}, measured`] = i;
         groups[`${tableName(t)}, measured`] = t.points.map((r) => ({ x: r.bytes, y: r[`measured_${key}`] }));
         groups[lines[lines.length - 1]] = t.points.map((r) => ({ x: r.bytes, y: r[`predicted_${key}`] }));
       }
-      scatter(over, key === 'us' ? 'Time' : 'Bus bandwidth', groups, axis('bytes', LOG), axis(unit, LOG), lines,
-        a.tables.length > 12 ? 'The first twelve tables.' : '');
+      scatter(over, key === 'us' ? 'Time' : 'Bus bandwidth', groups, axis('bytes', { ...LOG, ...byteTicks }), axis(unit, LOG), lines,
+        `points: measured; lines: predicted${a.tables.length > 8 ? '; the first eight tables' : ''}`, colours);
     }
     return;
   }
@@ -177,7 +201,7 @@ answers.collective = (a) => {
   const over = section('Over size');
   for (const [title, value, unit] of [['Time', 'time_us', 'us'], ['Bus bandwidth', 'busbw_GBps', 'GB/s']]) {
     const groups = series(value);
-    scatter(over, title, groups, axis('bytes', LOG), axis(unit, LOG), Object.keys(groups));
+    scatter(over, title, groups, axis('bytes', { ...LOG, ...byteTicks }), axis(unit, LOG), Object.keys(groups));
   }
 };
 
@@ -219,6 +243,12 @@ answers.serve = (a) => {
   chart(latencies, 'Latency by percentile', { type: 'bar', data: { labels: kinds, datasets: ['ttft_s', 'tpot_s', 'itl_s', 'e2e_s', 'queue_s'].map((k, i) => ({
     label: words(k.replace('_s', '')), data: kinds.map((q) => s[k]?.[q] * 1000), backgroundColor: palette(i) })) },
   options: { scales: { x: axis(''), y: axis('ms', LOG) } } });
+  const m = a.memory;
+  if (m) {
+    stacked(section('Memory'), 'Of a device', [''], { weights: [m.weights_bytes / 1e9], activations: [m.activations_bytes / 1e9],
+      'keys and values': [m.kv_bytes / 1e9], reserve: [m.reserve_bytes / 1e9],
+      free: [Math.max(m.device_bytes - m.weights_bytes - m.activations_bytes - m.kv_bytes - m.reserve_bytes, 0) / 1e9] }, 'GB', m.verdict);
+  }
   shareBar(section('What it rests on'), 'Time of steps by source', { calibrated: a.step_time.calibrated_share, analytic: a.step_time.analytic_share });
   if ((a.load ?? []).length > 1) {
     scatter(section('Load'), 'Requests over time', { running: a.load.map((l) => ({ x: l.time_s, y: l.running })),
@@ -285,6 +315,12 @@ answers.sweep = (a) => {
 
 answers.doctor = (a) => {
   headline(a.verdict, [a.source]);
+  const lacks = a.findings.filter((f) => f.state !== 'holds');
+  if (lacks.length > 0) {
+    section('What it lacks').append(...lacks.map((f) => el('div', { class: f.state === 'optional' ? 'card' : 'card warning' },
+      el('h3', {}, `${f.evidence}: ${f.found}`), el('p', {}, f.cost), f.remedy ? el('pre', {}, f.remedy) : null)));
+  }
+  section('What it holds').append(el('ul', {}, ...a.findings.filter((f) => f.state === 'holds').map((f) => el('li', {}, `${f.evidence}: ${f.found}`))));
 };
 
 answers.inspect = (a) => {
