@@ -74,7 +74,7 @@ answers.predict = (a) => {
   const rows = [...new Set(a.critical_path.runs.map((r) => `rank ${r.rank}`))].sort();
   const kinds = [...new Set(a.critical_path.runs.map((r) => r.kind))];
   chart(path, 'What decides when the iteration ends', { type: 'bar', data: { labels: rows,
-    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: palette(i), grouped: false,
+    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: colourOf(words(kind), i + 2), grouped: false,
       data: a.critical_path.runs.filter((r) => r.kind === kind).map((r) => ({
         x: [ms(r.start_us), ms(r.start_us + r.time_us)], y: `rank ${r.rank}`, text: `${r.lane}: ${r.name}, ${shown(r.time_us, '_us')}` })) })) },
   options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('ms'), y: axis('') },
@@ -115,12 +115,13 @@ answers.validate = (a) => {
   if (judged.length === 0) return;
   const name = (c) => [c.name, c.mapping, c.rank === undefined ? '' : `rank ${c.rank}`, c.step === undefined ? '' : `step ${c.step}`].filter(Boolean).join(' ');
   const point = (c) => ({ x: c[`measured_${scale}`], y: c[`predicted_${scale}`], text: `${name(c)}: ${shown(c.error_percent, '_percent')}` });
-  const low = Math.min(...judged.map((c) => c[`measured_${scale}`])) * 0.8;
-  const high = Math.max(...judged.map((c) => c[`measured_${scale}`])) * 1.25;
+  const times = judged.flatMap((c) => [c[`measured_${scale}`], c[`predicted_${scale}`]]);
+  const low = Math.min(...times) * 0.85, high = Math.max(...times) * 1.15;
+  const range = { ...(high > 5 * low ? LOG : {}), min: low, max: high };
   const line = (factor) => [{ x: low, y: low * factor }, { x: high, y: high * factor }];
   const why = section('Predicted over measured');
   scatter(why, 'Predicted over measured', { cases: judged.map(point), equal: line(1), '+10 %': line(1.1), '-10 %': line(0.9) },
-    axis(`measured ${scale}`, LOG), axis(`predicted ${scale}`, LOG), ['equal', '+10 %', '-10 %']);
+    axis(`measured ${scale}`, range), axis(`predicted ${scale}`, range), ['equal', '+10 %', '-10 %']);
   bars(why, 'Error by case', judged.slice(0, 60).map((c) => ({ ...c, label: name(c) })), 'label', 'error_percent', '%',
     judged.length > 60 ? `the first 60 of ${judged.length}` : '');
 };
@@ -300,16 +301,17 @@ answers.sweep = (a) => {
   headline(`${a.points.length} runs of ${a.swept}`, [`${a.points.length - points.length} cannot be met`]);
   const [x, ...others] = a.axes;
   const numeric = x.values.every((v) => v !== '' && Number.isFinite(Number(v)));
-  for (const column of a.values) {
+  for (const column of [...a.values, 'efficiency']) {
     if (!points.every((p) => typeof p[column] === 'number')) continue;
     const groups = {};
     for (const p of points) {
       const name = others.map((o) => `${o.name}=${p[o.name]}`).join(', ') || column;
-      (groups[name] ??= []).push({ x: Number(p[x.name]), y: p[column] });
+      (groups[name] ??= []).push({ x: Number(p[x.name]), y: /_us$/.test(column) ? ms(p[column]) : p[column] });
     }
     const where = column === value ? section('Over the values') : page.lastChild;
-    if (numeric) scatter(where, words(column), groups, axis(x.name), axis(words(column)), Object.keys(groups));
-    else bars(where, words(column), points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: p[column] })), 'label', 'v', words(column));
+    const title = words(column.replace(/^[a-z]+\[-?\d+\]\./, '').replace(/_us$/, '_ms'));
+    if (numeric) scatter(where, title, groups, axis(x.name), axis(title), Object.keys(groups));
+    else bars(where, title, points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: /_us$/.test(column) ? ms(p[column]) : p[column] })), 'label', 'v', title);
   }
 };
 

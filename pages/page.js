@@ -20,8 +20,8 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const palette = (i) => colour(`--c${i % 8}`);
 // Work, transfers, waiting and idleness have the same colour on every page.
 const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
-  [/^waiting|collective arrival|arrival of the last/, 3], [/^(nothing|idle|none|free)/, 7]];
-const colourOf = (label, i) => palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]);
+  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^(nothing|idle|none|start skew)/, 7]];
+const colourOf = (label, i) => (label === 'free' ? colour('--line') : palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]));
 const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
@@ -106,6 +106,7 @@ function table(where, title, objects) {
   const known = (row, c) => row[c] !== null && row[c] !== undefined && row[c] !== '';
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((c) => rows.some((row) => known(row, c)));
   const isText = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string')]));
+  const isLong = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string' && r[c].length > 44)]));
   const state = { column: null, down: false, filter: '', all: false };
   const body = el('tbody', {});
   const count = el('span', { role: 'status' });
@@ -129,7 +130,7 @@ function table(where, title, objects) {
     const kept = visible();
     const drawn = state.all ? kept : kept.slice(0, FIRST_ROWS);
     body.replaceChildren(...drawn.map((row) => el('tr', {}, ...columns.map((c) => el('td',
-      isText[c] ? { class: 'text', title: shown(row[c], c) } : {}, short(shown(row[c], c)))))));
+      isText[c] ? { class: isLong[c] ? 'text long' : 'text', title: shown(row[c], c) } : {}, short(shown(row[c], c)))))));
     heads.forEach((head, i) => head.setAttribute('aria-sort',
       state.column !== columns[i] ? 'none' : state.down ? 'descending' : 'ascending'));
     count.textContent = `${kept.length} of ${rows.length} rows`;
@@ -163,8 +164,8 @@ function stacked(where, title, labels, parts, unit, note) {
   const datasets = Object.entries(parts).filter(([, values]) => values.some((v) => v > 0))
     .map(([label, data], i) => ({ label: words(label), data, backgroundColor: colourOf(words(label), i) }));
   chart(where, title, { type: 'bar', data: { labels, datasets }, options: { indexAxis: 'y',
-    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true }) } } }, note,
-  70 + 24 * Math.max(2, labels.length));
+    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true, ticks: { autoSkip: false } }) } } }, note,
+  70 + 24 * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
 }
 
 function bars(where, title, rows, label, value, unit, note) {
@@ -204,7 +205,7 @@ function notes(list) {
 }
 
 // Whatever an answer holds beyond what its own page draws, so that none of it is missing.
-function everything(where, object, title = '') {
+function everything(where, { description, ...object }, title = '') {
   facts(where, object);
   for (const [key, value] of Object.entries(object)) {
     const name = title === '' ? words(key) : `${title}: ${words(key)}`;
