@@ -177,7 +177,7 @@ TEST(MemoryModelTest, ZeroDividesStates) {
   EXPECT_NEAR(weights / 2, 22e9, 0.5e9);
   for (const int32_t zero : {0, 1, 2, 3}) {
     m.zero = zero;
-    const MemoryUse use = MemoryOf(c, m);
+    const MemoryLedger use = MemoryOf(c, m);
     EXPECT_NEAR(static_cast<double>(use.optimizer.count()), 6 * weights / (zero >= 1 ? 8 : 1), 64);
     EXPECT_NEAR(static_cast<double>(use.gradients.count()), weights / (zero >= 2 ? 8 : 1), 64);
     EXPECT_NEAR(static_cast<double>(use.weights.count()), weights / (zero >= 3 ? 8 : 1), 64);
