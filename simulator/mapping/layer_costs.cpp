@@ -34,6 +34,7 @@ class OpCoster {
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) Ring(id, forward, input);
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
+    if (op.name == "dispatch") SortByExpert(op, forward, input);
     // The gradient of a table of rows is of its weights alone.
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
@@ -170,6 +171,19 @@ class OpCoster {
                        (inside ? p_.step_inside : p_.step_outside).seconds();
     forward += others * std::max(hop - step, 0.0);
     backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
+  }
+
+  // What arrives from other devices lies by sender; where several experts are at home it is copied
+  // into the order of the experts, and results back; backward their gradients (Megatron Core,
+  // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
+  void SortByExpert(const GraphOp& op, double& forward, double& backward) const {
+    if (m_.expert == 1 || l_.sizes().of(l_.axes().experts) < 2) return;
+    const OperatorGraph& g = l_.graph();
+    const int64_t gathered = m_.sequence_parallel ? m_.expert_width() : 1;
+    const int64_t n = Elements(g, l_.sizes(), op.outputs[0]) * gathered;
+    const double copy = Call(ElementwiseOp{n, n}, g.tensor(op.outputs[0]).dtype);
+    forward += 2 * copy;
+    backward += 2 * copy;
   }
 
   // Attention of the layers that have a window: over pieces of the sequence, each by itself, or of

@@ -71,7 +71,7 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
     row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
     return nullptr;
   }
-  const StackRelease& release = stack->At(date, row.model);
+  const StackRelease& release = stack->At(date, row.taken_as);
   row.family = stack->name;
   row.release = release.since;
   return &release;

@@ -45,6 +45,11 @@ constexpr std::array<std::string_view, 26> kColumns = {"model",
 
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
+  const std::string model = PlainName(f.Text("model"));
+  for (const std::string_view hybrid : {"mamba", "nemotronh", "hybrid"}) {
+    if (model.find(hybrid) == std::string::npos) continue;
+    return fmt::format("model '{}': state-space layers are not covered", f.Text("model"));
+  }
   if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
   return "";
 }
@@ -70,6 +75,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   if (known && known->name != row.model) {
     row.notes.push_back(fmt::format("the model is taken to be {}", known->name));
   }
+  row.taken_as = known ? known->name : row.model;
   row.config.name = row.model;
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);

@@ -16,14 +16,15 @@
 namespace foretrace {
 
 struct TrainingRow {
-  std::string name;   // file:line
-  std::string model;  // as the row names it
+  std::string name;      // file:line
+  std::string model;     // as the row names it
+  std::string taken_as;  // the model that is taken for it
   std::string gpu, source;
   int32_t gpus = 0, gpus_per_node = 8;
-  std::string stack;                                 // framework and release, as the row names them
-  std::string family, release;                       // of stacks
-  StackRelease software;                             // with what the row says of it
-  bool eight_bit_gathers = false;                    // ClusterParameters'
+  std::string stack;               // framework and release, as the row names them
+  std::string family, release;     // of stacks
+  StackRelease software;           // with what the row says of it
+  bool eight_bit_gathers = false;  // ClusterParameters'
   double eight_bit_share = ClusterParameters().eight_bit_share;
   bool recompute_stated = false;
   TransformerConfig config;

@@ -388,6 +388,23 @@ TEST(PassCostsTest, ExchangesByUserbuffers) {
               waited.layer_backward.us() - waited.tensor.time.us() + backward, 0.1);
 }
 
+// Eight experts on four devices: two visits of 1,024 tokens of 1,024 activations of 2 bytes are
+// copied, read and written, before and after the experts, backward likewise; with one expert a device
+// nothing is to be sorted.
+TEST(PassCostsTest, VisitsAreSortedByExpert) {
+  ClusterParameters p = ProductsAlone();
+  p.peak_memory = Bandwidth::GBps(1000);
+  p.memory_efficiency = 1;
+  ParallelMapping m = Mapping(1, 8);
+  const auto local = [&](int32_t groups) {
+    m.expert = groups;
+    const PassTimes t = Times(Model(8), m, p);
+    return t.layer_forward - t.Exchanges(true);
+  };
+  const double copies = 2 * 2.0 * (2 * 1024 * 1024) * 2 / 1000e9;
+  EXPECT_NEAR((local(4) - local(8)).seconds(), copies, 2e-7);
+}
+
 // Products of layers in 8 bits: backward, both of them, half again as long; the output layer's in
 // 16 bits are as before.
 TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {

@@ -62,6 +62,11 @@ std::vector<TrainingRow> Read(const std::string& lines) {
   return rows.ok() ? *rows : std::vector<TrainingRow>(16);
 }
 
+TEST(TrainingRowsTest, StateSpaceModelsAreRefused) {
+  const auto rows = Read("nemotron-h-56B,,,,,,,,8,H100,8,1,1,8,1,,,1,,8,BF16,none,,NeMo,0,1,\n");
+  EXPECT_THAT(rows[0].refused, HasSubstr("state-space layers are not covered"));
+}
+
 // What the software does unless the row says otherwise.
 TEST(TrainingRowsTest, SoftwareOfARow) {
   std::vector<SoftwareStack> stacks = Stacks();
