@@ -63,6 +63,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     }
     if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
     m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
+    m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
     if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;

@@ -68,7 +68,9 @@ TEST(ParallelMappingTest, PartByPartAndHybrid) {
     const auto m = ParseMapping(text, 64, "test");
     return m.ok() ? Message(CheckMapping(Gpt22B(), *m, 0)) : Message(m.status());
   };
-  EXPECT_THAT(fault("tp4 dp16 tp-async"), HasSubstr("needs sequence parallelism"));
+  EXPECT_THAT(fault("tp4 dp16 tp-async"), HasSubstr("need sequence parallelism"));
+  EXPECT_THAT(fault("tp4 dp16 tp-chunked"), HasSubstr("need sequence parallelism"));
+  EXPECT_THAT(fault("tp4 dp16 sp tp-async tp-chunked"), HasSubstr("say one"));
   EXPECT_THAT(fault("tp4 dp16 zero2 hsdp4"), HasSubstr("needs zero3"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("divide all 16"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("at least 2"));
