@@ -22,7 +22,7 @@ SAMPLE = "traces/samples/dlrm_8rank"
 MODULES = "tests/data/profile/modules.json"
 ARCHITECT = "--space tests/golden/architect_small/space.yaml --devices 16 --hbm 32 --global-batch 64"
 COMMANDS = {
-    "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory",
+    "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory", f"{MODULES} --memory --memory-if micro-batch=x2",
                 f"{SAMPLE} --by stream", f"{SAMPLE} --ranks 16 --platform dgx-a100", "tests/data/doctor/bare.json --allow-missing-ranks"],
     "diff": [f"{SAMPLE} {SAMPLE}", f"{SAMPLE} --what-if kind=collective:x0.5"],
     "doctor": [SAMPLE, "tests/data/doctor/bare.json"],
