@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes schemas/COMMAND.json: what the documents of --json hold, as JSON Schema (2020-12).
+"""Writes proto/json/COMMAND.json: what the documents of --json hold, as JSON Schema (2020-12).
 
 Types are those of the documents that the commands below print; a member is required where all of them have it. A number
 may always be null (what is no number is written so), further members may come. Read the difference before you commit it:
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "schemas"
+FOLDER = ROOT / "proto/json"
 VERSION = 1
 SAMPLE = "traces/samples/dlrm_8rank"
 MODULES = "tests/data/profile/modules.json"

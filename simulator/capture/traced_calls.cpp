@@ -1,4 +1,4 @@
-#include "simulator/planning/traced_calls.h"
+#include "simulator/capture/traced_calls.h"
 
 #include <cctype>
 
@@ -113,6 +113,15 @@ std::string BaseName(std::string_view name) {
   std::string base;
   for (const char c : name) {
     if (c != '_') base += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return base;
+}
+
+std::string FunctionOf(const std::string& base) {
+  static constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
+      {"mul", "multiply"}, {"sub", "subtract"}, {"div", "divide"}, {"clampmin", "relu"}};
+  for (const auto& [from, to] : kSpellings) {
+    if (base == from) return std::string(to);
   }
   return base;
 }

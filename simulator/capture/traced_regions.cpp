@@ -1,4 +1,4 @@
-#include "simulator/planning/traced_regions.h"
+#include "simulator/capture/traced_regions.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/backends/text_of_sizes.h"
+#include "simulator/capture/traced_calls.h"
 #include "simulator/cost/operator/kernel_work.h"
-#include "simulator/planning/traced_calls.h"
 
 namespace foretrace {
 namespace {
@@ -18,16 +18,6 @@ using traced::StorageOf;
 
 bool IsWork(NodeKind kind) {
   return kind == NodeKind::kKernel || kind == NodeKind::kMemset || kind == NodeKind::kMemcpy;
-}
-
-// Names of point-wise calls where networks spell them otherwise.
-std::string SpelledOut(const std::string& base) {
-  static constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
-      {"mul", "multiply"}, {"sub", "subtract"}, {"div", "divide"}, {"clampmin", "relu"}};
-  for (const auto& [from, to] : kSpellings) {
-    if (base == from) return std::string(to);
-  }
-  return base;
 }
 
 struct Namer {
@@ -46,7 +36,7 @@ struct Namer {
     return base.find("avg") != std::string::npos ? "avgpool2d" : "maxpool2d";
   }
   std::string operator()(const CopyOp&) const { return "cast"; }
-  std::string operator()(const ElementwiseOp&) const { return SpelledOut(base); }
+  std::string operator()(const ElementwiseOp&) const { return traced::FunctionOf(base); }
   std::string operator()(const auto&) const { return base; }
 };
 

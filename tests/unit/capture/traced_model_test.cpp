@@ -1,9 +1,9 @@
-#include "simulator/planning/traced_model.h"
+#include "simulator/capture/traced_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulator/planning/traced_calls.h"
+#include "simulator/capture/traced_calls.h"
 #include "simulator/trace/builder.h"
 #include "simulator/workload/workload_yaml.h"
 

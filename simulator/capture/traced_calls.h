@@ -51,6 +51,8 @@ class Calls {
 // "AddmmBackward0", "aten::addmm" and "autograd::engine::evaluate_function: AddmmBackward0" alike:
 // "addmm".
 std::string BaseName(std::string_view name);
+// A base name as networks spell the function: "mul" is "multiply".
+std::string FunctionOf(const std::string& base);
 inline constexpr std::string_view kAccumulateGrad = "accumulategrad";
 
 // Iterations are told apart by marks and times, not by optimizer steps.

@@ -1,4 +1,4 @@
-#include "simulator/planning/traced_model.h"
+#include "simulator/capture/traced_model.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/capture/traced_calls.h"
 #include "simulator/cost/operator/kernel_work.h"
-#include "simulator/planning/traced_calls.h"
+#include "simulator/workload/tensor_parallel.h"
 
 namespace foretrace {
 namespace {
@@ -68,6 +69,7 @@ class ModelReader {
   int32_t LastLookup() const;
   int64_t GradientElements(NodeIndex first_call, const std::string& base) const;
   void ReadParameters();
+  void TakeParametersFromShapes();
   bool AccumulatesFirst(NodeIndex n) const;
   std::vector<bool> Needed() const;
   DType MainType() const;
@@ -82,6 +84,7 @@ class ModelReader {
   // The gradient that last wrote a storage.
   absl::flat_hash_map<int64_t, size_t> gradient_of_;
   int64_t parameter_tensors_ = 0, unmatched_ = 0, unplaced_parameters_ = 0;
+  bool from_shapes_ = false;  // parameters are
 };
 
 void ModelReader::AddCall(NodeIndex n) {
@@ -268,6 +271,30 @@ void ModelReader::ReadParameters() {
     call.parameters = SaturatingProduct({lookup->rows, lookup->dim});
     parameter_tensors_ += std::max<int64_t>(lookup->tables, 1);
   }
+  if (parameter_tensors_ == 0) TakeParametersFromShapes();
+}
+
+// Weights that the shapes of a call imply; biases are not told apart from results' broadcasts.
+struct WeightsOf {
+  int64_t operator()(const LinearOp& o) const { return SaturatingProduct({o.n, o.k}); }
+  int64_t operator()(const Conv2dOp& o) const {
+    return SaturatingProduct({o.k, o.c / std::max<int64_t>(o.groups, 1), o.r, o.s});
+  }
+  int64_t operator()(const LayerNormOp& o) const { return 2 * o.cols; }
+  int64_t operator()(const BatchNormOp& o) const { return 2 * o.c; }
+  int64_t operator()(const auto&) const { return 0; }
+};
+
+void ModelReader::TakeParametersFromShapes() {
+  for (Call& call : forward_) {
+    const OperatorCall& op = calls_.operation(call.node).op;
+    const auto* rows = std::get_if<IndexOp>(&op.shape);
+    const bool lookup =
+        rows != nullptr && call.names.front().find("embedding") != std::string::npos;
+    call.parameters = lookup ? rows->source_elements : std::visit(WeightsOf{}, op.shape);
+    call.parameter_bytes = SaturatingProduct({call.parameters, ElementSize(op.dtype)});
+  }
+  from_shapes_ = true;
 }
 
 // What a backward pass depends on; all of a trace without one.
@@ -317,6 +344,8 @@ TracedModel ModelReader::Build(int64_t samples) const {
     op.backward_bytes = share(call.backward_bytes - 2 * call.parameter_bytes);
     op.output_bytes = share(call.result_bytes);
     if (call.matched) op.stash_tensor = op.output_bytes;
+    op.calls = {calls_.operation(call.node).op};
+    op.function = traced::FunctionOf(traced::BaseName(name));
     index[i] = static_cast<int32_t>(w.operators.size());
     w.operators.push_back(std::move(op));
   }
@@ -327,6 +356,7 @@ TracedModel ModelReader::Build(int64_t samples) const {
       w.edges.push_back({from, to, share(bytes)});
   }
   w.dtype = MainType();
+  w.call_samples = samples;
   out.backward_calls = static_cast<int64_t>(backward_.size());
   out.unmatched_calls = unmatched_;
   out.parameter_tensors = parameter_tensors_;
@@ -345,6 +375,11 @@ TracedModel ModelReader::Build(int64_t samples) const {
         "execution trace too");
   }
   if (backward_.empty()) out.notes.emplace_back("no backward pass was recorded");
+  if (from_shapes_) {
+    out.notes.emplace_back(
+        "no gradients of parameters were recorded: parameters are the weights that shapes of "
+        "products, convolutions, norms and lookups imply; give the execution trace too");
+  }
   if (unplaced_parameters_ > 0) {
     out.notes.push_back(
         fmt::format("{} parameters belong to no operator of the graph", unplaced_parameters_));
@@ -384,6 +419,7 @@ absl::StatusOr<TracedModel> ModelOfTrace(const TraceStore& store,
                      fmt::format("rank {}, iteration {}, {} sample{}", rank->info().rank, iteration,
                                  options.samples, options.samples == 1 ? "" : "s"));
   FORETRACE_RETURN_IF_ERROR(model.workload.Validate());
+  FindTensorParallelism(model.workload, Kept::kResults);
   return model;
 }
 
