@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& stage = stages[s];
-    const MemoryUse& use = stage.peak;
+    const MemoryLedger& use = stage.peak;
     table.AddRow(
         {fmt::format("{}", s), gib(use.total()), fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
          fmt::format("{} of micro-batch {}",

@@ -18,6 +18,10 @@ function el(tag, attributes, ...children) {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const palette = (i) => colour(`--c${i % 8}`);
+// Work, transfers, waiting and idleness have the same colour on every page.
+const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
+  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^(nothing|idle|none|start skew)/, 7]];
+const colourOf = (label, i) => (label === 'free' ? colour('--line') : palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]));
 const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
@@ -29,7 +33,10 @@ function scaled(value, steps) {
 }
 const TIME = [[1e-3, 'ns'], [1, 'us'], [1e3, 'ms'], [1e6, 's']];
 const SIZE = [[1, 'B'], [1e3, 'kB'], [1e6, 'MB'], [1e9, 'GB'], [1e12, 'TB']];
-function shown(value, key = '') {
+// Of "ttft_s.mean" and the like the part that names the unit.
+const unitOf = (key) => key.split('.').reverse().find((part) => /(^|_)(us|ns|s|bytes|share|percent|utilisation)$|^(sources|source_shares|mfu)$/.test(part)) ?? key;
+function shown(value, path = '') {
+  const key = unitOf(path);
   if (value === null || value === undefined) return '';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value !== 'number') return String(value);
@@ -37,13 +44,14 @@ function shown(value, key = '') {
   if (/_ns$/.test(key)) return value === 0 ? '0' : scaled(value / 1000, TIME);
   if (/_s$/.test(key) && !/per_s$/.test(key)) return value === 0 ? '0' : scaled(value * 1e6, TIME);
   if (/bytes/.test(key)) return value === 0 ? '0' : scaled(value, SIZE);
-  if (/share$/.test(key)) return `${(100 * value).toFixed(1)} %`;
+  if (/share$|utilisation$|^(sources|source_shares|mfu)$/.test(key)) return `${(100 * value).toFixed(1)} %`;
   if (/percent$/.test(key)) return `${value.toFixed(2)} %`;
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
 // A key without the unit that its values are shown with.
-const heading = (key) => words(key.replace(/_(us|ns|bytes|share|percent)$/, '').replace(/(?<!per)_s$/, ''));
+const heading = (key) => words(key.split('.').map((part) => part.replace(/_(us|ns|bytes|share|percent)$/, '').replace(/(?<!per)_s$/, ''))
+  .join('.')).replace(/ GBps$/, ' GB/s').replace(/ per s$/, '/s').replace(/ per s per /, '/s per ');
 
 function section(title) {
   const id = title.toLowerCase().replaceAll(/[^a-z]+/g, '-');
@@ -53,11 +61,11 @@ function section(title) {
 }
 
 function facts(where, object) {
-  const entries = Object.entries(object).filter(([, v]) => v !== null && typeof v !== 'object');
+  const entries = Object.entries(object).filter(([, v]) => v !== null && v !== '' && typeof v !== 'object');
   if (entries.length === 0) return;
   where.append(el('dl', {}, ...entries.map(([key, value]) => el('div', {},
     el('dt', {}, heading(key)),
-    el('dd', {}, shown(value, key))))));
+    el('dd', {}, short(shown(value, key)))))));
 }
 
 // Objects within a row become columns "outer.inner"; lists of plain values are joined.
@@ -90,12 +98,15 @@ async function copy(text) {
 }
 
 const FIRST_ROWS = 100;
+const short = (text) => (text.length > 200 ? `${text.slice(0, 200)}...` : text);
 
 function table(where, title, objects) {
   if (!Array.isArray(objects) || objects.length === 0 || !isObject(objects[0])) return;
   const rows = objects.map((row) => flat(row));
-  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const known = (row, c) => row[c] !== null && row[c] !== undefined && row[c] !== '';
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((c) => rows.some((row) => known(row, c)));
   const isText = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string')]));
+  const isLong = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string' && r[c].length > 44)]));
   const state = { column: null, down: false, filter: '', all: false };
   const body = el('tbody', {});
   const count = el('span', { role: 'status' });
@@ -119,7 +130,7 @@ function table(where, title, objects) {
     const kept = visible();
     const drawn = state.all ? kept : kept.slice(0, FIRST_ROWS);
     body.replaceChildren(...drawn.map((row) => el('tr', {}, ...columns.map((c) => el('td',
-      isText[c] ? { class: 'text', title: shown(row[c], c) } : {}, shown(row[c], c))))));
+      isText[c] ? { class: isLong[c] ? 'text long' : 'text', title: shown(row[c], c) } : {}, short(shown(row[c], c)))))));
     heads.forEach((head, i) => head.setAttribute('aria-sort',
       state.column !== columns[i] ? 'none' : state.down ? 'descending' : 'ascending'));
     count.textContent = `${kept.length} of ${rows.length} rows`;
@@ -144,15 +155,17 @@ function chart(where, title, config, note = '', height = 320) {
   charts.push(new Chart(canvas, config));
 }
 
+// Bytes as 1 kB, 10 kB, ...: of a logarithmic axis the powers of ten alone have a name.
+const byteTicks = { ticks: { maxRotation: 0, callback: (v) => (/^1(0*)$/.test(String(v)) ? scaled(v, SIZE).replace(/\.0+ /, ' ') : '') } };
 const axis = (text, more = {}) => ({ title: { display: true, text }, grid: { color: colour('--line') }, ...more });
 
 // One bar a label, of parts that add up: {part: [value by label]}.
 function stacked(where, title, labels, parts, unit, note) {
   const datasets = Object.entries(parts).filter(([, values]) => values.some((v) => v > 0))
-    .map(([label, data], i) => ({ label: words(label), data, backgroundColor: palette(i) }));
+    .map(([label, data], i) => ({ label: words(label), data, backgroundColor: colourOf(words(label), i) }));
   chart(where, title, { type: 'bar', data: { labels, datasets }, options: { indexAxis: 'y',
-    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true }) } } }, note,
-  70 + 24 * Math.max(2, labels.length));
+    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true, ticks: { autoSkip: false } }) } } }, note,
+  70 + 24 * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
 }
 
 function bars(where, title, rows, label, value, unit, note) {
@@ -164,11 +177,11 @@ function bars(where, title, rows, label, value, unit, note) {
   note, 70 + 22 * Math.max(2, rows.length));
 }
 
-// {name: [{x, y, text}]}; `lines` are drawn as such.
-function scatter(where, title, groups, x, y, lines = [], note = '') {
+// {name: [{x, y, text}]}; `lines` are drawn as such; `colours` {name: number} where several groups have the same.
+function scatter(where, title, groups, x, y, lines = [], note = '', colours = {}) {
   const datasets = Object.entries(groups).map(([label, data], i) => ({ label, data, showLine: lines.includes(label),
-    pointRadius: lines.includes(label) && data.length < 3 ? 0 : 4, borderColor: palette(i), backgroundColor: palette(i),
-    borderWidth: 1.5 }));
+    pointRadius: lines.includes(label) && (data.length < 3 || label in colours) ? 0 : 4, borderColor: palette(colours[label] ?? i),
+    backgroundColor: palette(colours[label] ?? i), borderWidth: 1.5 }));
   chart(where, title, { type: 'scatter', data: { datasets }, options: { scales: { x, y },
     plugins: { tooltip: { callbacks: { label: (at) => at.raw.text
       ?? `${at.dataset.label}: ${shown(at.raw.x)}, ${shown(at.raw.y)}` } } } } }, note, 380);
@@ -192,7 +205,7 @@ function notes(list) {
 }
 
 // Whatever an answer holds beyond what its own page draws, so that none of it is missing.
-function everything(where, object, title = '') {
+function everything(where, { description, ...object }, title = '') {
   facts(where, object);
   for (const [key, value] of Object.entries(object)) {
     const name = title === '' ? words(key) : `${title}: ${words(key)}`;
@@ -201,7 +214,7 @@ function everything(where, object, title = '') {
       table(where, name, value.map((entry) => ({ entry: isObject(entry) || Array.isArray(entry) ? JSON.stringify(entry) : entry })));
     } else if (isObject(value)) {
       const inner = flat(value);
-      where.append(el('h3', {}, name));
+      if (Object.values(inner).some((v) => v !== null && v !== '')) where.append(el('h3', {}, name));
       facts(where, inner);
       for (const [k, v] of Object.entries(value)) {
         if (Array.isArray(v) && v.length > 0 && isObject(v[0])) table(where, `${name}: ${words(k)}`, v);

@@ -74,7 +74,7 @@ answers.predict = (a) => {
   const rows = [...new Set(a.critical_path.runs.map((r) => `rank ${r.rank}`))].sort();
   const kinds = [...new Set(a.critical_path.runs.map((r) => r.kind))];
   chart(path, 'What decides when the iteration ends', { type: 'bar', data: { labels: rows,
-    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: palette(i), grouped: false,
+    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: colourOf(words(kind), i + 2), grouped: false,
       data: a.critical_path.runs.filter((r) => r.kind === kind).map((r) => ({
         x: [ms(r.start_us), ms(r.start_us + r.time_us)], y: `rank ${r.rank}`, text: `${r.lane}: ${r.name}, ${shown(r.time_us, '_us')}` })) })) },
   options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('ms'), y: axis('') },
@@ -83,11 +83,20 @@ answers.predict = (a) => {
     .map(([k, v]) => [k, v / a.critical_path.total_us])));
   if (a.difference.length > 0) bars(section('What the change does'), 'Difference by cause', a.difference.slice(0, 20), 'cause', 'difference_us', 'us');
   if (a.sensitivity.length > 0) {
-    bars(section('What is worth making faster'), 'Gain if it took no time', a.sensitivity.slice(0, 25), 'name', 'gain_us', 'us',
+    bars(section('What is worth making faster'), 'Gain if it took no time', a.sensitivity.filter((s) => s.gain_us > 0).slice(0, 25)
+      .map((s) => ({ ...s, name: `${s.kind}: ${s.name}` })), 'name', 'gain_us', 'us',
       'of the step, one kind of work at a time');
   }
   if (a.attribution) flame(section(`Device time by ${a.attribution.to}`), a.attribution);
   if (a.memory) {
+    const most = a.memory.reduce((m, r) => (r.peak_bytes > m.peak_bytes ? r : m));
+    const ledgers = [['recorded', most.ledger], ['with the change', most.changed]].filter(([, l]) => l);
+    if (ledgers.length > 0) {
+      const free = (l) => Math.max(most.capacity_bytes - l.total_bytes, 0);
+      stacked(section('What holds the memory'), `Rank ${most.rank} at its peak`, ledgers.map(([n]) => n), {
+        ...Object.fromEntries(Object.keys(most.ledger).filter((k) => k !== 'total_bytes').map((k) => [k.replace('_bytes', ''), ledgers.map(([, l]) => l[k] / 1e9)])),
+        ...(most.capacity_bytes > 0 ? { free: ledgers.map(([, l]) => free(l) / 1e9) } : {}) }, 'GB', 'of the device');
+    }
     const kinds = Object.keys(a.memory[0].phases);
     stacked(section('Memory'), 'Device memory at its peak, by what it was allocated in', a.memory.map((m) => `rank ${m.rank}`), Object.fromEntries(
       kinds.map((k) => [k.replace('_bytes', ''), a.memory.map((m) => m.phases[k] / 1e6)])), 'MB',
@@ -106,12 +115,13 @@ answers.validate = (a) => {
   if (judged.length === 0) return;
   const name = (c) => [c.name, c.mapping, c.rank === undefined ? '' : `rank ${c.rank}`, c.step === undefined ? '' : `step ${c.step}`].filter(Boolean).join(' ');
   const point = (c) => ({ x: c[`measured_${scale}`], y: c[`predicted_${scale}`], text: `${name(c)}: ${shown(c.error_percent, '_percent')}` });
-  const low = Math.min(...judged.map((c) => c[`measured_${scale}`])) * 0.8;
-  const high = Math.max(...judged.map((c) => c[`measured_${scale}`])) * 1.25;
+  const times = judged.flatMap((c) => [c[`measured_${scale}`], c[`predicted_${scale}`]]);
+  const low = Math.min(...times) * 0.85, high = Math.max(...times) * 1.15;
+  const range = { ...(high > 5 * low ? LOG : {}), min: low, max: high };
   const line = (factor) => [{ x: low, y: low * factor }, { x: high, y: high * factor }];
   const why = section('Predicted over measured');
   scatter(why, 'Predicted over measured', { cases: judged.map(point), equal: line(1), '+10 %': line(1.1), '-10 %': line(0.9) },
-    axis(`measured ${scale}`, LOG), axis(`predicted ${scale}`, LOG), ['equal', '+10 %', '-10 %']);
+    axis(`measured ${scale}`, range), axis(`predicted ${scale}`, range), ['equal', '+10 %', '-10 %']);
   bars(why, 'Error by case', judged.slice(0, 60).map((c) => ({ ...c, label: name(c) })), 'label', 'error_percent', '%',
     judged.length > 60 ? `the first 60 of ${judged.length}` : '');
 };
@@ -126,6 +136,11 @@ answers.search = (a) => {
   const front = [...a.pareto].map(point).sort((x, y) => x.x - y.x);
   scatter(section('Time and memory'), 'Time against memory', { 'Pareto front': front, mappings: a.mappings.map(point) },
     axis('memory GB'), axis('iteration ms'), ['Pareto front'], 'point at a mark for its mapping');
+  const ranked = a.mappings.slice(0, 20);
+  stacked(section('Ranked'), 'Iteration time of the fastest mappings', ranked.map((m) => m.mapping), {
+    computation: ranked.map((m) => ms(m.iteration_time_us) * (1 - m.exposed_communication_share - m.bubble_share)),
+    'exposed transfer': ranked.map((m) => ms(m.iteration_time_us) * m.exposed_communication_share),
+    'idle (pipeline bubble)': ranked.map((m) => ms(m.iteration_time_us) * m.bubble_share) }, 'ms');
 };
 
 answers.shard = (a) => {
@@ -140,8 +155,17 @@ answers.shard = (a) => {
   const balance = section('The best plan by GPU');
   stacked(balance, 'Time', gpus, Object.fromEntries(['computing', 'exposed_transfer', 'waiting', 'idle']
     .map((k) => [k, best.ranks.map((r) => ms(r[`${k}_us`]))])), 'ms');
-  bars(balance, 'Memory', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, GB: r.memory_bytes / 1e9 })), 'gpu', 'GB', 'GB',
-    `largest: ${shown(best.memory_bytes_max, 'bytes')}`);
+  const capacity = a.memory_capacity_bytes;
+  stacked(balance, 'Memory against capacity', gpus, {
+    ...Object.fromEntries(Object.keys(best.ranks[0].memory).map((k) => [k.replace('_bytes', ''), best.ranks.map((r) => r.memory[k] / 1e9)])),
+    free: best.ranks.map((r) => Math.max(capacity - r.memory_bytes, 0) / 1e9) }, 'GB',
+  `largest: ${shown(best.memory_bytes_max, 'bytes')} of ${shown(capacity, 'bytes')}`);
+  // A row of a table's shards on each GPU, widths in rows and columns.
+  const elements = (p) => gpus.map((_, g) => p.ranks.reduce((n, r, i) => n + (r === g ? p.rows[i] * p.columns[i] : 0), 0) / 1e6);
+  const largest = [...best.placement].sort((x, y) => Math.max(...elements(y)) - Math.max(...elements(x)));
+  stacked(balance, 'Tables', gpus, { ...Object.fromEntries(largest.slice(0, 14).map((p) => [`${p.table} (${words(p.kind)})`, elements(p)])),
+    ...(largest.length > 14 ? { 'other tables': gpus.map((_, g) => largest.slice(14).reduce((n, p) => n + elements(p)[g], 0)) } : {}) },
+  'million elements', 'shards of the largest tables, and all others together');
   shareBar(section('What it rests on'), 'Simulated time by source', best.sources);
   bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
 };
@@ -155,14 +179,15 @@ answers.collective = (a) => {
       ...t, label: tableName(t) })), 'label', 'mape_percent', '%');
     const over = section('Measured and predicted');
     for (const [key, unit] of [['us', 'us'], ['busbw_GBps', 'GB/s']]) {
-      const groups = {}, lines = [];
-      for (const t of a.tables.slice(0, 12)) {
+      const groups = {}, lines = [], colours = {};
+      for (const [i, t] of a.tables.slice(0, 8).entries()) {
         lines.push(`${tableName(t)}, predicted`);
+        colours[`${tableName(t)}, predicted`] = colours[`${tableName(t)}, measured`] = i;
         groups[`${tableName(t)}, measured`] = t.points.map((r) => ({ x: r.bytes, y: r[`measured_${key}`] }));
         groups[lines[lines.length - 1]] = t.points.map((r) => ({ x: r.bytes, y: r[`predicted_${key}`] }));
       }
-      scatter(over, key === 'us' ? 'Time' : 'Bus bandwidth', groups, axis('bytes', LOG), axis(unit, LOG), lines,
-        a.tables.length > 12 ? 'The first twelve tables.' : '');
+      scatter(over, key === 'us' ? 'Time' : 'Bus bandwidth', groups, axis('bytes', { ...LOG, ...byteTicks }), axis(unit, LOG), lines,
+        `points: measured; lines: predicted${a.tables.length > 8 ? '; the first eight tables' : ''}`, colours);
     }
     return;
   }
@@ -177,7 +202,7 @@ answers.collective = (a) => {
   const over = section('Over size');
   for (const [title, value, unit] of [['Time', 'time_us', 'us'], ['Bus bandwidth', 'busbw_GBps', 'GB/s']]) {
     const groups = series(value);
-    scatter(over, title, groups, axis('bytes', LOG), axis(unit, LOG), Object.keys(groups));
+    scatter(over, title, groups, axis('bytes', { ...LOG, ...byteTicks }), axis(unit, LOG), Object.keys(groups));
   }
 };
 
@@ -219,6 +244,12 @@ answers.serve = (a) => {
   chart(latencies, 'Latency by percentile', { type: 'bar', data: { labels: kinds, datasets: ['ttft_s', 'tpot_s', 'itl_s', 'e2e_s', 'queue_s'].map((k, i) => ({
     label: words(k.replace('_s', '')), data: kinds.map((q) => s[k]?.[q] * 1000), backgroundColor: palette(i) })) },
   options: { scales: { x: axis(''), y: axis('ms', LOG) } } });
+  const m = a.memory;
+  if (m) {
+    stacked(section('Memory'), 'Of a device', [''], { weights: [m.weights_bytes / 1e9], activations: [m.activations_bytes / 1e9],
+      'keys and values': [m.kv_bytes / 1e9], reserve: [m.reserve_bytes / 1e9],
+      free: [Math.max(m.device_bytes - m.weights_bytes - m.activations_bytes - m.kv_bytes - m.reserve_bytes, 0) / 1e9] }, 'GB', m.verdict);
+  }
   shareBar(section('What it rests on'), 'Time of steps by source', { calibrated: a.step_time.calibrated_share, analytic: a.step_time.analytic_share });
   if ((a.load ?? []).length > 1) {
     scatter(section('Load'), 'Requests over time', { running: a.load.map((l) => ({ x: l.time_s, y: l.running })),
@@ -270,21 +301,28 @@ answers.sweep = (a) => {
   headline(`${a.points.length} runs of ${a.swept}`, [`${a.points.length - points.length} cannot be met`]);
   const [x, ...others] = a.axes;
   const numeric = x.values.every((v) => v !== '' && Number.isFinite(Number(v)));
-  for (const column of a.values) {
+  for (const column of [...a.values, 'efficiency']) {
     if (!points.every((p) => typeof p[column] === 'number')) continue;
     const groups = {};
     for (const p of points) {
       const name = others.map((o) => `${o.name}=${p[o.name]}`).join(', ') || column;
-      (groups[name] ??= []).push({ x: Number(p[x.name]), y: p[column] });
+      (groups[name] ??= []).push({ x: Number(p[x.name]), y: /_us$/.test(column) ? ms(p[column]) : p[column] });
     }
     const where = column === value ? section('Over the values') : page.lastChild;
-    if (numeric) scatter(where, words(column), groups, axis(x.name), axis(words(column)), Object.keys(groups));
-    else bars(where, words(column), points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: p[column] })), 'label', 'v', words(column));
+    const title = words(column.replace(/^[a-z]+\[-?\d+\]\./, '').replace(/_us$/, '_ms'));
+    if (numeric) scatter(where, title, groups, axis(x.name), axis(title), Object.keys(groups));
+    else bars(where, title, points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: /_us$/.test(column) ? ms(p[column]) : p[column] })), 'label', 'v', title);
   }
 };
 
 answers.doctor = (a) => {
   headline(a.verdict, [a.source]);
+  const lacks = a.findings.filter((f) => f.state !== 'holds');
+  if (lacks.length > 0) {
+    section('What it lacks').append(...lacks.map((f) => el('div', { class: f.state === 'optional' ? 'card' : 'card warning' },
+      el('h3', {}, `${f.evidence}: ${f.found}`), el('p', {}, f.cost), f.remedy ? el('pre', {}, f.remedy) : null)));
+  }
+  section('What it holds').append(el('ul', {}, ...a.findings.filter((f) => f.state === 'holds').map((f) => el('li', {}, `${f.evidence}: ${f.found}`))));
 };
 
 answers.inspect = (a) => {
