@@ -35,29 +35,33 @@ double GroupCosts::NodePasses(int32_t ranks, double bytes) const {
 }
 
 double GroupCosts::TensorReduction(double bytes) const {
-  if (m_.tensor <= p_.devices_per_node && m_.sequence_parallel) return NodePasses(m_.tensor, bytes);
+  if (m_.tensor <= p_.devices_per_node && m_.sequence_parallel) {
+    return NodePasses(m_.tensor, bytes) + 2 * Handovers();
+  }
   return TensorAllReduce(bytes);
 }
 
 double GroupCosts::TensorAllReduce(double bytes) const {
-  if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes);
+  if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes) + Handovers();
   const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                p_.intra_node.bytes_per_second());
-  return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds();
+  return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds() +
+         Handovers();
 }
 
 double GroupCosts::AllToAll(double bytes) const {
   if (m_.expert_width() * m_.expert <= p_.devices_per_node) {
-    if (const auto time = Measured(CollectiveOp::kAllToAll, m_.expert, bytes)) return *time;
+    const auto time = Measured(CollectiveOp::kAllToAll, m_.expert, bytes);
+    if (time) return *time + Handovers();
   }
   const double local = std::clamp(p_.devices_per_node / m_.expert_width(), 1, m_.expert);
   const double inside = bytes * (local - 1) / m_.expert / p_.intra_gather.bytes_per_second();
   const double outside = bytes * (m_.expert - local) / m_.expert / p_.adapter.bytes_per_second();
-  return std::max(inside, outside) + p_.collective_latency.seconds();
+  return std::max(inside, outside) + p_.collective_latency.seconds() + Handovers();
 }
 
 double GroupCosts::Transfer(double bytes) const {
-  double time = bytes / m_.tensor / p_.adapter.bytes_per_second();
+  double time = bytes / m_.tensor / p_.adapter.bytes_per_second() + Handovers();
   if (m_.tensor > 1 && !m_.sequence_parallel) {
     time += bytes * (m_.tensor - 1) / m_.tensor / p_.intra_node.bytes_per_second();
   }

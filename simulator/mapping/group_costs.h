@@ -25,6 +25,9 @@ class GroupCosts {
   double TensorReduction(double bytes) const;
   // The same without sequence parallelism.
   double TensorAllReduce(double bytes) const;
+  // What streams wait for each other around a collective: from the kernels before it to its own
+  // stream, and back.
+  double Handovers() const { return 2 * p_.stream_wait.seconds(); }
   // Messages to members of the own node and of others go at once; the slower part counts.
   double AllToAll(double bytes) const;
   // Every tensor-parallel rank sends its share; the receivers gather it within the node.

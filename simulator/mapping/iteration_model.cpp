@@ -97,7 +97,7 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   const auto chunks = static_cast<size_t>(m.chunks);
   const SimTime weight = split ? passes.layer_weight : SimTime();
   // A stage is held until its neighbour has what it sent.
-  const bool holds = passes.blocking_transfers && m.chunks == 1;
+  const bool holds = m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
   const SimTime beside = holds ? SimTime() : passes.transfer;
   std::vector<PassList> zero_bubble;
   if (split) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
@@ -114,11 +114,12 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
       stage.forward.push_back(PassDuration(passes.layer_forward, layers, passes.Gather()));
       stage.backward.push_back(PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
                                             passes.reduce_behind));
-      if (holds && s + 1 < m.pipeline) stage.forward.back() += passes.transfer;
-      if (holds && s > 0) stage.backward.back() += passes.transfer;
+      const bool ends = s + 1 == m.pipeline && c + 1 == m.chunks, begins = s == 0 && c == 0;
+      if (holds && m.pipeline > 1 && !ends) stage.forward.back() += passes.transfer;
+      if (holds && m.pipeline > 1 && !begins) stage.backward.back() += passes.transfer;
       if (s > 0) pipeline.edges.push_back({s - 1, c, s, c, beside, beside});
       if (s == 0 && c > 0) {
-        pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, passes.transfer, passes.transfer});
+        pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, beside, beside});
       }
     }
     pipeline.stages.push_back(std::move(stage));

@@ -46,6 +46,12 @@ struct ClusterParameters {
   // taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
   // something else do not get faster by it than by their smaller operands.
   double eight_bit_share = 0.58;
+  // Products in 8 bits of a backward pass take this many times as long as forward ones. Transformer
+  // Engine and torchao promote their partial sums to 32 bits as they go (_2X_ACC_DGRAD and
+  // _2X_ACC_WGRAD in transformer_engine/pytorch/module/base.py; use_fast_accum in
+  // torchao/float8/config.py), without which products are 1.1 to 1.2 times as fast on Hopper
+  // (pytorch/ao, issue 2377); later chips sum in 32 bits anyway.
+  double split_accumulation = 1;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
@@ -57,6 +63,8 @@ struct ClusterParameters {
   // Without interleaving a stage goes on only when what it sent and received between two passes is
   // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
   bool blocking_transfers = false;
+  // The same with interleaving (Megatron Core without overlap_p2p_comm).
+  bool blocking_chunks = false;
   // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
   // what was gathered is copied into whole parameters, gradients are cast and copied into the
   // buffer that is reduced (layer_costs.h, ShardCopies).
@@ -82,7 +90,11 @@ struct ClusterParameters {
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
   SimTime issue = SimTime::FromUs(5);  // what the CPU takes to issue one kernel
+  // Between two kernels of a busy stream, which measurements of single kernels leave out; and from
+  // a kernel to a collective that waits for it on its own stream, or back (LaunchLatencies).
+  SimTime kernel_gap, stream_wait;
   int32_t devices_per_node = 8;
+  int32_t multiprocessors = 0;  // of a device; 0: not known
 };
 
 // One kind of communication that every layer waits for.
@@ -160,7 +172,7 @@ struct PassTimes {
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
   SimTime transfer;                    // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;
-  bool blocking_transfers = false;  // ClusterParameters'
+  bool blocking_transfers = false, blocking_chunks = false;  // ClusterParameters'
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;

@@ -14,20 +14,23 @@ bool IsProductLike(KernelKind kind) {
 
 }  // namespace
 
-double KernelCoster::Seconds(const KernelWork& work, CostSources& sources, bool eight_bit) const {
+double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
+                             const ProductForm& form) const {
   const Estimate estimate = p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
-  double seconds = estimate.time.seconds();
+  double seconds = estimate.time.seconds() / form.share;
   if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
   if (work.kind == KernelKind::kAttention) seconds *= p_.attention_slowdown;
   if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
-    if (eight_bit) seconds *= p_.eight_bit_share;
-    const FlopRate sustained = eight_bit ? p_.sustained_fp8 : p_.sustained;
+    if (form.eight_bit) seconds *= p_.eight_bit_share;
+    const FlopRate sustained = form.eight_bit ? p_.sustained_fp8 : p_.sustained;
     const bool narrow = ElementSize(work.dtype) <= 2;
     if (narrow && sustained > FlopRate()) {
       seconds = std::max(seconds, work.flop.count() / sustained.per_second());
     }
+    if (form.eight_bit && form.backward) seconds *= p_.split_accumulation;
   }
   if (IsProductLike(work.kind)) seconds *= p_.slowest_device;
+  seconds += p_.kernel_gap.seconds();
   sources.Add(seconds, estimate);
   return seconds;
 }

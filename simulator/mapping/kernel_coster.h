@@ -6,11 +6,18 @@
 
 namespace foretrace {
 
+// How a product runs.
+struct ProductForm {
+  bool eight_bit = false;
+  bool backward = false;  // its gradients: partial sums are promoted to 32 bits as it goes
+  double share = 1;       // of the device's multiprocessors that it has
+};
+
 // Kernels as the device's calibration has them, where it was found; else at a share of the peaks.
 class KernelCoster {
  public:
   explicit KernelCoster(const ClusterParameters& cluster) : p_(cluster) {}
-  double Seconds(const KernelWork& work, CostSources& sources, bool eight_bit = false) const;
+  double Seconds(const KernelWork& work, CostSources& sources, const ProductForm& form = {}) const;
   // Sum over kernels that run one after another.
   double Seconds(const KernelList& list, CostSources& sources) const;
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/kernel_coster.h"
+#include "simulator/mapping/partwise_products.h"
 
 namespace foretrace {
 namespace {
@@ -19,6 +19,7 @@ class OpCoster {
         m_(mapping),
         p_(cluster),
         kernels_(cluster),
+        partwise_(layer, mapping, cluster, sources),
         alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
         sources_(sources) {}
 
@@ -30,9 +31,10 @@ class OpCoster {
     if (!p_.fused_pointwise) AddSteps(op, list, work.input);
     const bool trained = m_.lora == 0;
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
-    double forward = Seconds(op, list), input = Seconds(op, work.input), weight = 0;
+    double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) Ring(id, forward, input);
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
+    if (op.name == "dispatch") SortByExpert(op, forward, input);
     // The gradient of a table of rows is of its weights alone.
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
@@ -41,13 +43,18 @@ class OpCoster {
       if (m_.fp8 && !p_.dynamic_scaling) AddCasts(op, forward, input);
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
-    const bool column = LeadsIntoShards(op);
+    const RegionEdge edge = EdgeOf(l_, op);
     cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
-    if (m_.async_tensor && (column || LeavesShards(op))) {
-      const double longer = PartByPart(id, column, forward) - forward;
+    if ((m_.async_tensor || m_.chunked_tensor) && edge != RegionEdge::kNone) {
+      const double longer = partwise_.Forward(id, edge, forward) - forward;
       ++cost.exchanges_beside;
       cost.beside += longer;
       forward += longer;
+    }
+    // Of whole experts none would be left to pair it with.
+    if (m_.chunked_tensor && edge == RegionEdge::kLeaves && l_.expert() == 0) {
+      input = partwise_.Backward(id, input);
+      ++cost.gathers_beside;
     }
     cost.forward += forward;
     cost.weight += weight;
@@ -56,7 +63,7 @@ class OpCoster {
     cost.backward_kernels += static_cast<int64_t>(work.input.size());
     if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
     if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
-    if (column) cost.columns.push_back({input, weight});
+    if (edge == RegionEdge::kEnters) cost.columns.push_back({input, weight});
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;
@@ -166,6 +173,19 @@ class OpCoster {
     backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
   }
 
+  // What arrives from other devices lies by sender; where several experts are at home it is copied
+  // into the order of the experts, and results back; backward their gradients (Megatron Core,
+  // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
+  void SortByExpert(const GraphOp& op, double& forward, double& backward) const {
+    if (m_.expert == 1 || l_.sizes().of(l_.axes().experts) < 2) return;
+    const OperatorGraph& g = l_.graph();
+    const int64_t gathered = m_.sequence_parallel ? m_.expert_width() : 1;
+    const int64_t n = Elements(g, l_.sizes(), op.outputs[0]) * gathered;
+    const double copy = Call(ElementwiseOp{n, n}, g.tensor(op.outputs[0]).dtype);
+    forward += 2 * copy;
+    backward += 2 * copy;
+  }
+
   // Attention of the layers that have a window: over pieces of the sequence, each by itself, or of
   // every query over the keys before it.
   void Windowed(OpId id, double& forward, double& backward) const {
@@ -190,26 +210,6 @@ class OpCoster {
     mix(backward, Direction::kBackward);
   }
 
-  // A product beside the exchange of its input or output: one part for each rank, of which the own
-  // is exchanged with none. The others' transfers follow one another; the first or the last part's
-  // product has none to run beside.
-  double PartByPart(OpId id, bool column, double whole) const {
-    const OperatorGraph& g = l_.graph();
-    const GraphOp& op = g.op(id);
-    double products = 0, parts = 0;
-    for (OperatorCall call : CallsOf(g, l_.sizes(), id, Direction::kForward)) {
-      auto* linear = std::get_if<LinearOp>(&call.shape);
-      if (linear == nullptr || linear->m < m_.tensor) return whole;
-      products += Seconds(op, Kernels(call));
-      linear->m /= m_.tensor;
-      parts += Seconds(op, Kernels(call)) * m_.tensor;
-    }
-    const TensorId passed = column ? op.inputs[0] : op.outputs[0];
-    const double bytes = Num(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
-    const double exchange = GroupCosts(m_, p_).TensorReduction(bytes) / 2;
-    return whole - products + std::max(parts, exchange + parts / m_.tensor);
-  }
-
   bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
     return m_.fp8 && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
   }
@@ -221,12 +221,12 @@ class OpCoster {
     list.erase(end, list.end());
   }
 
-  double Seconds(const GraphOp& op, const KernelWork& work) const {
-    return kernels_.Seconds(work, sources_, IsEightBit(op, work));
+  double Seconds(const GraphOp& op, const KernelWork& work, bool backward) const {
+    return kernels_.Seconds(work, sources_, {IsEightBit(op, work), backward});
   }
-  double Seconds(const GraphOp& op, const KernelList& list) const {
+  double Seconds(const GraphOp& op, const KernelList& list, bool backward = false) const {
     double sum = 0;
-    for (const KernelWork& work : list) sum += Seconds(op, work);
+    for (const KernelWork& work : list) sum += Seconds(op, work, backward);
     return sum;
   }
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
@@ -242,7 +242,7 @@ class OpCoster {
     const double bytes = Num(l_.gradient_bytes());
     double seconds = 0;
     for (const KernelWork& work : list) {
-      seconds += Seconds(op, work);
+      seconds += Seconds(op, work, true);
       if (!p_.fused_accumulation) {
         seconds += Accumulation(work);
         continue;
@@ -325,27 +325,11 @@ class OpCoster {
     }
   }
 
-  // A product whose input is whole on every tensor-parallel rank and whose output is divided
-  // (column-parallel).
-  bool LeadsIntoShards(const GraphOp& op) const {
-    if (op.kind != GraphOpKind::kMatmul || !op.in_block) return false;
-    return OnStream(op.inputs[0]) && !OnStream(op.outputs[0]);
-  }
-
-  // The other way round (row-parallel).
-  bool LeavesShards(const GraphOp& op) const {
-    if (op.kind != GraphOpKind::kMatmul || !op.in_block) return false;
-    return !OnStream(op.inputs[0]) && OnStream(op.outputs[0]);
-  }
-  bool OnStream(TensorId t) const {
-    const auto& axes = l_.graph().tensor(t).axes;
-    return std::find(axes.begin(), axes.end(), l_.axes().stream) != axes.end();
-  }
-
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
   KernelCoster kernels_;
+  PartwiseProducts partwise_;
   AlternateProducts alternate_;
   CostSources& sources_;
 };

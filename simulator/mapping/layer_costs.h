@@ -19,9 +19,10 @@ struct PassCost {
   };
   absl::InlinedVector<Column, 2> columns;
   // Gatherings and scatterings of sequence parallelism that run beside products
-  // (ParallelMapping::async_tensor), and what these take longer for it, of forward.
+  // (ParallelMapping::async_tensor, chunked_tensor), and what these take longer for it, of forward.
   int32_t exchanges_beside = 0;
   double beside = 0;
+  int32_t gathers_beside = 0;  // the same of backward; what they take longer is in it
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 

@@ -76,8 +76,13 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "mapping {}: sequence parallelism needs tensor parallelism that divides the sequence of {}",
         ToString(m), model.sequence);
   }
-  if (m.async_tensor && !m.sequence_parallel) {
-    return Infeasible("mapping {}: tp-async needs sequence parallelism (sp)", ToString(m));
+  if ((m.async_tensor || m.chunked_tensor) && !m.sequence_parallel) {
+    return Infeasible("mapping {}: tp-async and tp-chunked need sequence parallelism (sp)",
+                      ToString(m));
+  }
+  if (m.async_tensor && m.chunked_tensor) {
+    return Infeasible("mapping {}: tp-async and tp-chunked are two ways of one thing; say one",
+                      ToString(m));
   }
   if (m.hybrid > 0 &&
       (m.zero != 3 || model.experts > 0 || m.hybrid == 1 || m.replicas() % m.hybrid != 0)) {
@@ -177,6 +182,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.overlap_gradients) text += " overlap";
   if (!m.overlap_tensor) text += " tp-exposed";
   if (m.async_tensor) text += " tp-async";
+  if (m.chunked_tensor) text += " tp-chunked";
   if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
   if (m.counted_ends) text += " ends";
   if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
@@ -220,6 +226,7 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (word == "overlap") return m.overlap_gradients = true;
     if (word == "tp-exposed") return !(m.overlap_tensor = false);
     if (word == "tp-async") return m.async_tensor = true;
+    if (word == "tp-chunked") return m.chunked_tensor = true;
     if (word == "ends") return m.counted_ends = true;
     if (word == "fp8") return m.fp8 = true;
     if (word == "lora-all") return m.lora_everywhere = true;
@@ -252,12 +259,8 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!read(word)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN "
-          "loraN lora-all ring sp "
-          "overlap tp-exposed tp-async ends layers=N,N,... fp8 grad16 grad32 none selective full "
-          "operators "
-          "alternate gpipe "
-          "1f1b "
+          "zeroN hsdpN loraN lora-all ring sp overlap tp-exposed tp-async tp-chunked ends "
+          "layers=N,N,... fp8 grad16 grad32 none selective full operators alternate gpipe 1f1b "
           "kfkb zb-h1",
           source, word);
     }

@@ -50,6 +50,9 @@ struct ParallelMapping {
   // leads into weight gradients, what is scattered is a sum of several products
   // (torch/_inductor/fx_passes/micro_pipeline_tp.py).
   bool async_tensor = false;
+  // Exchanges of sequence parallelism go part by part beside products, forward as above, backward
+  // the gathering of gradients too (Transformer Engine's userbuffers, tp_comm_overlap).
+  bool chunked_tensor = false;
   // Under zero 3, replicas that divide the weights among them; the others have copies, among which
   // each one's share of the gradients is reduced (PyTorch's HYBRID_SHARD). 0: all replicas.
   int32_t hybrid = 0;

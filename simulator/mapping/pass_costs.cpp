@@ -182,7 +182,8 @@ class Coster {
                           : m_.recompute == Recompute::kOperators ? 1 + region
                           : m_.recompute == Recompute::kAlternate ? (1 + region) / 2
                                                                   : 0;
-    times.tensor.backward = 1 + region + (m_.sequence_parallel ? 1 : 0) + again;
+    times.tensor.backward =
+        1 + region + (m_.sequence_parallel ? 1 : 0) + again - layer.gathers_beside / 2;
     if (!m_.overlap_tensor || m_.schedule == ScheduleKind::kZeroBubbleH1) return;
     times.tensor_hidden.time = times.tensor.time;
     times.tensor_hidden.bytes = times.tensor.bytes;
@@ -205,7 +206,7 @@ class Coster {
       times.context.bytes = Bytes(static_cast<int64_t>(own * m_.context));
       times.context.time =
           SimTime::FromSeconds(own * (m_.context - 1) / groups_.Between(m_.tensor * m_.context) +
-                               p_.collective_latency.seconds());
+                               p_.collective_latency.seconds() + groups_.Handovers());
       times.context.forward = 1;
       times.context.backward = full ? 3 : 2;
     }
@@ -218,6 +219,7 @@ class Coster {
     }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
+    times.blocking_chunks = p_.blocking_chunks;
     if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
     SetDivided(times);
     SetRoots(times);

@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 23> kKeys = {"since",
+  static constexpr std::array<std::string_view, 27> kKeys = {"since",
                                                              "source",
                                                              "models",
                                                              "fused_attention",
@@ -21,7 +21,9 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "fused_pointwise",
                                                              "fused_accumulation",
                                                              "blocking_transfers",
+                                                             "blocking_chunks",
                                                              "ring_attention",
+                                                             "recompute",
                                                              "gathers_ahead",
                                                              "per_parameter_sharding",
                                                              "dynamic_scaling",
@@ -29,6 +31,8 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "packed_document",
                                                              "sequence_parallel",
                                                              "overlap_tensor",
+                                                             "chunked_tensor",
+                                                             "gradient_bits",
                                                              "overlap_gradients",
                                                              "zero",
                                                              "selective",
@@ -59,11 +63,16 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.gathers_ahead = in.Bool("gathers_ahead", true);
   r.per_parameter_sharding = in.Bool("per_parameter_sharding", false);
   r.dynamic_scaling = in.Bool("dynamic_scaling", false);
+  r.blocking_chunks = in.Bool("blocking_chunks", false);
+  static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
+  if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
   r.ring_attention = in.Bool("ring_attention", false);
   r.dropout = in.Bool("dropout", false);
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.sequence_parallel = in.Bool("sequence_parallel", false);
   r.overlap_tensor = in.Bool("overlap_tensor", false);
+  r.chunked_tensor = in.Bool("chunked_tensor", false);
+  r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
   r.overlap_gradients = in.Bool("overlap_gradients", false);
   r.zero = in.Integer("zero", 0, 3, 0);
   if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {

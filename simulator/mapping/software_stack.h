@@ -42,9 +42,13 @@ struct StackRelease {
   int64_t packed_document = 0;
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
+  bool chunked_tensor = false;  // ParallelMapping's, with sequence parallelism
+  int32_t gradient_bits = 0;    // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
   Recompute selective = Recompute::kSelective;
+  Recompute recompute = Recompute::kNone;  // where a run does not say
+  bool blocking_chunks = false;            // ClusterParameters'
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's

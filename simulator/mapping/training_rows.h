@@ -2,7 +2,6 @@
 // Measured training jobs, one a row: model, devices, mapping, software and the time of a step.
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,16 +16,15 @@
 namespace foretrace {
 
 struct TrainingRow {
-  std::string name;   // file:line
-  std::string model;  // as the row names it
+  std::string name;      // file:line
+  std::string model;     // as the row names it
+  std::string taken_as;  // the model that is taken for it
   std::string gpu, source;
   int32_t gpus = 0, gpus_per_node = 8;
-  std::string stack;                                 // framework and release, as the row names them
-  std::string family, release;                       // of stacks
-  std::map<std::string, double> attention_slowdown;  // StackRelease's
-  bool fused_pointwise = true;                       // ClusterParameters', as the next six
-  bool fused_accumulation = true, blocking_transfers = false, gathers_ahead = true;
-  bool per_parameter_sharding = false, dynamic_scaling = false, eight_bit_gathers = false;
+  std::string stack;               // framework and release, as the row names them
+  std::string family, release;     // of stacks
+  StackRelease software;           // with what the row says of it
+  bool eight_bit_gathers = false;  // ClusterParameters'
   double eight_bit_share = ClusterParameters().eight_bit_share;
   bool recompute_stated = false;
   TransformerConfig config;
@@ -65,6 +63,9 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
 // kept its activations in `memory` (zero: not known), the least recomputation with which it fits is
 // taken.
 void AssumeRecomputation(TrainingRow& row, Bytes memory);
+
+// What the row's software does, on a cluster of devices with that chip.
+void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster);
 
 // Whether the file's header is of such a table.
 bool IsTrainingTable(const std::string& path);

@@ -136,6 +136,10 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   cluster.peak_memory = device->memory_bandwidth();
   if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
   cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
+  if (device->chip == "GH100") cluster.split_accumulation = 1.15;
+  cluster.multiprocessors = device->multiprocessors();
+  cluster.kernel_gap = device->driver.latencies.stream_gap;
+  cluster.stream_wait = device->driver.latencies.event;
   if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
     return InvalidInput(
         "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "

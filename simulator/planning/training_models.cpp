@@ -1,5 +1,6 @@
 #include "simulator/planning/training_models.h"
 
+#include <cctype>
 #include <filesystem>
 #include <utility>
 
@@ -46,11 +47,16 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std:
 }
 
 const std::string* TrainingModels::Namesake(const std::string& name) const {
-  // A family's letters, and what follows the last hyphen: llama3-405b, nemotron-340b.
+  // A family's words without numbers, and what follows the last hyphen: llama3-405b,
+  // nemotron-340b; not gpt-oss-20b for gpt3-20b.
   const auto parts = [](const std::string& full) {
     const std::string plain = LowerCase(full);
-    return std::pair(plain.substr(0, plain.find_first_not_of("abcdefghijklmnopqrstuvwxyz")),
-                     plain.substr(plain.find_last_of("-_ ") + 1));
+    const size_t last = plain.find_last_of("-_ ");
+    std::string family;
+    for (const char c : plain.substr(0, last == std::string::npos ? plain.size() : last)) {
+      if (std::isdigit(static_cast<unsigned char>(c)) == 0 && c != '.') family += c;
+    }
+    return std::pair(family, plain.substr(last + 1));
   };
   const auto wanted = parts(name);
   const std::string* found = nullptr;

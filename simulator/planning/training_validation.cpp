@@ -211,16 +211,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
     return;
   }
   ClusterParameters own_cluster = (*cluster)->parameters;
-  const auto slowdown = row.attention_slowdown.find((*cluster)->chip);
-  if (slowdown != row.attention_slowdown.end()) own_cluster.attention_slowdown = slowdown->second;
-  own_cluster.fused_pointwise = row.fused_pointwise;
-  own_cluster.fused_accumulation = row.fused_accumulation;
-  own_cluster.gathers_ahead = row.gathers_ahead;
-  own_cluster.per_parameter_sharding = row.per_parameter_sharding;
-  own_cluster.dynamic_scaling = row.dynamic_scaling;
-  own_cluster.eight_bit_share = row.eight_bit_share;
-  own_cluster.eight_bit_gathers = row.eight_bit_gathers;
-  own_cluster.blocking_transfers = row.blocking_transfers;
+  ApplySoftware(row, (*cluster)->chip, own_cluster);
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);

@@ -63,6 +63,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     }
     if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
     m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
+    m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
     if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
     const auto folded = EstimateIteration(model, m, {});
     if (!folded.ok()) continue;
@@ -137,8 +138,10 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
                           {forward},
                           {backward},
                           {}});
+      const int32_t tensor = 1 << rng() % 2;
+      const int32_t replicas = 1 + static_cast<int32_t>(rng() % 4);
       stages.push_back(
-          {"s", 1 + static_cast<int32_t>(rng() % 4), SimTime::FromNs(rng() % 500), Bytes(1000)});
+          {"s", tensor * replicas, tensor, SimTime::FromNs(rng() % 500), Bytes(1000)});
     }
     const std::vector<std::pair<int32_t, int32_t>> diamond_edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
     std::vector<std::pair<int32_t, int32_t>> edges;
@@ -152,7 +155,8 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
     ++compared;
     SimTime end;
     for (size_t s = 0; s < stages.size(); ++s) {
-      const SimTime after = stages[s].devices > 1 ? stages[s].gradient_reduction : SimTime();
+      const bool replicated = stages[s].devices > stages[s].tensor;
+      const SimTime after = replicated ? stages[s].gradient_reduction : SimTime();
       end = std::max(end, timing->stage_end[s] + after);
     }
     auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)),

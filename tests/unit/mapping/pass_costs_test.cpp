@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "simulator/mapping/device_spread.h"
@@ -75,6 +76,33 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
   p.sustained = FlopRate::Teraflops(40);
   const SimTime limited = Times(c, Mapping(1, 1), p).head_forward;
   EXPECT_NEAR(limited.seconds() / free.head_forward.seconds(), 2.5, 1e-3);
+}
+
+// A layer takes 5 us more for each kernel between which the stream idles as long.
+TEST(PassCostsTest, StreamsIdleBetweenKernels) {
+  ClusterParameters p = ProductsAlone();
+  const SimTime without = Times(Model(), Mapping(1, 1), p).head_forward;
+  p.kernel_gap = SimTime::FromUs(5);
+  const SimTime with = Times(Model(), Mapping(1, 1), p).head_forward;
+  // The final norm, the output layer's product and the loss's kernels.
+  const double kernels = (with - without).us() / 5;
+  EXPECT_NEAR(kernels, std::round(kernels), 1e-6);
+  EXPECT_GE(kernels, 3);
+  EXPECT_LE(kernels, 6);
+}
+
+// Under sequence parallelism a gathering and a scattering, each of which waits for kernels and is
+// waited for; otherwise one all-reduce.
+TEST(PassCostsTest, CollectivesWaitAcrossStreams) {
+  ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(2, 1);
+  const SimTime reduced = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime::FromUs(3);
+  EXPECT_EQ(Times(Model(), m, p).tensor.time - reduced, SimTime::FromUs(6));
+  m.sequence_parallel = true;
+  const SimTime with = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime();
+  EXPECT_EQ(with - Times(Model(), m, p).tensor.time, SimTime::FromUs(12));
 }
 
 // Whole attention is 4 s^2 h FLOP, half of them masked; pieces of a quarter of the sequence need a
@@ -330,6 +358,96 @@ TEST(PassCostsTest, ExchangesPartByPart) {
               Times(Model(), plain, p).layer_backward.us(), 1e-2);
 }
 
+// Userbuffers split what is scattered into four parts, of which one runs beside no transfer, and
+// keep 22 of 132 multiprocessors; backward the two gathered gradients go beside products of their
+// own, which are as large as the forward ones.
+TEST(PassCostsTest, ExchangesByUserbuffers) {
+  ClusterParameters p = ProductsAlone();
+  p.multiprocessors = 132;
+  ParallelMapping m = Mapping(4, 1);
+  m.sequence_parallel = true;
+  const PassTimes waited = Times(Model(), m, p);
+  m.chunked_tensor = true;
+  const PassTimes beside = Times(Model(), m, p);
+  const double exchange = waited.tensor.time.us() / 2;
+  EXPECT_EQ(beside.tensor.forward, 0);
+  EXPECT_EQ(beside.tensor.backward, waited.tensor.backward - 1);
+  const auto product = [](double width) { return 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6; };
+  double forward = 0, backward = 0;
+  for (const double width : {3, 4}) {
+    forward += std::max(product(width), exchange + product(width) / 4) - product(width);
+  }
+  for (const double width : {1, 4}) {
+    const double slow = product(width) * 132 / 110;
+    forward += std::max(slow, exchange + slow / 4) - product(width);
+    backward += std::max(product(width), exchange + product(width) / 4) - product(width);
+  }
+  EXPECT_NEAR(beside.layer_forward.us(),
+              waited.layer_forward.us() - 2 * waited.tensor.time.us() + forward, 0.1);
+  EXPECT_NEAR(beside.layer_backward.us(),
+              waited.layer_backward.us() - waited.tensor.time.us() + backward, 0.1);
+}
+
+// Eight experts on four devices: two visits of 1,024 tokens of 1,024 activations of 2 bytes are
+// copied, read and written, before and after the experts, backward likewise; with one expert a device
+// nothing is to be sorted.
+TEST(PassCostsTest, VisitsAreSortedByExpert) {
+  ClusterParameters p = ProductsAlone();
+  p.peak_memory = Bandwidth::GBps(1000);
+  p.memory_efficiency = 1;
+  ParallelMapping m = Mapping(1, 8);
+  const auto local = [&](int32_t groups) {
+    m.expert = groups;
+    const PassTimes t = Times(Model(8), m, p);
+    return t.layer_forward - t.Exchanges(true);
+  };
+  const double copies = 2 * 2.0 * (2 * 1024 * 1024) * 2 / 1000e9;
+  EXPECT_NEAR((local(4) - local(8)).seconds(), copies, 2e-7);
+}
+
+// Products of layers in 8 bits: backward, both of them, half again as long; the output layer's in
+// 16 bits are as before.
+TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.fp8 = true;
+  m.gradient_bytes = 2;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes fast = Times(c, m, p);
+  p.split_accumulation = 1.5;
+  const PassTimes promoted = Times(c, m, p);
+  EXPECT_EQ(promoted.layer_forward, fast.layer_forward);
+  EXPECT_EQ(promoted.head_backward, fast.head_backward);
+  const double products = 2 * 2 * 1024 * 12 * kH2 * p.eight_bit_share / 100e12;
+  EXPECT_NEAR((promoted.layer_backward - fast.layer_backward).seconds(), 0.5 * products, 1e-7);
+}
+
+// Chunks that wait for their messages: all but the last of the last stage send forward, all but the
+// first of the first backward.
+TEST(PassCostsTest, BlockingChunksHoldTheirStages) {
+  ParallelMapping m = Mapping(1, 1);
+  m.pipeline = 2;
+  m.chunks = 2;
+  m.global_batch = 4;
+  ClusterParameters p = ProductsAlone();
+  const auto free = PipelineOf(Model(), m, Times(Model(), m, p));
+  p.blocking_chunks = true;
+  const PassTimes times = Times(Model(), m, p);
+  const auto held = PipelineOf(Model(), m, times);
+  ASSERT_TRUE(free.ok() && held.ok());
+  for (size_t stage = 0; stage < 2; ++stage) {
+    for (size_t chunk = 0; chunk < 2; ++chunk) {
+      const TimedStage &a = held->stages[stage], &b = free->stages[stage];
+      const SimTime sent = stage == 1 && chunk == 1 ? SimTime() : times.transfer;
+      const SimTime returned = stage == 0 && chunk == 0 ? SimTime() : times.transfer;
+      EXPECT_EQ(a.forward[chunk] - b.forward[chunk], sent);
+      EXPECT_EQ(a.backward[chunk] - b.backward[chunk], returned);
+    }
+  }
+}
+
 // 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays
 // inside, 7/8 L / 100 GB/s and 7 steps. A gradient is scattered likewise, then each eighth of it
 // reduced with the other node's by one adapter: twice half of L/8 / 10 GB/s and a step outside.
@@ -337,7 +455,7 @@ TEST(PassCostsTest, WeightsDividedWithinNodes) {
   ParallelMapping m = Mapping(1, 16);
   m.zero = 3;
   const PassTimes all = Times(Model(), m);
-  const MemoryUse of_all = MemoryOf(Model(), m);
+  const MemoryLedger of_all = MemoryOf(Model(), m);
   m.hybrid = 8;
   const PassTimes hybrid = Times(Model(), m);
   const double weights = static_cast<double>(hybrid.weight_bytes.count());
@@ -347,7 +465,7 @@ TEST(PassCostsTest, WeightsDividedWithinNodes) {
   EXPECT_NEAR(hybrid.gradient.time.us(),
               7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
               1e-3);
-  const MemoryUse use = MemoryOf(Model(), m);
+  const MemoryLedger use = MemoryOf(Model(), m);
   EXPECT_NEAR(static_cast<double>(use.weights.count()),
               2.0 * static_cast<double>(of_all.weights.count()), 2);
   EXPECT_NEAR(static_cast<double>(use.optimizer.count()),

@@ -31,6 +31,8 @@ std::vector<SoftwareStack> Stacks() {
   nemo.fused_attention = nemo.sequence_parallel = nemo.overlap_tensor = nemo.overlap_gradients =
       true;
   nemo.packed_document = 200;
+  nemo.chunked_tensor = true;
+  nemo.gradient_bits = 16;
   composer.fused_attention = composer.overlap_gradients = true;
   composer.attention_slowdown = {{"GA100", 2}};
   return {{"nemo", {"nemo"}, {nemo}}, {"composer", {"composer"}, {composer}}};
@@ -60,6 +62,27 @@ std::vector<TrainingRow> Read(const std::string& lines) {
   return rows.ok() ? *rows : std::vector<TrainingRow>(16);
 }
 
+TEST(TrainingRowsTest, StateSpaceModelsAreRefused) {
+  const auto rows = Read("nemotron-h-56B,,,,,,,,8,H100,8,1,1,8,1,,,1,,8,BF16,none,,NeMo,0,1,\n");
+  EXPECT_THAT(rows[0].refused, HasSubstr("state-space layers are not covered"));
+}
+
+// What the software does unless the row says otherwise.
+TEST(TrainingRowsTest, SoftwareOfARow) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].recompute = Recompute::kSelective;
+  const std::string path = testing::TempDir() + "/software.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,16,H100,8,4,1,4,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,none,NeMo,0,1,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(ToString((*rows)[0].mapping),
+            "tp4 pp1 dp4 mb1 v1 selective sp overlap tp-chunked grad16");
+  EXPECT_EQ(ToString((*rows)[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap grad16");
+  EXPECT_TRUE((*rows)[0].recompute_stated);
+}
+
 TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   const auto rows = Read(
       "known,30,,,,,,4096,16,H100,8,4,1,4,1,,,2,2,16,BF16,distributed optimizer,,NeMo,0,1.5,\n"
@@ -70,12 +93,13 @@ TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   EXPECT_EQ(rows[0].config.layers, 30);
   EXPECT_EQ(rows[0].config.hidden, 4096);
   EXPECT_EQ(rows[0].config.sequence, 4096);
-  EXPECT_EQ(ToString(rows[0].mapping), "tp4 pp1 dp4 mb2 v1 none sp zero1 overlap");
+  EXPECT_EQ(ToString(rows[0].mapping),
+            "tp4 pp1 dp4 mb2 v1 none sp zero1 overlap tp-chunked grad16");
   EXPECT_EQ(rows[0].mapping.global_batch, 16);
   EXPECT_EQ(rows[1].refused, "");
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp8 mb4 v1 full zero3 overlap grad16");
   EXPECT_EQ(rows[1].family, "composer");
-  EXPECT_EQ(rows[1].attention_slowdown.at("GA100"), 2);
+  EXPECT_EQ(rows[1].software.attention_slowdown.at("GA100"), 2);
 }
 
 TEST(TrainingRowsTest, AnotherNameOfAModelIsSaid) {
@@ -93,11 +117,11 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,float8 rowwise,none,,NeMo,0,1,\n");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].refused, "");
-  EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8");
+  EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8 grad16");
   EXPECT_EQ(rows[0].config.dtype, DType::kBFloat16);
   EXPECT_EQ(rows[0].eight_bit_share, 0.58);
   EXPECT_NEAR(rows[3].eight_bit_share, 0.78, 1e-9);
-  EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16");
+  EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16 grad16");
   // Fine-tuning packs documents.
   EXPECT_EQ(rows[1].notes.size(), 2u);
   EXPECT_EQ(rows[1].config.window, 200);

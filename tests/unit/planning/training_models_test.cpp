@@ -17,6 +17,11 @@ TEST(TrainingModelsTest, NamesThatDifferFromTheFiles) {
   EXPECT_EQ(Found("llama3-405B").layers, 126);
   EXPECT_EQ(Found("llama3-405B").name, "llama3.1-405b");
   EXPECT_EQ(Found("nemotron-340b").hidden, 18432);
+  EXPECT_EQ(Found("nemotron-8b").name, "nemotron3-8b");
+  EXPECT_EQ(Found("Nemotron4-22B").name, "nemotron3-22b");
+  // Not gpt-oss-20b, which has experts.
+  EXPECT_EQ(Found("gpt2-20b").name, "gpt3-20b");
+  EXPECT_EQ(Found("gpt2-20b").experts, 0);
   // Two generations have 70 B: neither is taken, what they share is.
   const TransformerConfig either = Found("llama-70b");
   EXPECT_EQ(either.layers, 0);

@@ -1,0 +1,78 @@
+#include "simulator/mapping/partwise_products.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "simulator/mapping/group_costs.h"
+
+namespace foretrace {
+namespace {
+
+// Transformer Engine's scattering by userbuffers: parts of a product, and multiprocessors that the
+// exchange takes meanwhile (NVIDIA/dgxc-benchmarking, gpt3_175b_hydra.yaml, ub_tp_comm_overlap_cfg:
+// num_splits 4, num_sm 24 and 20 of proj_fprop and fc2_fprop, set_sm_margin).
+constexpr int32_t kScatterParts = 4;
+constexpr int32_t kScatterMultiprocessors = 22;
+
+bool OnStream(const MappedLayer& layer, TensorId t) {
+  const auto& axes = layer.graph().tensor(t).axes;
+  return std::find(axes.begin(), axes.end(), layer.axes().stream) != axes.end();
+}
+
+}  // namespace
+
+RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
+  if (op.kind != GraphOpKind::kMatmul || !op.in_block) return RegionEdge::kNone;
+  const bool in = OnStream(layer, op.inputs[0]), out = OnStream(layer, op.outputs[0]);
+  if (in == out) return RegionEdge::kNone;
+  return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
+}
+
+double PartwiseProducts::Forward(OpId id, RegionEdge edge, double whole) const {
+  const GraphOp& op = l_.graph().op(id);
+  // One part for each rank, of which the own is exchanged with none.
+  Split split{m_.tensor, 1};
+  if (m_.chunked_tensor && edge == RegionEdge::kLeaves) {
+    split.parts = kScatterParts;
+    const int32_t all = p_.multiprocessors;
+    if (all > 2 * kScatterMultiprocessors) {
+      split.share = static_cast<double>(all - kScatterMultiprocessors) / all;
+    }
+  }
+  const TensorId passed = edge == RegionEdge::kEnters ? op.inputs[0] : op.outputs[0];
+  return Beside(id, split, false, passed, whole);
+}
+
+double PartwiseProducts::Backward(OpId id, double whole) const {
+  return Beside(id, {m_.tensor, 1}, true, l_.graph().op(id).outputs[0], whole);
+}
+
+double PartwiseProducts::Beside(OpId id, const Split& split, bool backward, TensorId passed,
+                                double whole) const {
+  const OperatorGraph& g = l_.graph();
+  double products = 0, parts = 0;
+  const auto add = [&](const KernelList& list, double share, double times) {
+    double sum = 0;
+    for (const KernelWork& work : list) {
+      sum += kernels_.Seconds(work, sources_, {m_.fp8 && work.m > 0, backward, share});
+    }
+    return sum * times;
+  };
+  for (OperatorCall call : CallsOf(g, l_.sizes(), id, Direction::kForward)) {
+    auto* linear = std::get_if<LinearOp>(&call.shape);
+    if (linear == nullptr || linear->m < split.parts) return whole;
+    if (backward) std::swap(linear->n, linear->k);
+    linear->bias = false;
+    products += add(Kernels(call), 1, 1);
+    linear->m /= split.parts;
+    parts += add(Kernels(call), split.share, split.parts);
+  }
+  const double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
+  // Every part is waited for across streams.
+  const GroupCosts groups(m_, p_);
+  const double exchange =
+      groups.TensorReduction(bytes) / 2 + (split.parts - 1) * groups.Handovers();
+  return whole - products + std::max(parts, exchange + parts / split.parts);
+}
+
+}  // namespace foretrace

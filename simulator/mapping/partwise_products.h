@@ -1,0 +1,44 @@
+#pragma once
+// Products of tensor parallelism that run part by part beside the exchange of what they take or
+// make.
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/kernel_coster.h"
+#include "simulator/mapping/mapped_layer.h"
+
+namespace foretrace {
+
+// On which side of the tensor-parallel region a product of a layer stands.
+enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
+RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
+
+class PartwiseProducts {
+ public:
+  PartwiseProducts(const MappedLayer& layer, const ParallelMapping& mapping,
+                   const ClusterParameters& cluster, CostSources& sources)
+      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+
+  // Forward: the input's gathering beside a product that enters the region, the output's scattering
+  // beside one that leaves it. `whole`: of the operator without exchanges.
+  double Forward(OpId id, RegionEdge edge, double whole) const;
+  // Backward, of a product that leaves the region: the gathering of its output's gradient beside
+  // the input's. (ParallelMapping::chunked_tensor.)
+  double Backward(OpId id, double whole) const;
+
+ private:
+  // `parts` of a product, each of `share` of the multiprocessors. The transfers of the others
+  // follow one another; the first or the last part's product has none to run beside.
+  struct Split {
+    int32_t parts = 1;
+    double share = 1;
+  };
+  double Beside(OpId id, const Split& split, bool backward, TensorId passed, double whole) const;
+
+  const MappedLayer& l_;
+  const ParallelMapping& m_;
+  const ClusterParameters& p_;
+  KernelCoster kernels_;
+  CostSources& sources_;
+};
+
+}  // namespace foretrace

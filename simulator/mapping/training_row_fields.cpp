@@ -1,0 +1,143 @@
+#include "simulator/mapping/training_row_fields.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "simulator/base/enum_names.h"
+
+namespace foretrace {
+
+bool Contains(const std::string& text, std::string_view part) {
+  return LowerCase(text).find(part) != std::string::npos;
+}
+
+std::string Fields::Text(const std::string& column) const {
+  const auto it = header_.find(column);
+  return it == header_.end() || it->second >= values_.size() ? "" : values_[it->second];
+}
+
+bool Fields::States(const std::string& column) const {
+  const std::string text = Text(column);
+  return !text.empty() && text != "None";
+}
+
+int64_t Fields::Int(const std::string& column, int64_t absent, std::string& error) const {
+  if (!States(column)) return absent;
+  const std::string text = Text(column);
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  if (whole && value > 0 && value <= int64_t{1} << 30) return value;
+  if (error.empty()) error = fmt::format("{} '{}' is not a positive whole number", column, text);
+  return absent;
+}
+
+double Fields::Number(const std::string& column) const {
+  const std::string text = Text(column);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
+  const auto set = [&](const char* column, int64_t& size) { size = f.Int(column, size, error); };
+  const int64_t hidden = c.hidden, heads = c.heads;
+  set("layers", c.layers);
+  set("hidden", c.hidden);
+  set("heads", c.heads);
+  set("kv_heads", c.kv_heads);
+  set("ffn", c.ffn);
+  set("vocab", c.vocabulary);
+  set("seq", c.sequence);
+  if (c.latent == 0 && (c.hidden != hidden || c.heads != heads)) c.head_size = 0;
+  if (c.latent > 0) c.kv_heads = c.heads;
+  set("head_dim", c.head_size);
+  if (f.States("seq")) c.positions = 0;
+}
+
+std::string MissingSize(const TransformerConfig& c) {
+  const std::pair<const char*, int64_t> sizes[] = {{"layers", c.layers},
+                                                   {"hidden", c.hidden},
+                                                   {"heads", c.heads},
+                                                   {"vocab", c.vocabulary},
+                                                   {"seq", c.sequence}};
+  for (const auto& [what, size] : sizes) {
+    if (size <= 0) return what;
+  }
+  return "";
+}
+
+namespace {
+
+// Whether the stated tokens a second and device are those of this batch in the stated step.
+bool TokensAreOfBatch(const Fields& f, int64_t batch, int64_t sequence) {
+  const double stated = f.Number("tokens_per_s_per_gpu") * f.Number("gpus") * f.Number("step_s");
+  const double tokens = static_cast<double>(batch) * static_cast<double>(sequence);
+  return stated > 0 && std::abs(stated / tokens - 1) < 0.05;
+}
+
+}  // namespace
+
+void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
+  ParallelMapping& m = row.mapping;
+  const auto degree = [&](const char* column) {
+    return static_cast<int32_t>(f.Int(column, 1, error));
+  };
+  row.gpus = degree("gpus");
+  row.gpus_per_node = static_cast<int32_t>(f.Int("gpus_per_node", 8, error));
+  m.tensor = degree("tp");
+  m.pipeline = degree("pp");
+  m.context = degree("cp");
+  m.chunks = degree("vp");
+  m.expert = degree("ep");
+  const bool whole = Contains(f.Text("note"), "expert tensor parallel 1");
+  m.expert_tensor = whole ? 1 : static_cast<int32_t>(f.Int("etp", 0, error));
+  const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
+  m.data = static_cast<int32_t>(f.Int("dp", std::max<int64_t>(row.gpus / model, 1), error));
+  if (error.empty() && model * m.data != row.gpus) {
+    error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
+                        m.pipeline, m.context, m.data, model * m.data, row.gpus);
+  }
+  const int64_t batch = f.Int("global_batch", 0, error);
+  const int64_t accumulation = f.Int("grad_accum", 0, error);
+  int64_t micro = f.Int("micro_batch", 0, error);
+  if (error.empty() && batch == 0) error = "no global_batch is stated";
+  if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
+  if (micro == 0) {
+    micro = 1;
+    row.notes.emplace_back("micro-batches of one sample, as none is stated");
+  }
+  m.global_batch = static_cast<int32_t>(batch);
+  m.micro_batch = static_cast<int32_t>(micro);
+  if (error.empty() && batch % (m.data * micro) != 0) {
+    error = fmt::format("global_batch {} is no multiple of {} replicas of micro-batch {}", batch,
+                        m.data, micro);
+  }
+  if (error.empty() && accumulation > 0 && batch != m.data * micro * accumulation) {
+    const std::string contradiction =
+        fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch, m.data,
+                    micro, accumulation);
+    if (!TokensAreOfBatch(f, batch, row.config.sequence)) {
+      error = contradiction;
+    } else {
+      row.notes.push_back(contradiction + ": the batch is taken, as the tokens a second are of it");
+    }
+  }
+}
+
+void SpreadOverChunks(TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
+    m.counted_ends = true;
+  } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
+    m.layers = SpreadLayers(row.config.layers, chunks);
+    row.notes.push_back(
+        fmt::format("{} layers on {} chunks: the first {} have one more, as nothing else is stated",
+                    row.config.layers, chunks, row.config.layers % chunks));
+  }
+}
+
+}  // namespace foretrace

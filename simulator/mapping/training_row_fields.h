@@ -1,0 +1,44 @@
+#pragma once
+// One row of a table of training jobs, by the names of its columns.
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulator/mapping/software_stack.h"
+#include "simulator/mapping/training_rows.h"
+
+namespace foretrace {
+
+// Whether `text` in lower case has `part`.
+bool Contains(const std::string& text, std::string_view part);
+
+class Fields {
+ public:
+  Fields(const std::map<std::string, size_t>& header, std::vector<std::string> values)
+      : header_(header), values_(std::move(values)) {}
+
+  std::string Text(const std::string& column) const;
+  bool States(const std::string& column) const;
+  // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
+  int64_t Int(const std::string& column, int64_t absent, std::string& error) const;
+  double Number(const std::string& column) const;
+
+ private:
+  const std::map<std::string, size_t>& header_;
+  std::vector<std::string> values_;
+};
+
+// Sizes that the row states replace the named model's.
+void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error);
+// The first size that neither row nor model states; empty: none.
+std::string MissingSize(const TransformerConfig& c);
+// Degrees, micro-batches and layers of chunks; `error`: what contradicts itself.
+void ReadMapping(const Fields& f, TrainingRow& row, std::string& error);
+void SpreadOverChunks(TrainingRow& row);
+// What software does without being told, by what the row calls it, and what the row says of it:
+// division over replicas, overlap, recomputation, precision of products, adapters.
+void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row);
+
+}  // namespace foretrace
