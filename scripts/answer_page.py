@@ -29,9 +29,9 @@ def tables_of(markdown):
 
 
 def write_page(command, document, path):
-    parts = {name: (ROOT / "pages" / name).read_text()
+    parts = {name: (ROOT / "simulator/console/pages" / name).read_text()
              for name in ("page.css", "page.js", "answers.js", "chart.licence")}
-    own = ROOT / "pages/chart.min.js"
+    own = ROOT / "simulator/console/pages/chart.min.js"
     charts = (own if own.exists() else PACKAGED).read_text()
     script = parts["page.js"] + parts["answers.js"]
 

@@ -48,3 +48,8 @@ run "A100 adapted to V100 by 20 points an operator" neusight-test-v100-pcie-kern
   --adapt prior/a100-pcie-40gb/kernels.yaml --hold-out twenty
 run "A100 adapted to P100 by 20 points an operator" neusight-test-p100-pcie-kernels.csv \
   --adapt prior/a100-pcie-40gb/kernels.yaml --hold-out twenty
+# The same with the machine file of the other GPU alone.
+for pair in a100-pcie-40gb:v100-pcie v100-pcie:a100-pcie-40gb a100-pcie-40gb:p100-pcie; do
+  run "${pair%:*} on the machine file of ${pair#*:} alone" \
+    neusight-train-${pair%:*}-kernels.csv --test neusight-test-${pair#*:}-kernels.csv
+done

@@ -4,7 +4,8 @@
 A case is a folder tests/golden/NAME with
 
   cmd               one shell command a line; `foretrace` is the binary under test. The lines run in
-                    an empty folder. Lines that begin with # are comments. Variables: $SRC (the
+                    an empty folder. Lines that begin with # are comments; with "# needs mpi" a
+                    case is skipped where mpirun, or the program's module of it, is absent. Variables: $SRC (the
                     project), $REALDATA (public data, or the slice of them in tests/data/public; a
                     case is skipped where what it names of them is absent)
   expected.stdout   standard output of all lines together
@@ -26,6 +27,7 @@ import difflib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,7 @@ class Case:
         self.name = folder.name
         lines = (folder / "cmd").read_text().splitlines()
         self.commands = [line for line in lines if line.strip() and not line.startswith("#")]
+        self.needs_mpi = "# needs mpi" in lines
 
     def missing_data(self, real_data):
         """What of $REALDATA the commands name and is not there."""
@@ -147,6 +150,12 @@ def main():
         if missing_data:
             print(f"SKIP {name}: {real_data}{missing_data[0]} is absent; scripts/fetch_public_data "
                   "fetches it, FORETRACE_REALDATA names its folder")
+            skipped += 1
+            continue
+        if case.needs_mpi and not (shutil.which("mpirun") and
+                                   (foretrace.parent / "foretrace_mpi.so").exists()):
+            print(f"SKIP {name}: there is no mpirun, or no foretrace_mpi.so beside {foretrace}; "
+                  "scripts/setup --mpi installs OpenMPI, and a build finds it")
             skipped += 1
             continue
         actual = run(case, foretrace, real_data)

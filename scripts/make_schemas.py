@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes schemas/COMMAND.json: what the documents of --json hold, as JSON Schema (2020-12).
+"""Writes proto/json/COMMAND.json: what the documents of --json hold, as JSON Schema (2020-12).
 
 Types are those of the documents that the commands below print; a member is required where all of them have it. A number
 may always be null (what is no number is written so), further members may come. Read the difference before you commit it:
@@ -16,13 +16,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "schemas"
+FOLDER = ROOT / "proto/json"
 VERSION = 1
 SAMPLE = "traces/samples/dlrm_8rank"
 MODULES = "tests/data/profile/modules.json"
 ARCHITECT = "--space tests/golden/architect_small/space.yaml --devices 16 --hbm 32 --global-batch 64"
 COMMANDS = {
-    "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory",
+    "predict": [SAMPLE, f"{SAMPLE} --sensitivity --what-if name=gemm:x0.5", f"{MODULES} --by module --memory", f"{MODULES} --memory --memory-if micro-batch=x2",
                 f"{SAMPLE} --by stream", f"{SAMPLE} --ranks 16 --platform dgx-a100", "tests/data/doctor/bare.json --allow-missing-ranks"],
     "diff": [f"{SAMPLE} {SAMPLE}", f"{SAMPLE} --what-if kind=collective:x0.5"],
     "doctor": [SAMPLE, "tests/data/doctor/bare.json"],

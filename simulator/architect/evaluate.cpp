@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "simulator/architect/workload_layers.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
@@ -47,15 +48,19 @@ void SearchSeconds::Add(const SearchSeconds& o) {
   longest_schedule = std::max(longest_schedule, o.longest_schedule);
 }
 
-absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
-                                            const TrainingSetup& setup) {
+namespace {
+
+template <typename Slicer>
+absl::StatusOr<ArchitectModel> Prepare(const std::string& name, const TrainingSetup& setup,
+                                       const std::vector<int32_t>& micro_batches,
+                                       const Slicer& slice_of) {
   ArchitectModel model;
-  model.name = config.name;
+  model.name = name;
   absl::Status reason;
   for (const int32_t width : setup.widths) {
-    for (const int32_t micro_batch : setup.micro_batches) {
+    for (const int32_t micro_batch : micro_batches) {
       if (width > setup.devices || micro_batch > setup.global_batch) continue;
-      absl::StatusOr<SlicedModel> slice = SliceModel(config, width, micro_batch);
+      absl::StatusOr<SlicedModel> slice = slice_of(width, micro_batch);
       if (slice.ok()) {
         model.slices.push_back(*std::move(slice));
       } else {
@@ -68,9 +73,28 @@ absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
     return InvalidInput(
         "{}: every width exceeds the {} devices, or every micro-batch the {} "
         "samples of a batch",
-        config.name, setup.devices, setup.global_batch);
+        name, setup.devices, setup.global_batch);
   }
   return model;
+}
+
+}  // namespace
+
+absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
+                                            const TrainingSetup& setup) {
+  return Prepare(config.name, setup, setup.micro_batches, [&](int32_t width, int32_t micro_batch) {
+    return SliceModel(config, width, micro_batch);
+  });
+}
+
+absl::StatusOr<ArchitectModel> PrepareModel(const Workload& workload, const TrainingSetup& setup) {
+  std::vector<int32_t> micro_batches = setup.micro_batches;
+  micro_batches.push_back(static_cast<int32_t>(workload.call_samples));
+  std::sort(micro_batches.begin(), micro_batches.end());
+  micro_batches.erase(std::unique(micro_batches.begin(), micro_batches.end()), micro_batches.end());
+  return Prepare(workload.name, setup, micro_batches, [&](int32_t width, int32_t micro_batch) {
+    return SliceWorkload(workload, width, micro_batch);
+  });
 }
 
 void DesignEvaluator::SetDesign(const AcceleratorDesign& design) {

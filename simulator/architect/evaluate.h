@@ -12,6 +12,7 @@
 #include "simulator/architect/core_schedule.h"
 #include "simulator/architect/estimate.h"
 #include "simulator/search/phaze.h"
+#include "simulator/workload/workload.h"
 
 namespace foretrace {
 
@@ -30,9 +31,11 @@ struct ArchitectModel {
   std::string name;
   std::vector<SlicedModel> slices;
 };
-// Errors: those of SliceModel where no width is possible.
+// Errors: those of SliceModel, or SliceWorkload, where no width and micro-batch is possible.
 absl::StatusOr<ArchitectModel> PrepareModel(const TransformerConfig& config,
                                             const TrainingSetup& setup);
+// Also at the micro-batch that its calls are of.
+absl::StatusOr<ArchitectModel> PrepareModel(const Workload& workload, const TrainingSetup& setup);
 
 // How a model runs on a design.
 struct ModelPlan {

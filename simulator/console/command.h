@@ -74,6 +74,7 @@ void AddSweepCommand(CLI::App& app, CommandContext& context);
 void AddCalibrateCommand(CLI::App& app, CommandContext& context);
 // Subcommands of calibrate.
 void AddServingCalibration(CLI::App& calibrate, CommandContext& context);
+void AddPowerCalibration(CLI::App& calibrate, CommandContext& context);
 void AddTraceOverheads(CLI::App& calibrate, CommandContext& context);
 
 // Formats the examples that every command's help ends with.

@@ -1,11 +1,10 @@
 #pragma once
 // What kernels and collectives take on a device, from measurements of it.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 
-#include "simulator/dataflow/workload.h"
+#include "simulator/graph/loop_graph.h"
 
 namespace foretrace::dataflow {
 
@@ -13,8 +12,8 @@ namespace foretrace::dataflow {
 class KernelTimes {
  public:
   virtual ~KernelTimes() = default;
-  // Of a kernel of one chip's `size`, for a micro-batch of samples, reading and writing memory.
-  virtual double Ns(const Kernel& kernel, const std::array<int64_t, kDimensions>& size,
+  // Of an operator of one chip's `size`, for a micro-batch of samples, reading and writing memory.
+  virtual double Ns(const LoopGraph& graph, OpId op, const LoopSizes& size,
                     double micro_batch) const = 0;
   // Of `bytes` on each of `chips` neighbours in the system's first dimension, which are those of a
   // node; nullopt: not measured, or of other sizes.

@@ -119,14 +119,14 @@ class ChipWriter {
 
   bool IsForward(const Partition& p) const {
     for (size_t i = 0; i < workload_.kernels.size(); ++i) {
-      if (((p.kernels >> i) & 1) != 0) return workload_.kernels[i].pass == dataflow::Pass::kForward;
+      if (((p.kernels >> i) & 1) != 0) return workload_.kernels[i].pass == Direction::kForward;
     }
     return true;
   }
   bool Mixed() const {
     KernelSet forward = 0;
     for (size_t i = 0; i < workload_.kernels.size(); ++i) {
-      if (workload_.kernels[i].pass == dataflow::Pass::kForward) forward |= KernelSet{1} << i;
+      if (workload_.kernels[i].pass == Direction::kForward) forward |= KernelSet{1} << i;
     }
     return std::any_of(mapped_.partitioning.partitions.begin(),
                        mapped_.partitioning.partitions.end(), [&](const Partition& p) {

@@ -69,7 +69,7 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   rules.micro_batch = mapping.micro_batch;
   for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {
     rules.kernel_ns.push_back(formulas.kernel_times->Ns(
-        workload.kernels[i], sharded_->kernels[i].size, mapping.micro_batch));
+        workload.graph, static_cast<OpId>(i), sharded_->kernels[i].size, mapping.micro_batch));
   }
   parts_ =
       std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs());
@@ -134,7 +134,7 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
   for (size_t i = 0; i < sharded_->kernels.size(); ++i) {
     const ShardedKernel& k = sharded_->kernels[i];
     if (k.reduce_ns == 0) continue;
-    const bool scattered = mapping_.shardings[i].scatter != Dimension::kCount;
+    const bool scattered = mapping_.shardings[i].scatter != Loop::kCount;
     const auto kind = scattered ? Exchange::Kind::kReduceScatter : Exchange::Kind::kAllReduce;
     out.push_back({static_cast<int>(i), kind, Role::kTensor, k.reduce_bytes, k.reduce_ns});
   }
@@ -160,7 +160,8 @@ std::vector<double> MappingCosts::KernelNetworkNs() const {
 double MappingCosts::ForwardWeightBytes() const {
   double bytes = 0;
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
-    if (workload_->kernels[i].pass == Pass::kForward) bytes += sharded_->kernels[i].weight_bytes;
+    if (workload_->kernels[i].pass == Direction::kForward)
+      bytes += sharded_->kernels[i].weight_bytes;
   }
   return bytes;
 }
@@ -184,8 +185,8 @@ double MappingCosts::StoredBytes() const {
 double MappingCosts::StashBytes() const {
   double bytes = 0;
   for (const ShardedTensor& t : sharded_->tensors) {
-    const bool kept = workload_->kernels[static_cast<size_t>(t.from)].pass == Pass::kForward &&
-                      workload_->kernels[static_cast<size_t>(t.to)].pass == Pass::kBackward;
+    const bool kept = workload_->kernels[static_cast<size_t>(t.from)].pass == Direction::kForward &&
+                      workload_->kernels[static_cast<size_t>(t.to)].pass == Direction::kBackward;
     bytes += kept ? t.bytes : 0;
   }
   return bytes * mapping_.micro_batch;
@@ -276,8 +277,8 @@ IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
 
 IterationTime MappingCosts::LowerBound(bool alone) const {
   if (!alone) return TimeOf(parts_->LowerBoundNs(), 0);
-  const double forward_ns = parts_->AloneNs(Pass::kForward);
-  return TimeOf(forward_ns + parts_->AloneNs(Pass::kBackward), forward_ns);
+  const double forward_ns = parts_->AloneNs(Direction::kForward);
+  return TimeOf(forward_ns + parts_->AloneNs(Direction::kBackward), forward_ns);
 }
 
 double MappingCosts::BoundNs(double pass_ns) const {
@@ -286,8 +287,8 @@ double MappingCosts::BoundNs(double pass_ns) const {
   // At the least every weight and its gradient are divided over all chips of the group.
   double weights = 0, gradients = 0;
   for (const Kernel& k : workload_->kernels) {
-    if (k.pass == Pass::kForward) weights += k.weight_elements();
-    if (k.weight_gradient) gradients += k.output_elements();
+    if (k.pass == Direction::kForward) weights += k.has_weights() ? WeightElements(k.size) : 0;
+    if (k.weight_gradient) gradients += ResultElements(k.size);
   }
   const double share = static_cast<double>(layers_per_stage_) * workload_->word_bytes /
                        static_cast<double>(mapping_.tensor);
@@ -309,7 +310,7 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
     for (size_t i = 0; i < workload_->kernels.size(); ++i) {
       if (((part.kernels >> i) & 1) == 0) continue;
       out.mapping.partition_of[i] = static_cast<int>(p);
-      forward = forward || workload_->kernels[i].pass == Pass::kForward;
+      forward = forward || workload_->kernels[i].pass == Direction::kForward;
       out.flop_per_chip += sharded_->kernels[i].flop * mapping_.micro_batch;
     }
     forward_ns += forward ? part.time_ns : 0;

@@ -55,7 +55,7 @@ std::vector<int> EachAlone(const Workload& workload) {
 
 Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
   const auto ids = IdsOf(workload);
-  Shardings out(workload.kernels.size(), Dimension::kCount);
+  Shardings out(workload.kernels.size(), Loop::kCount);
   for (const auto& [name, value] : in.Entries()) {
     const auto found = ids.find(name);
     if (found == ids.end()) {

@@ -193,7 +193,7 @@ std::string MappingSvg(const Workload& workload, const MappedWorkload& m) {
           "stroke=\"#555\"/>"
           "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}, {}</text>",
           left, at, kBox,
-          workload.kernels[i].kind == KernelKind::kElementwise ? "#eef6ee" : "#e3ecfa",
+          workload.kernels[i].kind == NestKind::kElementwise ? "#eef6ee" : "#e3ecfa",
           left + kBox / 2, at + 15, XmlText(workload.kernels[i].name),
           Name(m.mapping.shardings[i]));
       at += kRow;

@@ -216,7 +216,7 @@ absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const Par
   const size_t n = workload.kernels.size();
   KernelSet forward = 0, backward = 0;
   for (size_t i = 0; i < n; ++i) {
-    (workload.kernels[i].pass == Pass::kForward ? forward : backward) |= KernelSet{1} << i;
+    (workload.kernels[i].pass == Direction::kForward ? forward : backward) |= KernelSet{1} << i;
   }
   std::vector<KernelSet> passes = {forward, backward};
   int most = limits.partitions > 0 ? limits.partitions : static_cast<int>(n);
@@ -266,7 +266,7 @@ absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const Par
     const std::vector<int> level = Levels(workload);
     const auto count = static_cast<int>(n);
     for (size_t i = 0; i < n; ++i) {
-      const int pass = workload.kernels[i].pass == Pass::kBackward ? 1 : 0;
+      const int pass = workload.kernels[i].pass == Direction::kBackward ? 1 : 0;
       partition_of[i] = (pass * count + level[i]) * count + static_cast<int>(i);
     }
   }

@@ -83,7 +83,7 @@ class PartitionCosts {
   // No partitioning of the kernels takes less.
   double LowerBoundNs() const;
   // Each kernel a partition: of the kernels of a pass.
-  double AloneNs(Pass pass) const;
+  double AloneNs(Direction pass) const;
   bool overlaps() const { return overlaps_; }
   const std::vector<KernelSet>& predecessors() const { return predecessors_; }
   size_t size() const { return sharded_.kernels.size(); }

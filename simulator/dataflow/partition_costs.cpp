@@ -19,8 +19,7 @@ void ForEach(KernelSet set, const Visit& visit) {
 
 // Of a tile of the tensor: the tiled axis is cut into pieces, rounded up.
 double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
-  if (kernel.tiled == Dimension::kCount || kernel.tiled == Dimension::kK)
-    return sharded.output_bytes;
+  if (kernel.tiled == Loop::kCount || kernel.tiled == Loop::kK) return sharded.output_bytes;
   const auto size = sharded.size[static_cast<size_t>(kernel.tiled)];
   return sharded.output_bytes / static_cast<double>(size) *
          static_cast<double>(CeilOf(size, tiles));
@@ -32,12 +31,9 @@ double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word
                  double micro_batch, Bytes sram) {
   const double weights = sharded.weight_bytes, room = CountOf(sram);
   if (weights <= room) return 1;
-  const auto of = [&](Dimension d) {
-    return static_cast<double>(sharded.size[static_cast<size_t>(d)]);
-  };
-  const double columns = of(Dimension::kN) * word_bytes * micro_batch;
-  const double in = of(Dimension::kK) * columns,
-               out = of(Dimension::kOuter) * of(Dimension::kM) * columns;
+  const auto of = [&](Loop d) { return static_cast<double>(sharded.size[static_cast<size_t>(d)]); };
+  const double columns = of(Loop::kN) * word_bytes * micro_batch;
+  const double in = of(Loop::kK) * columns, out = of(Loop::kOuter) * of(Loop::kM) * columns;
   if (rule == StreamedWeights::kEachTile) return std::max(1.0, (in + out) / room);
   const double weights_stay = 1 + in * (std::ceil(weights / room) - 1) / weights;
   return std::min(std::ceil(std::min(in, out) / room), weights_stay);
@@ -58,7 +54,7 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   for (size_t i = 0; i < n; ++i) {
     const ShardedKernel& k = sharded.kernels[i];
     network_ns_[i] += k.reduce_ns;
-    const bool tiled = workload.kernels[i].tiled != Dimension::kCount;
+    const bool tiled = workload.kernels[i].tiled != Loop::kCount;
     const double tiles = tiled ? static_cast<double>(rules.tiles) : 1;
     sram_bytes_.push_back(k.weight_bytes + 2 * k.stored_bytes / tiles);
     const double read =
@@ -83,13 +79,12 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
 
 std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel,
                                           const ShardedKernel& sharded, int64_t tiles) {
-  std::array<int64_t, kDimensions> size = sharded.size;
-  if (kernel.tiled != Dimension::kCount) {
+  LoopSizes size = sharded.size;
+  if (kernel.tiled != Loop::kCount) {
     int64_t& tiled = size[static_cast<size_t>(kernel.tiled)];
     tiled = CeilOf(tiled, tiles);
   }
-  return AllocationsOf(chip, kernel.kind != KernelKind::kElementwise, size[0] * size[1], size[2],
-                       size[3]);
+  return AllocationsOf(chip, kernel.is_product(), size[0] * size[1], size[2], size[3]);
 }
 
 double PartitionCosts::MeasuredNs(KernelSet set) const {
@@ -249,7 +244,7 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
   return bytes * rules_.micro_batch;
 }
 
-double PartitionCosts::AloneNs(Pass pass) const {
+double PartitionCosts::AloneNs(Direction pass) const {
   double ns = 0;
   for (size_t i = 0; i < size(); ++i) {
     if (workload_.kernels[i].pass != pass) continue;

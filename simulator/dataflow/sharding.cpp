@@ -15,20 +15,20 @@ int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts;
 
 // What a kernel's result is divided along; empty: every chip has all of it.
 std::string OutputLayout(const Kernel& kernel, Sharding sharding) {
-  const Dimension axis = sharding.axis == Dimension::kK ? sharding.scatter : sharding.axis;
-  return axis == Dimension::kCount ? "" : kernel.label_of(axis);
+  const Loop axis = sharding.axis == Loop::kK ? sharding.scatter : sharding.axis;
+  return axis == Loop::kCount ? "" : kernel.label_of(axis);
 }
 
 bool HasOutputAxis(const Kernel& kernel, const std::string& label) {
-  return label == kernel.label_of(Dimension::kOuter) || label == kernel.label_of(Dimension::kM) ||
-         label == kernel.label_of(Dimension::kN);
+  return label == kernel.label_of(Loop::kOuter) || label == kernel.label_of(Loop::kM) ||
+         label == kernel.label_of(Loop::kN);
 }
 
 // The layout that a consumer divided along `sharding` reads the tensor in, by its producer's
 // labels.
 std::string InputLayout(const Kernel& from, const Kernel& to, Sharding sharding,
                         const Tensor& tensor) {
-  if (sharding.axis == Dimension::kCount) return "";
+  if (sharding.axis == Loop::kCount) return "";
   std::string label = to.label_of(sharding.axis);
   if (label == tensor.renamed.second && !tensor.renamed.second.empty()) {
     label = tensor.renamed.first;
@@ -57,16 +57,16 @@ double ConvertNs(const std::string& have, const std::string& want, double bytes,
 
 std::string_view Name(Sharding sharding) {
   size_t name = static_cast<size_t>(sharding.axis);
-  if (sharding.scatter == Dimension::kN) name = 7;
-  if (sharding.scatter == Dimension::kM) name = 6;
-  if (sharding.scatter == Dimension::kOuter) name = 5;
+  if (sharding.scatter == Loop::kN) name = 7;
+  if (sharding.scatter == Loop::kM) name = 6;
+  if (sharding.scatter == Loop::kOuter) name = 5;
   return kShardingNames.at(name);
 }
 
 Sharding ShardingOf(size_t name) {
-  constexpr std::array<Dimension, 3> kScattered = {Dimension::kOuter, Dimension::kM, Dimension::kN};
-  if (name > kDimensions) return {Dimension::kK, kScattered.at(name - kDimensions - 1)};
-  return static_cast<Dimension>(name);
+  constexpr std::array<Loop, 3> kScattered = {Loop::kOuter, Loop::kM, Loop::kN};
+  if (name > kLoops) return {Loop::kK, kScattered.at(name - kLoops - 1)};
+  return static_cast<Loop>(name);
 }
 
 int64_t TensorGroup::size() const {
@@ -97,31 +97,28 @@ double AllReduceNs(const TensorGroup& group, double bytes) {
 
 ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGroup& group,
                           double word_bytes) {
-  const Dimension sharding = along.axis;
+  const Loop sharding = along.axis;
   ShardedKernel s;
   s.size = kernel.size;
   const int64_t n = group.size();
-  if (sharding != Dimension::kCount) {
+  if (sharding != Loop::kCount) {
     int64_t& size = s.size[static_cast<size_t>(sharding)];
     size = CeilOf(size, n);
   }
-  const auto of = [&](Dimension d) { return static_cast<double>(s.size[static_cast<size_t>(d)]); };
-  const double rows = of(Dimension::kOuter) * of(Dimension::kM);
-  const double terms = kernel.kind == KernelKind::kElementwise ? 1 : 2 * of(Dimension::kK);
-  s.flop = terms * rows * of(Dimension::kN);
-  s.output_bytes = rows * of(Dimension::kN) * word_bytes;
-  if (kernel.has_weights()) s.weight_bytes = rows * of(Dimension::kK) * word_bytes;
+  s.flop = NestFlop(kernel.is_product(), s.size).count();
+  s.output_bytes = ResultElements(s.size) * word_bytes;
+  if (kernel.has_weights()) s.weight_bytes = WeightElements(s.size) * word_bytes;
   // A chip holds what its share of the kernel reads.
   s.stored_bytes = kernel.stored_bytes;
-  if (sharding != Dimension::kCount && sharding != kernel.stored_lacks) {
+  if (sharding != Loop::kCount && sharding != kernel.stored_lacks) {
     const auto share = static_cast<size_t>(sharding);
     s.stored_bytes *= static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]);
   }
-  const bool partial = sharding == Dimension::kK && kernel.kind != KernelKind::kElementwise;
+  const bool partial = sharding == Loop::kK && kernel.is_product();
   if (!partial || kernel.reduced_elsewhere) return s;
   s.reduce_bytes = s.output_bytes;
   s.reduce_ns = AllReduceNs(group, s.output_bytes);
-  if (along.scatter != Dimension::kCount) {
+  if (along.scatter != Loop::kCount) {
     // An all-reduce is a reduce-scatter and a gather, which take alike.
     s.reduce_ns /= 2;
     const int64_t size = kernel.of(along.scatter);
@@ -155,7 +152,7 @@ ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
     const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
     return ShardTensor(workload, t, shardings[a], shardings[b], out.kernels[a].output_bytes, group);
   };
-  std::set<std::tuple<int, Pass, std::string>> converted;  // of a producer, for a pass, into
+  std::set<std::tuple<int, Direction, std::string>> converted;  // of a producer, for a pass, into
   for (const Tensor& t : workload.tensors) {
     const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
     ShardedTensor s = shard(t);
@@ -177,31 +174,31 @@ std::vector<Sharding> AllowedShardings(const Kernel& kernel, const TensorGroup& 
   const auto divides = [&](size_t d) {
     return !kernel.label[d].empty() && kernel.size[d] >= group;
   };
-  for (size_t d = 0; d < kDimensions; ++d) {
-    const auto dimension = static_cast<Dimension>(d);
+  for (size_t d = 0; d < kLoops; ++d) {
+    const auto dimension = static_cast<Loop>(d);
     if (!divides(d)) continue;
     // The rows of the input: each chip would hold all of the weight.
-    if (divide_weights && kernel.has_weights() && dimension == Dimension::kN) continue;
+    if (divide_weights && kernel.has_weights() && dimension == Loop::kN) continue;
     out.emplace_back(dimension);
     // Gradients of weights stay where the weights are.
-    const bool partial = dimension == Dimension::kK && kernel.kind != KernelKind::kElementwise;
+    const bool partial = dimension == Loop::kK && kernel.is_product();
     if (!partial || chips.published || kernel.reduced_elsewhere || kernel.weight_gradient) continue;
-    for (const Dimension to : {Dimension::kOuter, Dimension::kM, Dimension::kN}) {
+    for (const Loop to : {Loop::kOuter, Loop::kM, Loop::kN}) {
       if (divides(static_cast<size_t>(to))) out.emplace_back(dimension, to);
     }
   }
   if (group == 1) out.clear();
-  if (out.empty() || !divide_weights || !kernel.has_weights()) out.emplace_back(Dimension::kCount);
+  if (out.empty() || !divide_weights || !kernel.has_weights()) out.emplace_back(Loop::kCount);
   return out;
 }
 
 Shardings ShardAlong(const Workload& workload, std::span<const std::string_view> labels) {
   Shardings out;
   for (const Kernel& k : workload.kernels) {
-    Dimension chosen = Dimension::kCount;
-    for (size_t d = kDimensions; d-- > 0;) {
+    Loop chosen = Loop::kCount;
+    for (size_t d = kLoops; d-- > 0;) {
       const bool named = std::find(labels.begin(), labels.end(), k.label[d]) != labels.end();
-      if (named && !k.label[d].empty()) chosen = static_cast<Dimension>(d);
+      if (named && !k.label[d].empty()) chosen = static_cast<Loop>(d);
     }
     out.emplace_back(chosen);
   }

@@ -21,10 +21,10 @@ namespace foretrace::dataflow {
 // partial results, which are reduced: to all of them on every chip, or scattered along an axis of
 // the result (Megatron's sequence parallelism, Korthikanti et al. 2022).
 struct Sharding {
-  Dimension axis = Dimension::kCount;
-  Dimension scatter = Dimension::kCount;
+  Loop axis = Loop::kCount;
+  Loop scatter = Loop::kCount;
 
-  constexpr Sharding(Dimension along = Dimension::kCount, Dimension scattered = Dimension::kCount)
+  constexpr Sharding(Loop along = Loop::kCount, Loop scattered = Loop::kCount)
       : axis(along), scatter(scattered) {}
   bool operator==(const Sharding&) const = default;
 };
@@ -57,7 +57,7 @@ double AllReduceNs(const TensorGroup& group, double bytes);
 
 // One chip's share of a kernel.
 struct ShardedKernel {
-  std::array<int64_t, kDimensions> size = {1, 1, 1, 1};  // rounded up
+  LoopSizes size = {1, 1, 1, 1};  // rounded up
   double flop = 0;
   double output_bytes = 0;
   double weight_bytes = 0;

@@ -36,7 +36,8 @@ class PassTerms {
   double ComputeNs(size_t i, const ShardedKernel& k) const {
     const Kernel& kernel = workload_.kernels[i];
     if (formulas_.kernel_times != nullptr)
-      return formulas_.kernel_times->Ns(kernel, k.size, mapping_.micro_batch);
+      return formulas_.kernel_times->Ns(workload_.graph, static_cast<OpId>(i), k.size,
+                                        mapping_.micro_batch);
     if (formulas_.compute_utilisation > 0) return PeakNs(k) / formulas_.compute_utilisation;
     const auto front = AllocationsOf(system_.chip, kernel, k, mapping_.tiles);
     return mapping_.micro_batch * static_cast<double>(front.back().cycles) *
@@ -72,12 +73,12 @@ class PassTerms {
       return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
     }
     if (kernel.weight_gradient) ns += AllReduceNs(replicas_, k.output_bytes * layers_);
-    if (workload_.trains() && kernel.pass == Pass::kForward)
+    if (workload_.trains() && kernel.pass == Direction::kForward)
       ns += OptimizerNs(system_, workload_, k.weight_bytes * layers_);
     return ns / passes_;
   }
   double Times(size_t i) const {
-    return mapping_.recompute && workload_.kernels[i].pass == Pass::kForward ? 2 : 1;
+    return mapping_.recompute && workload_.kernels[i].pass == Direction::kForward ? 2 : 1;
   }
 
   const Workload& workload() const { return workload_; }
@@ -174,13 +175,13 @@ Shardings SequenceParallelShardings(const Workload& workload, int64_t chips) {
   Shardings out = MegatronShardings(workload);
   for (size_t i = 0; i < out.size(); ++i) {
     const Kernel& k = workload.kernels[i];
-    const bool elementwise = k.kind == KernelKind::kElementwise;
-    Dimension sequence = Dimension::kCount;
-    for (const Dimension d : {Dimension::kOuter, Dimension::kM, Dimension::kN}) {
+    const bool elementwise = k.kind == NestKind::kElementwise;
+    Loop sequence = Loop::kCount;
+    for (const Loop d : {Loop::kOuter, Loop::kM, Loop::kN}) {
       if (k.label_of(d) == "seq" && k.of(d) >= chips) sequence = d;
     }
-    if (elementwise && out[i].axis == Dimension::kCount) out[i] = sequence;
-    const bool partial = !elementwise && out[i].axis == Dimension::kK;
+    if (elementwise && out[i].axis == Loop::kCount) out[i] = sequence;
+    const bool partial = !elementwise && out[i].axis == Loop::kK;
     if (partial && !k.reduced_elsewhere && !k.weight_gradient) out[i].scatter = sequence;
   }
   return out;
@@ -198,7 +199,7 @@ ShardingCandidates SolveCandidates(const Workload& workload, const System& syste
   TensorGroup group = GroupOf(system, formulas, Role::kTensor, mapping.micro_batch);
   if (group.linear()) group.samples = 1;
   if (group.size() == 1) {
-    out.shardings = {Shardings(workload.kernels.size(), Dimension::kCount)};
+    out.shardings = {Shardings(workload.kernels.size(), Loop::kCount)};
     return out;
   }
   const PassTerms terms(workload, system, formulas, mapping, group);

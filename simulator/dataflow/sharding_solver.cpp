@@ -132,7 +132,7 @@ class Elimination {
       AddFactor({t.from, t.to},
                 [&](const Choice& c) { return Conversion(objective_, TensorOf(t, c)); });
     };
-    std::map<std::pair<int, Pass>, std::vector<const Tensor*>> readers;
+    std::map<std::pair<int, Direction>, std::vector<const Tensor*>> readers;
     for (const Tensor& t : workload_.tensors)
       readers[{t.from, workload_.kernels[static_cast<size_t>(t.to)].pass}].push_back(&t);
     for (const auto& [producer, tensors] : readers) {

@@ -1,74 +1,104 @@
 #include "simulator/dataflow/workload.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "simulator/base/error.h"
 
 namespace foretrace::dataflow {
+namespace {
 
-std::string_view Name(KernelKind kind) {
-  constexpr std::array<std::string_view, 3> kNames = {"weighted_gemm", "gemm", "elementwise"};
-  return kNames.at(static_cast<size_t>(kind));
+// The loop that none of the tensor's axes is of, by name.
+Loop LoopWithout(const LoopGraph& graph, OpId op, const GraphTensor& tensor) {
+  const std::vector<Axis>& axes = graph.graph().axes();
+  for (size_t l = 0; l < kLoops; ++l) {
+    const auto& of = graph.nest(op).axes[l];
+    if (of.empty()) continue;
+    const std::string_view name = axes[static_cast<size_t>(of.front())].name;
+    if (std::none_of(tensor.axes.begin(), tensor.axes.end(),
+                     [&](AxisId a) { return axes[static_cast<size_t>(a)].name == name; }))
+      return static_cast<Loop>(l);
+  }
+  return Loop::kCount;
 }
 
-std::string_view Name(Dimension dimension) {
-  constexpr std::array<std::string_view, kDimensions + 1> kNames = {"outer", "m", "k", "n", "none"};
-  return kNames.at(static_cast<size_t>(dimension));
+void AddTransfers(const LoopGraph& graph, OpId op, double word_bytes, Kernel& kernel) {
+  for (const LoopGraph::Moved& moved : graph.moved()) {
+    if (moved.op != op) continue;
+    const GraphTensor& t = graph.graph().tensor(moved.tensor);
+    const double bytes = static_cast<double>(graph.Elements(t.axes)) * word_bytes;
+    (moved.transfer == Transfer::kAllToAll ? kernel.alltoall_bytes : kernel.broadcast_bytes) +=
+        bytes;
+    if (moved.tensor != graph.graph().op(op).outputs[0]) kernel.memory_bytes += bytes;
+  }
 }
 
-double Kernel::output_elements() const {
-  return static_cast<double>(of(Dimension::kOuter)) * static_cast<double>(of(Dimension::kM)) *
-         static_cast<double>(of(Dimension::kN));
+Kernel KernelOf(const LoopGraph& graph, OpId op, double word_bytes) {
+  const GraphOp& of = graph.graph().op(op);
+  const LoopNest& nest = graph.nest(op);
+  Kernel k;
+  k.name = of.name;
+  k.kind = KindOf(of.kind);
+  k.pass = nest.pass;
+  k.size = graph.SizesOf(op);
+  for (size_t l = 0; l < kLoops; ++l) k.label[l] = graph.LabelOf(op, static_cast<Loop>(l));
+  k.tiled = nest.streamed;
+  k.weight_gradient = graph.graph().tensor(of.outputs[0]).role == TensorRole::kGradient;
+  k.reduced_elsewhere = nest.reduced_elsewhere;
+  for (const TensorId id : of.inputs) {
+    const GraphTensor& t = graph.graph().tensor(id);
+    if (t.role != TensorRole::kKvCache) continue;
+    k.stored_bytes += static_cast<double>(graph.Elements(t.axes)) * word_bytes;
+    k.stored_lacks = LoopWithout(graph, op, t);
+  }
+  AddTransfers(graph, op, word_bytes, k);
+  return k;
 }
 
-double Kernel::flop() const {
-  const double terms =
-      kind == KernelKind::kElementwise ? 1 : 2 * static_cast<double>(of(Dimension::kK));
-  return terms * output_elements();
+}  // namespace
+
+Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes) {
+  Workload w;
+  w.name = std::move(name);
+  w.word_bytes = word_bytes;
+  const auto name_of = [&](AxisId axis) {
+    return axis < 0 ? std::string()
+                    : std::string(graph.graph().axes()[static_cast<size_t>(axis)].name);
+  };
+  for (OpId op = 0; static_cast<size_t>(op) < graph.size(); ++op) {
+    w.kernels.push_back(KernelOf(graph, op, word_bytes));
+    for (const OpId from : graph.Producers(op)) w.tensors.push_back({from, op, {}});
+  }
+  for (const LoopGraph::Reading& r : graph.readings()) {
+    for (Tensor& t : w.tensors) {
+      if (t.from == r.producer && t.to == r.op) t.renamed = {name_of(r.made), name_of(r.read)};
+    }
+  }
+  for (const LoopGraph::Carried& c : graph.carried())
+    w.next_layer.push_back({c.from, c.to, {name_of(c.made), name_of(c.read)}});
+  w.graph = std::move(graph);
+  return w;
 }
 
-double Kernel::weight_elements() const {
-  if (!has_weights()) return 0;
-  return static_cast<double>(of(Dimension::kOuter)) * static_cast<double>(of(Dimension::kM)) *
-         static_cast<double>(of(Dimension::kK));
+Workload ForwardOf(const Workload& workload) {
+  Workload w = MakeWorkload(workload.name, ForwardPass(workload.graph), workload.word_bytes);
+  w.layers = workload.layers;
+  w.batch = workload.batch;
+  w.layer_input_bytes = workload.layer_input_bytes;
+  w.tiled_size = workload.tiled_size;
+  w.per_chip = workload.per_chip;
+  return w;
 }
 
 double Workload::flop() const {
   double sum = 0;
-  for (const Kernel& k : kernels) sum += k.flop();
+  for (const Kernel& k : kernels) sum += NestFlop(k.is_product(), k.size).count();
   return sum;
 }
 
 bool Workload::trains() const {
   return std::any_of(kernels.begin(), kernels.end(),
-                     [](const Kernel& k) { return k.pass == Pass::kBackward; });
+                     [](const Kernel& k) { return k.pass == Direction::kBackward; });
 }
-
-namespace {
-
-// Kahn's order; kernels of cycles are missing.
-std::vector<int> TopologicalOrder(const Workload& workload, std::vector<int>& level) {
-  const size_t n = workload.kernels.size();
-  std::vector<int> waiting(n, 0), order;
-  level.assign(n, 0);
-  for (const Tensor& t : workload.tensors) ++waiting[static_cast<size_t>(t.to)];
-  for (size_t i = 0; i < n; ++i) {
-    if (waiting[i] == 0) order.push_back(static_cast<int>(i));
-  }
-  for (size_t next = 0; next < order.size(); ++next) {
-    const int from = order[next];
-    for (const Tensor& t : workload.tensors) {
-      if (t.from != from) continue;
-      const auto to = static_cast<size_t>(t.to);
-      level[to] = std::max(level[to], level[static_cast<size_t>(from)] + 1);
-      if (--waiting[to] == 0) order.push_back(t.to);
-    }
-  }
-  return order;
-}
-
-}  // namespace
 
 absl::Status Validate(const Workload& workload) {
   const size_t n = workload.kernels.size();
@@ -78,39 +108,23 @@ absl::Status Validate(const Workload& workload) {
                         workload.name, n);
   }
   for (const Kernel& k : workload.kernels) {
-    for (size_t d = 0; d < kDimensions; ++d) {
+    for (size_t d = 0; d < kLoops; ++d) {
       if (k.size[d] < 1) {
         return InvalidInput("workload {}: kernel {}: size {} of axis {}; sizes are from 1",
-                            workload.name, k.name, k.size[d], Name(static_cast<Dimension>(d)));
+                            workload.name, k.name, k.size[d], Name(static_cast<Loop>(d)));
       }
     }
   }
-  std::vector<Tensor> all = workload.tensors;
-  all.insert(all.end(), workload.next_layer.begin(), workload.next_layer.end());
-  for (const Tensor& t : all) {
-    const auto is_kernel = [&](int i) { return i >= 0 && static_cast<size_t>(i) < n; };
-    if (!is_kernel(t.from) || !is_kernel(t.to)) {
-      return InvalidInput("workload {}: a tensor from kernel {} to {}, of {} kernels",
-                          workload.name, t.from, t.to, n);
-    }
-  }
-  std::vector<int> level;
-  const std::vector<int> order = TopologicalOrder(workload, level);
-  if (order.size() == n) return absl::OkStatus();
-  std::vector<bool> ordered(n, false);
-  for (const int i : order) ordered[static_cast<size_t>(i)] = true;
-  std::string cycle;
-  for (size_t i = 0; i < n; ++i) {
-    if (!ordered[i]) cycle += (cycle.empty() ? "" : ", ") + workload.kernels[i].name;
-  }
-  return InvalidInput(
-      "workload {}: a cycle within or before kernels {}; tensors must not lead back", workload.name,
-      cycle);
+  return absl::OkStatus();
 }
 
 std::vector<int> Levels(const Workload& workload) {
-  std::vector<int> level;
-  TopologicalOrder(workload, level);
+  std::vector<int> level(workload.kernels.size(), 0);
+  // In order of consumers, each after its producers.
+  for (const Tensor& t : workload.tensors) {
+    int& to = level[static_cast<size_t>(t.to)];
+    to = std::max(to, level[static_cast<size_t>(t.from)] + 1);
+  }
   return level;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// What is mapped: kernels and the tensors between them, as DFModel takes them (paper section
-// III-B): every kernel computes outer x m x n results from k terms each; a tensor has one producer
-// and one consumer, so that one with many consumers is many tensors.
+// What is mapped: an operator graph of loop nests, and solvers' view of it as DFModel has it (paper
+// section III-B): a kernel for each operator; a tensor has one producer and one consumer, so that
+// one with many consumers is many tensors.
 
 #include <array>
 #include <cstdint>
@@ -13,40 +13,23 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "simulator/graph/loop_graph.h"
 
 namespace foretrace::dataflow {
 
 // Times of this room are real numbers of nanoseconds, as in the published figures, which tests
 // compare to their last digit (quantities.h).
 
-enum class KernelKind : uint8_t {
-  kWeightedGemm,  // one operand is a weight of m x k elements for each of `outer`
-  kGemm,          // both operands are tensors
-  kElementwise,
-  kCount
-};
-std::string_view Name(KernelKind kind);
-
-enum class Pass : uint8_t { kForward, kBackward };
-
-// What an elementwise kernel does, for measured times of it.
-enum class Elementwise : uint8_t { kPointwise, kNorm, kSoftmax, kDropout };
-
-// The axes that a kernel iterates over.
-enum class Dimension : uint8_t { kOuter, kM, kK, kN, kCount };
-inline constexpr size_t kDimensions = static_cast<size_t>(Dimension::kCount);
-std::string_view Name(Dimension dimension);
-
+// What solvers read of an operator, derived from the graph by MakeWorkload.
 struct Kernel {
   std::string name;
-  KernelKind kind = KernelKind::kElementwise;
-  Pass pass = Pass::kForward;
-  Elementwise elementwise = Elementwise::kPointwise;
-  std::array<int64_t, kDimensions> size = {1, 1, 1, 1};
+  NestKind kind = NestKind::kElementwise;
+  Direction pass = Direction::kForward;
+  LoopSizes size = {1, 1, 1, 1};
   // What an axis is, across kernels ("hidden"); empty: it cannot be sharded.
-  std::array<std::string, kDimensions> label;
+  std::array<std::string, kLoops> label;
   // The axis that is streamed through the chip in tiles; kCount: none.
-  Dimension tiled = Dimension::kN;
+  Loop tiled = Loop::kN;
   // Its result is summed over replicas, once for all micro-batches of a pipeline.
   bool weight_gradient = false;
   // Its partial sums are added to another kernel's, which reduces them.
@@ -55,16 +38,14 @@ struct Kernel {
   // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
   // chips: divided as the kernel is, but along an axis that the operand lacks; read once.
   double stored_bytes = 0;
-  Dimension stored_lacks = Dimension::kCount;
+  Loop stored_lacks = Loop::kCount;
   double alltoall_bytes = 0;   // that each chip sends to all others
   double broadcast_bytes = 0;  // that each chip passes on along its row of a grid
 
-  int64_t of(Dimension d) const { return size[static_cast<size_t>(d)]; }
-  const std::string& label_of(Dimension d) const { return label[static_cast<size_t>(d)]; }
-  bool has_weights() const { return kind == KernelKind::kWeightedGemm; }
-  double flop() const;  // a multiply-add is two; an elementwise kernel does one a result
-  double weight_elements() const;
-  double output_elements() const;
+  int64_t of(Loop d) const { return size[static_cast<size_t>(d)]; }
+  const std::string& label_of(Loop d) const { return label[static_cast<size_t>(d)]; }
+  bool has_weights() const { return kind == NestKind::kWeighted; }
+  bool is_product() const { return kind != NestKind::kElementwise; }
 };
 
 // A tensor from one kernel to another. Where the consumer knows an axis by another label than the
@@ -77,6 +58,8 @@ struct Tensor {
 
 struct Workload {
   std::string name;
+  LoopGraph graph;
+  // Of `graph`, by operator (MakeWorkload).
   std::vector<Kernel> kernels;
   std::vector<Tensor> tensors;
   // From one repetition of the graph to the next: what leaves it enters in another layout.
@@ -91,9 +74,11 @@ struct Workload {
   double flop() const;  // of one pass over the graph
   bool trains() const;  // has a backward pass
 };
+Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes = 2);
+// Without its backward kernels.
+Workload ForwardOf(const Workload& workload);
 
-// Errors name the kernel: none at all, sizes below one, a tensor of kernels that are not there, a
-// cycle (its kernels), more than 64 kernels.
+// Errors name the kernel: none at all, sizes below one, more than 64 kernels.
 absl::Status Validate(const Workload& workload);
 
 // Length of the longest path to each kernel.

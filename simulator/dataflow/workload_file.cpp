@@ -1,4 +1,5 @@
 #include <map>
+#include <optional>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -96,64 +97,137 @@ Workload ReadFft(const YamlReader& in) {
   return in.ok() ? MakeFft(s) : Workload{};
 }
 
-Kernel ReadKernel(const YamlReader& in) {
+// An operator, its producers not yet known.
+struct FileKernel {
+  std::string name;
+  GraphOpKind kind = GraphOpKind::kElementwise;
+  LoopNest nest;
+  bool weight_gradient = false;
+  std::vector<OpId> inputs;
+};
+
+FileKernel ReadKernel(const YamlReader& in, LoopGraph& graph) {
   constexpr std::array<std::string_view, 10> kKeys = {
       "name", "kind", "pass", "outer", "m", "k", "n", "labels", "tiled", "weight_gradient"};
   constexpr std::array<std::string_view, 3> kKinds = {"weighted_gemm", "gemm", "elementwise"};
+  constexpr std::array<GraphOpKind, 3> kOps = {GraphOpKind::kMatmul, GraphOpKind::kBatchedMatmul,
+                                               GraphOpKind::kElementwise};
   constexpr std::array<std::string_view, 2> kPasses = {"forward", "backward"};
   constexpr std::array<std::string_view, 5> kAxes = {"outer", "m", "k", "n", "none"};
   in.ExpectKeys(kKeys);
-  Kernel k;
+  FileKernel k;
   k.name = in.String("name");
-  k.kind = static_cast<KernelKind>(in.Choice("kind", kKinds));
-  if (in.Has("pass")) k.pass = static_cast<Pass>(in.Choice("pass", kPasses));
-  for (size_t d = 0; d < kDimensions; ++d) k.size[d] = SizeOr(in, kAxes[d], 1);
-  if (in.Has("tiled")) k.tiled = static_cast<Dimension>(in.Choice("tiled", kAxes));
+  k.kind = kOps.at(in.Choice("kind", kKinds));
+  if (in.Has("pass")) k.nest.pass = static_cast<Direction>(in.Choice("pass", kPasses));
+  if (in.Has("tiled")) k.nest.streamed = static_cast<Loop>(in.Choice("tiled", kAxes));
   k.weight_gradient = in.Bool("weight_gradient", false);
+  std::optional<YamlReader> labels;
   if (in.Has("labels")) {
-    const YamlReader labels = in.Child("labels");
-    labels.ExpectKeys(std::span(kAxes).first(kDimensions));
-    for (size_t d = 0; d < kDimensions; ++d) k.label[d] = labels.String(kAxes[d], "");
+    labels = in.Child("labels");
+    labels->ExpectKeys(std::span(kAxes).first(kLoops));
   }
-  if (k.kind == KernelKind::kElementwise && k.of(Dimension::kK) != 1)
-    in.Fail("k", "elementwise kernels have none");
+  for (size_t l = 0; l < kLoops; ++l) {
+    const int64_t size = SizeOr(in, kAxes[l], 1);
+    const std::string label = labels ? labels->String(kAxes[l], "") : "";
+    k.nest.axes[l] = {graph.AddAxis(label, size)};
+    if (l == static_cast<size_t>(Loop::kK) && size != 1 && k.kind == GraphOpKind::kElementwise)
+      in.Fail("k", "elementwise kernels have none");
+  }
   return k;
+}
+
+// A tensor of the file; ends are kernels in the order of the file.
+struct FileTensor {
+  int from = 0, to = 0;
+  std::string made, read;  // labels, where the ends differ
+  bool next_layer = false;
+};
+
+FileTensor ReadTensor(const YamlReader& in, const std::map<std::string, int>& ids) {
+  constexpr std::array<std::string_view, 4> kKeys = {"from", "to", "renamed", "next_layer"};
+  in.ExpectKeys(kKeys);
+  FileTensor t;
+  for (const auto& [key, end] : {std::pair{"from", &t.from}, std::pair{"to", &t.to}}) {
+    const auto found = ids.find(in.String(key));
+    if (in.ok() && found == ids.end()) in.Fail(key, "there is no such kernel");
+    if (!in.ok()) return t;
+    *end = found->second;
+  }
+  if (in.Has("renamed")) {
+    const std::vector<std::string> names = Strings(in, "renamed");
+    if (names.size() != 2) in.Fail("renamed", "the producer's and the consumer's label");
+    if (in.ok()) t.made = names[0], t.read = names[1];
+  }
+  t.next_layer = in.Bool("next_layer", false);
+  return t;
+}
+
+// Operators come after what they read, else in the order of the file.
+LoopGraph Build(const YamlReader& in, LoopGraph graph, std::vector<FileKernel> kernels,
+                const std::vector<FileTensor>& tensors) {
+  std::vector<std::pair<int, int>> edges;
+  for (const FileTensor& t : tensors) {
+    if (!t.next_layer) edges.emplace_back(t.from, t.to);
+  }
+  const std::vector<int> order = TopologicalOrder(kernels.size(), edges);
+  std::vector<OpId> ids(kernels.size(), kNoOp);
+  for (size_t i = 0; i < order.size(); ++i)
+    ids[static_cast<size_t>(order[i])] = static_cast<OpId>(i);
+  if (order.size() < kernels.size()) {
+    std::string cycle;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] == kNoOp) cycle += (cycle.empty() ? "" : ", ") + kernels[i].name;
+    }
+    in.Fail("tensors",
+            fmt::format("a cycle within or before kernels {}; they must not lead back", cycle));
+    return graph;
+  }
+  const auto id = [&](int kernel) { return ids[static_cast<size_t>(kernel)]; };
+  for (const auto& [from, to] : edges) kernels[static_cast<size_t>(to)].inputs.push_back(id(from));
+  for (const int i : order) {
+    FileKernel& k = kernels[static_cast<size_t>(i)];
+    graph.Add(std::move(k.name), k.kind, std::move(k.nest), k.inputs,
+              k.weight_gradient ? TensorRole::kGradient : TensorRole::kActivation);
+  }
+  for (const FileTensor& t : tensors) {
+    const bool renamed = !t.made.empty() || !t.read.empty();
+    const AxisId made = renamed ? graph.AddAxis(t.made, 1) : -1,
+                 read = renamed ? graph.AddAxis(t.read, 1) : -1;
+    if (t.next_layer) {
+      graph.Carry({id(t.from), id(t.to), made, read});
+    } else if (renamed) {
+      graph.Read({id(t.to), id(t.from), made, read});
+    }
+  }
+  return graph;
 }
 
 Workload ReadGraph(const YamlReader& in) {
   constexpr std::array<std::string_view, 6> kKeys = {"kernels", "tensors",    "word_bytes",
                                                      "layers",  "tiled_size", "layer_input_bytes"};
   in.ExpectKeys(kKeys);
-  Workload w;
-  w.word_bytes = in.Number("word_bytes", 0.5, 16, 2);
+  LoopGraph graph;
+  std::vector<FileKernel> kernels;
+  std::map<std::string, int> ids;
+  for (const YamlReader& item : in.Child("kernels").Items()) {
+    kernels.push_back(ReadKernel(item, graph));
+    if (!ids.emplace(kernels.back().name, static_cast<int>(ids.size())).second)
+      item.Fail("name", "it is another kernel's");
+    if (!in.ok()) return {};
+  }
+  std::vector<FileTensor> tensors;
+  if (in.Has("tensors")) {
+    for (const YamlReader& item : in.Child("tensors").Items()) {
+      tensors.push_back(ReadTensor(item, ids));
+      if (!in.ok()) return {};
+    }
+  }
+  graph = Build(in, std::move(graph), std::move(kernels), tensors);
+  if (!in.ok()) return {};
+  Workload w = MakeWorkload("", std::move(graph), in.Number("word_bytes", 0.5, 16, 2));
   w.layers = SizeOr(in, "layers", 1);
   w.tiled_size = SizeOr(in, "tiled_size", 1);
   w.layer_input_bytes = in.Number("layer_input_bytes", 0, 1e18, 0);
-  std::map<std::string, int> ids;
-  for (const YamlReader& item : in.Child("kernels").Items()) {
-    w.kernels.push_back(ReadKernel(item));
-    if (!ids.emplace(w.kernels.back().name, static_cast<int>(ids.size())).second)
-      item.Fail("name", "it is another kernel's");
-    if (!in.ok()) return w;
-  }
-  if (!in.Has("tensors")) return w;
-  constexpr std::array<std::string_view, 4> kTensorKeys = {"from", "to", "renamed", "next_layer"};
-  for (const YamlReader& item : in.Child("tensors").Items()) {
-    item.ExpectKeys(kTensorKeys);
-    Tensor t;
-    for (const auto& [key, end] : {std::pair{"from", &t.from}, std::pair{"to", &t.to}}) {
-      const auto found = ids.find(item.String(key));
-      if (item.ok() && found == ids.end()) item.Fail(key, "there is no such kernel");
-      if (!item.ok()) return w;
-      *end = found->second;
-    }
-    if (item.Has("renamed")) {
-      const std::vector<std::string> names = Strings(item, "renamed");
-      if (names.size() != 2) item.Fail("renamed", "the producer's and the consumer's label");
-      if (item.ok()) t.renamed = {names[0], names[1]};
-    }
-    (item.Bool("next_layer", false) ? w.next_layer : w.tensors).push_back(t);
-  }
   return w;
 }
 

@@ -95,7 +95,7 @@ ArrivalSpread::Tail ArrivalSpread::TailOf(const std::vector<double>& sorted) con
 
 ArrivalSpread::Later ArrivalSpread::After(SimTime last, int32_t more) const {
   FORETRACE_CHECK(more >= 0);
-  if (more == 0 || (offsets_.empty() && waits_ == 0)) return {};
+  if (more == 0 || empty()) return {};
   const auto later = [](double us) { return SimTime::FromUs(std::max(us, 0.0)); };
   Later out;
   Tail tail;

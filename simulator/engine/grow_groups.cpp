@@ -1,6 +1,7 @@
 #include "simulator/engine/grow_groups.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "simulator/base/check.h"
@@ -11,6 +12,47 @@
 
 namespace foretrace {
 namespace {
+
+// What a rank does between collectives.
+class OwnWork {
+ public:
+  using Span = std::pair<SimTime, SimTime>;
+
+  OwnWork() = default;
+  OwnWork(const RankProgram& rank, const std::vector<SimTime>& start, std::vector<Span> collectives)
+      : collectives_(std::move(collectives)) {
+    if (!start.empty()) begin_ = *std::ranges::min_element(start);
+    for (uint32_t i = 0; i < rank.items.size(); ++i) {
+      if (rank.items[i].kind == ItemKind::kDevice) {
+        work_.emplace_back(start[i], rank.items[i].duration);
+      }
+    }
+    std::ranges::sort(work_);
+    std::ranges::sort(collectives_);
+    SimTime sum;
+    for (auto& [at, time] : work_) time = sum += time;
+  }
+
+  // The device's work, or the time without the collective before: what is more, so that neither
+  // work beside a transfer nor the CPU's is left out.
+  SimTime SinceCollectiveBefore(SimTime until) const {
+    const auto next = std::ranges::lower_bound(collectives_, Span(until, SimTime::Min()));
+    if (next == collectives_.begin()) return until - begin_;
+    const auto [from, end] = *std::prev(next);
+    const SimTime device = std::min(Before(until) - Before(from), until - from);
+    return std::max(device, until - std::min(end, until));
+  }
+
+ private:
+  SimTime Before(SimTime until) const {
+    const auto next = std::ranges::lower_bound(work_, std::pair(until, SimTime()));
+    return next == work_.begin() ? SimTime() : std::prev(next)->second;
+  }
+
+  std::vector<std::pair<SimTime, SimTime>> work_;  // start, and what began up to then in all
+  std::vector<Span> collectives_;
+  SimTime begin_;
+};
 
 class Grower {
  public:
@@ -141,11 +183,40 @@ class Grower {
     return last - first - SimTime::FromUs(mean);
   }
 
-  SimTime LaterAt(const Collective& collective, int32_t more) const {
+  SimTime LaterAt(const Collective& collective, int32_t more, GroupGrowth& growth) {
     const auto spread = spreads_.find(collective.site);
-    if (spread == spreads_.end() || last_ == LastArrival::kAtHand) return SimTime();
+    const bool shown = spread != spreads_.end() && !spread->second.empty();
+    growth.supposed |= !shown;
+    if (last_ == LastArrival::kAtHand) return SimTime();
+    if (!shown) {
+      return last_ == LastArrival::kExpected ? SimTime() : OfSlowestRank(collective);
+    }
     const ArrivalSpread::Later later = spread->second.After(LastFromMean(collective), more);
     return last_ == LastArrival::kExpected ? later.expected : later.late;
+  }
+
+  // What the slowest rank needs more for what it does between the collective before and this one.
+  SimTime OfSlowestRank(const Collective& collective) {
+    SimTime work;
+    for (const auto& m : program_.rendezvous[collective.rendezvous].members) {
+      const SimTime start = arrivals_.ranks[m.rank].start[m.item];
+      work = std::max(work, WorkOf(m.rank).SinceCollectiveBefore(start));
+    }
+    return work.ScaledBy(kSlowestRank);
+  }
+
+  const OwnWork& WorkOf(uint32_t rank) {
+    const auto [at, added] = work_.try_emplace(rank);
+    if (!added) return at->second;
+    const RankSchedule& schedule = arrivals_.ranks[rank];
+    std::vector<OwnWork::Span> collectives;
+    for (const Collective& c : collectives_) {
+      for (const auto& m : program_.rendezvous[c.rendezvous].members) {
+        if (m.rank == rank) collectives.emplace_back(schedule.start[m.item], schedule.end[m.item]);
+      }
+    }
+    at->second = OwnWork(program_.ranks[rank], schedule.start, std::move(collectives));
+    return at->second;
   }
 
   absl::Status Grow(const Collective& collective) {
@@ -155,8 +226,8 @@ class Grower {
     const int32_t arrived = whose_ == ArrivalsOf::kGroup ? from : static_cast<int32_t>(present);
     if (arrived == to) return absl::OkStatus();
     FORETRACE_ASSIGN_OR_RETURN(const double ratio, resizer_.Ratio(collective.rendezvous, to));
-    const SimTime later = LaterAt(collective, to - arrived);
     GroupGrowth& growth = growths_[communicator];
+    const SimTime later = LaterAt(collective, to - arrived, growth);
     growth.communicator = communicator, growth.from = from, growth.to = to;
     ++growth.rendezvous;
     growth.later += later;
@@ -192,6 +263,7 @@ class Grower {
   std::map<Site, ArrivalSpread> spreads_;
   std::map<Kind, SimTime> shortest_;
   std::map<uint32_t, GroupGrowth> growths_;
+  std::map<uint32_t, OwnWork> work_;  // by rank
 };
 
 }  // namespace

@@ -15,11 +15,12 @@ absl::StatusOr<MappingFile> ReadStages(const YamlReader& root) {
   mapping.mini_batch = root.Integer("mini_batch", 1, 1 << 24);
   mapping.sequential = root.Bool("sequential", false);
   for (const YamlReader& item : root.Child("stages").Items()) {
-    constexpr std::array<std::string_view, 5> kKeys = {"operators", "devices", "micro_batch", "k",
-                                                       "recompute"};
+    constexpr std::array<std::string_view, 6> kKeys = {"operators",   "devices", "tensor",
+                                                       "micro_batch", "k",       "recompute"};
     item.ExpectKeys(kKeys);
     StagePlacement stage;
     stage.devices = item.Integer("devices", 1, 1 << 16, 1);
+    stage.tensor = item.Integer("tensor", 1, 1 << 16, 1);
     stage.config.micro_batch = item.Integer("micro_batch", 1, 1 << 24);
     stage.config.k = item.Integer("k", 1, 1 << 16, 1);
     for (const YamlReader& name : item.Child("operators").Items()) {
@@ -83,6 +84,7 @@ std::string MappingYaml(const MappingFile& mapping) {
     text += fmt::format("  - operators: [{}]\n    devices: {}\n    micro_batch: {}\n    k: {}\n",
                         Quoted(stage.operators), stage.devices, stage.config.micro_batch,
                         stage.config.k);
+    if (stage.tensor > 1) text += fmt::format("    tensor: {}\n", stage.tensor);
     if (!stage.recomputed.empty()) {
       text += fmt::format("    recompute: [{}]\n", Quoted(stage.recomputed));
     }

@@ -17,6 +17,7 @@ namespace foretrace {
 struct StagePlacement {
   std::vector<std::string> operators;
   int32_t devices = 1;  // share each micro-batch of `config.micro_batch` samples
+  int32_t tensor = 1;   // of them divide one replica's operators among them
   StageConfig config;
   std::vector<std::string> recomputed;  // of `operators`
 };
@@ -34,7 +35,7 @@ using MappingFile = std::variant<ParallelMapping, StageMapping>;
 //   parallel: tp8 pp4 dp2 mb1 v2 full sp gb128     words of ParseMapping
 //
 //   stages:                                        in a topological order
-//     - {operators: [a, b], devices: 2, micro_batch: 4, k: 1, recompute: [a]}
+//     - {operators: [a, b], devices: 2, tensor: 1, micro_batch: 4, k: 1, recompute: [a]}
 //   mini_batch: 128
 //   sequential: false
 //

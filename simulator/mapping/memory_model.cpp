@@ -62,7 +62,7 @@ double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recomput
   return Stashed(MappedLayer(c, m), recompute, c.eager);
 }
 
-MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   if (const int64_t dense = DenseLayers(c); dense > 0) {
     return Mean(StageMemoryOf(WithLayersOf(c, true), WithoutExperts(m), stage),
                 StageMemoryOf(WithLayersOf(c, false), m, stage), Num(dense) / Num(c.layers));
@@ -82,7 +82,7 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
     if (m.zero < from) return dense + expert;
     return dense / m.shards() + expert / m.expert_replicas();
   };
-  MemoryUse use;
+  MemoryLedger use;
   use.weights = Rounded(e * divided(3));
   use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
   if (c.gradient_placeholders && m.lora == 0 && m.zero < 2) {
@@ -113,18 +113,18 @@ MemoryUse StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, in
   return use;
 }
 
-MemoryUse MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  const MemoryUse first = StageMemoryOf(c, m, 0);
+MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
+  const MemoryLedger first = StageMemoryOf(c, m, 0);
   if (m.pipeline == 1) return first;
   if (!m.layers.empty()) {
-    MemoryUse most = first;
+    MemoryLedger most = first;
     for (int32_t s = 1; s < m.pipeline; ++s) {
-      const MemoryUse use = StageMemoryOf(c, m, s);
+      const MemoryLedger use = StageMemoryOf(c, m, s);
       if (use.total() > most.total()) most = use;
     }
     return most;
   }
-  const MemoryUse last = StageMemoryOf(c, m, m.pipeline - 1);
+  const MemoryLedger last = StageMemoryOf(c, m, m.pipeline - 1);
   return last.total() > first.total() ? last : first;
 }
 
@@ -164,7 +164,7 @@ std::string WhatWouldFit(const TransformerConfig& model, const ParallelMapping& 
 }  // namespace
 
 absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity) {
-  const MemoryUse use = MemoryOf(model, m);
+  const MemoryLedger use = MemoryOf(model, m);
   if (use.total() <= capacity) return absl::OkStatus();
   constexpr double kGiB = 1 << 30;
   const auto gib = [&](Bytes b) { return static_cast<double>(b.count()) / kGiB; };

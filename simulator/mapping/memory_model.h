@@ -5,35 +5,20 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "simulator/base/memory_ledger.h"
 #include "simulator/base/units.h"
 #include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace {
 
-// Of one device of a stage, at its peak.
-struct MemoryUse {
-  Bytes weights;
-  Bytes gradients;
-  Bytes optimizer;
-  Bytes activations;  // of all micro-batches in flight
-  Bytes recomputed;   // of the layer being recomputed
-  Bytes logits;       // on the last stage only: the loss's, and its copies while it is computed
-  // Weights of the layers at work, gathered from the replicas, and their gradients before they are
-  // reduced (ZeRO stage 3).
-  Bytes gathered;
-  Bytes total() const {
-    return weights + gradients + optimizer + activations + recomputed + logits + gathered;
-  }
-};
-
 // Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
 // state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
 // Activations are what the graph's backward pass reads; in flight as the schedule has it.
-MemoryUse StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
-                        int32_t stage);
+MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                           int32_t stage);
 
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
-MemoryUse MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
 // Of one micro-batch's logits on one device, in bytes, by the model's LossForm. Cross entropy runs
 // in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, the logits and

@@ -57,8 +57,8 @@ class StageWalk {
   }
 
  private:
-  MemoryUse Use() const {
-    MemoryUse use = states_;
+  MemoryLedger Use() const {
+    MemoryLedger use = states_;
     use.activations = Bytes(static_cast<int64_t>(activations_ * static_cast<double>(held_.passes)));
     if (held_.heads > 0) {
       use.logits = Bytes(
@@ -68,7 +68,7 @@ class StageWalk {
     return use;
   }
   void Sample(SimTime time, const Pass& pass) {
-    const MemoryUse use = Use();
+    const MemoryLedger use = Use();
     out_.samples.push_back({time, use.total()});
     if (use.total() <= out_.peak.total()) return;
     out_.peak = use;
@@ -79,7 +79,7 @@ class StageWalk {
 
   const ParallelMapping& m_;
   bool last_;
-  MemoryUse states_;
+  MemoryLedger states_;
   double activations_ = 0;
   LogitMemory logits_;
   Bytes recomputed_;

@@ -22,7 +22,7 @@ struct StageMemory {
   SimTime peak_time;
   Pass peak_pass;
   int64_t passes_held = 0;  // forward passes (of a chunk each) whose backward pass has not ended
-  MemoryUse peak;
+  MemoryLedger peak;
 };
 
 // One a stage. A pass takes the memory of its activations when it starts; its backward pass frees

@@ -50,12 +50,13 @@ PassTimes Mean(const PassTimes& dense, const PassTimes& mixture, double share) {
   return mean;
 }
 
-MemoryUse Mean(const MemoryUse& dense, const MemoryUse& mixture, double share) {
-  MemoryUse mean;
-  for (Bytes MemoryUse::*const part :
-       {&MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
-        &MemoryUse::recomputed, &MemoryUse::logits, &MemoryUse::gathered}) {
-    const auto count = [&](const MemoryUse& use) {
+MemoryLedger Mean(const MemoryLedger& dense, const MemoryLedger& mixture, double share) {
+  MemoryLedger mean;
+  for (Bytes MemoryLedger::*const part :
+       {&MemoryLedger::weights, &MemoryLedger::gradients, &MemoryLedger::optimizer,
+        &MemoryLedger::activations, &MemoryLedger::recomputed, &MemoryLedger::logits,
+        &MemoryLedger::gathered}) {
+    const auto count = [&](const MemoryLedger& use) {
       return static_cast<double>((use.*part).count());
     };
     mean.*part = Bytes(static_cast<int64_t>(share * count(dense) + (1 - share) * count(mixture)));

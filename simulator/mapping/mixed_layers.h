@@ -9,6 +9,6 @@ namespace foretrace {
 
 // `share` of the layers take `dense`'s times, the others `mixture`'s.
 PassTimes Mean(const PassTimes& dense, const PassTimes& mixture, double share);
-MemoryUse Mean(const MemoryUse& dense, const MemoryUse& mixture, double share);
+MemoryLedger Mean(const MemoryLedger& dense, const MemoryLedger& mixture, double share);
 
 }  // namespace foretrace

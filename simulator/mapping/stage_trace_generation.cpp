@@ -34,13 +34,16 @@ class StageRankWriter {
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
     if (all.size() > 1) world_ = out_.AddGroup("world", all);
     for (const Pass& pass : timed_.passes) WritePass(pass);
-    if (own_.devices > 1 && own_.gradient_reduction > SimTime()) {
+    const int32_t count = own_.devices / own_.tensor;
+    if (count > 1 && own_.gradient_reduction > SimTime()) {
       std::vector<int32_t> replicas;
-      for (int32_t d = 0; d < own_.devices; ++d) replicas.push_back(Rank(stage_, d));
-      out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "gradients",
-                        out_.AddGroup("data", replicas), own_.devices, own_.gradient_bytes,
-                        own_.gradient_reduction},
-                       out_.last());
+      for (int32_t d = device_ % own_.tensor; d < own_.devices; d += own_.tensor) {
+        replicas.push_back(Rank(stage_, d));
+      }
+      out_.Communicate(
+          {NodeKind::kCollective, CollectiveOp::kAllReduce, "gradients",
+           out_.AddGroup("data", replicas), count, own_.gradient_bytes, own_.gradient_reduction},
+          out_.last());
     }
     return out_.Build();
   }
@@ -60,18 +63,22 @@ class StageRankWriter {
     return info;
   }
 
-  // Messages with every device of `other` that has samples in common with this one, in
-  // micro-batches of the larger size; `end` of them in samples. Appends the nodes.
+  // Messages with every replica of `other` that has samples in common with this one, in
+  // micro-batches of the larger size; `end` of them in samples. Of a replica's devices, which have
+  // the same tensors, the one of the receiver's place (modulo their number) sends. Appends the
+  // nodes.
   void Exchange(NodeKind kind, size_t edge, int32_t other, bool forward, int32_t end, int32_t unit,
                 std::vector<NodeIndex>* nodes) {
     const TimedEdge& e = g_.pipeline.edges[edge];
-    const int64_t mine = own_.devices, theirs = g_.stages[static_cast<size_t>(other)].devices;
+    const GeneratedStage& peer = g_.stages[static_cast<size_t>(other)];
+    const int64_t mine = own_.devices / own_.tensor, theirs = peer.devices / peer.tensor;
+    const int32_t replica = device_ / own_.tensor, place = device_ % own_.tensor;
+    const bool sends = kind == NodeKind::kSend;
     TraceEmitter::Message message;
     message.kind = kind;
-    message.name =
-        fmt::format("{} {} {} samples {} to {}", kind == NodeKind::kSend ? "send" : "recv",
-                    forward ? "activations" : "gradients", kind == NodeKind::kSend ? "of" : "for",
-                    end - unit, end - 1);
+    message.name = fmt::format("{} {} {} samples {} to {}", sends ? "send" : "recv",
+                               forward ? "activations" : "gradients", sends ? "of" : "for",
+                               end - unit, end - 1);
     message.group = world_;
     message.group_size = g_.first_rank.back();
     message.bytes = g_.edge_bytes[edge];
@@ -79,11 +86,12 @@ class StageRankWriter {
     message.tag = static_cast<int32_t>((edge * 2 + (forward ? 0 : 1)) *
                                            static_cast<size_t>(g_.pipeline.mini_batch) +
                                        static_cast<size_t>(end / unit - 1));
-    for (int32_t d = 0; d < theirs; ++d) {
-      if (d * mine >= (device_ + 1) * theirs || device_ * theirs >= (d + 1) * mine) continue;
+    for (int32_t d = 0; d < theirs * peer.tensor; ++d) {
+      const int32_t r = d / peer.tensor, at = d % peer.tensor;
+      if (r * mine >= (replica + 1) * theirs || replica * theirs >= (r + 1) * mine) continue;
+      if (sends ? at % own_.tensor != place : place % peer.tensor != at) continue;
       message.peer = Rank(other, d);
-      const NodeIndex node =
-          out_.Communicate(message, kind == NodeKind::kSend ? out_.last() : NodeIndex());
+      const NodeIndex node = out_.Communicate(message, sends ? out_.last() : NodeIndex());
       if (nodes != nullptr) nodes->push_back(node);
     }
   }

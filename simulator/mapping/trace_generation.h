@@ -21,10 +21,12 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
     const TransformerConfig& model, const ParallelMapping& mapping, const PassTimes& passes,
     const GenerateOptions& options);
 
-// A stage of a stage graph, on `devices` replicas of it that share each micro-batch.
+// A stage of a stage graph: its replicas share each micro-batch, and `tensor` devices divide each
+// replica's operators; what these exchange is part of the passes' times.
 struct GeneratedStage {
   std::string name;
   int32_t devices = 1;
+  int32_t tensor = 1;
   SimTime gradient_reduction;
   Bytes gradient_bytes;
 };

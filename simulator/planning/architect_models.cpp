@@ -1,22 +1,22 @@
 #include "simulator/planning/architect_models.h"
 
-#include <fmt/ranges.h>
-
 #include <filesystem>
-#include <set>
+#include <system_error>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/planning/traced_layers.h"
+#include "simulator/capture/traced_model.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 
 bool IsRecording(const std::string& name) {
-  return !name.ends_with(".yaml") && !name.ends_with(".yml") && std::filesystem::exists(name);
+  std::error_code error;
+  return !name.ends_with(".yaml") && !name.ends_with(".yml") &&
+         std::filesystem::exists(name, error);
 }
 
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
@@ -30,10 +30,10 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     inputs += text;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(*file));
     if (!loaded.transformer) {
-      return InvalidInput(
-          "{}: architect needs the operators of a transformer; give a model file with the key "
-          "'transformer', or a recording",
-          *file);
+      absl::StatusOr<ArchitectModel> model = PrepareModel(loaded.workload, setup);
+      if (model.ok()) return model;
+      return absl::Status(model.status().code(),
+                          fmt::format("{}: {}", *file, std::string(model.status().message())));
     }
     TransformerConfig config = *loaded.transformer;
     config.name = loaded.workload.name;
@@ -45,24 +45,12 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
   TraceOptions traces;
   traces.paths = {name};
   FORETRACE_ASSIGN_OR_RETURN(const auto store, traces.Load(context));
-  ArchitectModel model;
-  model.name = std::filesystem::path(name).filename().string();
-  std::set<int32_t> micro_batches(setup.micro_batches.begin(), setup.micro_batches.end());
-  micro_batches.insert(samples);
-  for (const int32_t micro_batch : micro_batches) {
-    if (micro_batch > setup.global_batch) continue;
-    absl::StatusOr<SlicedModel> layers = LayersOfRecording(*store, samples, micro_batch);
-    if (absl::IsFailedPrecondition(layers.status())) continue;
-    if (!layers.ok()) return layers.status();
-    inputs += fmt::format("{} {} {} {:a} {}", name, samples, micro_batch,
-                          layers->product_flop.count(), fmt::join(layers->chain, ","));
-    model.slices.push_back(*std::move(layers));
-  }
-  if (model.slices.empty()) {
-    return InvalidInput("{}: no micro-batch of {} or its {} samples fits in the {} of a batch",
-                        name, fmt::join(setup.micro_batches, ", "), samples, setup.global_batch);
-  }
-  return model;
+  TracedModelOptions options;
+  options.samples = samples;
+  FORETRACE_ASSIGN_OR_RETURN(TracedModel recorded, ModelOfTrace(*store, options));
+  recorded.workload.name = std::filesystem::path(name).filename().string();
+  inputs += WorkloadYaml(recorded);
+  return PrepareModel(recorded.workload, setup);
 }
 
 }  // namespace foretrace

@@ -12,10 +12,10 @@ namespace foretrace {
 // Whether a model is given as a recording of an iteration, not as a model file or the name of one.
 bool IsRecording(const std::string& name);
 
-// A model file or the name of one that ships, at every width and micro-batch of the setup; or a
-// recording of an iteration of `samples`, at that and the micro-batches of the setup. `inputs`
-// learns the bytes of a file, or the layers of a recording. Errors: no such file; a model without
-// operators; a recording of how many samples is not said.
+// A model file or the name of one that ships, or a recording of an iteration of `samples`, at every
+// width and micro-batch of the setup that it allows. `inputs` learns the bytes of a file, or what
+// is read off a recording. Errors: no such file; operators without a class; a recording of how many
+// samples is not said.
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
                                                   const TrainingSetup& setup,
                                                   const CommandContext& context,

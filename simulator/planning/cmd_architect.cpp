@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "simulator/architect/machine_search.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -119,65 +120,6 @@ absl::StatusOr<std::vector<Bytes>> MemorySizes(const ArchitectOptions& o) {
   return sizes;
 }
 
-// One search on every machine of the space and size of memory; the best of them, and its machine.
-struct Found {
-  ArchitectResult result;
-  MachineBase machine;
-  Bytes hbm;
-};
-struct Searcher {
-  const ArchitectOptions& o;
-  const DesignSpace& space;
-  const std::vector<SizedDesign>& designs;
-  const std::vector<Bytes>& sizes;
-
-  // Of equal scores the one of the smallest memory.
-  absl::StatusOr<Found> Search(const std::vector<SearchedModel>& models, SearchSetup setup,
-                               bool exact) const {
-    std::string names;
-    for (const SearchedModel& model : models) {
-      names += fmt::format("{}{} x{:a}", names.empty() ? "" : ", ", model.model.name, model.weight);
-    }
-    std::optional<Found> best;
-    SearchSeconds seconds;
-    absl::Status reason;
-    for (const Bytes hbm : sizes) {
-      for (const MachineBase& machine : space.machines) {
-        setup.training.hbm = hbm;
-        setup.machine = machine;
-        setup.name = fmt::format("{}{} at {} GB/s and {} GB/s, {} bytes", names,
-                                 exact ? "" : " by hysteresis", machine.hbm.gbps(),
-                                 machine.link.gbps(), hbm.count());
-        for (const double reference : setup.reference)
-          setup.name += fmt::format(" of {:a}", reference);
-        absl::StatusOr<ArchitectResult> result = One(models, setup, exact);
-        if (absl::IsFailedPrecondition(result.status())) {
-          reason = result.status();
-          break;
-        }
-        if (!result.ok()) return result.status();
-        seconds.Add(result->seconds);
-        const double score = result->evaluated[result->best].score;
-        if (!best.has_value() || score > best->result.evaluated[best->result.best].score) {
-          best = {*std::move(result), machine, hbm};
-        }
-      }
-    }
-    if (!best.has_value()) return reason;
-    best->result.seconds = seconds;
-    return *std::move(best);
-  }
-
- private:
-  absl::StatusOr<ArchitectResult> One(const std::vector<SearchedModel>& models,
-                                      const SearchSetup& setup, bool exact) const {
-    const std::vector<SizedDesign> sized =
-        OnMachine(designs, space, setup.machine, setup.training.hbm);
-    return exact ? SearchExactly(models, sized, setup)
-                 : SearchByHysteresis(models, sized, setup, o.hysteresis);
-  }
-};
-
 absl::Status WriteFiles(const ArchitectOptions& o, const ArchitectReport& report,
                         const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(o.output, context.inputs));
@@ -232,22 +174,24 @@ absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport&
   return absl::OkStatus();
 }
 
-absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
+absl::Status SearchAll(const ArchitectOptions& o, const MachineSearch& machines,
                        const std::vector<SearchedModel>& models, SearchSetup setup,
                        ArchitectReport& report) {
+  const int hysteresis = report.exact ? 0 : o.hysteresis;
   std::vector<double> reference;
   for (const SearchedModel& model : models) {
     ModelFindings findings;
     findings.name = model.model.name;
     findings.weight = model.weight;
-    FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search({model}, setup, report.exact));
+    FORETRACE_ASSIGN_OR_RETURN(FoundDesign found, machines.Find({model}, setup, hysteresis));
     findings.search = std::move(found.result);
     report.machine = found.machine;
     report.training.hbm = findings.hbm = found.hbm;
     const double best = findings.best().score;
     if (report.exact && o.compare) {
-      FORETRACE_ASSIGN_OR_RETURN(const Found early, searcher.Search({model}, setup, false));
-      findings.hysteresis_loss = 1 - early.result.evaluated[early.result.best].score / best;
+      FORETRACE_ASSIGN_OR_RETURN(const FoundDesign early,
+                                 machines.Find({model}, setup, o.hysteresis));
+      findings.hysteresis_loss = 1 - early.best().score / best;
     }
     reference.push_back(findings.best().plans[0].throughput);
     report.seconds.Add(findings.search.seconds);
@@ -256,7 +200,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const Searcher& searcher,
   setup.reference = reference;
   report.common = report.models[0].search;
   if (models.size() > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(Found found, searcher.Search(models, setup, report.exact));
+    FORETRACE_ASSIGN_OR_RETURN(FoundDesign found, machines.Find(models, setup, hysteresis));
     report.common = std::move(found.result);
     report.machine = found.machine;
     report.training.hbm = found.hbm;
@@ -314,8 +258,8 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   setup.progress = [&context](int64_t done, int64_t total) {
     context.console->Progress("designs", done, total);
   };
-  const Searcher searcher{o, report.space, designs, report.memory_sizes};
-  FORETRACE_RETURN_IF_ERROR(SearchAll(o, searcher, models, setup, report));
+  const MachineSearch machines(report.space, designs, report.memory_sizes);
+  FORETRACE_RETURN_IF_ERROR(SearchAll(o, machines, models, setup, report));
   return report;
 }
 

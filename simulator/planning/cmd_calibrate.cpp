@@ -352,6 +352,7 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
   command->require_subcommand(1);
   for (const auto& fitter : AllFitters()) AddFamily(*command, context, fitter);
   AddServingCalibration(*command, context);
+  AddPowerCalibration(*command, context);
   AddTraceOverheads(*command, context);
   command->footer(Examples({
       "foretrace calibrate collective lab.csv --hold-out every-third",

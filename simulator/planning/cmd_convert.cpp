@@ -5,12 +5,12 @@
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/capture/traced_model.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/exporters/chakra/portability.h"
-#include "simulator/planning/traced_model.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace {

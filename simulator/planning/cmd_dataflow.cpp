@@ -41,18 +41,6 @@ absl::StatusOr<dataflow::Formulas> FormulasOf(const DataflowOptions& o) {
   return f;
 }
 
-// The forward kernels alone.
-void DropBackward(dataflow::Workload& w) {
-  size_t forward = 0;
-  while (forward < w.kernels.size() && w.kernels[forward].pass == dataflow::Pass::kForward)
-    ++forward;
-  w.kernels.resize(forward);
-  std::erase_if(w.tensors,
-                [&](const dataflow::Tensor& t) { return t.to >= static_cast<int>(forward); });
-  std::erase_if(w.next_layer,
-                [&](const dataflow::Tensor& t) { return t.from >= static_cast<int>(forward); });
-}
-
 absl::Status UseRoles(const std::vector<dataflow::Role>& roles, const std::string& file,
                       dataflow::System& system) {
   if (roles.empty()) return absl::OkStatus();
@@ -165,7 +153,7 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
     formulas.kernel_times = kernels.get();
   }
   if (o.batch) workload.batch = static_cast<double>(*o.batch);
-  if (o.forward) DropBackward(workload);
+  if (o.forward) workload = dataflow::ForwardOf(workload);
   dataflow::GivenMapping given;
   if (!o.mapping.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(given, LoadMapping(workload, o.mapping));

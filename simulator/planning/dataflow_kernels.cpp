@@ -12,20 +12,15 @@
 namespace foretrace {
 namespace {
 
-using dataflow::Dimension;
-using dataflow::Elementwise;
-using dataflow::Kernel;
-using dataflow::KernelKind;
-
 class MeasuredKernelTimes : public dataflow::KernelTimes {
  public:
   explicit MeasuredKernelTimes(std::shared_ptr<const DeviceMeasurements> device)
       : device_(std::move(device)) {}
 
-  double Ns(const Kernel& kernel, const std::array<int64_t, dataflow::kDimensions>& size,
+  double Ns(const LoopGraph& graph, OpId op, const LoopSizes& size,
             double micro_batch) const override {
     double seconds = 0;
-    for (const KernelWork& work : Kernels(CallOf(kernel, size, std::llround(micro_batch)))) {
+    for (const KernelWork& work : Kernels(CallOf(graph, op, size, std::llround(micro_batch)))) {
       seconds += device_->KernelTime(work).time.seconds();
     }
     return seconds * 1e9;
@@ -41,35 +36,6 @@ class MeasuredKernelTimes : public dataflow::KernelTimes {
   }
 
  private:
-  static OperatorCall CallOf(const Kernel& kernel,
-                             const std::array<int64_t, dataflow::kDimensions>& size,
-                             int64_t samples) {
-    const auto of = [&](Dimension d) { return size[static_cast<size_t>(d)]; };
-    const int64_t outer = of(Dimension::kOuter), m = of(Dimension::kM), k = of(Dimension::kK),
-                  n = of(Dimension::kN);
-    const Direction pass =
-        kernel.pass == dataflow::Pass::kForward ? Direction::kForward : Direction::kBackward;
-    if (kernel.kind == KernelKind::kWeightedGemm) {
-      return {LinearOp{n * samples, outer * m, k}, DType::kFloat16, Direction::kForward};
-    }
-    if (kernel.weight_gradient)
-      return {LinearOp{m, n, k * samples}, DType::kFloat16, Direction::kForward};
-    if (kernel.kind == KernelKind::kGemm) {
-      return {BatchedMatmulOp{outer * samples, m, n, k}, DType::kFloat16, Direction::kForward};
-    }
-    const int64_t elements = outer * m * n * samples;
-    switch (kernel.elementwise) {
-      case Elementwise::kNorm:
-        return {LayerNormOp{outer * n * samples, m}, DType::kFloat16, pass};
-      case Elementwise::kSoftmax:
-        return {SoftmaxOp{outer * m * samples, n}, DType::kFloat16, pass};
-      case Elementwise::kDropout:
-        return {DropoutOp{elements}, DType::kFloat16, pass};
-      default:
-        return {ElementwiseOp{elements, elements}, DType::kFloat16, Direction::kForward};
-    }
-  }
-
   std::shared_ptr<const DeviceMeasurements> device_;
 };
 

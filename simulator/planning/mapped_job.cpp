@@ -47,6 +47,7 @@ StageMapping MappingOf(const GraphPipeProblem& problem, const GraphSearchResult&
       placement.recomputed.push_back(problem.ops[static_cast<size_t>(op)].name);
     }
     placement.devices = stage.devices;
+    placement.tensor = stage.tensor;
     placement.config = stage.config;
     mapping.stages.push_back(std::move(placement));
   }
@@ -61,7 +62,7 @@ GraphPipeProblem As(const GraphPipeProblem& problem, const GraphSearchResult& re
 
 double GradientBytes(const GraphPipeProblem& problem, const GraphPipeStage& stage) {
   double bytes = 0;
-  for (const int32_t op : stage.ops) bytes += problem.ops[static_cast<size_t>(op)].gradient_bytes;
+  for (const int32_t op : stage.ops) bytes += problem.PartOf(op, stage.tensor).gradient_bytes;
   return bytes;
 }
 
@@ -72,8 +73,9 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
   std::vector<GeneratedStage> stages;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const double bytes = GradientBytes(graph.problem, plan.stages[s]);
-    const int32_t d = plan.stages[s].devices;
-    stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()), d,
+    const int32_t d = plan.stages[s].replicas();
+    stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()),
+                      plan.stages[s].devices, plan.stages[s].tensor,
                       SimTime::FromSeconds(2.0 * (d - 1) / d * bytes / graph.problem.bandwidth),
                       Bytes(static_cast<int64_t>(bytes))});
   }
@@ -88,7 +90,8 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
 
 }  // namespace
 
-absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t mini_batch) {
+absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t mini_batch,
+                                                int32_t max_tensor) {
   if (!std::has_single_bit(static_cast<uint32_t>(mini_batch))) {
     return Infeasible("stage graphs: the batch of {} samples is no power of two; {} would be",
                       mini_batch, std::bit_floor(static_cast<uint32_t>(mini_batch)));
@@ -104,6 +107,10 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   // Weight, gradient, two moments; with a 32-bit copy of the weight where it has fewer bits.
   device.bytes_per_parameter = 16;
   device.devices = static_cast<int32_t>(job.devices);
+  device.tensor_network = c.intra_node;
+  device.tensor_latency = c.collective_latency;
+  const int64_t widest = std::min<int64_t>({job.devices, c.devices_per_node, max_tensor});
+  for (int32_t t = 2; t <= widest; t *= 2) device.widths.push_back(t);
   GraphPipeProblem problem = GraphPipeProblemOf(job.model.workload, device, mini_batch);
   if (job.model.transformer) {
     // Block by block; a block takes what its operators take one after another.
@@ -126,13 +133,14 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   row.searcher = std::move(searcher);
   row.mapping = MappingOf(problem, result);
   const GraphPipePlan& plan = result.plan;
-  int32_t widest = 1, smallest = problem.mini_batch;
+  int32_t widest = 1, divided = 1, smallest = problem.mini_batch;
   size_t repeated = 0;
   double memory = 0, busy = 0;
   const auto timing = TimePipeline(TimedPipelineOf(As(problem, result), plan));
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     widest = std::max(widest, stage.devices);
+    divided = std::max(divided, stage.tensor);
     repeated += stage.recomputed.size();
     smallest = std::min(smallest, stage.config.micro_batch);
     memory = std::max(memory, stage.memory_bytes);
@@ -140,6 +148,7 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   }
   row.text = fmt::format("{} stages, depth {}, mb {}, up to {} devices each", plan.stages.size(),
                          plan.depth, smallest, widest);
+  if (divided > 1) row.text += fmt::format(", tp up to {}", divided);
   if (repeated > 0) row.text += fmt::format(", {} recomputed", repeated);
   Evaluation& e = row.evaluation;
   e.iteration = SimTime::FromSeconds(plan.iteration_s);
@@ -194,6 +203,7 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
       }
     }
     stage.devices = placement.devices;
+    stage.tensor = placement.tensor;
     stage.config = placement.config;
     devices += placement.devices;
     stages.push_back(std::move(stage));

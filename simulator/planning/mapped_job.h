@@ -14,8 +14,10 @@
 namespace foretrace {
 
 // The problem that graph searchers solve; transformers block by block. Errors: a batch that is no
-// power of two, fewer devices than one. Each of its operators has a name of its own.
-absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t mini_batch);
+// power of two, fewer devices than one. Each of its operators has a name of its own. Tensor
+// parallelism is within a node, of powers of two up to `max_tensor`.
+absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t mini_batch,
+                                                int32_t max_tensor = 1 << 16);
 
 SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::string searcher,
                 const GraphSearchResult& result);

@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& stage = stages[s];
-    const MemoryUse& use = stage.peak;
+    const MemoryLedger& use = stage.peak;
     table.AddRow(
         {fmt::format("{}", s), gib(use.total()), fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
          fmt::format("{} of micro-batch {}",
@@ -66,7 +66,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
     const GraphPipeStage& stage = plan.stages[s];
     double fixed = 0;
     for (const int32_t op : stage.ops) {
-      fixed += graph.problem.ops[static_cast<size_t>(op)].fixed_bytes;
+      fixed += graph.problem.PartOf(op, stage.tensor).fixed_bytes;
     }
     // The pass that first holds as many micro-batches as ever.
     const PassList& passes = pipeline.stages[s].passes;
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
     const int64_t samples = int64_t{most} * stage.config.micro_batch;
     const double activations = (static_cast<double>(samples) * stage.stash_bytes +
                                 stage.config.micro_batch * stage.repeated_bytes) /
-                               stage.devices;
+                               stage.replicas();
     table.AddRow({fmt::format("{}", s), fmt::format("{}", stage.devices),
                   fmt::format("{:.2f}", Gib(fixed + activations)),
                   fmt::format("{:.3f}", timing.pass_start[s][at].us() * 1e-3),

@@ -1,10 +1,12 @@
 #include "simulator/planning/profile_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "simulator/base/error.h"
@@ -70,6 +72,22 @@ std::string FolderName(const std::string& path) {
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
+// Releases that were trained further, whose layers have the same sizes.
+bool IsTuningOf(const std::string& model, const std::string& base) {
+  const std::string tuned = PlainModelName(model), plain = PlainModelName(base);
+  static constexpr std::array<std::string_view, 4> kTunings = {"instruct", "chat", "it", "base"};
+  const auto is = [](const std::string& longer, const std::string& shorter) {
+    const std::string_view rest = std::string_view(longer).substr(
+        longer.starts_with(shorter) ? shorter.size() : longer.size());
+    // "instruct2507": with the month of the release.
+    return std::any_of(kTunings.begin(), kTunings.end(), [&](std::string_view word) {
+      return rest.starts_with(word) &&
+             rest.find_first_not_of("0123456789", word.size()) == std::string_view::npos;
+    });
+  };
+  return is(tuned, plain) || is(plain, tuned);
+}
+
 std::string Names(const std::vector<ProfileName>& profiles) {
   std::string text;
   for (const ProfileName& p : profiles) text += (text.empty() ? "" : ", ") + p.folder;
@@ -97,6 +115,12 @@ absl::StatusOr<std::string> FindProfileFolder(const std::string& root, serve::Me
     if (p.tensor != run.tensor_parallel) continue;
     if (PlainModelName(p.model) == PlainModelName(run.model)) fitting.push_back(p);
   }
+  const bool tuned = fitting.empty();
+  for (const ProfileName& p : all) {
+    if (tuned && p.tensor == run.tensor_parallel && IsTuningOf(run.model, p.model)) {
+      fitting.push_back(p);
+    }
+  }
   const std::string plain_run = PlainModelName(FolderName(run.folder));
   const auto is_device = [&](const ProfileName& p) {
     const std::string gpu = StatedByProfiler(root, p, "gpu");
@@ -107,6 +131,9 @@ absl::StatusOr<std::string> FindProfileFolder(const std::string& root, serve::Me
   };
   const auto take = [&](const ProfileName& p) {
     if (run.device.empty()) run.device = StatedByProfiler(root, p, "gpu");
+    if (tuned) {
+      run.notes.push_back(fmt::format("{} is taken to have the layers of {}", run.model, p.model));
+    }
     return (fs::path(root) / p.folder).string();
   };
   for (const ProfileName& p : fitting) {

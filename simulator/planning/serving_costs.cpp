@@ -1,11 +1,12 @@
 #include "simulator/planning/serving_costs.h"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
@@ -57,8 +58,7 @@ class PlatformCosts : public serve::DeviceCosts {
     spec.op = op;
     spec.members.resize(static_cast<size_t>(ranks));
     std::iota(spec.members.begin(), spec.members.end(), 0);
-    spec.bytes = bytes;
-    return Remembered({static_cast<int>(op), ranks, bytes.count()}, spec);
+    return BetweenSizes({static_cast<int>(op), ranks}, spec, bytes.count());
   }
 
   Bandwidth SwitchBandwidth(int32_t ranks) const override {
@@ -73,8 +73,7 @@ class PlatformCosts : public serve::DeviceCosts {
     TransferSpec spec;
     spec.point_to_point = true;
     spec.members = {0, distance};
-    spec.bytes = bytes;
-    return Remembered({-1, distance, bytes.count()}, spec);
+    return BetweenSizes({-1, distance}, spec, bytes.count());
   }
 
   std::string Source() const override {
@@ -83,15 +82,40 @@ class PlatformCosts : public serve::DeviceCosts {
   }
 
  private:
-  using Key = std::tuple<int, int32_t, int64_t>;
+  using Key = std::pair<int, int32_t>;
 
-  Estimate Remembered(const Key& key, const TransferSpec& spec) const {
+  // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's
+  // sizes are as many as its tokens, and a schedule of rounds takes a millisecond to compute.
+  static int64_t Below(int64_t bytes) {
+    const int octave = std::bit_width(static_cast<uint64_t>(bytes)) - 1;
+    return octave < 6 ? bytes : bytes >> (octave - 5) << (octave - 5);
+  }
+  static int64_t Above(int64_t bytes) {
+    const int octave = std::bit_width(static_cast<uint64_t>(bytes)) - 1;
+    const int64_t below = Below(bytes);
+    return octave < 6 || below == bytes ? bytes : below + (int64_t{1} << (octave - 5));
+  }
+
+  // Linear between such sizes.
+  Estimate BetweenSizes(const Key& key, TransferSpec& spec, int64_t bytes) const {
     const std::lock_guard lock(mutex_);
-    const auto known = transfers_.find(key);
-    if (known != transfers_.end()) return known->second;
-    const auto estimate = network_.IsolatedDuration(spec);
-    // The members are devices of the platform, so that there is always a way.
-    return transfers_[key] = estimate.ok() ? *estimate : Estimate();
+    const int64_t below = Below(bytes), above = Above(bytes);
+    const Estimate low = At(key, spec, below);
+    if (above == below) return low;
+    const Estimate high = At(key, spec, above);
+    const double share = static_cast<double>(bytes - below) / static_cast<double>(above - below);
+    return {low.time + (high.time - low.time).ScaledBy(share), high.source,
+            low.extrapolated || high.extrapolated};
+  }
+  Estimate At(const Key& key, TransferSpec& spec, int64_t bytes) const {
+    const auto [it, fresh] = transfers_[key].try_emplace(bytes);
+    if (fresh) {
+      spec.bytes = Bytes(bytes);
+      // The members are devices of the platform, so that there is always a way.
+      const auto estimate = network_.IsolatedDuration(spec);
+      if (estimate.ok()) it->second = *estimate;
+    }
+    return it->second;
   }
 
   const Topology topology_;
@@ -99,7 +123,7 @@ class PlatformCosts : public serve::DeviceCosts {
   const CalibrationSet node_;
   mutable std::mutex mutex_;
   mutable FittedNetwork network_;
-  mutable std::map<Key, Estimate> transfers_;
+  mutable std::map<Key, std::map<int64_t, Estimate>> transfers_;
 };
 
 // Collectives that were measured on this very platform, among devices of one node.

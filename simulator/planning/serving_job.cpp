@@ -90,8 +90,8 @@ absl::StatusOr<serve::Speculation> ParseSpeculation(const std::string& text) {
 }
 
 serve::ProfiledModel ProfiledSizes(const TransformerConfig& model) {
-  return {static_cast<int32_t>(model.layers), model.hidden, static_cast<int32_t>(model.experts),
-          static_cast<int32_t>(model.top_k)};
+  return {static_cast<int32_t>(model.layers), model.hidden, model.vocabulary,
+          static_cast<int32_t>(model.experts), static_cast<int32_t>(model.top_k)};
 }
 
 std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
@@ -101,7 +101,7 @@ std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
       base.profile == nullptr
           ? serve::MakeGraphStepModel(base.model, plan, engine, base.costs)
           : serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
-                                        serve::MakeReduction(engine, base.costs, plan.tensor));
+                                        serve::MakeRankExchange(engine, base.costs, plan.tensor));
   return base.factors ? serve::WithFactors(steps, *base.factors) : steps;
 }
 

@@ -98,7 +98,7 @@ bool SharesExperts(const MeasuredRun& run, const TransformerConfig& model) {
 }
 
 struct Transfers {
-  std::shared_ptr<const serve::Reduction> reduction;
+  std::shared_ptr<const serve::RankExchange> ranks;
   std::shared_ptr<const serve::ExpertExchange> exchange;
 };
 
@@ -137,7 +137,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
   const Accelerator& device = platform.node.accelerator;
   run.engine.all_reduce = run.engine.On(device.name, device.visible_memory()).all_reduce;
   FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
-  transfers.reduction = serve::MakeReduction(run.engine, costs, run.tensor_parallel);
+  transfers.ranks = serve::MakeRankExchange(run.engine, costs, run.tensor_parallel);
   if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
   run.notes.push_back(
       fmt::format("{} over {} devices: {}", shares ? "sums and tokens to experts" : "sums",
@@ -201,14 +201,17 @@ absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& op
   FORETRACE_RETURN_IF_ERROR(Complete(options, model, run, transfers));
   SharePrefixes(options, run);
   run.engines_in_step = SharesExperts(run, model);
-  const serve::ProfiledModel sizes = {
-      static_cast<int32_t>(model.layers), model.hidden, static_cast<int32_t>(model.experts),
-      static_cast<int32_t>(model.top_k), run.engines_in_step ? run.data_parallel : 1};
+  const serve::ProfiledModel sizes = {static_cast<int32_t>(model.layers),
+                                      model.hidden,
+                                      model.vocabulary,
+                                      static_cast<int32_t>(model.experts),
+                                      static_cast<int32_t>(model.top_k),
+                                      run.engines_in_step ? run.data_parallel : 1};
   FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine,
-      std::move(transfers.reduction), std::move(transfers.exchange));
+      std::move(transfers.ranks), std::move(transfers.exchange));
   return serve::PreparedRun{std::move(run), step};
 }
 

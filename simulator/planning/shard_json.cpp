@@ -17,6 +17,7 @@ class RankingWriter {
     Text("task", task_.name);
     Integer("gpus", task_.gpus);
     Integer("batch", task_.batch);
+    Integer("memory_capacity_bytes", task_.memory.count());
     Integer("evaluated", ranking_.evaluated);
     Strings("notes", notes);
     Strings("skipped", ranking_.skipped);
@@ -105,6 +106,15 @@ class RankingWriter {
     Integer("sent_bytes", load.sent.count());
     Integer("received_bytes", load.received.count());
     Integer("memory_bytes", memory.total().count());
+    Key("memory");
+    w_.StartObject();
+    Integer("weights_bytes", memory.weights.count());
+    Integer("optimizer_bytes", memory.optimizer.count());
+    Integer("gradients_bytes", memory.gradients.count());
+    Integer("activations_bytes", memory.activations.count());
+    Integer("buffers_bytes", memory.buffers.count());
+    Integer("dense_bytes", memory.dense.count());
+    w_.EndObject();
     w_.EndObject();
   }
 

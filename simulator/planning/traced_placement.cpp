@@ -9,11 +9,11 @@
 #include "simulator/backends/pattern_generator.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/capture/traced_regions.h"
 #include "simulator/engine/replay.h"
 #include "simulator/engine/restructure.h"
 #include "simulator/engine/step_times.h"
 #include "simulator/planning/placement_problem.h"
-#include "simulator/planning/traced_regions.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace {

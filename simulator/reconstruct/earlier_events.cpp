@@ -36,9 +36,10 @@ class Search {
  public:
   Search(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
          const std::vector<UnnamedWait>& waits, const std::vector<SyncEdge>& device_edges,
-         const std::vector<SyncEdge>& block_edges)
+         const std::vector<SyncEdge>& block_edges, Deciding deciding)
       : rank_(rank),
         order_(order),
+        deciding_(deciding),
         waits_(waits),
         paths_(rank, index.strings()),
         queues_(rank),
@@ -47,6 +48,10 @@ class Search {
 
   EarlierEvents Run() {
     std::vector<WaitSite> sites = SitesOf(waits_, paths_);
+    for (WaitSite& site : sites) {
+      std::erase_if(site.waits, [this](uint32_t w) { return waits_[w].decided; });
+    }
+    std::erase_if(sites, [](const WaitSite& site) { return site.waits.empty(); });
     // Waits that fitted no rule choose first. Of several waits before one piece of work the last is
     // judged first: side streams wait for the stream that they follow, then for an event.
     for (const bool resolved : {false, true}) {
@@ -80,6 +85,7 @@ class Search {
           // What another wait explains is no evidence for this one.
           t.held = t.held && t.begun - it->second > kTight;
           t.late = t.late && t.begun - it->second > kTight;
+          t.delayed = t.delayed && t.begun - it->second > kTight;
         }
         const LaneIndex lane = rank_.lane(t.consumer);
         if (std::find(streams.begin(), streams.end(), lane) == streams.end()) {
@@ -95,17 +101,34 @@ class Search {
           if (rank_.lane(t.consumer) == stream) on_stream.push_back(t);
         }
       }
-      const auto held =
-          std::count_if(on_stream.begin(), on_stream.end(), [](const Target& t) { return t.held; });
-      const auto late =
-          std::count_if(on_stream.begin(), on_stream.end(), [](const Target& t) { return t.late; });
-      if (held == 0 || 2 * held < late) continue;
-      const std::optional<Choice> choice = Choose(site, on_stream, held);
+      const int64_t held = CountHeld(on_stream);
+      if (held == 0) continue;
+      std::optional<Choice> choice;
+      // Calls return after what they waited for, but for what the clocks of CPU and device differ
+      // by.
+      for (const SimTime noise : {kClockResolution, kClockNoise}) {
+        tolerance_ = noise;
+        choice = Choose(site, on_stream, held);
+        if (choice.has_value() || !site.blocks) break;
+      }
       if (!choice.has_value()) continue;
       Take(site, on_stream, *choice);
       return true;
     }
-    return !nearest && !site.blocks && JoinWhatIsUnresolved(site, targets);
+    return deciding_ == Deciding::kAll && !nearest && !site.blocks &&
+           JoinWhatIsUnresolved(site, targets);
+  }
+
+  // How many of one stream's targets show what they waited for; 0: too few. Where none was held for
+  // long, those that were delayed count as held, if they are most.
+  static int64_t CountHeld(std::vector<Target>& targets) {
+    const auto held = std::ranges::count_if(targets, &Target::held);
+    const auto late = std::ranges::count_if(targets, &Target::late);
+    if (held > 0) return 2 * held < late ? 0 : held;
+    const auto delayed = std::ranges::count_if(targets, &Target::delayed);
+    if (2 * delayed <= std::ssize(targets)) return 0;
+    for (Target& t : targets) t.held = t.delayed;
+    return delayed;
   }
 
   // What no wait holds up, the replay still has to know: the stream used last that none of the
@@ -121,6 +144,13 @@ class Search {
     if (next.empty() || std::any_of(next.begin(), next.end(), [](auto& t) { return t.held; })) {
       return false;
     }
+    // What came late and is explained by what was found for its wait stays so.
+    WaitSite rest = site;
+    const auto stays = [this](const Target& t) { return t.late && waits_[t.wait].resolved; };
+    for (const Target& t : next) {
+      if (stays(t)) std::erase(rest.waits, t.wait);
+    }
+    tolerance_ = kClockResolution;
     std::optional<Choice> best;
     for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
       const LaneIndex stream(lane);
@@ -133,7 +163,8 @@ class Search {
       if (!Judge(site, next, choice)) continue;
       if (!best.has_value() || choice.recorded > best->recorded) best = choice;
     }
-    if (best.has_value()) Take(site, next, *best);
+    std::erase_if(next, stays);
+    if (best.has_value()) Take(rest, next, *best);
     return best.has_value();
   }
 
@@ -163,9 +194,6 @@ class Search {
   }
 
   SimTime Tight(const WaitSite& site) const { return site.blocks ? kTightReturn : kTight; }
-  SimTime Tolerance(const WaitSite& site) const {
-    return site.blocks ? kClockNoise : kClockResolution;
-  }
 
   // The stretch of the CPU's time in which an event recorded on the stream explains the target.
   struct Stretch {
@@ -176,7 +204,7 @@ class Search {
                                   LaneIndex stream) const {
     const auto& queue = queues_.of(stream);
     const size_t issued = queues_.IssuedBefore(stream, target.waited_at);
-    const size_t ended = queues_.EndedBy(stream, target.begun + Tolerance(site));
+    const size_t ended = queues_.EndedBy(stream, target.begun + tolerance_);
     const size_t last = std::min(issued, ended);
     if (last == 0 || target.begun - queue[last - 1].end > Tight(site)) return std::nullopt;
     return Stretch{queue[last - 1].issued, last < issued ? queue[last].issued : target.waited_at};
@@ -239,7 +267,7 @@ class Search {
       const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
       if (!producer.valid()) continue;
       const SimTime slack = t.begun - rank_.end(producer);
-      if (slack < -Tolerance(site)) return false;
+      if (slack < -tolerance_) return false;
       if (t.held && slack <= Tight(site)) ++choice.tight;
     }
     return true;
@@ -261,10 +289,12 @@ class Search {
 
   const RankTrace& rank_;
   const IssueOrder& order_;
+  const Deciding deciding_;
   const std::vector<UnnamedWait>& waits_;
   CallPaths paths_;
   StreamQueues queues_;
   WaitTargets targets_;
+  SimTime tolerance_ = kClockResolution;  // by which recorded times may contradict a choice
   std::vector<std::unique_ptr<RecordPoints>> points_;  // by timeline, once needed
   absl::flat_hash_map<uint32_t, SimTime> explained_;   // by consumer, through edges found here
   EarlierEvents result_;
@@ -276,12 +306,20 @@ bool EarlierEvents::Decides(NodeIndex call) const {
   return std::binary_search(decided.begin(), decided.end(), call);
 }
 
+void EarlierEvents::Add(const EarlierEvents& found) {
+  edges.insert(edges.end(), found.edges.begin(), found.edges.end());
+  SortEdges(edges);
+  chosen.insert(chosen.end(), found.chosen.begin(), found.chosen.end());
+  decided.insert(decided.end(), found.decided.begin(), found.decided.end());
+  std::ranges::sort(decided);
+}
+
 EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
                                 const IssueOrder& order, const std::vector<UnnamedWait>& waits,
                                 const std::vector<SyncEdge>& device_edges,
-                                const std::vector<SyncEdge>& block_edges) {
+                                const std::vector<SyncEdge>& block_edges, Deciding deciding) {
   if (waits.empty()) return {};
-  return Search(rank, index, order, waits, device_edges, block_edges).Run();
+  return Search(rank, index, order, waits, device_edges, block_edges, deciding).Run();
 }
 
 std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,

@@ -26,6 +26,7 @@ struct UnnamedWait {
   uint32_t timeline = 0;
   bool blocks = false;    // a blocking call rather than a stream wait
   bool resolved = false;  // the rules that look at one call found something
+  bool decided = false;   // EarlierEvents says what it waits for
 };
 
 // A wait that held something up for longer than anything known explains.
@@ -46,13 +47,20 @@ struct EarlierEvents {
   std::vector<ChosenEdge> chosen;  // the same, of waits within the recording
   std::vector<NodeIndex> decided;  // the waits that they stand for; ascending
   bool Decides(NodeIndex call) const;
+  void Add(const EarlierEvents& found);
 };
 
-// `waits` in order of time; `device_edges` and `block_edges` sorted, as the other rules found them.
+enum class Deciding : uint8_t {
+  kHeld,  // waits that held something up
+  kAll,   // and those that held nothing up and that no other rule explains
+};
+
+// Of the waits that are not decided. `waits`: all, in order of time; `device_edges` and
+// `block_edges`: sorted, as known by now.
 EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
                                 const IssueOrder& order, const std::vector<UnnamedWait>& waits,
                                 const std::vector<SyncEdge>& device_edges,
-                                const std::vector<SyncEdge>& block_edges);
+                                const std::vector<SyncEdge>& block_edges, Deciding deciding);
 
 // What stays unexplained with all edges in place; each piece of held work once.
 std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,

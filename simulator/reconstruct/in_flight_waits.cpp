@@ -109,9 +109,15 @@ bool AddInFlightWaits(const RankTrace& rank, const DeviceIndex& index,
   for (const HeldWait& wait : held) {
     const bool blocks = !IsDeviceKind(rank.kind(wait.held));
     const SimTime begun = blocks ? rank.end(wait.held) : rank.start(wait.held);
-    const SimTime latest = begun + (blocks ? kClockNoise : kClockResolution);
-    const auto next = std::upper_bound(work.begin(), work.end(), latest,
-                                       [&](SimTime t, NodeIndex n) { return t < rank.end(n); });
+    const auto ended_by = [&](SimTime at) {
+      return std::upper_bound(work.begin(), work.end(), at,
+                              [&](SimTime t, NodeIndex n) { return t < rank.end(n); });
+    };
+    auto next = ended_by(begun + kClockResolution);
+    // Calls return after what they waited for, but for what the clocks of CPU and device differ by.
+    if (blocks && (next == work.begin() || begun - rank.end(*(next - 1)) > kTightReturn)) {
+      next = ended_by(begun + kClockNoise);
+    }
     if (next == work.begin()) continue;
     const NodeIndex last = *(next - 1);
     if (begun - rank.end(last) > (blocks ? kTightReturn : kTight)) continue;

@@ -22,6 +22,16 @@ SimTime Mean(const std::vector<int64_t>& values) {
   return SimTime::FromPs(static_cast<int64_t>(sum / static_cast<int64_t>(values.size())));
 }
 
+SimTime LowerQuartile(std::vector<int64_t> values) {
+  const auto quarter = values.begin() + static_cast<ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return SimTime::FromPs(*quarter);
+}
+
+bool IsStaged(LaunchClass how) {
+  return how == LaunchClass::kCopyFromPageable || how == LaunchClass::kCopyToPageable;
+}
+
 }  // namespace
 
 LaunchClass LaunchClassOf(const RankTrace& rank, NodeIndex device) {
@@ -75,6 +85,13 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
     const NodeIndex call = rank.launcher(n);
     if (!call.valid()) continue;
     const SimTime issued = rank.start(call);
+    const auto c = static_cast<size_t>(LaunchClassOf(rank, n));
+    const SimTime longest = IsStaged(static_cast<LaunchClass>(c)) ? kLongestStaging : kLongest;
+    const bool few = !comm && launch_[c].size() < kEnough;
+    if (few) sample(launch_at_most_[c], start - issued, longest);
+    if (few && before <= issued && dependency <= issued) {
+      sample(launch_just_idle_[c], start - issued, longest);
+    }
     if (dependency > before && dependency > issued + kIdle) {
       sample(event_[static_cast<size_t>(event_class)], start - dependency, kLongest);
     } else if (comm) {
@@ -83,9 +100,7 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
       sample(gap_, start - before, kLongest);
     } else if ((before == SimTime::Min() || before + kIdle < issued) &&
                (dependency == SimTime::Min() || dependency + kIdle < issued)) {
-      const LaunchClass c = LaunchClassOf(rank, n);
-      const bool staged = c == LaunchClass::kCopyFromPageable || c == LaunchClass::kCopyToPageable;
-      sample(launch_[static_cast<size_t>(c)], start - issued, staged ? kLongestStaging : kLongest);
+      sample(launch_[c], start - issued, longest);
     }
   }
 }
@@ -102,12 +117,19 @@ Latencies LatenciesOf(const LaunchLatencies& stated) {
 Latencies LatencyMeter::Measure(const LaunchLatencies& stated) const {
   Latencies result = LatenciesOf(stated);
   for (size_t c = 0; c < kLaunchClasses; ++c) {
-    if (launch_[c].size() < kEnough) continue;
-    result.launch_samples[c] = static_cast<int64_t>(launch_[c].size());
+    const std::vector<int64_t>& samples =
+        launch_[c].size() < kEnough ? launch_just_idle_[c] : launch_[c];
+    if (samples.size() < kEnough) {
+      if (launch_at_most_[c].size() >= kEnough) {
+        result.launch[c] = std::min(result.launch[c], LowerQuartile(launch_at_most_[c]));
+      }
+      continue;
+    }
+    result.launch_samples[c] = static_cast<int64_t>(samples.size());
     // Kernels queue behind each other, so the typical latency counts; the CPU waits for copies one
     // by one, so their latencies add up.
     result.launch[c] =
-        c == static_cast<size_t>(LaunchClass::kKernel) ? Median(launch_[c]) : Mean(launch_[c]);
+        c == static_cast<size_t>(LaunchClass::kKernel) ? Median(samples) : Mean(samples);
   }
   if (gap_.size() >= kEnough) {
     result.gap_samples = static_cast<int64_t>(gap_.size());

@@ -60,11 +60,15 @@ class LatencyMeter {
   // Durations of communication kernels contain waiting for peers. Their starts do not, nor does the
   // start of work after their ends.
   void Add(const RankTrace& rank, const RankSync& sync);
-  // `stated` where there are too few samples.
+  // `stated` where there are too few samples, or what work at most took to begin if that is less.
   Latencies Measure(const LaunchLatencies& stated) const;
 
  private:
   std::array<std::vector<int64_t>, kLaunchClasses> launch_;
+  // While the former are too few: of work whose stream had only just become idle, and of any work,
+  // which takes no less than its launch does.
+  std::array<std::vector<int64_t>, kLaunchClasses> launch_just_idle_;
+  std::array<std::vector<int64_t>, kLaunchClasses> launch_at_most_;
   std::vector<int64_t> gap_;
   std::array<std::vector<int64_t>, kEventClasses> event_;
 };

@@ -1,432 +1,85 @@
 #include "simulator/reconstruct/sync_rules.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "simulator/reconstruct/declared_edges.h"
-#include "simulator/reconstruct/edge_list.h"
-#include "simulator/reconstruct/graph_branches.h"
+#include "simulator/reconstruct/call_rules.h"
 #include "simulator/reconstruct/in_flight_waits.h"
-#include "simulator/reconstruct/named_events.h"
-#include "simulator/reconstruct/stream_joins.h"
 
 namespace foretrace {
 namespace {
 
-// A stream wait that fits nothing is kept for this many launches before it is given up.
-constexpr int kWaitPatience = 8;
-
-struct PendingWait {
-  NodeIndex call;
-  uint32_t unnamed = 0;             // in the list of unnamed waits
-  LaneIndex stream;                 // that waits; invalid when the recording does not say
-  bool explicit_comm_wait = false;  // lies in a communication op that issues nothing
-  bool launch_since_collective = false;
-  LaneIndex stream_before;
-  std::vector<LaneIndex> tried;  // streams whose next work shows that the wait was not theirs
-  bool only_forks = false;       // one of them had waited for that already
-  int launches_left = kWaitPatience;
-};
-
-struct TimelineState {
-  LaneIndex current_stream;            // of the last non-communication work
-  LaneIndex previous_stream;           // the one before, where it differs
-  LaneIndex last_used_stream;          // of any work
-  std::vector<NodeIndex> outstanding;  // collectives nobody waited for yet, in order of issue
-  bool launch_since_collective = false;
-  std::vector<PendingWait> waits;
-};
+// What one round decides explains what other waits seemed to hold up, or no longer does: those are
+// judged again.
+constexpr int kMostRounds = 4;
 
 class Inference {
  public:
-  // `earlier`: waits that are decided already.
-  Inference(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
-            const EarlierEvents& earlier)
+  Inference(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order)
       : rank_(rank),
         index_(index),
-        earlier_(earlier),
-        edges_(rank),
-        events_(rank),
-        tail_(rank.lanes().size()),
-        joins_(rank),
-        pending_exact_(rank.lanes().size()),
-        branches_(rank.lanes().size()),
-        timeline_of_lane_(rank.lanes().size(), -1) {
-    states_.resize(order.timelines.size());
-    for (size_t t = 0; t < order.timelines.size(); ++t) {
-      for (LaneIndex lane : order.timelines[t].threads) {
-        timeline_of_lane_[lane.value] = static_cast<int>(t);
-      }
-    }
-  }
+        order_(order),
+        rules_(ApplyCallRules(rank, index, order, earlier_)) {}
 
   RankSync Run() {
-    AddDataDependencies();
-    AddEdges(DeclaredDependencies(rank_));
-    AddEdges(FindGraphBranches(rank_, index_));
-    AddEdges(earlier_.edges);
-    for (uint32_t i = 0; i < rank_.size(); ++i) {
-      const NodeIndex n(i);
-      if (rank_.kind(n) == NodeKind::kRuntimeCall) OnCall(n);
-    }
-    for (const UnnamedWait& wait : unnamed_) {
-      if (!wait.blocks && !wait.resolved && !earlier_.Decides(wait.call)) {
-        ++result_.unresolved_waits;
-      }
-    }
-    edges_.MoveTo(result_);
-    return std::move(result_);
+    DecideWaits();
+    std::vector<UnnamedWait> waits = rules_.unnamed;
+    waits.insert(waits.end(), rules_.before_recording.begin(), rules_.before_recording.end());
+    std::ranges::sort(waits, {}, &UnnamedWait::call);
+    if (AddInFlightWaits(rank_, index_, Held(waits), earlier_)) ApplyAgain();
+    RankSync& sync = rules_.sync;
+    sync.held = Held(waits);
+    std::vector<ChosenEdge> chosen = rules_.chosen;
+    chosen.insert(chosen.end(), earlier_.chosen.begin(), earlier_.chosen.end());
+    sync.unshown = FindUnshownWaits(rank_, index_, order_, rules_.unnamed, chosen,
+                                    sync.device_edges, sync.block_edges);
+    sync.after_unrecorded = FindAfterUnrecorded(rank_, sync.device_edges);
+    KeepUnrecordedWaits(rank_, rules_.before_recording, sync);
+    return std::move(sync);
   }
-
-  std::vector<UnnamedWait>& unnamed() { return unnamed_; }
-  const std::vector<UnnamedWait>& before_recording() const { return before_recording_; }
-  const std::vector<ChosenEdge>& chosen() const { return chosen_; }
 
  private:
-  // --- dependencies that the files declare ------------------------------------------------------
+  void ApplyAgain() { rules_ = ApplyCallRules(rank_, index_, order_, earlier_); }
 
-  void AddDataDependencies() {
-    for (const SyncEdge& e : DataDependencies(rank_, index_)) {
-      if (!edges_.AddDeviceEdge(e.consumer, e.producer, e.rule)) continue;
-      const auto [it, inserted] = first_consumer_.emplace(e.producer.value, e.consumer.value);
-      if (!inserted) it->second = std::min(it->second, e.consumer.value);
-    }
+  std::vector<HeldWait> Held(const std::vector<UnnamedWait>& waits) const {
+    return FindHeldWaits(rank_, index_, order_, waits, rules_.sync.device_edges,
+                         rules_.sync.block_edges);
   }
 
-  void AddEdges(const std::vector<SyncEdge>& edges) {
-    for (const SyncEdge& e : edges) {
-      if (rank_.kind(e.consumer) == NodeKind::kRuntimeCall) {
-        edges_.AddBlockEdge(e.consumer, e.producer, e.rule);
-      } else {
-        edges_.AddDeviceEdge(e.consumer, e.producer, e.rule);
-      }
-    }
-  }
-
-  // --- calls in order of issue ----------------------------------------------------------------
-
-  void OnCall(NodeIndex call) {
-    const int timeline = timeline_of_lane_[rank_.lane(call).value];
-    if (timeline < 0) return;
-    TimelineState& state = states_[timeline];
-    switch (rank_.runtime_call(call)) {
-      case RuntimeCall::kEventRecord:
-        OnEventRecord(state, call);
-        break;
-      case RuntimeCall::kStreamWaitEvent:
-        OnStreamWait(state, call);
-        break;
-      case RuntimeCall::kStreamSynchronize:
-      case RuntimeCall::kDeviceSynchronize:
-      case RuntimeCall::kEventSynchronize:
-        OnSynchronize(state, call);
-        break;
-      default:
-        break;
-    }
-    if (LaunchesBranches(rank_, index_, call)) {
-      OnGraph(state, call);
-    } else {
-      for (const NodeIndex device : index_.issued_by(call)) OnIssue(state, call, device);
-    }
-  }
-
-  void OnEventRecord(TimelineState& state, NodeIndex call) {
-    LaneIndex stream = events_.StreamOf(call);
-    if (!stream.valid()) stream = state.last_used_stream;
-    if (!stream.valid()) return;
-    last_record_tail_ = tail_[stream.value];
-    events_.Record(call, last_record_tail_);
-  }
-
-  UnnamedWait WaitAt(NodeIndex call, bool blocks, bool resolved) const {
-    const int timeline = timeline_of_lane_[rank_.lane(call).value];
-    return {call, static_cast<uint32_t>(timeline), blocks, resolved};
-  }
-
-  uint32_t AddUnnamed(NodeIndex call, bool blocks, bool resolved) {
-    unnamed_.push_back(WaitAt(call, blocks, resolved));
-    return static_cast<uint32_t>(unnamed_.size() - 1);
-  }
-
-  void OnStreamWait(TimelineState& state, NodeIndex call) {
-    if (const SyncAttr* attr = rank_.sync(call); attr && attr->stream.valid()) {
-      if (const std::optional<NodeIndex> producer = events_.TailFor(*attr)) {
-        if (!producer->valid()) before_recording_.push_back(WaitAt(call, false, true));
-        if (producer->valid()) pending_exact_[attr->stream.value].push_back(*producer);
-        return;
-      }
-    }
-    if (index_.within_issuing_comm_op(call)) return;  // the collective's own
-    const uint32_t unnamed = AddUnnamed(call, false, false);
-    if (earlier_.Decides(call)) return;
-    PendingWait wait;
-    wait.call = call;
-    wait.unnamed = unnamed;
-    if (const SyncAttr* attr = rank_.sync(call)) wait.stream = attr->stream;
-    wait.explicit_comm_wait = index_.within_comm_op(call);
-    wait.launch_since_collective = state.launch_since_collective;
-    wait.stream_before = state.current_stream;
-    state.waits.push_back(wait);
-  }
-
-  void OnSynchronize(TimelineState& state, NodeIndex call) {
-    const SyncAttr* attr = rank_.sync(call);
-    switch (rank_.runtime_call(call)) {
-      case RuntimeCall::kDeviceSynchronize:
-        for (const NodeIndex tail : tail_) edges_.AddBlockEdge(call, tail, SyncRule::kEventId);
-        break;
-      case RuntimeCall::kEventSynchronize: {
-        const std::optional<NodeIndex> producer = attr ? events_.TailFor(*attr) : std::nullopt;
-        if (producer.has_value()) {
-          edges_.AddBlockEdge(call, *producer, SyncRule::kEventId);
-          if (!producer->valid()) before_recording_.push_back(WaitAt(call, true, true));
-        } else {
-          BlockOnUnnamed(call, last_record_tail_);
-        }
-        break;
-      }
-      default:
-        if (attr && attr->stream.valid()) {
-          edges_.AddBlockEdge(call, tail_[attr->stream.value], SyncRule::kEventId);
-          BlockOnBranches(call, attr->stream);
-        } else if (state.last_used_stream.valid()) {
-          BlockOnUnnamed(call, tail_[state.last_used_stream.value]);
-          if (!earlier_.Decides(call)) BlockOnBranches(call, state.last_used_stream);
-        } else {
-          BlockOnUnnamed(call, NodeIndex());
-        }
-    }
-  }
-
-  void BlockOnUnnamed(NodeIndex call, NodeIndex producer) {
-    AddUnnamed(call, true, producer.valid());
-    if (earlier_.Decides(call)) return;
-    const SyncRule rule = SyncRule::kBlockingLastStream;
-    edges_.AddBlockEdge(call, producer, rule);
-    if (producer.valid()) chosen_.push_back({call, {call, producer, rule}});
-  }
-
-  void BlockOnBranches(NodeIndex call, LaneIndex stream) {
-    for (const NodeIndex last : branches_[stream.value]) {
-      edges_.AddBlockEdge(call, last, SyncRule::kGraphBranch);
-    }
-  }
-
-  // A graph begins after what its launch's stream holds, and that stream goes on when all of it is
-  // done. The stream is that of the work that began first, which the others branch off from.
-  void OnGraph(TimelineState& state, NodeIndex call) {
-    const auto issued = index_.issued_by(call);
-    const LaneIndex own = rank_.lane(issued.front());
-    std::vector<NodeIndex> before = std::move(branches_[own.value]);
-    if (tail_[own.value].valid()) before.push_back(tail_[own.value]);
-    branches_[own.value] = before;
-    OnIssue(state, call, issued.front());
-    std::vector<LaneIndex> others;
-    for (const NodeIndex device : issued.subspan(1)) {
-      const LaneIndex stream = rank_.lane(device);
-      if (stream != own && std::find(others.begin(), others.end(), stream) == others.end()) {
-        others.push_back(stream);
-        for (const NodeIndex producer : before) {
-          if (rank_.lane(producer) == stream) continue;
-          edges_.AddDeviceEdge(device, producer, SyncRule::kGraphBranch);
-        }
-      }
-      tail_[stream.value] = device;
-      joins_.Issued(device);
-    }
-    for (const LaneIndex stream : others) branches_[own.value].push_back(tail_[stream.value]);
-  }
-
-  void OnIssue(TimelineState& state, NodeIndex call, NodeIndex device) {
-    const LaneIndex stream = rank_.lane(device);
-    for (const NodeIndex branch : branches_[stream.value]) {
-      if (rank_.lane(branch) != stream) {
-        edges_.AddDeviceEdge(device, branch, SyncRule::kGraphBranch);
-      }
-    }
-    branches_[stream.value].clear();
-    bool exact = false;
-    for (const NodeIndex producer : pending_exact_[stream.value]) {
-      exact = true;
-      if (rank_.lane(producer) != stream)
-        edges_.AddDeviceEdge(device, producer, SyncRule::kEventId);
-    }
-    pending_exact_[stream.value].clear();
-    if (IsCommunicationKind(rank_.kind(device))) {
-      if (!exact) AddCollectiveInput(state, device);
-      state.outstanding.push_back(device);
-      state.launch_since_collective = false;
-    } else {
-      ResolveWaits(state, device);
-      if (stream != state.current_stream) {
-        state.previous_stream = state.current_stream;
-        state.current_stream = stream;
-      }
-      state.launch_since_collective = true;
-    }
-    state.last_used_stream = stream;
-    tail_[stream.value] = device;
-    joins_.Issued(device);
-    if (index_.HoldsUntilCopied(call)) {
-      edges_.AddBlockEdge(call, device, SyncRule::kEventId, true);
-    }
-  }
-
-  void AddCollectiveInput(TimelineState& state, NodeIndex device) {
-    for (const LaneIndex stream : {state.current_stream, state.previous_stream}) {
-      if (!stream.valid() || stream == rank_.lane(device)) continue;
-      const NodeIndex producer = tail_[stream.value];
-      if (!producer.valid()) continue;
-      // The stream used last may be a copy stream; then the one before is the current stream.
-      if (stream == state.current_stream && state.previous_stream.valid() &&
-          !edges_.Feasible(producer, device)) {
-        continue;
-      }
-      edges_.AddDeviceEdge(device, producer, SyncRule::kCollectiveInput);
-      return;
-    }
-  }
-
-  // --- stream waits without event ids ---------------------------------------------------------
-
-  void ResolveWaits(TimelineState& state, NodeIndex device) {
-    if (state.waits.empty()) return;
-    std::vector<PendingWait> still_pending;
-    const LaneIndex stream = rank_.lane(device);
-    for (PendingWait& wait : state.waits) {
-      // Who is held back is the stream's next work: later work shows nothing that it does not.
-      const bool tried =
-          std::find(wait.tried.begin(), wait.tried.end(), stream) != wait.tried.end();
-      if (!tried && ResolveWait(state, wait, device)) {
-        unnamed_[wait.unnamed].resolved = true;
-      } else if (--wait.launches_left > 0) {
-        if (!tried) wait.tried.push_back(stream);
-        still_pending.push_back(wait);
-      }
-    }
-    state.waits.swap(still_pending);
-  }
-
-  bool ResolveWait(TimelineState& state, PendingWait& wait, NodeIndex device) {
-    const LaneIndex stream = rank_.lane(device);
-    if (wait.stream.valid() && wait.stream != stream) return false;
-    const bool stream_changed = wait.stream_before.valid() && wait.stream_before != stream;
-    if (wait.only_forks) return stream_changed && JoinStream(wait, wait.stream_before, device);
-    if (stream_changed && !wait.explicit_comm_wait) {
-      if (JoinStream(wait, wait.stream_before, device)) return true;
-      return !wait.only_forks && JoinCollective(state, wait, device);
-    }
-    if (JoinCollective(state, wait, device)) return true;
-    if (wait.explicit_comm_wait) return false;
-    if (stream_changed) return JoinStream(wait, wait.stream_before, device);
-    return state.previous_stream.valid() && JoinStream(wait, state.previous_stream, device);
-  }
-
-  bool JoinStream(PendingWait& wait, LaneIndex other, NodeIndex device) {
-    if (other == rank_.lane(device)) return false;
-    const NodeIndex producer = joins_.HeldAt(wait.call, other);
-    if (!producer.valid() || !edges_.Feasible(producer, device)) return false;
-    if (!joins_.Join(rank_.lane(device), producer)) {  // then the wait is another stream's
-      wait.only_forks = true;
-      unnamed_[wait.unnamed].resolved = true;
-      return false;
-    }
-    chosen_.push_back({wait.call, {device, producer, SyncRule::kStreamHandOff}});
-    return edges_.AddDeviceEdge(device, producer, SyncRule::kStreamHandOff);
-  }
-
-  bool JoinCollective(TimelineState& state, const PendingWait& wait, NodeIndex device) {
-    const NodeIndex chosen = ChooseCollective(state, wait, device);
-    if (!chosen.valid()) return false;
-    edges_.AddDeviceEdge(device, chosen, SyncRule::kCollectiveWait);
-    chosen_.push_back({wait.call, {device, chosen, SyncRule::kCollectiveWait}});
-    // Collectives of one stream end in order: whoever waits for one has waited for those before it.
-    std::erase_if(state.outstanding,
-                  [&](NodeIndex c) { return rank_.lane(c) == rank_.lane(chosen) && c <= chosen; });
+  bool Decide(Deciding deciding) {
+    const EarlierEvents found =
+        FindEarlierEvents(rank_, index_, order_, rules_.unnamed, rules_.sync.device_edges,
+                          rules_.sync.block_edges, deciding);
+    if (found.decided.empty()) return false;
+    earlier_.Add(found);
+    ApplyAgain();
     return true;
   }
 
-  // Only collectives that the wait can have seen: issued before it.
-  NodeIndex ChooseCollective(const TimelineState& state, const PendingWait& wait,
-                             NodeIndex device) const {
-    std::vector<NodeIndex> candidates;
-    for (const NodeIndex c : state.outstanding) {
-      if (rank_.launcher(c).valid() && rank_.start(rank_.launcher(c)) > rank_.start(wait.call)) {
-        continue;
-      }
-      if (rank_.lane(c) != rank_.lane(device) && edges_.Feasible(c, device))
-        candidates.push_back(c);
+  // Waits that held something up before those that did not: what these mean depends on what is left
+  // to explain.
+  void DecideWaits() {
+    if (Held(rules_.unnamed).empty()) {
+      Decide(Deciding::kAll);
+      return;
     }
-    if (candidates.empty()) return NodeIndex();
-    // Tensor ids: the one whose output is consumed soonest from here on.
-    NodeIndex by_data;
-    uint32_t soonest = NodeIndex::kNone;
-    for (const NodeIndex c : candidates) {
-      const auto it = first_consumer_.find(c.value);
-      if (it != first_consumer_.end() && it->second >= device.value && it->second < soonest) {
-        soonest = it->second;
-        by_data = c;
-      }
+    for (int round = 0; round < kMostRounds && Decide(Deciding::kHeld); ++round) {
+      if (Held(rules_.unnamed).empty()) break;
     }
-    if (by_data.valid()) return by_data;
-    if (!wait.launch_since_collective && candidates.back() == state.outstanding.back()) {
-      return candidates.back();
-    }
-    return candidates.front();
+    if (Decide(Deciding::kAll) && !Held(rules_.unnamed).empty()) Decide(Deciding::kHeld);
   }
 
   const RankTrace& rank_;
   const DeviceIndex& index_;
-  const EarlierEvents& earlier_;
-  EdgeList edges_;
-  NamedEvents events_;
-  RankSync result_;
-  std::vector<UnnamedWait> unnamed_;
-  std::vector<ChosenEdge> chosen_;             // of unnamed waits
-  std::vector<UnnamedWait> before_recording_;  // that name an event of before it
-  std::vector<NodeIndex> tail_;                // by lane: the last device node issued
-  StreamJoins joins_;
-  std::vector<std::vector<NodeIndex>> pending_exact_;
-  // By lane: last work on other streams of the graph that the lane's last launch issued.
-  std::vector<std::vector<NodeIndex>> branches_;
-  std::vector<int> timeline_of_lane_;
-  std::vector<TimelineState> states_;
-  NodeIndex last_record_tail_;
-  absl::flat_hash_map<uint32_t, uint32_t> first_consumer_;
+  const IssueOrder& order_;
+  EarlierEvents earlier_;
+  CallRules rules_;
 };
 
 }  // namespace
 
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order) {
-  EarlierEvents earlier;
-  Inference call_by_call(rank, index, order, earlier);
-  RankSync sync = call_by_call.Run();
-  std::vector<UnnamedWait> waits = std::move(call_by_call.unnamed());
-  earlier = FindEarlierEvents(rank, index, order, waits, sync.device_edges, sync.block_edges);
-  std::vector<ChosenEdge> chosen = call_by_call.chosen();
-  const auto infer_again = [&] {
-    Inference inference(rank, index, order, earlier);
-    sync = inference.Run();
-    chosen = inference.chosen();
-    chosen.insert(chosen.end(), earlier.chosen.begin(), earlier.chosen.end());
-  };
-  if (!earlier.decided.empty()) infer_again();
-  const std::vector<UnnamedWait> unnamed = waits;
-  const auto& before = call_by_call.before_recording();
-  waits.insert(waits.end(), before.begin(), before.end());
-  std::ranges::sort(waits, {}, &UnnamedWait::call);
-  const auto held = [&] {
-    return FindHeldWaits(rank, index, order, waits, sync.device_edges, sync.block_edges);
-  };
-  if (AddInFlightWaits(rank, index, held(), earlier)) infer_again();
-  sync.held = held();
-  sync.unshown =
-      FindUnshownWaits(rank, index, order, unnamed, chosen, sync.device_edges, sync.block_edges);
-  sync.after_unrecorded = FindAfterUnrecorded(rank, sync.device_edges);
-  KeepUnrecordedWaits(rank, before, sync);
-  return sync;
+  return Inference(rank, index, order).Run();
 }
 
 }  // namespace foretrace

@@ -15,6 +15,8 @@ constexpr int kLaunchesAfter = 8;
 constexpr SimTime kLate = SimTime::FromNs(30'000);
 constexpr SimTime kLateStaged = SimTime::FromNs(500'000);
 constexpr SimTime kLateReturn = SimTime::FromNs(50'000);
+// No gap between the work of a stream is as long in most places.
+constexpr SimTime kLongGap = SimTime::FromNs(10'000);
 
 }  // namespace
 
@@ -104,7 +106,10 @@ Target WaitTargets::MakeTarget(uint32_t wait, NodeIndex consumer) const {
   target.begun = rank_.start(consumer);
   target.explained = queues_.Explained(consumer, device_edges_);
   target.late = target.begun - queues_.Explained(consumer, kNone) > late;
+  const NodeIndex call = rank_.launcher(consumer);
+  const bool long_launched = !call.valid() || target.begun - rank_.start(call) > late;
   target.held = target.begun - target.explained > late;
+  target.delayed = long_launched && target.begun - target.explained > kLongGap;
   return target;
 }
 

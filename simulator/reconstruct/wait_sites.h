@@ -20,6 +20,9 @@ struct Target {
   SimTime explained;  // when it could have been, for all that is known
   bool late = false;  // began long after its launch and the work before it
   bool held = false;  // began long after all that is known
+  // Began later than a gap after all that is known, if not for long, and long after its launch:
+  // telling where most of a site do.
+  bool delayed = false;
 };
 
 // One place of the program that waits, each time that it was reached.

@@ -40,6 +40,7 @@ struct PredictOptions {
   bool sensitivity = false;
   std::string by, flamegraph;
   bool memory = false;
+  std::vector<std::string> memory_if;
 };
 
 // Time by what --by names, for the reported iteration.
@@ -68,6 +69,17 @@ std::string WithMember(std::string object, std::string_view key, const std::stri
   while (!object.ends_with('}')) object.pop_back();
   object.pop_back();
   return fmt::format("{},\"{}\":{}}}", object, key, value);
+}
+
+absl::Status WriteTimelines(const PredictOptions& options, const SimulationSetup& setup,
+                            TimelineRun run, std::span<const ProfileExtras> extras,
+                            const ProtectedFiles& inputs) {
+  // Groups of --ranks are drawn as recorded, so that their transfers are others than the links'.
+  if (!setup.what_if().scale_out().has_value()) run.topology = setup.topology();
+  std::vector<std::vector<AllocatedMemory>> memory;
+  if (options.memory) memory = MemoryOverTime(run.table.store(), run.prediction, extras);
+  run.memory = memory;
+  return options.timeline.Write(run, inputs);
 }
 
 SimTime LongestIteration(const std::vector<PredictedRank>& ranks) {
@@ -193,6 +205,7 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
 }
 
 absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const MemoryChange change, MemoryChange::Parse(options.memory_if));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
   FORETRACE_RETURN_IF_ERROR(options.timeline.Check(store));
@@ -254,8 +267,6 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
-  FORETRACE_RETURN_IF_ERROR(
-      options.timeline.Write(table, prediction, windows, report, context.inputs));
   std::vector<std::pair<std::string_view, std::string>> more;  // members of the document
   std::string last;
   const bool attributes = !options.by.empty() || !options.flamegraph.empty();
@@ -263,6 +274,8 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   if (attributes || options.memory) {
     FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
+  FORETRACE_RETURN_IF_ERROR(
+      WriteTimelines(options, setup, {table, prediction, windows, report}, extras, context.inputs));
   if (attributes) {
     FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
                                AttributeStep(options, table, prediction, report, extras));
@@ -271,8 +284,8 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
                                    context.console->style());
   }
   if (options.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::vector<RankMemory> memory,
-                               MemoryUse(store, prediction, extras, setup.accelerators()));
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<CapturedMemory> memory,
+                               MemoryUse(store, prediction, extras, setup.accelerators(), change));
     more.emplace_back("memory", MemoryJson(memory));
     last += "\n" + MemoryText(memory, options.top, context.console->style());
   }
@@ -327,9 +340,17 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
                    "device time by --by (default: module) for speedscope.app")
       ->group(kOutputGroup)
       ->type_name("FILE");
-  command->add_flag("--memory", options->memory,
-                    "also the device memory at its peak: when, by which op and module, of which "
-                    "phase (recorded with profile_memory)");
+  command->add_flag(
+      "--memory", options->memory,
+      "also the device memory at its peak: when, by which op and module, of which "
+      "phase (recorded with profile_memory)");
+  command
+      ->add_option("--memory-if", options->memory_if,
+                   "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "
+                   "ranges, zero=STAGE/N; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("CHANGE")
+      ->needs("--memory");
   command->add_option("--top", options->top, "entries in the lists of kernels and ops")
       ->capture_default_str();
   command->footer(Examples({

@@ -12,7 +12,44 @@ std::string MB(Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes.count()) * 1e-6);
 }
 
-void AddRank(const RankMemory& m, TextTable& table) {
+struct Entry {
+  const char* key;
+  const char* name;
+  Bytes MemoryLedger::*bytes;
+};
+constexpr Entry kLedger[] = {
+    {"weights_bytes", "weights", &MemoryLedger::weights},
+    {"gradients_bytes", "gradients", &MemoryLedger::gradients},
+    {"optimizer_bytes", "optimizer", &MemoryLedger::optimizer},
+    {"activations_bytes", "activations", &MemoryLedger::activations},
+    {"recomputed_bytes", "recomputed", &MemoryLedger::recomputed},
+    {"gathered_bytes", "gathered", &MemoryLedger::gathered},
+    {"other_bytes", "other", &MemoryLedger::other},
+};
+
+// What is not zero.
+std::string LedgerText(const MemoryLedger& ledger) {
+  std::string text;
+  for (const Entry& e : kLedger) {
+    if (ledger.*e.bytes == Bytes()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", e.name, MB(ledger.*e.bytes));
+  }
+  return text;
+}
+
+void Ledger(const char* key, const std::optional<MemoryLedger>& ledger, JsonWriter& json) {
+  json.Key(key);
+  if (!ledger.has_value()) {
+    json.Null();
+    return;
+  }
+  json.StartObject();
+  json.Field("total_bytes", ledger->total().count());
+  for (const Entry& e : kLedger) json.Field(e.key, ((*ledger).*e.bytes).count());
+  json.EndObject();
+}
+
+void AddRank(const CapturedMemory& m, TextTable& table) {
   const bool known = m.capacity.count() > 0 && !m.relative;
   const Bytes taken = m.reserved.count() > 0 ? m.reserved : m.peak;
   table.AddRow({fmt::format("{}", m.rank), MB(m.peak),
@@ -24,12 +61,12 @@ void AddRank(const RankMemory& m, TextTable& table) {
 
 }  // namespace
 
-std::string MemoryText(std::span<const RankMemory> ranks, size_t most, const TextStyle& style) {
+std::string MemoryText(std::span<const CapturedMemory> ranks, size_t most, const TextStyle& style) {
   using Align = TextTable::Align;
   TextTable table(
       {{"rank"}, {"peak MB"}, {"reserved"}, {"fragm. %"}, {"room MB"}, {"step"}, {"at ms"}});
-  const RankMemory* largest = &ranks.front();
-  for (const RankMemory& m : ranks) {
+  const CapturedMemory* largest = &ranks.front();
+  for (const CapturedMemory& m : ranks) {
     AddRank(m, table);
     if (m.peak > largest->peak) largest = &m;
   }
@@ -43,6 +80,19 @@ std::string MemoryText(std::span<const RankMemory> ranks, size_t most, const Tex
     text += fmt::format("{} {} {}", p == 0 ? "" : ",", Name(static_cast<MemoryPhase>(p)),
                         MB(largest->phases[p]));
   }
+  if (largest->ledger.has_value()) {
+    text +=
+        fmt::format("\nLedger of rank {}, MB: {}\n", largest->rank, LedgerText(*largest->ledger));
+  }
+  if (largest->changed.has_value()) {
+    const Bytes before = largest->ledger->total(), after = largest->changed->total();
+    text += fmt::format(
+        "With --memory-if the peak is {} MB ({:+.1f} %), of the {} that holds most: {}\n"
+        "Memory alone: what the change does to times is not in this answer.\n",
+        MB(after),
+        100 * (static_cast<double>(after.count()) / static_cast<double>(before.count()) - 1),
+        fmt::format("rank {}", largest->rank), LedgerText(*largest->changed));
+  }
   TextTable holders(
       {{"MB"}, {"count"}, {"op", Align::kLeft, true}, {"module", Align::kLeft, true}});
   for (size_t i = 0; i < largest->holders.size() && i < most; ++i) {
@@ -53,11 +103,11 @@ std::string MemoryText(std::span<const RankMemory> ranks, size_t most, const Tex
   return text + "\n" + (holders.empty() ? "" : holders.Format(style));
 }
 
-std::string MemoryJson(std::span<const RankMemory> ranks) {
+std::string MemoryJson(std::span<const CapturedMemory> ranks) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartArray();
-  for (const RankMemory& m : ranks) {
+  for (const CapturedMemory& m : ranks) {
     json.StartObject();
     json.Field("rank", m.rank);
     json.Field("peak_bytes", m.peak.count());
@@ -67,6 +117,8 @@ std::string MemoryJson(std::span<const RankMemory> ranks) {
     json.Field("step", m.step);
     json.Field("at_us", m.at.us());
     json.Field("relative", m.relative);
+    Ledger("ledger", m.ledger, json);
+    Ledger("changed", m.changed, json);
     json.Key("phases");
     json.StartObject();
     constexpr const char* kKeys[] = {"before_bytes", "forward_bytes", "backward_bytes",

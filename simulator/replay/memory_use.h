@@ -2,6 +2,7 @@
 // The device memory of captured jobs, from the allocations that profiles record.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,20 +12,13 @@
 #include "simulator/engine/replay.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/importers/profile_extras.h"
+#include "simulator/replay/memory_change.h"
+#include "simulator/replay/memory_recording.h"
 #include "simulator/report/text_table.h"
+#include "simulator/report/timeline_counters.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
-
-// What the memory at the peak was allocated in.
-enum class MemoryPhase : uint8_t {
-  kBefore,     // before the recording: parameters and what else was there
-  kForward,    // outside of the others: activations
-  kBackward,   // within a backward operator: gradients
-  kOptimizer,  // within an optimizer's step: its state
-  kCount,
-};
-std::string_view Name(MemoryPhase phase);
 
 struct MemoryHolder {
   std::string module;  // innermost, with those around it; empty: none recorded
@@ -33,7 +27,7 @@ struct MemoryHolder {
   Bytes bytes;
 };
 
-struct RankMemory {
+struct CapturedMemory {
   int32_t rank = 0;
   Bytes peak;             // allocated
   Bytes reserved;         // from the device, at the peak; 0 not recorded
@@ -43,7 +37,10 @@ struct RankMemory {
   bool relative = false;  // the recording has no totals: the peak is above where it began
   bool paired = false;    // frees name what they free, so that it is known what the peak holds
   Bytes phases[static_cast<size_t>(MemoryPhase::kCount)];
-  std::vector<MemoryHolder> holders;  // largest first, of what was allocated while recording
+  // Of recordings with totals that are paired.
+  std::optional<MemoryLedger> ledger;
+  std::optional<MemoryLedger> changed;  // at the peak under --memory-if
+  std::vector<MemoryHolder> holders;    // largest first, of what was allocated while recording
 
   // Reserved and not allocated, of what is reserved.
   double fragmentation() const {
@@ -53,13 +50,21 @@ struct RankMemory {
   }
 };
 
-// One entry for each rank with allocations. Errors: none has any, with how to record them.
-absl::StatusOr<std::vector<RankMemory>> MemoryUse(const TraceStore& store,
-                                                  const Prediction& prediction,
-                                                  std::span<const ProfileExtras> extras,
-                                                  const AcceleratorCatalog& accelerators);
+// One entry for each rank with allocations. Errors: none has any, with how to record them; a change
+// that cannot be made.
+absl::StatusOr<std::vector<CapturedMemory>> MemoryUse(const TraceStore& store,
+                                                      const Prediction& prediction,
+                                                      std::span<const ProfileExtras> extras,
+                                                      const AcceleratorCatalog& accelerators,
+                                                      const MemoryChange& change);
 
-std::string MemoryText(std::span<const RankMemory> ranks, size_t most, const TextStyle& style);
-std::string MemoryJson(std::span<const RankMemory> ranks);  // an array
+// By rank: what the allocator holds from each recorded event on, at its predicted time. Empty where
+// none is recorded.
+std::vector<std::vector<AllocatedMemory>> MemoryOverTime(const TraceStore& store,
+                                                         const Prediction& prediction,
+                                                         std::span<const ProfileExtras> extras);
+
+std::string MemoryText(std::span<const CapturedMemory> ranks, size_t most, const TextStyle& style);
+std::string MemoryJson(std::span<const CapturedMemory> ranks);  // an array
 
 }  // namespace foretrace

@@ -1,12 +1,14 @@
 #include "simulator/replay/replay_check.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/engine/step_times.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -32,22 +34,46 @@ constexpr double kStepDiffers = 0.05;
 // Steps that hardly began differ by what a clock resolves.
 constexpr SimTime kStepDiffersBy = SimTime::FromNs(50'000);
 constexpr double kUnresolvedShare = 0.01;
+constexpr double kLostShare = 0.01;  // of a rank's device time, or launches
 
+// A step that its replay does not repeat, by one of the definitions of docs/semantics.md, "Steps".
 struct WorstStep {
+  enum class Of : uint8_t { kMarks, kCompletion, kPeriod };
   size_t rank = 0;
-  PredictedIteration step;
+  int64_t number = 0;
+  Of of = Of::kMarks;
+  SimTime predicted, recorded;
   double error = 0;  // relative, with sign
+
+  void Consider(const WorstStep& step) {
+    const SimTime difference = step.predicted - step.recorded;
+    if (step.recorded <= SimTime() || std::max(difference, -difference) < kStepDiffersBy) return;
+    const double relative = difference.us() / step.recorded.us();
+    if (std::abs(relative) <= std::abs(error)) return;
+    *this = step;
+    error = relative;
+  }
 };
 
-WorstStep FindWorstStep(const Prediction& prediction) {
+// Where the CPU runs ahead of its device, its own time between marks says nothing of how well the
+// device was understood; when its work is done does.
+WorstStep FindWorstStep(const TraceStore& store, const Prediction& prediction) {
   WorstStep worst;
+  const auto measured = MeasureSteps(store, prediction);
   for (size_t r = 0; r < prediction.ranks.size(); ++r) {
-    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
-      const SimTime recorded = it.recorded_end - it.recorded_start;
-      const SimTime difference = it.predicted_end - it.predicted_start - recorded;
-      if (recorded <= SimTime() || std::max(difference, -difference) < kStepDiffersBy) continue;
-      const double error = difference.us() / recorded.us();
-      if (std::abs(error) > std::abs(worst.error)) worst = {r, it, error};
+    const std::vector<PredictedIteration>& iterations = prediction.ranks[r].iterations;
+    for (const PredictedIteration& it : iterations) {
+      worst.Consider({r, it.number, WorstStep::Of::kMarks, it.predicted_end - it.predicted_start,
+                      it.recorded_end - it.recorded_start});
+    }
+    for (size_t s = 0; s < measured[r].size(); ++s) {
+      const MeasuredStep& step = measured[r][s];
+      if (iterations[s].partial) continue;
+      worst.Consider({r, step.number, WorstStep::Of::kCompletion, step.predicted.completion,
+                      step.recorded.completion});
+      if (!step.predicted.period.has_value() || iterations[s - 1].partial) continue;
+      worst.Consider(
+          {r, step.number, WorstStep::Of::kPeriod, *step.predicted.period, *step.recorded.period});
     }
   }
   return worst;
@@ -83,6 +109,78 @@ Unresolved FindUnresolved(const Prediction& prediction) {
   return most;
 }
 
+// What is missing amid a recording: launches of device work, and device work of launches. What was
+// in flight when it began or ended is missing at its edges and does not count.
+struct Lost {
+  size_t rank = 0;
+  SimTime unlaunched;  // device work
+  SimTime device;      // all of it
+  int64_t without_work = 0;
+  int64_t launches = 0;
+  double share() const {
+    const double of_work = device > SimTime() ? unlaunched.us() / device.us() : 0;
+    const double of_launches =
+        launches > 0 ? static_cast<double>(without_work) / static_cast<double>(launches) : 0;
+    return std::max(of_work, of_launches);
+  }
+};
+
+Lost FindLost(const RankTrace& rank) {
+  Lost lost;
+  std::vector<bool> issues(rank.size(), false), launched(rank.lanes().size(), false);
+  NodeIndex first, last;  // launch whose work is there
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex n(i);
+    if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
+    lost.device += rank.duration(n);
+    const NodeIndex call = rank.launcher(n);
+    if (call.valid()) {
+      issues[call.value] = launched[rank.lane(n).value] = true;
+      if (!first.valid() || call < first) first = call;
+      if (!last.valid() || last < call) last = call;
+    } else if (launched[rank.lane(n).value]) {
+      lost.unlaunched += rank.duration(n);
+    }
+  }
+  if (!first.valid()) {
+    lost.unlaunched = lost.device;
+    return lost;
+  }
+  for (uint32_t i = first.value; i <= last.value; ++i) {
+    const NodeIndex n(i);
+    if (rank.kind(n) != NodeKind::kRuntimeCall) continue;
+    const RuntimeCall call = rank.runtime_call(n);
+    if (call != RuntimeCall::kLaunchKernel && call != RuntimeCall::kGraphLaunch) continue;
+    ++lost.launches;
+    lost.without_work += issues[i] ? 0 : 1;
+  }
+  return lost;
+}
+
+Lost FindMostLost(const TraceStore& store) {
+  Lost most;
+  for (size_t r = 0; r < store.ranks().size(); ++r) {
+    Lost lost = FindLost(store.ranks()[r]);
+    lost.rank = r;
+    if (lost.share() > most.share()) most = lost;
+  }
+  return most;
+}
+
+std::string DescribeLost(const TraceStore& store, const Lost& lost) {
+  const int32_t rank = store.ranks()[lost.rank].info().rank;
+  std::string text;
+  if (lost.unlaunched > SimTime()) {
+    text = fmt::format("the recording of rank {} lacks the launches of {:.1f} % of its device work",
+                       rank, 100 * lost.unlaunched.us() / lost.device.us());
+  }
+  if (lost.without_work > 0) {
+    text += text.empty() ? fmt::format("the recording of rank {} lacks", rank) : " and";
+    text += fmt::format(" the device work of {} of {} launches", lost.without_work, lost.launches);
+  }
+  return text;
+}
+
 std::string Ms(SimTime time) { return fmt::format("{:.3f} ms", time.us() * 1e-3); }
 
 std::string DescribeUnresolved(const TraceStore& store, const Unresolved& unresolved) {
@@ -98,26 +196,37 @@ std::string DescribeUnresolved(const TraceStore& store, const Unresolved& unreso
   return text;
 }
 
+std::string DescribeWorst(const TraceStore& store, const WorstStep& worst) {
+  const std::string of_rank =
+      fmt::format("step {} of rank {}", worst.number, store.ranks()[worst.rank].info().rank);
+  const auto text = [&] {
+    switch (worst.of) {
+      case WorstStep::Of::kMarks:
+        return fmt::format("{} takes {}", of_rank, Ms(worst.predicted));
+      case WorstStep::Of::kCompletion:
+        return fmt::format("the device work of {} is done after {}", of_rank, Ms(worst.predicted));
+      case WorstStep::Of::kPeriod:
+        return fmt::format("{} is complete {} after the one before", of_rank, Ms(worst.predicted));
+    }
+    return of_rank;
+  };
+  return fmt::format("replayed unchanged, {} instead of the recorded {} ({:+.1f} %)", text(),
+                     Ms(worst.recorded), 100 * worst.error);
+}
+
 std::optional<std::string> Doubt(const TraceStore& store, const Prediction& unchanged) {
-  const WorstStep worst = FindWorstStep(unchanged);
+  const WorstStep worst = FindWorstStep(store, unchanged);
   const Unresolved unresolved = FindUnresolved(unchanged);
+  const Lost lost = FindMostLost(store);
   const bool differs = std::abs(worst.error) > kStepDiffers;
-  if (!differs && unresolved.share <= kUnresolvedShare) return std::nullopt;
-  std::string text = "this replay has not understood the job: ";
-  if (differs) {
-    text += fmt::format(
-        "replayed unchanged, step {} of rank {} takes {} instead of the recorded {} "
-        "({:+.1f} %)",
-        worst.step.number, store.ranks()[worst.rank].info().rank,
-        Ms(worst.step.predicted_end - worst.step.predicted_start),
-        Ms(worst.step.recorded_end - worst.step.recorded_start), 100 * worst.error);
-  }
-  if (unresolved.waits > 0) {
-    text += (differs ? "; " : "") + DescribeUnresolved(store, unresolved);
-  } else {
-    text += "; no wait stands out";
-  }
-  return text;
+  const bool lacks = lost.share() > kLostShare;
+  if (!differs && !lacks && unresolved.share <= kUnresolvedShare) return std::nullopt;
+  std::vector<std::string> reasons;
+  if (differs) reasons.push_back(DescribeWorst(store, worst));
+  if (unresolved.waits > 0) reasons.push_back(DescribeUnresolved(store, unresolved));
+  if (lacks) reasons.push_back(DescribeLost(store, lost));
+  if (reasons.size() == 1 && differs) reasons.push_back("no wait stands out");
+  return fmt::format("this replay has not understood the job: {}", fmt::join(reasons, "; "));
 }
 
 }  // namespace

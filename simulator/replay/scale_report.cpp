@@ -48,7 +48,9 @@ absl::StatusOr<std::optional<ScaleOutSummary>> SummarizeScaleOut(
         setup.what_if().scale_out()->Scale(store, whole, setup.sizes(), whole.program));
     for (const GroupGrowth& g : summary.groups) {
       out.groups.push_back({job.communicators.communicators[g.communicator].name, g.from, g.to,
-                            g.rendezvous, g.transfers_before, g.transfers_after, g.later});
+                            g.rendezvous, g.transfers_before, g.transfers_after, g.later,
+                            g.supposed});
+      if (g.supposed) out.supposed_slowdown = kSlowestRank;
     }
     out.optimizer_before = summary.optimizer_before;
     out.optimizer_after = summary.optimizer_after;

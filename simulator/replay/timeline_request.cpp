@@ -12,6 +12,7 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/exporters/timeline/trace_event_writer.h"
+#include "simulator/replay/link_loads.h"
 #include "simulator/replay/rank_list.h"
 #include "simulator/report/kineto_timeline.h"
 #include "simulator/report/timeline.h"
@@ -24,6 +25,19 @@ std::function<SimTime(RankIndex, SimTime)> CpuTimes(const Prediction& prediction
   return [&prediction](RankIndex rank, SimTime recorded) {
     return prediction.PredictedCpuTime(rank, recorded);
   };
+}
+
+// What of the links is not drawn.
+void NoteLinks(const LinkLoads& loads, std::vector<std::string>& notes) {
+  const auto drawn = static_cast<int64_t>(loads.links.size());
+  if (drawn < loads.used) {
+    notes.push_back(fmt::format("links: the {} of {} that move most are drawn", drawn, loads.used));
+  }
+  if (loads.left_out > 0) {
+    notes.push_back(
+        fmt::format("links: {} transfers are not drawn: without a size, or of too many messages",
+                    loads.left_out));
+  }
 }
 
 // What `list` names and `known` has not is an error.
@@ -88,43 +102,45 @@ absl::Status TimelineRequest::Check(const TraceStore& store) const {
   return CheckTimelineSize(nodes, path);
 }
 
-absl::Status TimelineRequest::WriteFolder(const EventTable& table, const Prediction& prediction,
-                                          std::span<const std::vector<IterationWindow>> windows,
+absl::Status TimelineRequest::WriteFolder(const TimelineRun& run,
                                           const ProtectedFiles& inputs) const {
   KinetoTimelineOptions timeline;
-  timeline.predicted_cpu_time = CpuTimes(prediction);
-  timeline.windows = windows;
+  timeline.predicted_cpu_time = CpuTimes(run.prediction);
+  timeline.windows = run.windows;
   FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   timeline.steps.insert(wanted.steps.begin(), wanted.steps.end());
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(path, inputs));
-  for (RankIndex r = 0; r < table.rank_count(); ++r) {
-    const RankTrace& rank = table.store().ranks()[r];
+  const TraceStore& store = run.table.store();
+  for (RankIndex r = 0; r < run.table.rank_count(); ++r) {
+    const RankTrace& rank = store.ranks()[r];
     if (!wanted.ranks.empty() && !wanted.ranks.contains(rank.info().rank)) continue;
     FORETRACE_ASSIGN_OR_RETURN(std::string file,
                                files.Add(fmt::format("rank_{}.json.gz", rank.info().rank)));
-    TraceEventWriter writer(file, KinetoTail(table.store(), rank));
-    WriteKinetoTimeline(table, r, timeline, writer);
+    TraceEventWriter writer(file, KinetoTail(store, rank));
+    WriteKinetoTimeline(run.table, r, timeline, writer);
     FORETRACE_RETURN_IF_ERROR(writer.Close());
   }
   return files.Commit();
 }
 
-absl::Status TimelineRequest::Write(const EventTable& table, const Prediction& prediction,
-                                    std::span<const std::vector<IterationWindow>> windows,
-                                    const PredictionReport& report,
-                                    const ProtectedFiles& inputs) const {
+absl::Status TimelineRequest::Write(const TimelineRun& run, const ProtectedFiles& inputs) const {
   if (path.empty()) return absl::OkStatus();
-  if (IsFolder()) return WriteFolder(table, prediction, windows, inputs);
+  if (IsFolder()) return WriteFolder(run, inputs);
   FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   const auto writer = MakeTimelineWriter(path);
   TimelineOptions timeline;
   timeline.ranks = wanted.ranks;
   timeline.steps.insert(wanted.steps.begin(), wanted.steps.end());
-  timeline.predicted_cpu_time = CpuTimes(prediction);
-  timeline.windows = windows;
-  timeline.notes = report.notes;
-  timeline.path = &report.critical_path;
-  WriteTimeline(table, timeline, *writer);
+  timeline.predicted_cpu_time = CpuTimes(run.prediction);
+  timeline.windows = run.windows;
+  timeline.notes = run.report.notes;
+  timeline.path = &run.report.critical_path;
+  timeline.memory = run.memory;
+  LinkLoads loads;
+  if (run.topology != nullptr) loads = FindLinkLoads(run.table, run.prediction, *run.topology);
+  NoteLinks(loads, timeline.notes);
+  timeline.links = loads.links;
+  WriteTimeline(run.table, timeline, *writer);
   return writer->Close();
 }
 

@@ -73,6 +73,8 @@ class SimulationSetup {
   NetworkModel* network() const { return network_.get(); }
   // What says how long collectives of other sizes than recorded take; null: no --platform.
   NetworkModel* sizes() const { return network_ != nullptr ? network_.get() : sizes_.get(); }
+  // The platform that options name; null: none.
+  const Topology* topology() const { return topology_.get(); }
   // The changes of --what-if, which are applied to the compiled job.
   const WhatIf& what_if() const { return what_if_; }
   // How much longer the CPU takes for all it does (engine/cpu_scale.h).

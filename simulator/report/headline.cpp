@@ -1,6 +1,7 @@
 #include "simulator/report/headline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -165,6 +166,17 @@ class HeadlinePrinter {
   void ScaleOut(const ScaleOutSummary& s) {
     Line(fmt::format("  on {} ranks between {} and {}, by when the last of them comes", s.ranks,
                      unit_.Number(s.lower), unit_.Text(s.upper)));
+    if (s.supposed_slowdown > 0) {
+      std::vector<std::string_view> groups;
+      for (const ScaleOutSummary::Group& g : s.groups) {
+        if (g.supposed) groups.push_back(g.communicator);
+      }
+      Line(fmt::format(
+          "  the ranks at hand show no spread in communicator {}: the upper end supposes that "
+          "the slowest takes {:.0f} % longer between collectives, the most by which GPUs of one "
+          "cluster differ in published measurements; two ranks of each group show their own",
+          fmt::join(groups, ", "), 100 * s.supposed_slowdown));
+    }
     for (const ScaleOutSummary::Group& g : s.groups) {
       std::string transfers;
       if (g.transfers_before > SimTime()) {

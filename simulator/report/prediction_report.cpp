@@ -121,6 +121,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.ranks = ComputeRankSummaries(table, report.streams, chosen);
   report.baseline = Baseline(report.ranks);
   report.overlap = ComputeOverlap(table, chosen);
+  report.device_time = ComputeDeviceTime(table, chosen);
   report.communicators =
       ComputeCommunicators(table, classifier, chosen, options.communicator_names);
   report.critical_path = ComputeCriticalPath(table, classifier, chosen);

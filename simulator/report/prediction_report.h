@@ -15,6 +15,7 @@
 #include "simulator/report/breakdown.h"
 #include "simulator/report/communicators.h"
 #include "simulator/report/critical_path.h"
+#include "simulator/report/device_time.h"
 #include "simulator/report/duration_sources.h"
 #include "simulator/report/event_table.h"
 #include "simulator/report/overlap.h"
@@ -86,12 +87,16 @@ struct ScaleOutSummary {
     int32_t from = 0, to = 0;  // members
     int64_t rendezvous = 0;    // in the whole recording, as the times
     SimTime transfers_before, transfers_after;
-    SimTime later;  // the last member
+    SimTime later;          // the last member
+    bool supposed = false;  // nothing shows how far apart its ranks come
   };
   int32_t ranks = 0;
   int32_t recorded = 0;
   int32_t at_hand = 0;
   SimTime lower, expected, upper;
+  // By which the upper end supposes a rank to be slower between collectives of groups that show no
+  // spread; 0: all show it.
+  double supposed_slowdown = 0;
   std::vector<Group> groups;
   // Work of sharded optimizers in the whole recording; zero: none.
   SimTime optimizer_before, optimizer_after;
@@ -123,6 +128,7 @@ struct PredictionReport {
   std::vector<IterationSummary> iterations;  // that all ranks have, in order
   std::vector<RankSummary> ranks;            // by RankIndex, as `overlap`
   std::vector<OverlapSummary> overlap;
+  std::vector<DeviceTime> device_time;
   std::vector<StreamBreakdown> streams;
   std::vector<CommunicatorSummary> communicators;
   CriticalPath critical_path;

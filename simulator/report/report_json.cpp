@@ -160,6 +160,7 @@ class ReportWriter {
       Time("lower_us", s.lower);
       Time("expected_us", s.expected);
       Time("upper_us", s.upper);
+      Number("supposed_slowdown", s.supposed_slowdown);
       Time("optimizer_before_us", s.optimizer_before);
       Time("optimizer_after_us", s.optimizer_after);
       List("groups", s.groups, [&](const ScaleOutSummary::Group& g) {
@@ -171,6 +172,8 @@ class ReportWriter {
           Time("transfer_before_us", g.transfers_before);
           Time("transfer_after_us", g.transfers_after);
           Time("later_us", g.later);
+          Key("supposed");
+          json_.Bool(g.supposed);
         });
       });
     });
@@ -229,12 +232,40 @@ class ReportWriter {
       Time("exposed_communication_us", overlap.exposed);
       Time("exposed_transfer_us", overlap.exposed_transfer);
       Number("overlapped_share", overlap.overlapped_share());
+      Device(report_.device_time[rank.rank]);
       Key("streams");
       json_.StartArray();
       for (const StreamBreakdown& stream : report_.streams) {
         if (stream.rank == rank.rank) Stream(stream, rank.window.predicted());
       }
       json_.EndArray();
+    });
+  }
+
+  // Times in which exactly these kinds of work run.
+  void Device(const DeviceTime& time) {
+    constexpr const char* kKeys[] = {"idle_us",
+                                     "computation_us",
+                                     "communication_us",
+                                     "computation_communication_us",
+                                     "memory_us",
+                                     "computation_memory_us",
+                                     "communication_memory_us",
+                                     "all_us"};
+    Key("device");
+    Object([&] {
+      Time("span_us", time.span);
+      for (size_t kinds = 0; kinds < time.by_kinds.size(); ++kinds) {
+        Time(kKeys[kinds], time.by_kinds[kinds]);
+      }
+      List("gaps", time.gaps, [&](const DeviceTime::Gaps& gaps) {
+        Object([&] {
+          Lane("stream", time.rank, gaps.lane);
+          Time("host_us", gaps.host);
+          Time("kernel_us", gaps.kernel);
+          Time("other_us", gaps.other);
+        });
+      });
     });
   }
 

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "simulator/report/classify.h"
-#include "simulator/report/timeline_extras.h"
 #include "simulator/report/timeline_filter.h"
 #include "simulator/report/timeline_names.h"
+#include "simulator/report/timeline_path.h"
+#include "simulator/report/timeline_rows.h"
 
 namespace foretrace {
 namespace {
@@ -43,49 +44,6 @@ struct CpuSlice {
   WaitCause cause = WaitCause::kNone;
 };
 
-// One process row: the lanes of one rank, predicted or recorded. Gives each lane one track, and
-// further tracks for work that overlaps on it.
-class ProcessRow {
- public:
-  ProcessRow(const RankTrace& rank, int32_t process, TimelineWriter& writer)
-      : rank_(rank), process_(process), writer_(writer), free_at_(rank.lanes().size()) {}
-
-  Track Base(uint32_t lane) { return Use(lane, 0); }
-  // The first track of the lane that is free at `start`; it is taken until `end`.
-  Track Place(uint32_t lane, SimTime start, SimTime end) {
-    std::vector<SimTime>& tracks = free_at_[lane];
-    size_t k = 0;
-    while (k < tracks.size() && tracks[k] > start) ++k;
-    const Track track = Use(lane, k);
-    tracks[k] = std::max(tracks[k], end);
-    return track;
-  }
-  // When the lane's first track became free; unset before its first use.
-  std::optional<SimTime> FreeAt(uint32_t lane) const {
-    if (free_at_[lane].empty()) return std::nullopt;
-    return free_at_[lane].front();
-  }
-
- private:
-  Track Use(uint32_t lane, size_t k) {
-    std::vector<SimTime>& tracks = free_at_[lane];
-    const auto lanes = static_cast<int32_t>(free_at_.size());
-    const Track track{process_, 1 + static_cast<int32_t>(lane) + static_cast<int32_t>(k) * lanes};
-    if (k < tracks.size()) return track;
-    tracks.push_back(SimTime::Min());
-    const Lane& l = rank_.lane_at(LaneIndex(lane));
-    const int32_t order = (l.kind == Lane::Kind::kStream ? 1 << 20 : 0) +
-                          static_cast<int32_t>(lane) * 16 + static_cast<int32_t>(k);
-    writer_.Thread(track, k == 0 ? l.label : fmt::format("{} (concurrent {})", l.label, k), order);
-    return track;
-  }
-
-  const RankTrace& rank_;
-  int32_t process_;
-  TimelineWriter& writer_;
-  std::vector<std::vector<SimTime>> free_at_;  // by lane and track
-};
-
 class RunDrawer {
  public:
   RunDrawer(const EventTable& table, const TimelineOptions& options, TimelineWriter& writer)
@@ -113,6 +71,9 @@ class RunDrawer {
       Predicted(r);
       WriteLaunchQueueCounter(table_, r, predicted_origin_, PredictedProcess(r), writer_);
       WriteCommunicationCounter(table_, r, predicted_origin_, PredictedProcess(r), writer_);
+      if (r < options_.memory.size()) {
+        WriteMemoryCounters(options_.memory[r], predicted_origin_, PredictedProcess(r), writer_);
+      }
       if (options_.recorded && Rank(r).info().has_times) Recorded(r);
     }
     Arrivals();
@@ -120,6 +81,7 @@ class RunDrawer {
       const int32_t process = PredictedProcess(table_.rank_count());
       WriteCriticalPathTrack(table_, *options_.path, predicted_origin_, process, writer_);
     }
+    WriteLinkCounters(options_.links, predicted_origin_, LinkProcess(), writer_);
     writer_.Metadata("producer", "foretrace");
     if (synthetic) writer_.Metadata("synthetic", "traces made by a generator, not measured");
     for (size_t i = 0; i < options_.notes.size(); ++i) {
@@ -131,6 +93,8 @@ class RunDrawer {
   const RankTrace& Rank(RankIndex r) const { return table_.store().ranks()[r]; }
   static int32_t PredictedProcess(RankIndex r) { return static_cast<int32_t>(2 * r + 1); }
   static int32_t RecordedProcess(RankIndex r) { return static_cast<int32_t>(2 * r + 2); }
+
+  int32_t LinkProcess() const { return PredictedProcess(table_.rank_count()) + 1; }
 
   // Both runs are moved so that their alignment points meet and nothing is before zero.
   void SetOrigins() {
@@ -187,6 +151,7 @@ class RunDrawer {
       writer_.Keep(PredictedProcess(r), std::move(predicted));
       writer_.Keep(RecordedProcess(r), std::move(recorded));
     }
+    writer_.Keep(LinkProcess(), all);
     writer_.Keep(PredictedProcess(table_.rank_count()), std::move(all));
   }
 

@@ -10,6 +10,8 @@
 #include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/report/critical_path.h"
 #include "simulator/report/event_table.h"
+#include "simulator/report/link_load.h"
+#include "simulator/report/timeline_counters.h"
 
 namespace foretrace {
 
@@ -26,7 +28,9 @@ struct TimelineOptions {
   std::set<int32_t> ranks;
   std::set<int64_t> steps;
   std::vector<std::string> notes;
-  const CriticalPath* path = nullptr;  // drawn above the ranks; null: not
+  const CriticalPath* path = nullptr;                    // drawn above the ranks; null: not
+  std::span<const LinkLoad> links;                       // empty: not drawn
+  std::span<const std::vector<AllocatedMemory>> memory;  // by rank; empty: not drawn
 };
 
 // Each rank is a process, "rank 3" with "rank 3 (recorded)" below it, its CPU threads and streams
@@ -36,7 +40,8 @@ struct TimelineOptions {
 // cause: in the gap before a node, within a blocked call, and within communication until its last
 // member arrives. Arrows go from launches to device work, and from the last member of a
 // communication to the others. The critical path is a process of its own; the depth of the launch
-// queue and what communication moves are counters of each rank. Ranks whose trace was generated are
+// queue, what communication moves, and memory are counters of each rank, links are a process of
+// counters. Ranks whose trace was generated are
 // marked "synthetic trace". Errors of the file appear at writer.Close().
 void WriteTimeline(const EventTable& table, const TimelineOptions& options, TimelineWriter& writer);
 

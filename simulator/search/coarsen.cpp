@@ -133,6 +133,21 @@ CoarseProblem After(const GraphPipeProblem& p, const std::vector<Merge>& merges,
 
 }  // namespace
 
+namespace {
+
+void AddTo(GraphPipeOp& sum, const GraphPipeOp& op) {
+  for (size_t x = 0; x < op.forward_s.size(); ++x) {
+    sum.forward_s[x] += op.forward_s[x];
+    sum.backward_s[x] += op.backward_s[x];
+  }
+  sum.fixed_bytes += op.fixed_bytes;
+  sum.gradient_bytes += op.gradient_bytes;
+  sum.stash_bytes += op.stash_bytes;
+  for (size_t i = 0; i < op.parts.size(); ++i) AddTo(sum.parts[i], op.parts[i]);
+}
+
+}  // namespace
+
 CoarseProblem MergeGroups(const GraphPipeProblem& p, const std::vector<int32_t>& group) {
   CoarseProblem out;
   out.problem = p;
@@ -146,14 +161,7 @@ CoarseProblem MergeGroups(const GraphPipeProblem& p, const std::vector<int32_t>&
       out.members.emplace_back();
       out.problem.ops.push_back(op);
     } else {
-      GraphPipeOp& sum = out.problem.ops[static_cast<size_t>(it->second)];
-      for (size_t x = 0; x < op.forward_s.size(); ++x) {
-        sum.forward_s[x] += op.forward_s[x];
-        sum.backward_s[x] += op.backward_s[x];
-      }
-      sum.fixed_bytes += op.fixed_bytes;
-      sum.gradient_bytes += op.gradient_bytes;
-      sum.stash_bytes += op.stash_bytes;
+      AddTo(out.problem.ops[static_cast<size_t>(it->second)], op);
     }
     out.members[static_cast<size_t>(it->second)].push_back(static_cast<int32_t>(i));
   }

@@ -56,14 +56,15 @@ class Best {
   absl::Status reason_;
 };
 
-GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t devices, int32_t micro_batch,
-                       std::vector<int32_t> recomputed = {}) {
+GraphPipeStage StageOf(std::vector<int32_t> ops, int32_t replicas, int32_t micro_batch,
+                       std::vector<int32_t> recomputed = {}, int32_t tensor = 1) {
   GraphPipeStage stage;
   std::sort(ops.begin(), ops.end());
   std::sort(recomputed.begin(), recomputed.end());
   stage.recomputed = std::move(recomputed);
   stage.ops = std::move(ops);
-  stage.devices = devices;
+  stage.devices = replicas * tensor;
+  stage.tensor = tensor;
   stage.config = {micro_batch, 1};
   return stage;
 }
@@ -154,6 +155,7 @@ struct ChainOfStages {
     std::vector<int32_t> ops;
     int32_t replicas = 1;
     std::vector<int32_t> recomputed;
+    int32_t tensor = 1;
   };
   std::vector<Stage> stages;
   double estimate_s = 0;  // of an iteration
@@ -181,8 +183,8 @@ absl::StatusOr<GraphSearchResult> OverDownsets(const GraphPipeProblem& problem,
           int64_t{b} * std::bit_ceil(static_cast<uint32_t>(widest)), p.mini_batch));
       std::vector<GraphPipeStage> stages;
       for (const auto& s : chain->stages) {
-        stages.push_back(
-            StageOf(MembersOf(coarse, s.ops), s.replicas, size, MembersOf(coarse, s.recomputed)));
+        stages.push_back(StageOf(MembersOf(coarse, s.ops), s.replicas, size,
+                                 MembersOf(coarse, s.recomputed), s.tensor));
       }
       best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate_s, true);
     }
@@ -232,7 +234,7 @@ absl::StatusOr<ChainOfStages> PiperChain(const GraphPipeProblem& p, int32_t b) {
   FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(piper));
   ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
   for (const PiperStage& s : plan.stages) {
-    ChainOfStages::Stage stage{s.nodes, s.data_parallel, {}};
+    ChainOfStages::Stage stage{s.nodes, s.data_parallel, {}, s.tensor_parallel};
     for (size_t i = 0; i < s.nodes.size(); ++i) {
       const auto& options = piper.nodes[static_cast<size_t>(s.nodes[i])].at(s.tensor_parallel);
       if (options[static_cast<size_t>(s.options[i])].recompute) {
@@ -250,7 +252,8 @@ absl::StatusOr<ChainOfStages> PhazeChain(const PhazeProblem& problem) {
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const std::vector<int32_t>& layers = plan.stages[i].layers;
     const bool repeats = plan.recompute && i + 1 < plan.stages.size();
-    chain.stages.push_back({layers, plan.data_parallel, repeats ? layers : std::vector<int32_t>()});
+    chain.stages.push_back({layers, plan.data_parallel, repeats ? layers : std::vector<int32_t>(),
+                            plan.stages[i].accelerators});
   }
   return chain;
 }
@@ -262,15 +265,19 @@ absl::StatusOr<GraphSearchResult> SearchPiper(const GraphPipeProblem& problem) {
       problem, [](const GraphPipeProblem& p, int32_t b) { return ChainPlans{PiperChain(p, b)}; });
 }
 
-// The simulation judges micro-batches and activations kept or not, which the program would choose
-// by its own formula.
+// The simulation judges micro-batches, widths and activations kept or not, which the program would
+// choose by its own formula.
 absl::StatusOr<GraphSearchResult> SearchPhaze(const GraphPipeProblem& problem) {
   return OverDownsets(problem, [](const GraphPipeProblem& p, int32_t b) {
     PhazeProblem phaze = PhazeProblemOf(p, {b});
     ChainPlans plans;
     for (const PhazeActivations activations : std::vector(phaze.activations)) {
-      phaze.activations = {activations};
-      plans.push_back(PhazeChain(phaze));
+      for (const PhazeOption& option : std::vector(phaze.options)) {
+        PhazeProblem one = phaze;
+        one.activations = {activations};
+        one.options = {option};
+        plans.push_back(PhazeChain(one));
+      }
     }
     return plans;
   });

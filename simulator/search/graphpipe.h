@@ -21,6 +21,9 @@ struct GraphPipeOp {
   double fixed_bytes = 0;     // weights, gradients, optimizer state
   double gradient_bytes = 0;  // all-reduced over data-parallel devices, once per mini-batch
   double stash_bytes = 0;     // per sample between forward and backward
+  // The part of one device where several divide it, their exchange included: by the problem's
+  // `widths`.
+  std::vector<GraphPipeOp> parts;
 };
 
 struct GraphPipeEdge {
@@ -43,11 +46,17 @@ struct GraphPipeProblem {
   bool uniform_micro_batch = true;
   // Forget the branches: operators in topological order (sequential pipeline parallelism).
   bool sequential = false;
+  // Tensor-parallel widths that stages may have besides 1.
+  std::vector<int32_t> widths = {};
+
+  // An operator as one device of a stage of that width has it.
+  const GraphPipeOp& PartOf(int32_t op, int32_t width) const;
 };
 
 struct GraphPipeStage {
   std::vector<int32_t> ops;
   int32_t devices = 1;
+  int32_t tensor = 1;  // of the devices, those that divide one replica's operators among them
   StageConfig config;
   // Of `ops`, those that run again before the backward pass and keep nothing but what enters them
   // from others.
@@ -58,6 +67,8 @@ struct GraphPipeStage {
   // Per sample, of all devices: kept until the backward pass; and made again for it.
   double stash_bytes = 0, repeated_bytes = 0;
   std::vector<int32_t> successors;
+
+  int32_t replicas() const { return devices / tensor; }
 };
 
 struct GraphPipePlan {

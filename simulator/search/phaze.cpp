@@ -54,8 +54,8 @@ class StageLoads {
     std::sort(nodes.begin(), nodes.end(), [&](int32_t a, int32_t b) {
       return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
     });
-    std::vector<bool> inside(static_cast<size_t>(p_.layers));
-    for (const int32_t v : nodes) inside[static_cast<size_t>(v)] = true;
+    std::vector<uint8_t> inside(static_cast<size_t>(p_.layers));  // not bits: it is asked often
+    for (const int32_t v : nodes) inside[static_cast<size_t>(v)] = 1;
     Load load;
     double forward = 0, repeat = 0, backward = 0;
     // One layer after another, each not before its inputs from other devices have arrived; all
@@ -63,7 +63,7 @@ class StageLoads {
     for (const int32_t v : nodes) {
       double arrival = 0;
       for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
-        if (inside[static_cast<size_t>(u)]) continue;
+        if (inside[static_cast<size_t>(u)] != 0) continue;
         arrival = std::max(arrival, bytes / p_.bandwidth);
         load.stash_bytes += bytes;
       }
@@ -79,14 +79,14 @@ class StageLoads {
     if (!c_.recompute) {
       for (const int32_t v : nodes) {
         for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
-          if (!inside[static_cast<size_t>(u)]) load.stash_bytes -= bytes;
+          if (inside[static_cast<size_t>(u)] == 0) load.stash_bytes -= bytes;
         }
       }
     }
     for (size_t i = nodes.size(); i-- > 0;) {
       double arrival = 0;
       for (const auto& [w, bytes] : out_[static_cast<size_t>(nodes[i])]) {
-        if (!inside[static_cast<size_t>(w)]) arrival = std::max(arrival, bytes / p_.bandwidth);
+        if (inside[static_cast<size_t>(w)] == 0) arrival = std::max(arrival, bytes / p_.bandwidth);
       }
       backward = std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward_s;
     }
@@ -128,12 +128,18 @@ class ChoiceSolver {
     const size_t cells = lattice_.size() * Depths();
     table_.assign(cells, {});
     table_[0].push_back({0, 0, 0, 0, {}});
+    SumUp();
     for (size_t inner = 0; inner + 1 < lattice_.size(); ++inner) {
-      bool reachable = false;
-      for (int32_t s = 0; s < p_.layers; ++s) reachable |= !Cell(inner, s).empty();
-      if (!reachable) continue;
+      const auto [depth, accelerators] = Nearest(inner);
+      if (depth < 0) continue;
       for (size_t outer = inner + 1; outer < lattice_.size(); ++outer) {
         if (!lattice_.IsSubset(inner, outer)) continue;
+        // Most stages are too large for memory, or too slow for any plan that is better.
+        if (bytes_[outer] - bytes_[inner] > most_bytes_) continue;
+        const Entry least{work_[outer] - work_[inner] - rounding_s_, accelerators + 1, 0, 0, {}};
+        if (least.accelerators > p_.accelerators || LeastTime(least, depth + 1) >= best.batch_s) {
+          continue;
+        }
         const Load load = loads_.Of(lattice_.Difference(inner, outer));
         Extend(inner, outer, load, best);
       }
@@ -149,6 +155,34 @@ class ChoiceSolver {
     Load stage;
   };
 
+  // What a stage between two downsets takes at least, and keeps, is the difference of these; sums
+  // are rounded, so that they rule nothing out that is closer to a limit than that.
+  void SumUp() {
+    std::vector<double> work, bytes;
+    for (const PhazeLayer& layer : c_.model.layers) {
+      work.push_back(layer.forward_s + layer.backward_s);
+      bytes.push_back((2 + p_.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
+                      layer.activation_bytes);
+    }
+    work_ = lattice_.Sums(work);
+    bytes_ = lattice_.Sums(bytes);
+    constexpr double kRounding = 1e-9;
+    rounding_s_ = kRounding * work_.back();
+    most_bytes_ = p_.memory_bytes - c_.model.reserved_bytes + kRounding * bytes_.back();
+  }
+
+  // Fewest stages and fewest accelerators of what is known of a downset; fewer than 0: nothing.
+  std::pair<int32_t, int32_t> Nearest(size_t set) {
+    int32_t depth = -1, accelerators = p_.accelerators;
+    for (int32_t s = 0; s < p_.layers; ++s) {
+      for (const Entry& entry : Cell(set, s)) {
+        if (depth < 0) depth = s;
+        accelerators = std::min(accelerators, entry.accelerators);
+      }
+    }
+    return {depth, accelerators};
+  }
+
   size_t Depths() const { return static_cast<size_t>(p_.layers) + 1; }
   std::vector<Entry>& Cell(size_t set, int32_t s) {
     return table_[set * Depths() + static_cast<size_t>(s)];
@@ -163,6 +197,7 @@ class ChoiceSolver {
                           from[i].accelerators + load.accelerators, static_cast<uint32_t>(inner),
                           static_cast<int32_t>(i), load};
         if (entry.accelerators > p_.accelerators) continue;
+        if (LeastTime(entry, s) >= best.batch_s) continue;
         if (last) {
           Finish(entry, s, best);
         } else {
@@ -170,6 +205,14 @@ class ChoiceSolver {
         }
       }
     }
+  }
+
+  // No plan that goes on from an entry takes less: loads, stages and accelerators only grow, and
+  // gradients come on top.
+  double LeastTime(const Entry& entry, int32_t s) const {
+    const int32_t most =
+        std::max(std::min(p_.accelerators / entry.accelerators, c_.microbatches), 1);
+    return entry.load_s * Factor(c_, most, s);
   }
 
   // Keeps entries that no other beats in both load and accelerators.
@@ -219,6 +262,8 @@ class ChoiceSolver {
   const DownsetLattice& lattice_;
   const StageLoads& loads_;
   std::vector<std::vector<Entry>> table_;
+  std::vector<double> work_, bytes_;  // by downset
+  double rounding_s_ = 0, most_bytes_ = 0;
 };
 
 absl::Status Check(const PhazeProblem& p) {

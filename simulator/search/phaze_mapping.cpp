@@ -26,7 +26,7 @@ ParallelMapping ThreeStages(const PhazeOption& option) {
 
 double Count(Bytes bytes) { return static_cast<double>(bytes.count()); }
 
-PhazeLayer LayerOf(const MemoryUse& use, double activations, SimTime forward, SimTime backward) {
+PhazeLayer LayerOf(const MemoryLedger& use, double activations, SimTime forward, SimTime backward) {
   PhazeLayer layer;
   layer.forward_s = forward.seconds();
   layer.backward_s = backward.seconds();

@@ -4,6 +4,8 @@
 #include <bit>
 #include <string>
 
+#include <fmt/ranges.h>
+
 #include "simulator/base/error.h"
 #include "simulator/search/graphpipe_plan.h"
 
@@ -37,11 +39,22 @@ absl::Status CheckConfig(const GraphPipeProblem& p, const GraphPipeStage& stage,
         "C5: stage {}: micro-batches of {} samples do not divide the mini-batch of {}", s, b,
         p.mini_batch);
   }
-  if (b < stage.devices) {
+  const int32_t t = stage.tensor;
+  if (t != 1 && std::ranges::find(p.widths, t) == p.widths.end()) {
     return Infeasible(
-        "C5: stage {}: micro-batches of {} samples cannot be shared by {} devices; larger "
-        "ones or fewer devices would do",
-        s, b, stage.devices);
+        "C3: stage {}: operators are not divided over {} devices here; tensor-parallel widths are "
+        "1{}{}",
+        s, t, p.widths.empty() ? "" : ", ", fmt::join(p.widths, ", "));
+  }
+  if (stage.devices % t != 0) {
+    return Infeasible("C3: stage {}: {} devices are no multiple of its tensor-parallel width {}", s,
+                      stage.devices, t);
+  }
+  if (b < stage.replicas()) {
+    return Infeasible(
+        "C5: stage {}: micro-batches of {} samples cannot be shared by {} {}; larger ones or fewer "
+        "devices would do",
+        s, b, stage.replicas(), t == 1 ? "devices" : "replicas");
   }
   return absl::OkStatus();
 }
@@ -60,7 +73,7 @@ std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, s
     bool possible = true;
     for (size_t s = 0; s < plan.stages.size(); ++s) {
       const int32_t b = plan.stages[s].config.micro_batch / divisor;
-      possible = possible && b >= plan.stages[s].devices && b >= 1;
+      possible = possible && b >= plan.stages[s].replicas() && b >= 1;
       smaller.stages[s].config.micro_batch = std::max(b, 1);
     }
     if (!possible) break;
@@ -70,8 +83,8 @@ std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, s
     }
   }
   GraphPipePlan wider = plan;
-  for (int32_t d = plan.stages[worst].devices * 2; d <= plan.stages[worst].config.micro_batch;
-       d *= 2) {
+  const int32_t most = plan.stages[worst].config.micro_batch * plan.stages[worst].tensor;
+  for (int32_t d = plan.stages[worst].devices * 2; d <= most; d *= 2) {
     wider.stages[worst].devices = d;
     if (fits(wider)) return fmt::format("{} devices for this stage would fit", d);
   }
@@ -139,7 +152,7 @@ absl::Status CheckMemory(const GraphPipeProblem& p, const GraphPipePlan& plan) {
   }
   const auto s = static_cast<size_t>(fullest - plan.stages.begin());
   double fixed = 0;
-  for (const int32_t op : fullest->ops) fixed += p.ops[static_cast<size_t>(op)].fixed_bytes;
+  for (const int32_t op : fullest->ops) fixed += p.PartOf(op, fullest->tensor).fixed_bytes;
   return Infeasible(
       "{} needs {:.2f} GiB a device, {:.2f} more than the {:.2f} there are (weights, gradients and "
       "optimizer {:.2f}; activations {:.2f}, of {} samples in flight on {} devices); {}",

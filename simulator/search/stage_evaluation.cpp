@@ -13,6 +13,12 @@
 
 namespace foretrace {
 
+const GraphPipeOp& GraphPipeProblem::PartOf(int32_t op, int32_t width) const {
+  const GraphPipeOp& whole = ops[static_cast<size_t>(op)];
+  const auto at = std::find(widths.begin(), widths.end(), width);
+  return at == widths.end() ? whole : whole.parts[static_cast<size_t>(at - widths.begin())];
+}
+
 namespace internal {
 namespace {
 
@@ -31,7 +37,7 @@ std::vector<bool> RecomputedOps(const GraphPipeProblem& p, const GraphPipePlan& 
 void AddOps(const GraphPipeProblem& p, const GraphPipeStage& stage,
             const std::vector<bool>& recomputed, StageLoad& load) {
   for (const int32_t op : stage.ops) {
-    const GraphPipeOp& o = p.ops[static_cast<size_t>(op)];
+    const GraphPipeOp& o = p.PartOf(op, stage.tensor);
     const bool again = recomputed[static_cast<size_t>(op)];
     load.seconds.resize(o.forward_s.size(), 0.0);
     for (size_t i = 0; i < load.seconds.size(); ++i) {
@@ -87,11 +93,11 @@ void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
     }
     StageLoad& load = loads[s];
     AddOps(p, stage, recomputed, load);
-    stage.time_per_sample_s = TimePerSample(p, load, stage.config, stage.devices);
+    stage.time_per_sample_s = TimePerSample(p, load, stage.config, stage.replicas());
     stage.stash_bytes = load.stash_bytes;
     stage.repeated_bytes = load.repeated_bytes;
     stage.memory_bytes =
-        StageMemory(load, stage.in_flight_samples, stage.config.micro_batch, stage.devices);
+        StageMemory(load, stage.in_flight_samples, stage.config.micro_batch, stage.replicas());
     plan.bottleneck_s = std::max(plan.bottleneck_s, stage.time_per_sample_s);
     plan.depth = std::max(plan.depth, depth[s]);
     plan.devices += stage.devices;
@@ -104,9 +110,9 @@ absl::Status SimulatePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     double gradient = 0;
     for (const int32_t op : plan.stages[s].ops) {
-      gradient += p.ops[static_cast<size_t>(op)].gradient_bytes;
+      gradient += p.PartOf(op, plan.stages[s].tensor).gradient_bytes;
     }
-    const int32_t d = plan.stages[s].devices;
+    const int32_t d = plan.stages[s].replicas();
     plan.iteration_s = std::max(plan.iteration_s, timing.stage_end[s].seconds() +
                                                       2.0 * (d - 1) / d * gradient / p.bandwidth);
   }
@@ -122,6 +128,9 @@ absl::Status CheckProblem(const GraphPipeProblem& p) {
   }
   const size_t sizes = p.ops[0].forward_s.size();
   for (const GraphPipeOp& op : p.ops) {
+    if (op.parts.size() != p.widths.size()) {
+      return InvalidInput("graphpipe: operators need a part for each tensor-parallel width");
+    }
     if (sizes == 0 || sizes > 31 || op.forward_s.size() != sizes || op.backward_s.size() != sizes) {
       return InvalidInput("graphpipe: operators need times for the same 1 to 31 batch sizes");
     }
@@ -173,18 +182,18 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     const int32_t b = stage.config.micro_batch;
-    const int32_t samples = (b + stage.devices - 1) / stage.devices;
+    const int32_t samples = (b + stage.replicas() - 1) / stage.replicas();
     double forward = 0, backward = 0;
     for (const int32_t op : stage.ops) {
-      forward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
-      backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].backward_s, samples);
+      forward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
+      backward += internal::SecondsAt(p.PartOf(op, stage.tensor).backward_s, samples);
     }
     for (const int32_t op : stage.recomputed) {
-      backward += internal::SecondsAt(p.ops[static_cast<size_t>(op)].forward_s, samples);
+      backward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
     }
     // Transfers of different edges overlap with computation and each other, but a stage passes
     // micro-batches no faster than its links carry what crosses its border.
-    const double link = b * internal::LinkPerSample(p, border[s], stage.devices);
+    const double link = b * internal::LinkPerSample(p, border[s], stage.replicas());
     if (link > forward + backward && forward + backward > 0) {
       const double stretch = link / (forward + backward);
       forward *= stretch;
@@ -204,7 +213,7 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
     const GraphPipeStage& to = plan.stages[static_cast<size_t>(ends.second)];
     // The side with fewer links bounds the transfer of one of its micro-batches.
     const int32_t transferred = std::max(from.config.micro_batch, to.config.micro_batch);
-    const int32_t links = std::min(from.devices, to.devices);
+    const int32_t links = std::min(from.replicas(), to.replicas());
     const SimTime time = SimTime::FromSeconds(per_sample * transferred / links / p.bandwidth);
     pipeline.edges.push_back({ends.first, 0, ends.second, 0, time, time});
   }

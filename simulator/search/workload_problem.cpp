@@ -9,6 +9,70 @@
 #include "simulator/base/dtype.h"
 
 namespace foretrace {
+namespace {
+
+// Operators of a workload as one device of a group has them.
+class OpMaker {
+ public:
+  OpMaker(const Workload& workload, const PartitionDevice& device, int32_t mini_batch)
+      : w_(workload),
+        device_(device),
+        mini_batch_(mini_batch),
+        element_(static_cast<double>(ElementSize(workload.dtype))),
+        input_(workload.operators.size()) {
+    for (const OperatorEdge& e : workload.edges) {
+      Bytes& largest = input_[static_cast<size_t>(e.to)];
+      largest = std::max(largest, e.bytes);
+    }
+  }
+
+  GraphPipeOp Make(size_t index, int32_t width) const {
+    const Operator& op = w_.operators[index];
+    const bool divided = op.DividedBy(width);
+    const double share = divided ? 1.0 / width : 1.0;
+    // Of an embedding table, a sample reads, and its gradient touches, a few rows.
+    const bool sparse = op.kind == OperatorKind::kEmbeddingBag;
+    const double parameters = static_cast<double>(op.parameters) * share;
+    const double touched = sparse ? 0 : parameters * element_;
+    const auto seconds = [&](Flop flop, Bytes bytes, Bytes summed, double samples) {
+      const double compute = flop.count() * share * samples / device_.flop_rate.per_second();
+      const double memory = (touched + static_cast<double>(bytes.count()) * share * samples) /
+                            device_.memory_bandwidth.bytes_per_second();
+      double exchange = 0;
+      if (divided && width > 1 && summed > Bytes()) {
+        exchange = device_.tensor_latency.seconds() + 2.0 * (width - 1) / width * samples *
+                                                          static_cast<double>(summed.count()) /
+                                                          device_.tensor_network.bytes_per_second();
+      }
+      return device_.overhead.seconds() + std::max(compute, memory) + exchange;
+    };
+    const Bytes result = op.reduces_output ? op.output_bytes : Bytes();
+    const Bytes gradient = op.reduces_gradient ? input_[index] : Bytes();
+    GraphPipeOp o;
+    for (int64_t x = 1; x <= mini_batch_; x *= 2) {
+      const auto samples = static_cast<double>(x);
+      o.forward_s.push_back(seconds(op.forward_flop, op.forward_bytes, result, samples));
+      o.backward_s.push_back(seconds(op.backward_flop, op.backward_bytes, gradient, samples));
+    }
+    o.fixed_bytes = parameters * device_.bytes_per_parameter;
+    o.gradient_bytes =
+        element_ *
+        (sparse ? std::min(parameters, static_cast<double>(op.active_parameters) * mini_batch_)
+                : parameters);
+    o.stash_bytes = static_cast<double>(op.stash_tensor.count()) * share +
+                    static_cast<double>(op.stash_sequence.count());
+    return o;
+  }
+
+ private:
+  const Workload& w_;
+  const PartitionDevice& device_;
+  int32_t mini_batch_;
+  double element_;
+  std::vector<Bytes> input_;  // by operator, the largest
+};
+
+}  // namespace
 
 GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDevice& device,
                                     int32_t mini_batch) {
@@ -17,29 +81,18 @@ GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDev
   p.memory_bytes = static_cast<double>(device.memory.count());
   p.bandwidth = device.network.bytes_per_second();
   p.mini_batch = mini_batch;
-  const auto element = static_cast<double>(ElementSize(workload.dtype));
-  for (const Operator& op : workload.operators) {
-    GraphPipeOp o;
-    // Of an embedding table, a sample reads, and its gradient touches, a few rows.
-    const bool sparse = op.kind == OperatorKind::kEmbeddingBag;
-    const double touched = static_cast<double>(sparse ? 0 : op.parameters) * element;
-    const auto seconds = [&](Flop flop, Bytes bytes, double samples) {
-      const double compute = flop.count() * samples / device.flop_rate.per_second();
-      const double memory = (touched + static_cast<double>(bytes.count()) * samples) /
-                            device.memory_bandwidth.bytes_per_second();
-      return device.overhead.seconds() + std::max(compute, memory);
-    };
-    for (int64_t x = 1; x <= mini_batch; x *= 2) {
-      o.forward_s.push_back(seconds(op.forward_flop, op.forward_bytes, static_cast<double>(x)));
-      o.backward_s.push_back(seconds(op.backward_flop, op.backward_bytes, static_cast<double>(x)));
+  // A width that divides nothing is none.
+  for (const int32_t t : device.widths) {
+    if (std::ranges::any_of(workload.operators, [t](const Operator& op) {
+          return op.DividedBy(t) && op.forward_flop > Flop();
+        })) {
+      p.widths.push_back(t);
     }
-    o.fixed_bytes = static_cast<double>(op.parameters) * device.bytes_per_parameter;
-    o.gradient_bytes =
-        element * (sparse ? std::min(static_cast<double>(op.parameters),
-                                     static_cast<double>(op.active_parameters) * mini_batch)
-                          : static_cast<double>(op.parameters));
-    o.stash_bytes = static_cast<double>((op.stash_tensor + op.stash_sequence).count());
-    p.ops.push_back(std::move(o));
+  }
+  const OpMaker maker(workload, device, mini_batch);
+  for (size_t i = 0; i < workload.operators.size(); ++i) {
+    p.ops.push_back(maker.Make(i, 1));
+    for (const int32_t t : p.widths) p.ops.back().parts.push_back(maker.Make(i, t));
   }
   for (const OperatorEdge& e : workload.edges) {
     p.edges.push_back({e.from, e.to, static_cast<double>(e.bytes.count())});
@@ -68,6 +121,16 @@ PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t mic
   return out;
 }
 
+namespace {
+
+std::vector<int32_t> WidthsOf(const GraphPipeProblem& problem) {
+  std::vector<int32_t> widths = {1};
+  widths.insert(widths.end(), problem.widths.begin(), problem.widths.end());
+  return widths;
+}
+
+}  // namespace
+
 PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch) {
   PiperProblem out;
   const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
@@ -77,22 +140,26 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
   out.batch = problem.mini_batch / micro_batch;
   std::vector<double> input(problem.ops.size(), 0.0);
   for (const GraphPipeEdge& e : problem.edges) input[static_cast<size_t>(e.to)] += e.bytes;
-  size_t i = 0;
-  for (const GraphPipeOp& op : problem.ops) {
-    PiperOption o;
-    o.name = "vanilla";
-    o.time_s = op.forward_s[log] + op.backward_s[log];
-    o.parameter_bytes = op.gradient_bytes;
-    o.memory_per_inflight = op.stash_bytes * micro_batch;
-    o.memory_fixed = op.fixed_bytes;
-    // Of what is repeated, one micro-batch's activations are there at a time.
-    PiperOption repeated = o;
-    repeated.name = "recompute";
-    repeated.recompute = true;
-    repeated.time_s += op.forward_s[log];
-    repeated.memory_per_inflight = input[i++] * micro_batch;
-    repeated.memory_fixed += o.memory_per_inflight;
-    out.nodes.push_back({{1, {o, repeated}}});
+  const auto count = static_cast<int32_t>(problem.ops.size());
+  for (int32_t i = 0; i < count; ++i) {
+    auto& options = out.nodes.emplace_back();
+    for (const int32_t t : WidthsOf(problem)) {
+      const GraphPipeOp& op = problem.PartOf(i, t);
+      PiperOption o;
+      o.name = "vanilla";
+      o.time_s = op.forward_s[log] + op.backward_s[log];
+      o.parameter_bytes = op.gradient_bytes;
+      o.memory_per_inflight = op.stash_bytes * micro_batch;
+      o.memory_fixed = op.fixed_bytes;
+      // Of what is repeated, one micro-batch's activations are there at a time.
+      PiperOption repeated = o;
+      repeated.name = "recompute";
+      repeated.recompute = true;
+      repeated.time_s += op.forward_s[log];
+      repeated.memory_per_inflight = input[static_cast<size_t>(i)] * micro_batch;
+      repeated.memory_fixed += o.memory_per_inflight;
+      options[t] = {o, repeated};
+    }
   }
   for (const GraphPipeEdge& e : problem.edges) {
     out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
@@ -102,11 +169,14 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
 
 namespace {
 
-PhazeLayers PhazeLayersOf(const GraphPipeProblem& problem, int32_t micro_batch) {
+PhazeLayers PhazeLayersOf(const GraphPipeProblem& problem, const PhazeOption& option) {
   PhazeLayers out;
+  const int32_t micro_batch = option.micro_batch;
   const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
-  for (const GraphPipeOp& op : problem.ops) {
+  for (int32_t i = 0; i < static_cast<int32_t>(problem.ops.size()); ++i) {
+    const GraphPipeOp& op = problem.PartOf(i, option.width);
     PhazeLayer layer;
+    layer.sliced = option.width > 1;
     layer.forward_s = op.forward_s[log];
     layer.backward_s = op.backward_s[log];
     // Equation 18 then is a ring's all-reduce of the gradients.
@@ -132,10 +202,10 @@ PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem,
   out.bandwidth = problem.bandwidth;
   out.memory_bytes = problem.memory_bytes;
   out.activations = {PhazeActivations::kStash, PhazeActivations::kRecompute};
-  for (const int32_t b : micro_batches) out.options.push_back({1, b});
-  out.layers_of = [&problem](const PhazeOption& option) {
-    return PhazeLayersOf(problem, option.micro_batch);
-  };
+  for (const int32_t t : WidthsOf(problem)) {
+    for (const int32_t b : micro_batches) out.options.push_back({t, b});
+  }
+  out.layers_of = [&problem](const PhazeOption& option) { return PhazeLayersOf(problem, option); };
   return out;
 }
 

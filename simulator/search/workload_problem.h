@@ -24,18 +24,24 @@ struct PartitionDevice {
   // Kept per parameter: weight, gradient, optimizer state.
   double bytes_per_parameter = 12;
   int32_t devices = 1;
+  // Tensor parallelism: its widths besides 1, and what devices exchange sums over.
+  std::vector<int32_t> widths = {};
+  Bandwidth tensor_network = {};
+  SimTime tensor_latency = {};  // of such an exchange
 };
 
-// The mini-batch must be a power of two.
+// At width t an operator that t divides has a t-th of the FLOP, bytes and parameters; what tensor
+// parallelism sums over the group, its result or its input's gradient, takes the latency and a
+// ring's 2 (t - 1) / t of its size over `tensor_network`. The mini-batch must be a power of two.
 GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDevice& device,
                                     int32_t mini_batch);
 
 // For micro-batches of one size, on which PipeDream's and Piper's formulas depend; Piper's with
-// every operator's activations kept or not.
+// every operator's activations kept or not, at every width.
 PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
 PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch);
-// At every micro-batch of `micro_batches`, with activations kept or not. Its memory and parameters
-// are those of `problem`, which must outlive it.
+// At every width, every micro-batch of `micro_batches`, with activations kept or not. Its memory
+// and parameters are those of `problem`, which must outlive it.
 PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem,
                             const std::vector<int32_t>& micro_batches);
 

@@ -41,7 +41,7 @@ class GraphStepModel : public StepModel {
     const int32_t split = plan_.data * plan_.kv;
     const auto tokens = static_cast<int32_t>(Share(batch.tokens(), split));
     StepTime time = Layers(engine_.Padded(tokens, !batch.prefills.empty()));
-    time.Add(Head(static_cast<int32_t>(Share(batch.sequences(), split))));
+    time.Add(Head(static_cast<int32_t>(Share(batch.logits(), split))));
     attention_.Add(batch, time);
     return time;
   }
@@ -56,10 +56,13 @@ class GraphStepModel : public StepModel {
     if (fresh) it->second = ComputeLayers(tokens);
     return it->second;
   }
-  StepTime Head(int32_t sequences) const {
+  StepTime Head(int32_t positions) const {
     const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = heads_times_.try_emplace(sequences);
-    if (fresh) AddOps(kinds_.front(), sequences, false, 1, it->second);
+    const auto [it, fresh] = heads_times_.try_emplace(positions);
+    if (fresh) {
+      AddOps(kinds_.front(), positions, false, 1, it->second);
+      AddLogits(positions, it->second);
+    }
     return it->second;
   }
 
@@ -117,6 +120,16 @@ class GraphStepModel : public StepModel {
     }
   }
 
+  // Each rank has the logits of its part of the vocabulary, and samples from all (vLLM,
+  // logits_processor.py; SGLang, logits_processor.py).
+  void AddLogits(int64_t positions, StepTime& time) const {
+    if (plan_.tensor == 1) return;
+    Add(StepPart::kCommunication,
+        costs_->Collective(CollectiveOp::kAllGather, plan_.tensor,
+                           Bytes(positions * config_.vocabulary * width_)),
+        1, time);
+  }
+
   static void Add(StepPart part, const Estimate& e, double times, StepTime& time) {
     time.Add(part, e.time.us() * times, e.source, e.extrapolated);
   }
@@ -128,6 +141,9 @@ class GraphStepModel : public StepModel {
       const auto layers = static_cast<double>(kind.layers);
       AddOps(kind, tokens, true, layers, time);
       AddExchanges(kind.config, stream, layers, time);
+    }
+    if (plan_.tensor > 1) {  // words that a rank has not are zeros of its embedding
+      Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream), 1, time);
     }
     if (plan_.kv > 1) AddCacheExchange(tokens, static_cast<double>(config_.layers), time);
     if (plan_.pipeline > 1) {

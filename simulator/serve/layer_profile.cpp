@@ -83,12 +83,12 @@ constexpr int32_t kAttentionKernels = 2, kExpertKernels = 8;
 class ProfileStepModel : public StepModel {
  public:
   ProfileStepModel(std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
-                   const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+                   const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
                    std::shared_ptr<const ExpertExchange> exchange)
       : profile_(std::move(profile)),
         model_(model),
         engine_(engine),
-        reduction_(std::move(reduction)),
+        ranks_(std::move(ranks)),
         exchange_(std::move(exchange)) {}
 
   StepTime Time(const StepBatch& batch) const override {
@@ -107,7 +107,7 @@ class ProfileStepModel : public StepModel {
                batch.prefills.empty() ? saved * kAttentionKernels : 0),
         layers);
     for (const auto& [name, curve] : profile_->per_sequence) {
-      Add(time, StepPart::kHead, curve.At(batch.sequences()), 1);
+      Add(time, StepPart::kHead, curve.At(batch.logits()), 1);
     }
     if (!profile_->experts.empty()) {
       Add(time, StepPart::kExperts, Sooner(Experts(all_tokens), saved * kExpertKernels), layers);
@@ -117,9 +117,12 @@ class ProfileStepModel : public StepModel {
       Add(time, exchange_->Gather(all_tokens * (model_.hidden + model_.experts) * 2), layers);
       Add(time, exchange_->Scatter(all_tokens * model_.hidden * 2), layers);
     }
-    if (reduction_ != nullptr) {
-      // After attention and after the feed-forward part, activations of 2 bytes.
-      Add(time, reduction_->Time(int64_t{tokens} * model_.hidden * 2), 2 * layers);
+    if (ranks_ != nullptr) {
+      // After the embedding, attention and the feed-forward part, activations of 2 bytes; each rank
+      // has the logits of its part of the vocabulary, and samples from all
+      // (vllm/model_executor/layers: vocab_parallel_embedding.py, logits_processor.py).
+      Add(time, ranks_->Sum(int64_t{tokens} * model_.hidden * 2), 2 * layers + 1);
+      Add(time, ranks_->Gather(int64_t{batch.logits()} * model_.vocabulary * 2), 1);
     }
     return time;
   }
@@ -185,7 +188,7 @@ class ProfileStepModel : public StepModel {
   std::shared_ptr<const LayerProfile> profile_;
   ProfiledModel model_;
   EngineConfig engine_;
-  std::shared_ptr<const Reduction> reduction_;
+  std::shared_ptr<const RankExchange> ranks_;
   std::shared_ptr<const ExpertExchange> exchange_;
 };
 
@@ -289,9 +292,9 @@ absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& pr
 
 std::shared_ptr<const StepModel> MakeProfileStepModel(
     std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
-    const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+    const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
     std::shared_ptr<const ExpertExchange> exchange) {
-  return std::make_shared<ProfileStepModel>(std::move(profile), model, engine, std::move(reduction),
+  return std::make_shared<ProfileStepModel>(std::move(profile), model, engine, std::move(ranks),
                                             std::move(exchange));
 }
 

@@ -42,7 +42,7 @@ absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& pr
 // What the profile does not say of its model.
 struct ProfiledModel {
   int32_t layers = 0;
-  int64_t hidden = 0;
+  int64_t hidden = 0, vocabulary = 0;
   int32_t experts = 0, experts_per_token = 0;
   // Engines that share the experts (StepBatch::peer_tokens).
   int32_t expert_replicas = 1;
@@ -50,11 +50,12 @@ struct ProfiledModel {
 // Errors: experts that one of them has and the other has not.
 absl::Status CheckProfile(const LayerProfile& profile, const ProfiledModel& model);
 
-// Time of summing `bytes` over the tensor-parallel ranks; microseconds. Null: there is one.
-class Reduction {
+// Among the tensor-parallel ranks. Null: there is one.
+class RankExchange {
  public:
-  virtual ~Reduction() = default;
-  virtual Estimate Time(int64_t bytes) const = 0;
+  virtual ~RankExchange() = default;
+  virtual Estimate Sum(int64_t bytes) const = 0;
+  virtual Estimate Gather(int64_t bytes) const = 0;  // of all ranks' parts
 };
 
 // Tokens to the experts of all engines that share them and back; microseconds. The engines gather
@@ -73,7 +74,7 @@ class ExpertExchange {
 // (vLLM's FULL_AND_PIECEWISE).
 std::shared_ptr<const StepModel> MakeProfileStepModel(
     std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
-    const EngineConfig& engine, std::shared_ptr<const Reduction> reduction,
+    const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
     std::shared_ptr<const ExpertExchange> exchange = nullptr);
 
 // Experts that `tokens` visit of which each visits `per_token` of `experts`, drawn evenly:

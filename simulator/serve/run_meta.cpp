@@ -74,19 +74,8 @@ void ReadKvCache(const YamlReader& in, EngineConfig& engine) {
       in.Number("gpu_memory_utilization", 0.01, 1, engine.memory_utilization);
 }
 
-void ReadEngineArguments(const YamlReader& in, MeasuredRun& run) {
-  EngineConfig& e = run.engine;
-  run.tensor_parallel = in.Integer("tensor_parallel_size", 1, 1 << 16, 1);
-  run.pipeline_parallel = in.Integer("pipeline_parallel_size", 1, 1 << 16, 1);
-  run.data_parallel = in.Integer("data_parallel_size", 1, 1 << 16, 1);
-  e.max_num_seqs = in.Integer("max_num_seqs", 1, kMaxSize, e.max_num_seqs);
-  e.max_num_batched_tokens =
-      in.Integer("max_num_batched_tokens", 1, kMaxSize, e.max_num_batched_tokens);
-  e.max_model_len = in.Integer("max_model_len", 1, kMaxTokens, 0);
-  ReadKvCache(in, e);
-}
-
-void ReadScheduler(const YamlReader& in, EngineConfig& engine) {
+// `policy`: what the section calls it.
+void ReadScheduler(const YamlReader& in, const char* policy_key, EngineConfig& engine) {
   engine.chunked_prefill = in.Bool("enable_chunked_prefill", engine.chunked_prefill);
   engine.asynchronous = in.Bool("async_scheduling", engine.asynchronous);
   engine.reserve_full_input = in.Bool("scheduler_reserve_full_isl", engine.reserve_full_input);
@@ -95,17 +84,28 @@ void ReadScheduler(const YamlReader& in, EngineConfig& engine) {
   engine.max_num_seqs = in.Integer("max_num_seqs", 1, kMaxSize, engine.max_num_seqs);
   engine.long_prefill_threshold =
       in.Integer("long_prefill_token_threshold", 0, kMaxSize, engine.long_prefill_threshold);
-  const std::string policy = in.String("policy", Name(engine.policy));
+  const std::string policy = in.String(policy_key, Name(engine.policy));
   if (policy == Name(AdmissionPolicy::kPriority)) {
     engine.policy = AdmissionPolicy::kPriority;
   } else if (policy != Name(AdmissionPolicy::kFcfs)) {
-    in.Fail("policy", fmt::format("'{}' is neither fcfs nor priority", policy));
+    in.Fail(policy_key, fmt::format("'{}' is neither fcfs nor priority", policy));
   }
+}
+
+void ReadEngineArguments(const YamlReader& in, MeasuredRun& run) {
+  EngineConfig& e = run.engine;
+  run.tensor_parallel = in.Integer("tensor_parallel_size", 1, 1 << 16, 1);
+  run.pipeline_parallel = in.Integer("pipeline_parallel_size", 1, 1 << 16, 1);
+  run.data_parallel = in.Integer("data_parallel_size", 1, 1 << 16, 1);
+  if (in.Bool("disable_custom_all_reduce", false)) e.all_reduce = {};
+  ReadScheduler(in, "scheduling_policy", e);
+  e.max_model_len = in.Integer("max_model_len", 1, kMaxTokens, 0);
+  ReadKvCache(in, e);
 }
 
 void ReadResolved(const YamlReader& in, MeasuredRun& run) {
   EngineConfig& e = run.engine;
-  if (in.Has("scheduler_config")) ReadScheduler(in.Child("scheduler_config"), e);
+  if (in.Has("scheduler_config")) ReadScheduler(in.Child("scheduler_config"), "policy", e);
   if (in.Has("cache_config")) ReadKvCache(in.Child("cache_config"), e);
   if (in.Has("model_config")) {
     e.max_model_len =
@@ -119,6 +119,7 @@ void ReadResolved(const YamlReader& in, MeasuredRun& run) {
     run.tensor_parallel = degree("tensor_parallel_size", run.tensor_parallel);
     run.pipeline_parallel = degree("pipeline_parallel_size", run.pipeline_parallel);
     run.data_parallel = degree("data_parallel_size", run.data_parallel);
+    if (parallel.Bool("disable_custom_all_reduce", false)) e.all_reduce = {};
   }
   if (!in.Has("compilation_config")) return;
   const YamlReader graphs = in.Child("compilation_config");

@@ -68,13 +68,16 @@ class CostsExchange : public TokenExchange {
   int32_t distance_;
 };
 
-class CostsReduction : public Reduction {
+class CostsRankExchange : public RankExchange {
  public:
-  CostsReduction(const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs,
-                 int32_t ranks)
+  CostsRankExchange(const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs,
+                    int32_t ranks)
       : engine_(engine), costs_(std::move(costs)), ranks_(ranks) {}
-  Estimate Time(int64_t bytes) const override {
+  Estimate Sum(int64_t bytes) const override {
     return SumOverRanks(engine_, *costs_, ranks_, Bytes(bytes));
+  }
+  Estimate Gather(int64_t bytes) const override {
+    return costs_->Collective(CollectiveOp::kAllGather, ranks_, Bytes(bytes));
   }
 
  private:
@@ -122,11 +125,11 @@ Estimate SumOverRanks(const EngineConfig& engine, const DeviceCosts& costs, int3
   return {engine.all_reduce.Time(ranks, bytes, link), EstimateSource::kAnalytic, false};
 }
 
-std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
-                                               std::shared_ptr<const DeviceCosts> costs,
-                                               int32_t ranks) {
+std::shared_ptr<const RankExchange> MakeRankExchange(const EngineConfig& engine,
+                                                     std::shared_ptr<const DeviceCosts> costs,
+                                                     int32_t ranks) {
   if (ranks <= 1) return nullptr;
-  return std::make_shared<CostsReduction>(engine, std::move(costs), ranks);
+  return std::make_shared<CostsRankExchange>(engine, std::move(costs), ranks);
 }
 
 std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,

@@ -33,9 +33,9 @@ std::shared_ptr<const StepModel> MakeSpeculativeStepModel(
 Estimate SumOverRanks(const EngineConfig& engine, const DeviceCosts& costs, int32_t ranks,
                       Bytes bytes);
 // Such sums; null for one device.
-std::shared_ptr<const Reduction> MakeReduction(const EngineConfig& engine,
-                                               std::shared_ptr<const DeviceCosts> costs,
-                                               int32_t ranks);
+std::shared_ptr<const RankExchange> MakeRankExchange(const EngineConfig& engine,
+                                                     std::shared_ptr<const DeviceCosts> costs,
+                                                     int32_t ranks);
 // Of `ranks` engines that share experts.
 std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,
                                                          int32_t ranks);

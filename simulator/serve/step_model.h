@@ -44,6 +44,11 @@ struct StepBatch {
   // Tokens in the cache that the decodes attend to.
   int64_t DecodeCached(const AttentionWindow& window) const;
   int32_t sequences() const { return decodes + static_cast<int32_t>(prefills.size()); }
+  // Positions whose next token is sampled: the last of each prompt, chunks included, and all that
+  // decodes check.
+  int32_t logits() const {
+    return decodes * tokens_per_decode + static_cast<int32_t>(prefills.size());
+  }
   int32_t prefill_tokens() const {
     int32_t sum = 0;
     for (const PrefillChunk& chunk : prefills) sum += chunk.tokens;

@@ -6,6 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/workload/tensor_parallel.h"
 
 namespace foretrace {
 namespace {
@@ -26,7 +27,7 @@ Operator Linear(std::string name, int64_t in, int64_t out, int64_t rows, int32_t
   op.kind = OperatorKind::kLinear;
   op.block = block;
   op.parameters = op.active_parameters = in * out + out;
-  op.tensor_parallel = true;
+  op.calls = {{LinearOp{rows, out, in, true}, DType::kFloat32}};
   const double flop =
       2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(rows);
   op.forward_flop = Flop(flop);
@@ -52,15 +53,22 @@ Operator MultiHeadAttention(std::string name, int64_t h, int64_t heads, int64_t 
   op.backward_bytes += matrix * 6;
   op.stash_tensor = Bytes(5 * h * s * kElement) + matrix;
   op.output_bytes = Bytes(h * s * kElement);
+  // Divided by heads as a whole.
+  op.tensor_ways = heads;
+  op.reduces_output = op.reduces_gradient = true;
+  op.calls = {{LinearOp{s, 3 * h, h, true}, DType::kFloat32},
+              {AttentionOp{1, heads, heads, s, s, h / heads, false, false}, DType::kFloat32},
+              {LinearOp{s, h, h, true}, DType::kFloat32}};
   return op;
 }
 
-Operator Concat(std::string name, Bytes inputs) {
+Operator Concat(std::string name, Bytes inputs, int64_t parts) {
   Operator op;
   op.name = std::move(name);
   op.kind = OperatorKind::kConcat;
   op.forward_bytes = op.backward_bytes = inputs * 2;
   op.output_bytes = inputs;
+  op.calls = {{ConcatOp{inputs.count() / kElement, parts}, DType::kFloat32}};
   return op;
 }
 
@@ -76,7 +84,7 @@ int32_t Append(Workload& w, Operator op, const std::vector<int32_t>& inputs) {
 int32_t AppendConcat(Workload& w, const std::vector<int32_t>& inputs) {
   Bytes total;
   for (const int32_t i : inputs) total += w.operators[i].output_bytes;
-  return Append(w, Concat("concat", total), inputs);
+  return Append(w, Concat("concat", total, std::ssize(inputs)), inputs);
 }
 
 // Returns the last operator of a branch of dense layers.
@@ -117,6 +125,7 @@ absl::StatusOr<Workload> BuildMultiModalTransformer(const MultiModalConfig& c) {
     ends.push_back(last[0]);
   }
   AppendConcat(w, ends);
+  FindTensorParallelism(w, Kept::kInputs);
   return w;
 }
 
@@ -159,6 +168,7 @@ absl::StatusOr<Workload> BuildDlrm(const DlrmConfig& c) {
     // Reads the gradient, reads and writes the rows.
     op.backward_bytes = op.output_bytes * 3;
     op.stash_tensor = Bytes(c.bag * 8);
+    op.calls = {{EmbeddingOp{c.bag, c.bag, c.dimension}, DType::kFloat32}};
     ends.push_back(Append(w, std::move(op), {}));
     width += c.bag * c.dimension;
   }
@@ -169,6 +179,7 @@ absl::StatusOr<Workload> BuildDlrm(const DlrmConfig& c) {
                           1, w.blocks++),
                    last)};
   }
+  FindTensorParallelism(w, Kept::kInputs);
   return w;
 }
 
@@ -184,6 +195,7 @@ absl::StatusOr<Workload> BuildCandleUno(const CandleUnoConfig& c) {
     ends.push_back(DenseBranch(w, fmt::format("branch {}", b), c.layers, c.width));
   }
   AppendConcat(w, ends);
+  FindTensorParallelism(w, Kept::kInputs);
   return w;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -12,6 +13,7 @@ namespace {
 
 // T5's relative position biases: 32 buckets per head, in the first layer of each stack.
 constexpr int64_t kRelativeBuckets = 32;
+constexpr int64_t kAnyWidth = 0;  // of Operator::tensor_ways
 
 // Appends operators one after another; `previous` is the operator whose output is read next.
 class Builder {
@@ -40,6 +42,7 @@ class Builder {
   // Of what attention passes on, and of queries and keys.
   int64_t width() const { return c_.heads * (c_.latent > 0 ? c_.value_size : c_.head_size); }
   int64_t kv_width() const { return c_.kv_heads * c_.head_size; }
+  int64_t HeadWays() const { return c_.latent > 0 ? c_.heads : std::gcd(c_.heads, c_.kv_heads); }
   bool HasFinalNorm() const { return c_.family != TransformerFamily::kBert; }
   int64_t NormParameters() const { return HasNormBiases(c_) ? 2 * c_.hidden : c_.hidden; }
   Bytes PerToken(int64_t elements) const { return Bytes(elements * c_.sequence * e_); }
@@ -64,7 +67,6 @@ class Builder {
     op.block = block;
     op.parameters = in * out + (HasBiases(c_) ? out : 0);
     op.active_parameters = op.parameters;
-    op.tensor_parallel = true;
     const double flop =
         2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(c_.sequence);
     op.forward_flop = Flop(flop);
@@ -79,7 +81,8 @@ class Builder {
     Operator op;
     op.name = name;
     op.kind = OperatorKind::kEmbedding;
-    op.tensor_parallel = true;
+    op.tensor_ways = kAnyWidth;  // the vocabulary is padded
+    op.reduces_output = true;
     if (first) op.parameters = c_.vocabulary * c_.hidden;
     if (LearnsPositions(c_)) op.parameters += c_.positions * c_.hidden;
     if (c_.embedding_norm) op.parameters += NormParameters();
@@ -130,6 +133,8 @@ class Builder {
     if (HasQkvBiases(c_) && !HasBiases(c_)) qkv.parameters += width() + 2 * kv_width();
     if (c_.qk_norm) qkv.parameters += 2 * c_.head_size;
     qkv.active_parameters = qkv.parameters;
+    qkv.tensor_ways = HeadWays();
+    qkv.reduces_gradient = true;
     qkv.stash_sequence = PerToken(c_.hidden);
     if (memory >= 0) {
       qkv.stash_sequence += PerToken(c_.hidden);
@@ -142,7 +147,7 @@ class Builder {
     core.name = prefix + "attention";
     core.kind = OperatorKind::kAttention;
     core.block = block;
-    core.tensor_parallel = true;
+    core.tensor_ways = HeadWays();
     core.parameters = core.active_parameters = relative_bias ? kRelativeBuckets * c_.heads : 0;
     // Scores and weighted sum; no saving for causal masks (Korthikanti et al., appendix A).
     const int64_t keys = c_.latent > 0 ? c_.heads * c_.head_size : width();
@@ -169,6 +174,7 @@ class Builder {
     Operator out = Linear(prefix + "projection", width(), c_.hidden, block);
     out.stash_tensor = PerToken(width());
     out.stash_sequence = Mask(c_.hidden);
+    out.tensor_ways = HeadWays();
     out.reduces_output = true;
     // Residual addition and dropout.
     out.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
@@ -185,7 +191,6 @@ class Builder {
       Operator router = Linear(prefix + "router", c_.hidden, f.experts, block);
       router.kind = OperatorKind::kRouter;
       router.parameters = router.active_parameters = c_.hidden * f.experts;
-      router.tensor_parallel = false;
       router.stash_sequence = PerToken(c_.hidden);
       router.output_bytes = PerToken(c_.hidden);
       Append(std::move(router));
@@ -196,12 +201,13 @@ class Builder {
     act.name = prefix + "activation";
     act.kind = OperatorKind::kElementwise;
     act.block = block;
-    act.tensor_parallel = true;
+    up.reduces_gradient = true;
     act.forward_bytes = PerToken(up_width + f.ffn) * active;
     act.backward_bytes = PerToken(2 * up_width + f.ffn) * active;
     act.stash_tensor = PerToken(up_width) * active;
     act.output_bytes = PerToken(f.ffn) * active;
     Operator down = Linear(prefix + "ffn down", f.ffn, c_.hidden, block);
+    up.tensor_ways = act.tensor_ways = down.tensor_ways = std::gcd(f.ffn, f.shared_ffn);
     for (Operator* op : {&up, &down}) {
       op->active_parameters = op->parameters * active;
       op->parameters *= copies;
@@ -278,12 +284,14 @@ class Builder {
     Operator head = Linear("output layer", c_.hidden, c_.vocabulary, -1);
     head.parameters = IsTied(c_) ? 0 : c_.hidden * c_.vocabulary;
     head.active_parameters = head.parameters;
+    head.tensor_ways = kAnyWidth;
+    head.reduces_gradient = true;
     head.stash_sequence = PerToken(c_.hidden);
     Append(std::move(head));
     Operator loss;
     loss.name = "loss";
     loss.kind = OperatorKind::kLoss;
-    loss.tensor_parallel = true;
+    loss.tensor_ways = kAnyWidth;
     // Cross entropy in 32 bits keeps the logits (Korthikanti et al., section 4.3).
     loss.stash_tensor = Bytes(4 * c_.sequence * c_.vocabulary);
     loss.forward_bytes = Bytes(12 * c_.sequence * c_.vocabulary);

@@ -49,7 +49,7 @@ absl::Status Workload::Validate() const {
         op.forward_flop < Flop() || op.backward_flop < Flop() || op.forward_bytes < Bytes() ||
         op.backward_bytes < Bytes() || op.stash_tensor < Bytes() || op.stash_sequence < Bytes() ||
         op.stash_selective < Bytes() || op.stash_selective > op.stash_tensor ||
-        op.output_bytes < Bytes()) {
+        op.output_bytes < Bytes() || op.tensor_ways < 0) {
       return InvalidInput("workload '{}': operator '{}' has a negative or inconsistent quantity",
                           name, op.name);
     }
@@ -84,7 +84,6 @@ namespace {
 void Accumulate(Operator& sum, const Operator& op) {
   sum.parameters += op.parameters;
   sum.active_parameters += op.active_parameters;
-  sum.tensor_parallel |= op.tensor_parallel;
   sum.expert_parallel |= op.expert_parallel;
   sum.forward_flop += op.forward_flop;
   sum.backward_flop += op.backward_flop;

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "simulator/base/dtype.h"
 #include "simulator/base/units.h"
+#include "simulator/cost/operator/operator.h"
 
 namespace foretrace {
 
@@ -40,8 +41,10 @@ struct Operator {
 
   int64_t parameters = 0;         // trainable elements
   int64_t active_parameters = 0;  // of these, those that one sample's token uses (experts: top-k)
-  // Parameters are divided by the tensor-parallel degree (else replicated over it).
-  bool tensor_parallel = false;
+  // Tensor parallelism of every width that divides this divides its work, parameters and results
+  // over the group; 0: of any width. 1: each device of a group does all of it.
+  int64_t tensor_ways = 1;
+  bool DividedBy(int32_t width) const { return width == 1 || tensor_ways % width == 0; }
   // Parameters are divided by the expert-parallel degree.
   bool expert_parallel = false;
 
@@ -58,8 +61,14 @@ struct Operator {
   Bytes stash_selective;
   // Passed on to each successor, per sample.
   Bytes output_bytes;
-  // Tensor parallelism ends a sharded region here: this output is summed over the group.
+  // Where tensor parallelism divides it: its output is summed over the group (a divided region
+  // ends), or the gradient of its input is (one begins).
   bool reduces_output = false;
+  bool reduces_gradient = false;
+  // What it computes forward, at the sizes of `Workload::call_samples`; empty: not known.
+  std::vector<OperatorCall> calls;
+  // Of a point-wise call: "multiply", "gelu" and so on, as patterns of backends spell it.
+  std::string function;
 };
 
 struct OperatorEdge {
@@ -76,6 +85,7 @@ struct Workload {
   int64_t sequence_length = 1;  // tokens per sample; 1 for models without tokens
   int64_t hidden = 0;           // width of the block boundary; 0 unknown
   int32_t blocks = 0;
+  int64_t call_samples = 1;  // that the operators' calls are of
 
   int64_t ParameterCount() const;
   int64_t ActiveParameterCount() const;

@@ -2,7 +2,6 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <cmath>
 #include <functional>
 #include <map>
 #include <utility>
@@ -11,7 +10,10 @@
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml.h"
+#include "simulator/workload/map_reader.h"
 #include "simulator/workload/multi_branch.h"
+#include "simulator/workload/operator_call_yaml.h"
+#include "simulator/workload/tensor_parallel.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
@@ -20,87 +22,6 @@ namespace {
 constexpr size_t kMaxOperators = 1'000'000;
 // yaml-cpp recurses once per level; a workload file needs five.
 constexpr int kMaxNesting = 32;
-
-// Reads scalars of one map and remembers the first thing wrong, so that callers check once.
-class MapReader {
- public:
-  MapReader(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {
-    if (!node.IsNull() && !node.IsMap()) status_ = InvalidInput("{}: must be a map", where_);
-  }
-
-  void Int(const char* key, int64_t& value) {
-    double number = static_cast<double>(value);
-    Number(key, number);
-    if (number != std::floor(number) || std::abs(number) > 9e15) {
-      Fail(key, "is not a whole number");
-    } else {
-      value = static_cast<int64_t>(number);
-    }
-  }
-  void BytesAt(const char* key, Bytes& value) {
-    int64_t n = value.count();
-    Int(key, n);
-    value = Bytes(n);
-  }
-  void FlopAt(const char* key, Flop& value) {
-    double n = value.count();
-    Number(key, n);
-    value = Flop(n);
-  }
-  void Bool(const char* key, bool& value) {
-    if (const YAML::Node v = Take(key); v.IsDefined() && !YAML::convert<bool>::decode(v, value)) {
-      Fail(key, "is not true or false");
-    }
-  }
-  void Bool(const char* key, std::optional<bool>& value) {
-    if (const YAML::Node v = Take(key); v.IsDefined()) Bool(key, value.emplace());
-  }
-  void String(const char* key, std::string& value) {
-    if (const YAML::Node v = Take(key); v.IsDefined()) {
-      if (v.IsScalar()) {
-        value = v.Scalar();
-      } else {
-        Fail(key, "is not a word");
-      }
-    }
-  }
-  void Fail(const char* key, const char* what) {
-    if (status_.ok()) status_ = InvalidInput("{}: '{}' {}", where_, key, what);
-  }
-  // The first error, or a key that nobody asked for.
-  absl::Status Finish() {
-    if (!status_.ok() || !node_.IsMap()) return status_;
-    for (const auto& entry : node_) {
-      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
-      if (!known_.contains(key)) {
-        std::string names;
-        for (const auto& [name, unused] : known_) names += names.empty() ? name : ", " + name;
-        return InvalidInput("{}: unknown key '{}'; known are {}", where_, key, names);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  YAML::Node Take(const char* key) {
-    known_[key] = true;
-    if (!node_.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    return node_[key];
-  }
-  void Number(const char* key, double& value) {
-    const YAML::Node v = Take(key);
-    if (!v.IsDefined()) return;
-    if (!v.IsScalar() || !YAML::convert<double>::decode(v, value) || !std::isfinite(value)) {
-      Fail(key, "is not a number");
-      value = 0;
-    }
-  }
-
-  const YAML::Node node_;
-  std::string where_;
-  std::map<std::string, bool> known_;
-  absl::Status status_;
-};
 
 absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::string& where) {
   TransformerConfig c;
@@ -225,6 +146,7 @@ absl::StatusOr<ModelFile> ReadTwoBranch(const YAML::Node& node, const std::strin
 
 absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Operator& op) {
   MapReader in(node, where);
+  const YAML::Node calls = in.List("calls");
   in.String("name", op.name);
   in.Int("parameters", op.parameters);
   in.FlopAt("forward_flop", op.forward_flop);
@@ -233,8 +155,14 @@ absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Oper
   in.BytesAt("backward_bytes", op.backward_bytes);
   in.BytesAt("stash_bytes", op.stash_tensor);
   in.BytesAt("output_bytes", op.output_bytes);
+  in.String("function", op.function);
   op.active_parameters = op.parameters;
   FORETRACE_RETURN_IF_ERROR(in.Finish());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    FORETRACE_ASSIGN_OR_RETURN(OperatorCall call,
+                               ReadOperatorCall(calls[i], fmt::format("{}: call {}", where, i)));
+    op.calls.push_back(call);
+  }
   if (op.name.empty()) return InvalidInput("{}: 'name' is missing", where);
   return absl::OkStatus();
 }
@@ -246,6 +174,12 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
   if (const YAML::Node dtype = node["dtype"]; dtype.IsDefined()) {
     w.dtype = ParseDType(dtype.IsScalar() ? dtype.Scalar() : "");
     if (w.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype", where);
+  }
+  if (const YAML::Node samples = node["call_samples"]; samples.IsDefined()) {
+    if (!YAML::convert<int64_t>::decode(samples, w.call_samples) || w.call_samples < 1 ||
+        w.call_samples > 1 << 24) {
+      return InvalidInput("{}: 'call_samples' must be a whole number from 1 to {}", where, 1 << 24);
+    }
   }
   const YAML::Node operators = node["operators"];
   const YAML::Node edges = node["edges"];
@@ -290,6 +224,8 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
       w.edges.push_back(e);
     }
   }
+  FORETRACE_RETURN_IF_ERROR(w.Validate());
+  FindTensorParallelism(w, Kept::kResults);
   return ModelFile{std::move(w), std::nullopt};
 }
 

@@ -11,6 +11,11 @@
 //          backward_bytes: 2e6, stash_bytes: 1e6, output_bytes: 1e5}
 //     edges: [[a, b], [a, c]]                a third element gives bytes, else a's output_bytes
 //     dtype: float16                         of weights and arithmetic
+//     call_samples: 1                        that the operators' `calls` are of
+//
+// An operator may also have `calls`, what it computes on which shapes (operator_call_yaml.h), and
+// `function`, which point-wise one. With calls a graph can be divided by tensor parallelism
+// (tensor_parallel.h) and run on tensor and vector cores.
 //
 // and, optionally, `name`. Quantities are per sample, in bytes and FLOP.
 

@@ -30,6 +30,9 @@ SLOTS = {
     "predict_platform": f"predict {S} --platform FILE --network fitted --json",
     "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none",
     "generate_workload": "generate FILE --platform dgx-a100 --mapping 'tp2 pp2 dp1 mb1 gb64' -o out",
+    "architect_model": "architect FILE --space $SRC/tests/golden/architect_small/space.yaml "
+                       "--devices 4 --hbm 32 --global-batch 8 --json",
+    "architect_space": "architect gpt-small --space FILE --devices 4 --hbm 32 --global-batch 8 --json",
     "mapping": "generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping FILE -o out",
     "compare": SEARCH + " --compare FILE 'tp2 pp2 dp1 mb1'",
     "journal": SEARCH + " --journal FILE",
@@ -327,6 +330,28 @@ def slips():
                (0,), (), "cp $SEEDS/journal.log j")
     yield Case("journal/half_line", SEARCH + " --max-chunks 1 --max-micro-batch 4 --journal j", (0,),
                (), "head -c -7 $SEEDS/journal.log > j")
+    # Graphs of operators on shapes.
+    architect = "architect w.yaml --space $SRC/tests/golden/architect_small/space.yaml --devices 4 " \
+                "--hbm 32 --global-batch 8"
+    for name, operators, exits, says in (
+            ("huge_product", "{name: a, calls: [{linear: {m: 8999999999999999, n: 8999999999999999, k: 9}}]}",
+             (2,), ("'a' is too large",)),
+            ("huge_elements", "{name: a, calls: [{elementwise: {elements: 8999999999999999}}]}", (2,),
+             ("'a' is too large",)),
+            ("negative", "{name: a, calls: [{linear: {m: -4, n: 4, k: 4}}]}", (2,), ("'m' is negative",)),
+            ("nan", "{name: a, calls: [{linear: {m: .nan, n: 4, k: 4}}]}", (2,), ("'m'",)),
+            ("empty", "{name: a, calls: [{linear: {}}]}", (0, 3), ()),
+            ("no_groups", "{name: a, calls: [{conv2d: {n: 1, c: 3, k: 3, groups: 0}}]}", (0, 3), ()),
+            ("no_class", "{name: a, forward_flop: 1e9}", (2,), ("'a' has no class", "convert")),
+            ("huge_weights", "{name: a, parameters: 8999999999999999, calls: [{linear: {m: 4, n: 4, k: 4}}]}",
+             (3,), ("more HBM",)),
+            ("unknown", "{name: a, calls: [{gemm: {m: 4}}]}", (2,), ("gemm", "linear"))):
+        yield Case("graph/" + name, architect, exits, says,
+                   f"echo 'graph: {{operators: [{operators}]}}' > w.yaml")
+    yield Case("graph/samples", architect, (2,), ("call_samples",),
+               "echo 'graph: {call_samples: 0, operators: [{name: a, calls: [{linear: {m: 4, n: 4, k: 4}}]}]}' > w.yaml")
+    yield Case("graph/cycle", architect, (2,), ("goes backward",),
+               "echo 'graph: {operators: [{name: a}, {name: b}], edges: [[a, b], [b, a]]}' > w.yaml")
     # Spaces and systems: each edit is one line's error, and leaves nothing behind.
     study = "$SRC/traces/workloads/studies/dfmodel-fft.yaml"
     for name, edit, exits, says in (

@@ -113,7 +113,8 @@ OPTIONS = {
         "--sensitivity": "", "--top": "2", "--timeline": "t.json", "--by": "kernel",
         "--ranks": (f"{S} --platform dgx-a100", "16"),
         "--data-parallel": (f"{S} --platform dgx-a100 --ranks 16", "nosuch"),
-        "--memory": ("$WORK/repaired.json", ""), "--flamegraph": "f.svg",
+        "--memory": ("$WORK/repaired.json", ""),
+        "--memory-if": ("$SRC/tests/data/profile/modules.json --memory", "micro-batch=x2"), "--flamegraph": "f.svg",
         "--timeline-ranks": (f"{S} --timeline d/", "0"), "--timeline-steps": (f"{S} --timeline d/", "1")}),
     "doctor": (S, {**TRACES, "--json": "", "--strict": ("$WORK/repaired.json", "")}),
     "sweep": ("", {

@@ -141,8 +141,10 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
                           {forward},
                           {backward},
                           {}});
+      const int32_t tensor = 1 << rng() % 2;
+      const int32_t replicas = 1 + static_cast<int32_t>(rng() % 4);
       stages.push_back(
-          {"s", 1 + static_cast<int32_t>(rng() % 4), SimTime::FromNs(rng() % 500), Bytes(1000)});
+          {"s", tensor * replicas, tensor, SimTime::FromNs(rng() % 500), Bytes(1000)});
     }
     const std::vector<std::pair<int32_t, int32_t>> diamond_edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
     std::vector<std::pair<int32_t, int32_t>> edges;
@@ -156,7 +158,8 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
     ++compared;
     SimTime end;
     for (size_t s = 0; s < stages.size(); ++s) {
-      const SimTime after = stages[s].devices > 1 ? stages[s].gradient_reduction : SimTime();
+      const bool replicated = stages[s].devices > stages[s].tensor;
+      const SimTime after = replicated ? stages[s].gradient_reduction : SimTime();
       end = std::max(end, timing->stage_end[s] + after);
     }
     auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)),

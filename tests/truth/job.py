@@ -419,10 +419,11 @@ class Job:
             return None
         if metadata not in ("all", "numbered"):
             arguments = {k: v for k, v in arguments.items() if k[0].islower()}
-        times = self.graph.times
+        # Rounded alike, or what is nested would end after what it is nested in.
+        start, done = (round(1e9 + clock + self.graph.times[event], 3) for event in (begin, end))
         return {"ph": "X", "cat": category, "name": name, "args": arguments,
                 "pid": 0 if "stream" in arguments else 5000 + rank.number, "tid": thread,
-                "ts": round(1e9 + clock + times[begin], 3), "dur": round(times[end] - times[begin], 3)}
+                "ts": start, "dur": round(done - start, 3)}
 
 
 def rooted(ranks, rounds, operation, slower=None, steps=(3, 4)):

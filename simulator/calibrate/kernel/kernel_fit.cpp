@@ -19,6 +19,9 @@ namespace {
 constexpr size_t kMinSamples = 5;
 constexpr size_t kMinResidualSamples = 200;
 constexpr size_t kMinChoiceSamples = 200;
+constexpr size_t kMinFewSamples = 15;
+// Of the features of a product: log m, n, k and the number of products.
+constexpr size_t kFirstSize = 2, kSizes = 4;
 constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
@@ -260,6 +263,56 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   return absl::OkStatus();
 }
 
+// Small trees over the sizes of a product, on what the roofline leaves of a few rows: what a GPU's
+// caches and its power make of sizes differs between chips by more than a factor (operands of 64 Ki
+// columns take a P100 2.6 times its roofline's time). Kept where rows that took no part get better
+// by it. Their depth was chosen by the V100 and the P100, adapted from the A100 (docs/accuracy.md).
+absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
+                             KernelModel& model) {
+  constexpr size_t kFolds = 5;
+  const int count = model.feature_count();
+  std::vector<float> features, targets, weights;
+  double clip = 0;
+  for (const KernelSample& sample : samples) {
+    KernelFeatures sizes = {};
+    const KernelPoint point = model.Point(device, sample.work);
+    std::copy_n(point.features.begin() + kFirstSize, kSizes, sizes.begin() + kFirstSize);
+    features.insert(features.end(), sizes.begin(), sizes.begin() + count);
+    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
+    const double error =
+        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
+    targets.push_back(static_cast<float>(std::clamp(error / s, -1.5, 1.5)));
+    weights.push_back(static_cast<float>(s * s));
+    clip = std::max(clip, std::abs(static_cast<double>(targets.back())));
+  }
+  const BoostingOptions options = {
+      .trees = 100, .depth = 3, .learning_rate = 0.1, .min_child_weight = 1, .l2 = 0.3};
+  const auto width = static_cast<size_t>(count);
+  double without = 0, with = 0;
+  for (size_t fold = 0; fold < kFolds; ++fold) {
+    std::vector<float> x, y, w;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (i % kFolds == fold) continue;
+      x.insert(x.end(), features.begin() + i * width, features.begin() + (i + 1) * width);
+      y.push_back(targets[i]);
+      w.push_back(weights[i]);
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees,
+                               TrainBoostedTrees(x, count, y, w, options));
+    for (size_t i = fold; i < samples.size(); i += kFolds) {
+      const float at = static_cast<float>(
+          trees.Evaluate(std::span<const float>(features.data() + i * width, width)));
+      without += weights[i] * std::abs(targets[i]);
+      with += weights[i] * std::abs(targets[i] - at);
+    }
+  }
+  if (with >= without) return absl::OkStatus();
+  model.residual_clip = std::clamp(clip, 0.05, 1.5);
+  FORETRACE_ASSIGN_OR_RETURN(model.residual,
+                             TrainBoostedTrees(features, count, targets, weights, options));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
@@ -280,6 +333,8 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
     if (key.kind == KernelKind::kGemm || key.kind == KernelKind::kAttention) {
       model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
     }
+  } else if (options.with_residual && samples.size() >= kMinFewSamples && IsProduct(key.kind)) {
+    FORETRACE_RETURN_IF_ERROR(FitFewResiduals(device, samples, model));
   }
   model.lower = model.upper = RangeOf(model.form, samples[0].work);
   for (const KernelSample& sample : samples) {

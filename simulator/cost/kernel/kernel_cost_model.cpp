@@ -8,6 +8,7 @@
 #include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/kernel_likes.h"
+#include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 
@@ -155,17 +156,16 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
-  const GpuPeaks& device = models_->device();
+  const MovedElements moved(store, rank, models_->device());
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
       entry.estimate = {like->time, EstimateSource::kAnalytic, true};
       entry.kind = like->kind;
-    } else if (const auto work = WorkOfLaunch(store.name(rank, node), rank.waves_milli(node),
-                                              device.sms * device.threads_per_sm)) {
-      entry.estimate = models_->Predict(*work, Precision::kFloat32);
-      entry.estimate.extrapolated = true;
-      entry.kind = work->kind;
+    } else if (const auto launched = EstimateLaunch(
+                   *models_, {store.name(rank, node), rank.waves_milli(node)}, moved.Near(node))) {
+      entry.estimate = {launched->time, EstimateSource::kAnalytic, true};
+      entry.kind = launched->kind;
     }
   }
 }
@@ -213,8 +213,14 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const std::vector<NodeIndex>& mains = observed.mains;
   if (list.empty()) return;
   const KernelWork& first = list[0];
+  bool launched = false;  // by the blocks of the main kernel
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
+    if (list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel) {
+      launched |= ByLaunchedProduct(*models_, rank.info().device_name,
+                                    {store.name(rank, mains[0]), rank.waves_milli(mains[0])}, work,
+                                    observed.precision, estimate);
+    }
     estimate.extrapolated |= traced.assumed;
     return estimate;
   };
@@ -233,9 +239,12 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   }
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
-  const bool tiled = first.tile.known();
+  const bool tiled = first.tile.known() || launched;
   // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
   const auto helper_time = [&](NodeIndex node) {
+    if (launched && rank.kind(node) == NodeKind::kKernel) {
+      return std::max(Floor(), models_->Predict(HelperWork(first), Precision::kFloat32).time);
+    }
     if (tiled && rank.kind(node) == NodeKind::kKernel && rank.waves_milli(node) > 0) {
       return SimTime::FromUs(LayoutTransformUs(models_->device(), rank.waves_milli(node) / 1000.0));
     }

@@ -27,7 +27,8 @@ namespace foretrace {
 // reductions, sorting of indices) take what their bytes cost, and the main kernels the rest. Calls
 // that are no known operator are taken to read their arguments and write their result once, and
 // flagged. Kernels without such a call take the times of kernels like them (kernel_likes.h),
-// flagged; those that are like none are left to the next model of the chain.
+// flagged, or what their launch says (launched_kernels.h), flagged; those without either are left
+// to the next model of the chain.
 class KernelCostModel : public CostModel {
  public:
   // `embedding` null: lookups are analytic.

@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "simulator/cost/kernel/kernel_names.h"
-
 namespace foretrace {
 
 KernelLikes::KernelLikes(const RankTrace& rank, std::span<const NodeIndex> unknown) {
@@ -56,44 +54,6 @@ std::optional<KernelLikes::Like> KernelLikes::Find(NodeIndex kernel) const {
     return Like{SimTime::FromPs(it->second.total_ps / it->second.count), it->second.kind};
   }
   return std::nullopt;
-}
-
-namespace {
-
-// The number behind "Array<char*, " or "array<char*, ": pointers that the kernel has.
-int64_t TensorsOf(std::string_view name) {
-  constexpr std::string_view kPointers = "rray<char*, ";
-  const size_t at = name.find(kPointers);
-  if (at == name.npos || at + kPointers.size() >= name.size()) return 0;
-  const char digit = name[at + kPointers.size()];
-  return digit >= '1' && digit <= '9' ? digit - '0' : 0;
-}
-
-DType ElementOf(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
-  if (has("BFloat16") || has("c10::Half")) return DType::kFloat16;
-  if (has("<double") || has("<long")) return DType::kInt64;
-  return DType::kFloat32;
-}
-
-}  // namespace
-
-std::optional<KernelWork> WorkOfLaunch(std::string_view name, uint32_t waves_milli,
-                                       double resident_threads) {
-  const KernelRole role = TraitsOfKernel(name).role;
-  const bool elementwise = role == KernelRole::kElementwise || role == KernelRole::kConverted;
-  const int64_t tensors = TensorsOf(name);
-  if (!elementwise || tensors == 0 || waves_milli == 0) return std::nullopt;
-  constexpr double kElementsPerThread = 4;
-  const DType dtype = ElementOf(name);
-  const auto elements =
-      static_cast<int64_t>(waves_milli / 1000.0 * resident_threads * kElementsPerThread);
-  KernelWork work;
-  work.kind = tensors == 1 ? KernelKind::kFill : KernelKind::kElementwise;
-  work.dtype = dtype;
-  work.read = Bytes(SaturatingProduct({elements, tensors - 1, ElementSize(dtype)}));
-  work.written = Bytes(SaturatingProduct({elements, ElementSize(dtype)}));
-  return work;
 }
 
 }  // namespace foretrace

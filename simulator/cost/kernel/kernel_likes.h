@@ -47,10 +47,4 @@ class KernelLikes {
   std::array<absl::flat_hash_map<Key, Sum>, kNeighbours.size()> sums_;
 };
 
-// What the launch of one of PyTorch's contiguous element-wise kernels says: four elements a thread;
-// the number of tensors and the width of an element are in its name. `resident_threads`: those that
-// the device holds at once. nullopt: another kernel, or its grid is not known.
-std::optional<KernelWork> WorkOfLaunch(std::string_view name, uint32_t waves_milli,
-                                       double resident_threads);
-
 }  // namespace foretrace

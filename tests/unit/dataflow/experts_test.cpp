@@ -39,15 +39,16 @@ TEST(Experts, WorkAndWeights) {
   ASSERT_TRUE(Validate(w).ok());
   for (const char* name : {"FFN0", "FFN1", "FFN1_bwd", "FFN0_bwd"}) {
     const Kernel& k = w.kernels[Find(w, name)];
-    EXPECT_EQ(k.flop(), 2.0 * 2 * 512 * 1024 * 3072) << name;
-    EXPECT_EQ(k.weight_elements(), 8.0 * 1024 * 3072) << name;
+    EXPECT_EQ(NestFlop(true, k.size).count(), 2.0 * 2 * 512 * 1024 * 3072) << name;
+    EXPECT_EQ(WeightElements(k.size), 8.0 * 1024 * 3072) << name;
   }
-  EXPECT_EQ(w.kernels[Find(w, "FFN0_bwd_weight_update")].output_elements(), 8.0 * 1024 * 3072);
+  EXPECT_EQ(ResultElements(w.kernels[Find(w, "FFN0_bwd_weight_update")].size), 8.0 * 1024 * 3072);
   TransformerSizes one = Routed(true);
   one.experts = 0;
   const Workload dense = MakeTransformer(one);
   EXPECT_EQ(dense.kernels.size(), 41U);
-  EXPECT_EQ(2 * dense.kernels[Find(dense, "FFN0")].flop(), w.kernels[Find(w, "FFN0")].flop());
+  EXPECT_EQ(2 * NestFlop(true, dense.kernels[Find(dense, "FFN0")].size).count(),
+            NestFlop(true, w.kernels[Find(w, "FFN0")].size).count());
 }
 
 // Between tokens' chips and experts' chips a position goes to top_k of them.
@@ -55,9 +56,9 @@ TEST(Experts, AllToAllBetweenTokensAndExperts) {
   const Workload w = MakeTransformer(Routed(false));
   const System system = EightChips(1000);
   const TensorGroup group = {system.networks()};
-  Shardings shardings(w.kernels.size(), Dimension::kN);
+  Shardings shardings(w.kernels.size(), Loop::kN);
   shardings[Find(w, "FFN0")] = shardings[Find(w, "GeLU")] = shardings[Find(w, "FFN1")] =
-      Dimension::kOuter;
+      Loop::kOuter;
   const ShardedWorkload sharded = Shard(w, shardings, group);
   const double sent = 2.0 * 512 / 8 * 1024 * 2;
   int exchanges = 0;
@@ -81,7 +82,7 @@ TEST(Experts, ParallelWhereMemoryIsSlow) {
     const auto found = Optimise(w, EightChips(100), {}, {});
     ASSERT_TRUE(found.ok()) << found.status();
     for (const char* name : {"FFN0", "GeLU", "FFN1"})
-      EXPECT_EQ(found->mapping.shardings[Find(w, name)], Dimension::kOuter) << name;
+      EXPECT_EQ(found->mapping.shardings[Find(w, name)], Loop::kOuter) << name;
     EXPECT_TRUE(std::any_of(found->exchanges.begin(), found->exchanges.end(), [&](const auto& e) {
       return e.kind == Exchange::Kind::kAllToAll &&
              (e.kernel == static_cast<int>(Find(w, "Dispatch")) ||

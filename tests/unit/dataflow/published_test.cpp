@@ -165,8 +165,7 @@ Workload MegatronWorkload(const MegatronRun& run) {
       k.size = {run.heads, head, run.hidden, 2048};
       k.label = {"heads", "head", "hidden", "seq"};
     } else if (k.weight_gradient && k.name != "FFN1_bwd_weight_update") {
-      std::swap(k.label[static_cast<size_t>(Dimension::kM)],
-                k.label[static_cast<size_t>(Dimension::kN)]);
+      std::swap(k.label[static_cast<size_t>(Loop::kM)], k.label[static_cast<size_t>(Loop::kN)]);
     }
   }
   return w;
@@ -178,7 +177,7 @@ SearchLimits MegatronLimits(const Workload& w, bool divided) {
   for (size_t i = 0; i < w.kernels.size() && divided; ++i) {
     const std::string& name = w.kernels[i].name;
     if (name == "LayerNorm_1" || name == "DropOut_3" || name == "Add_2")
-      (*limits.shardings)[i] = Dimension::kM;
+      (*limits.shardings)[i] = Loop::kM;
   }
   limits.tiles = 64;
   limits.micro_batch = 1;

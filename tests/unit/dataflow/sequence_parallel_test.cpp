@@ -67,7 +67,7 @@ TEST(SequenceParallel, ExchangesOfTraining) {
 TEST(SequenceParallel, LayoutsFitFromLayerToLayer) {
   const Workload w = Gpt(false);
   Shardings shardings = MegatronShardings(w);
-  shardings.back() = Dimension::kN;
+  shardings.back() = Loop::kN;
   const double half = kHidden * kSequence * 2 * (kChips - 1) / kChips / kGbps;
   EXPECT_NEAR(NsByKind(w, shardings)[Exchange::Kind::kAllGather], half, 1e-6);
   Formulas published;

@@ -131,5 +131,38 @@ TEST(GrowGroups, SameSizeChangesNothing) {
   EXPECT_TRUE(grown.groups.empty());
 }
 
+// One rank of two, that comes to it 16 us after its first call.
+Grown GrowAlone(LastArrival last) {
+  JobScript script(1);
+  script.rank(0)
+      .Group("world", {0, 1})
+      .Kernel("before", {0, 4}, 20, {5, 15})
+      .Collective("c", CollectiveOp::kAllReduce, "world", {10, 14}, 20, {17, 51}, 1000);
+  Grown grown;
+  const TraceStore store = script.Build();
+  CompileOptions options = RoundLatencies();
+  options.allow_missing_ranks = true;
+  options.absent = AbsentRanks::kNeverLast;
+  auto job = Compile(store, options);
+  FORETRACE_CHECK(job.ok());
+  const auto schedule = Execute(store, job->program, nullptr);
+  FORETRACE_CHECK(schedule.ok());
+  auto groups = GrowGroups(store, *job, {2}, *schedule, ArrivalsOf::kPresent, last, &grown.network,
+                           job->program);
+  EXPECT_TRUE(groups.ok()) << groups.status();
+  if (groups.ok()) grown.groups = *std::move(groups);
+  return grown;
+}
+
+TEST(GrowGroups, OneRankAloneSupposesASlowerOneAtTheUpperEnd) {
+  const Grown expected = GrowAlone(LastArrival::kExpected), late = GrowAlone(LastArrival::kLate);
+  ASSERT_EQ(expected.groups.size(), 1u);
+  ASSERT_EQ(late.groups.size(), 1u);
+  EXPECT_TRUE(late.groups[0].supposed);
+  EXPECT_EQ(expected.groups[0].later, SimTime());
+  EXPECT_NEAR(late.groups[0].later.us(), kSlowestRank * 16, 1e-5);
+  EXPECT_FALSE(Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kLate).groups[0].supposed);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -80,7 +80,7 @@ TEST(ParallelMappingTest, StageFileRoundTrip) {
   StageMapping stages;
   stages.mini_batch = 32;
   stages.sequential = true;
-  stages.stages = {{{"a", "b c"}, 2, {4, 1}, {"b c"}}, {{"d"}, 1, {8, 2}, {}}};
+  stages.stages = {{{"a", "b c"}, 2, 2, {4, 1}, {"b c"}}, {{"d"}, 1, 1, {8, 2}, {}}};
   const auto read = ParseMappingFile(MappingYaml(stages), "m.yaml");
   ASSERT_TRUE(read.ok()) << read.status();
   const auto& got = std::get<StageMapping>(*read);
@@ -89,6 +89,8 @@ TEST(ParallelMappingTest, StageFileRoundTrip) {
   ASSERT_EQ(got.stages.size(), 2u);
   EXPECT_EQ(got.stages[0].operators, (std::vector<std::string>{"a", "b c"}));
   EXPECT_EQ(got.stages[0].recomputed, (std::vector<std::string>{"b c"}));
+  EXPECT_EQ(got.stages[0].tensor, 2);
+  EXPECT_EQ(got.stages[1].tensor, 1);
   EXPECT_EQ(got.stages[1].config, (StageConfig{8, 2}));
   EXPECT_TRUE(got.stages[1].recomputed.empty());
   // Whether operators are partitioned is checked against the model (GraphPipeTest).
@@ -177,7 +179,7 @@ TEST(MemoryModelTest, ZeroDividesStates) {
   EXPECT_NEAR(weights / 2, 22e9, 0.5e9);
   for (const int32_t zero : {0, 1, 2, 3}) {
     m.zero = zero;
-    const MemoryUse use = MemoryOf(c, m);
+    const MemoryLedger use = MemoryOf(c, m);
     EXPECT_NEAR(static_cast<double>(use.optimizer.count()), 6 * weights / (zero >= 1 ? 8 : 1), 64);
     EXPECT_NEAR(static_cast<double>(use.gradients.count()), weights / (zero >= 2 ? 8 : 1), 64);
     EXPECT_NEAR(static_cast<double>(use.weights.count()), weights / (zero >= 3 ? 8 : 1), 64);

@@ -473,7 +473,7 @@ TEST(PassCostsTest, WeightsDividedWithinNodes) {
   ParallelMapping m = Mapping(1, 16);
   m.zero = 3;
   const PassTimes all = Times(Model(), m);
-  const MemoryUse of_all = MemoryOf(Model(), m);
+  const MemoryLedger of_all = MemoryOf(Model(), m);
   m.hybrid = 8;
   const PassTimes hybrid = Times(Model(), m);
   const double weights = static_cast<double>(hybrid.weight_bytes.count());
@@ -483,7 +483,7 @@ TEST(PassCostsTest, WeightsDividedWithinNodes) {
   EXPECT_NEAR(hybrid.gradient.time.us(),
               7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
               1e-3);
-  const MemoryUse use = MemoryOf(Model(), m);
+  const MemoryLedger use = MemoryOf(Model(), m);
   EXPECT_NEAR(static_cast<double>(use.weights.count()),
               2.0 * static_cast<double>(of_all.weights.count()), 2);
   EXPECT_NEAR(static_cast<double>(use.optimizer.count()),

@@ -53,6 +53,17 @@ TEST_F(ProfileFolder, ByTheNameOfTheRunsFolder) {
   EXPECT_TRUE(run_.notes.empty());
 }
 
+TEST_F(ProfileFolder, ATuningHasTheLayersOfItsModel) {
+  run_.folder = "runs/A100_x";
+  run_.model = "meta-llama/Llama-3.1-8B-Instruct";
+  EXPECT_EQ(Found(), "A100_Llama-3.1-8B_tp1");
+  ASSERT_EQ(run_.notes.size(), 1);
+  run_.model = "org/Llama-3.1-8B-Instruct-2507";
+  EXPECT_EQ(Found(), "A100_Llama-3.1-8B_tp1");
+  run_.model = "org/Llama-3.1-8B-Vision";
+  EXPECT_NE(Found().find("no layer profile"), std::string::npos);
+}
+
 TEST_F(ProfileFolder, TheOnlyOneIsTakenAndTold) {
   run_.folder = "runs/monday";
   run_.tensor_parallel = 2;

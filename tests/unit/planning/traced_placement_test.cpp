@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulator/planning/traced_regions.h"
+#include "simulator/capture/traced_regions.h"
 #include "tests/unit/planning/recording_script.h"
 
 namespace foretrace {

@@ -46,6 +46,34 @@ TEST(LatencyMeter, FewerThanFiveSamplesLeaveTheDefault) {
   EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 0);
 }
 
+// Copies to pageable memory, each launched 2 us after the kernel before it had ended (`idle`) or
+// while it ran, and started `latency` after the begin of their launch.
+Latencies OfCopies(bool idle, double latency) {
+  constexpr auto kToPageable = static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable);
+  JobScript job(1);
+  for (int k = 0; k < 6; ++k) {
+    const double at = 1000.0 * k;
+    job.rank(0).Kernel("k" + std::to_string(k), {at, at + 4}, 7, {at + 7, at + 98});
+    const double issued = idle ? at + 100 : at + 90;
+    job.rank(0).Device("copy" + std::to_string(k), NodeKind::kMemcpy, kToPageable,
+                       {issued, issued + 3}, 7, {issued + latency, issued + latency + 2});
+  }
+  return Measured(job);
+}
+
+TEST(LatencyMeter, StreamsThatHaveOnlyJustBecomeIdleDoWhereNoneWasForLong) {
+  const Latencies latencies = OfCopies(true, 9);
+  EXPECT_EQ(latencies.launch_of(LaunchClass::kCopyToPageable), Us(9));
+  EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kCopyToPageable)], 6);
+}
+
+TEST(LatencyMeter, NoLaunchTakesLongerThanItsWorkTookToBegin) {
+  // Copies that began right after a kernel, 9 us after their launch: the default of 12 is too long.
+  EXPECT_EQ(OfCopies(false, 9).launch_of(LaunchClass::kCopyToPageable), Us(9));
+  EXPECT_EQ(OfCopies(false, 40).launch_of(LaunchClass::kCopyToPageable),
+            TestDriver().latencies.copy_to_pageable);
+}
+
 TEST(LatencyMeter, GapsOfABusyStreamAreAveraged) {
   // Launched at once, so that each waits for the one before: gaps of 1, 1, 1, 1 and 6 us.
   JobScript job(1);

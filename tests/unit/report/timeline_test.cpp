@@ -239,5 +239,30 @@ TEST_F(TimelineTest, LaunchQueueAndCriticalPath) {
   EXPECT_NEAR(on_path, path.total.us(), 1e-3);
 }
 
+// Sums over what a link carries at once; nothing of a rank that was not asked for.
+TEST_F(TimelineTest, LinksAndMemoryAreCounters) {
+  const Scenario s = MakeScenario();
+  const LinkLoad links[] = {{"gpu0.up", {{Us(30), Us(40), 0.25}, {Us(35), Us(50), 0.5}}}};
+  const std::vector<AllocatedMemory> memory[] = {
+      {{Us(10), Bytes(3'000'000), Bytes(8'000'000)}, {Us(20), Bytes(5'000'000), Bytes(8'000'000)}},
+      {}};
+  TimelineOptions options;
+  options.links = links;
+  options.memory = memory;
+  Write(s, options, ".json");
+  std::vector<int64_t> link, allocated, reserved;
+  for (const auto& e : document_["traceEvents"].GetArray()) {
+    const std::string name = e["name"].GetString();
+    if (std::string(e["ph"].GetString()) != "C") continue;
+    const int64_t value = e["args"]["value"].GetInt64();
+    if (name == "gpu0.up %") link.push_back(value);
+    if (name == "allocated MB") allocated.push_back(value);
+    if (name == "reserved MB") reserved.push_back(value);
+  }
+  EXPECT_EQ(link, (std::vector<int64_t>{25, 75, 50, 0}));
+  EXPECT_EQ(allocated, (std::vector<int64_t>{3, 5}));
+  EXPECT_EQ(reserved, (std::vector<int64_t>{8, 8}));
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -142,8 +142,9 @@ TEST(GraphStepModel, DenseLayersAmongExperts) {
   EXPECT_DOUBLE_EQ(Part(a, StepPart::kHead), Part(b, StepPart::kHead));
 }
 
-// Ranks of one replica sum what their experts make: as much as without dividing experts. Replicas
-// send tokens instead (a thousand times as dear here).
+// Ranks of one replica sum what their experts make, as much as without dividing experts, and embedded
+// words. Replicas send tokens instead, and ranks the logits of one position (both a thousand times
+// as dear here).
 TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   TransformerConfig model = Small();
   model.experts = 8;
@@ -152,13 +153,14 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   batch.prefills = {{32, 0}};
   ServingPlan plan;
   plan.tensor = 2;
-  const double sums = 2 * 8 * 32 * 64 * 2;
-  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), sums);
+  const double sum = 32 * 64 * 2, logits = 1000.0 * 1000 * 2;
+  const double whole = (2 * 8 + 1) * sum + logits;
+  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
   plan.expert = true;
-  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), sums);
+  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
   plan.data = 2;  // 16 tokens each, to two experts and back
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
-                   sums / 4 + 1000.0 * 2 * 8 * 16 * 64 * 2 * 2);
+                   (8 + 1) * sum / 2 + logits + 1000.0 * 2 * 8 * 16 * 64 * 2 * 2);
 }
 
 // Latents of 576 elements stream by once; products of 4 heads by 1,088 elements of each token are

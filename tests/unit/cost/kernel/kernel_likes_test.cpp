@@ -43,28 +43,5 @@ TEST(KernelLikes, AnotherNameIsNotAlike) {
   EXPECT_FALSE(likes.Find(NodeIndex(1)).has_value());
 }
 
-TEST(KernelLikes, ALaunchNamesItsTensorsAndGrid) {
-  // Half a wave of 100,000 threads with four floats each; two tensors are read, one is written.
-  const auto work = WorkOfLaunch(
-      "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_cuda_kernel, "
-      "at::detail::Array<char*, 3> >(int, float)",
-      500, 100000);
-  ASSERT_TRUE(work.has_value());
-  EXPECT_EQ(work->kind, KernelKind::kElementwise);
-  EXPECT_EQ(work->written, Bytes(200000 * 4));
-  EXPECT_EQ(work->read, Bytes(400000 * 4));
-  const auto fill = WorkOfLaunch(
-      "void at::native::vectorized_elementwise_kernel<4, FillFunctor<c10::Half>, "
-      "std::array<char*, 1ul> >(int)",
-      1000, 1000);
-  ASSERT_TRUE(fill.has_value());
-  EXPECT_EQ(fill->kind, KernelKind::kFill);
-  EXPECT_EQ(fill->written, Bytes(8000));
-  EXPECT_FALSE(WorkOfLaunch("sgemm_128x128", 500, 1000).has_value());
-  EXPECT_FALSE(
-      WorkOfLaunch("vectorized_elementwise_kernel<4, f, Array<char*, 2> >", 0, 1000).has_value());
-  EXPECT_FALSE(WorkOfLaunch("vectorized_elementwise_kernel<4, f, Array<char*, ", 5, 9).has_value());
-}
-
 }  // namespace
 }  // namespace foretrace

@@ -1,0 +1,241 @@
+'use strict';
+// What every page is made of: text, facts, tables, charts. Names in answers are data: they become
+// text nodes, never markup.
+
+const answer = JSON.parse(document.getElementById('answer').textContent);
+const page = document.getElementById('page');
+const charts = [];  // drawn on this page
+
+function el(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const palette = (i) => colour(`--c${i % 8}`);
+// Work, transfers, waiting and idleness have the same colour on every page.
+const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
+  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^(nothing|idle|none|start skew)/, 7]];
+const colourOf = (label, i) => (label === 'free' ? colour('--line') : palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]));
+const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+
+// 12345.6 us as "12.35 ms", a key's ending being its unit.
+function scaled(value, steps) {
+  let [factor, unit] = steps[0];
+  for (const step of steps) if (Math.abs(value) >= step[0]) [factor, unit] = step;
+  return `${(value / factor).toPrecision(4)} ${unit}`;
+}
+const TIME = [[1e-3, 'ns'], [1, 'us'], [1e3, 'ms'], [1e6, 's']];
+const SIZE = [[1, 'B'], [1e3, 'kB'], [1e6, 'MB'], [1e9, 'GB'], [1e12, 'TB']];
+// Of "ttft_s.mean" and the like the part that names the unit.
+const unitOf = (key) => key.split('.').reverse().find((part) => /(^|_)(us|ns|s|bytes|share|percent|utilisation)$|^(sources|source_shares|mfu)$/.test(part)) ?? key;
+function shown(value, path = '') {
+  const key = unitOf(path);
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value !== 'number') return String(value);
+  if (/(^|_)us$/.test(key)) return value === 0 ? '0' : scaled(value, TIME);
+  if (/_ns$/.test(key)) return value === 0 ? '0' : scaled(value / 1000, TIME);
+  if (/_s$/.test(key) && !/per_s$/.test(key)) return value === 0 ? '0' : scaled(value * 1e6, TIME);
+  if (/bytes/.test(key)) return value === 0 ? '0' : scaled(value, SIZE);
+  if (/share$|utilisation$|^(sources|source_shares|mfu)$/.test(key)) return `${(100 * value).toFixed(1)} %`;
+  if (/percent$/.test(key)) return `${value.toFixed(2)} %`;
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+}
+
+// A key without the unit that its values are shown with.
+const heading = (key) => words(key.split('.').map((part) => part.replace(/_(us|ns|bytes|share|percent)$/, '').replace(/(?<!per)_s$/, ''))
+  .join('.')).replace(/ GBps$/, ' GB/s').replace(/ per s$/, '/s').replace(/ per s per /, '/s per ');
+
+function section(title) {
+  const id = title.toLowerCase().replaceAll(/[^a-z]+/g, '-');
+  const node = el('section', { id }, el('h2', {}, title));
+  page.append(node);
+  return node;
+}
+
+function facts(where, object) {
+  const entries = Object.entries(object).filter(([, v]) => v !== null && v !== '' && typeof v !== 'object');
+  if (entries.length === 0) return;
+  where.append(el('dl', {}, ...entries.map(([key, value]) => el('div', {},
+    el('dt', {}, heading(key)),
+    el('dd', {}, short(shown(value, key)))))));
+}
+
+// Objects within a row become columns "outer.inner"; lists of plain values are joined.
+function flat(row, prefix = '', out = {}) {
+  for (const [key, value] of Object.entries(row)) {
+    const name = prefix + key;
+    if (isObject(value)) flat(value, `${name}.`, out);
+    else if (!Array.isArray(value)) out[name] = value;
+    else if (!value.some((v) => v !== null && typeof v === 'object')) out[name] = value.join(', ');
+  }
+  return out;
+}
+
+const csvField = (value) => {
+  const text = value === null || value === undefined ? '' : String(value);
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {  // no permission: the older way
+    const area = el('textarea', {});
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+}
+
+const FIRST_ROWS = 100;
+const short = (text) => (text.length > 200 ? `${text.slice(0, 200)}...` : text);
+
+function table(where, title, objects) {
+  if (!Array.isArray(objects) || objects.length === 0 || !isObject(objects[0])) return;
+  const rows = objects.map((row) => flat(row));
+  const known = (row, c) => row[c] !== null && row[c] !== undefined && row[c] !== '';
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((c) => rows.some((row) => known(row, c)));
+  const isText = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string')]));
+  const isLong = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string' && r[c].length > 44)]));
+  const state = { column: null, down: false, filter: '', all: false };
+  const body = el('tbody', {});
+  const count = el('span', { role: 'status' });
+  const more = el('button', { type: 'button', onclick: () => { state.all = true; draw(); } });
+  const visible = () => {
+    const wanted = state.filter.toLowerCase();
+    const kept = rows.filter((row) => wanted === ''
+      || columns.some((c) => shown(row[c], c).toLowerCase().includes(wanted)));
+    if (state.column === null) return kept;
+    const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b
+      : String(a ?? '').localeCompare(String(b ?? '')));
+    return kept.sort((a, b) => (state.down ? -1 : 1) * order(a[state.column], b[state.column]));
+  };
+  const heads = columns.map((c) => el('th', { scope: 'col', class: isText[c] ? 'text' : '' },
+    el('button', { type: 'button', onclick: () => {
+      state.down = state.column === c ? !state.down : !isText[c];
+      state.column = c;
+      draw();
+    } }, heading(c))));
+  function draw() {
+    const kept = visible();
+    const drawn = state.all ? kept : kept.slice(0, FIRST_ROWS);
+    body.replaceChildren(...drawn.map((row) => el('tr', {}, ...columns.map((c) => el('td',
+      isText[c] ? { class: isLong[c] ? 'text long' : 'text', title: shown(row[c], c) } : {}, short(shown(row[c], c)))))));
+    heads.forEach((head, i) => head.setAttribute('aria-sort',
+      state.column !== columns[i] ? 'none' : state.down ? 'descending' : 'ascending'));
+    count.textContent = `${kept.length} of ${rows.length} rows`;
+    more.textContent = `show all ${kept.length}`;
+    more.hidden = drawn.length === kept.length;
+  }
+  const filter = el('input', { type: 'search', placeholder: 'filter', 'aria-label': `filter ${title}`,
+    oninput: () => { state.filter = filter.value; draw(); } });
+  const csv = el('button', { type: 'button', onclick: () => copy([columns.map(csvField).join(','),
+    ...visible().map((row) => columns.map((c) => csvField(row[c])).join(','))].join('\n')) }, 'copy as CSV');
+  draw();
+  where.append(el('h3', {}, title), el('div', { class: 'tools' }, filter, csv, count, more),
+    el('div', { class: 'scroll' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), body)));
+}
+
+function chart(where, title, config, note = '', height = 320) {
+  const canvas = el('canvas', { role: 'img', 'aria-label': `${title}; the tables hold the figures` });
+  const plot = el('div', { class: 'plot' }, canvas);
+  plot.style.height = `${height}px`;
+  where.append(el('figure', {}, el('figcaption', {}, title), note ? el('p', {}, note) : null, plot));
+  config.options = { animation: false, responsive: true, maintainAspectRatio: false, ...config.options };
+  charts.push(new Chart(canvas, config));
+}
+
+// Bytes as 1 kB, 10 kB, ...: of a logarithmic axis the powers of ten alone have a name.
+const byteTicks = { ticks: { maxRotation: 0, callback: (v) => (/^1(0*)$/.test(String(v)) ? scaled(v, SIZE).replace(/\.0+ /, ' ') : '') } };
+const axis = (text, more = {}) => ({ title: { display: true, text }, grid: { color: colour('--line') }, ...more });
+
+// One bar a label, of parts that add up: {part: [value by label]}.
+function stacked(where, title, labels, parts, unit, note) {
+  const datasets = Object.entries(parts).filter(([, values]) => values.some((v) => v > 0))
+    .map(([label, data], i) => ({ label: words(label), data, backgroundColor: colourOf(words(label), i) }));
+  chart(where, title, { type: 'bar', data: { labels, datasets }, options: { indexAxis: 'y',
+    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true, ticks: { autoSkip: false } }) } } }, note,
+  70 + 24 * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
+}
+
+function bars(where, title, rows, label, value, unit, note) {
+  if (rows.length === 0) return;
+  chart(where, title, { type: 'bar',
+    data: { labels: rows.map((r) => String(r[label]).slice(0, 70)), datasets: [{ label: unit, data: rows.map((r) => r[value]),
+      backgroundColor: rows.map((r) => (r[value] < 0 ? palette(2) : palette(0))) }] },
+    options: { indexAxis: 'y', plugins: { legend: { display: false } }, scales: { x: axis(unit), y: axis('') } } },
+  note, 70 + 22 * Math.max(2, rows.length));
+}
+
+// {name: [{x, y, text}]}; `lines` are drawn as such; `colours` {name: number} where several groups have the same.
+function scatter(where, title, groups, x, y, lines = [], note = '', colours = {}) {
+  const datasets = Object.entries(groups).map(([label, data], i) => ({ label, data, showLine: lines.includes(label),
+    pointRadius: lines.includes(label) && (data.length < 3 || label in colours) ? 0 : 4, borderColor: palette(colours[label] ?? i),
+    backgroundColor: palette(colours[label] ?? i), borderWidth: 1.5 }));
+  chart(where, title, { type: 'scatter', data: { datasets }, options: { scales: { x, y },
+    plugins: { tooltip: { callbacks: { label: (at) => at.raw.text
+      ?? `${at.dataset.label}: ${shown(at.raw.x)}, ${shown(at.raw.y)}` } } } } }, note, 380);
+}
+
+function shareBar(where, title, shares) {
+  const parts = Object.fromEntries(Object.entries(shares).filter(([, v]) => v > 0).map(([k, v]) => [k, [100 * v]]));
+  if (Object.keys(parts).length === 0) return;
+  stacked(where, title, [''], parts, '%');
+}
+
+function headline(verdict, why = []) {
+  page.append(el('header', {}, el('h1', {}, `foretrace ${answer.command}`), el('p', { class: 'verdict' }, verdict),
+    ...why.filter(Boolean).map((text) => el('p', { class: 'why' }, text))));
+}
+
+function notes(list) {
+  if (!Array.isArray(list) || list.length === 0) return;
+  page.append(el('ul', { class: 'notes' }, ...list.map((text) => el('li',
+    /^(warning|synthetic|replay)/i.test(text) ? { class: 'warning' } : {}, String(text)))));
+}
+
+// Whatever an answer holds beyond what its own page draws, so that none of it is missing.
+function everything(where, { description, ...object }, title = '') {
+  facts(where, object);
+  for (const [key, value] of Object.entries(object)) {
+    const name = title === '' ? words(key) : `${title}: ${words(key)}`;
+    if (Array.isArray(value) && value.length > 0 && isObject(value[0])) table(where, name, value);
+    else if (Array.isArray(value) && value.length > 0 && key !== 'notes') {
+      table(where, name, value.map((entry) => ({ entry: isObject(entry) || Array.isArray(entry) ? JSON.stringify(entry) : entry })));
+    } else if (isObject(value)) {
+      const inner = flat(value);
+      if (Object.values(inner).some((v) => v !== null && v !== '')) where.append(el('h3', {}, name));
+      facts(where, inner);
+      for (const [k, v] of Object.entries(value)) {
+        if (Array.isArray(v) && v.length > 0 && isObject(v[0])) table(where, `${name}: ${words(k)}`, v);
+      }
+    }
+  }
+}
+
+function draw() {
+  charts.splice(0).forEach((drawn) => drawn.destroy());
+  page.replaceChildren();
+  Chart.defaults.color = colour('--ink');
+  Chart.defaults.borderColor = colour('--line');
+  const { command, schema_version: schema, foretrace_version: version, ...rest } = answer;
+  (answers[command] ?? answers.other)(rest);
+  const tables = section('All figures');
+  everything(tables, rest);
+  page.append(el('footer', {}, `foretrace ${version}, ${command}, schema ${schema}. Charts: Chart.js ${Chart.version}, MIT License.`));
+  const links = [...page.querySelectorAll('section')].map((s) => el('a', { href: `#${s.id}` }, s.firstChild.textContent));
+  page.querySelector('header')?.append(el('nav', { 'aria-label': 'sections' }, ...links));
+  document.documentElement.dataset.charts = charts.length;
+  document.documentElement.dataset.milliseconds = Math.round(performance.now());
+  document.documentElement.dataset.ready = 'yes';
+}

@@ -1,0 +1,282 @@
+#include "simulator/cost/kernel/launched_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "simulator/cost/kernel/device_match.h"
+#include "simulator/cost/kernel/element_instructions.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/product_block.h"
+#include "simulator/cost/kernel/tiled_convolution.h"
+
+namespace foretrace {
+namespace {
+
+// Of products and convolutions whose sizes are not known; a convolution by Winograd reduces over
+// channels alone. Typical of the recordings with shapes (docs/accuracy.md).
+constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
+constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
+constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
+// aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
+constexpr double kChunk = 65536, kChunkThreads = 512, kChunkRegisters = 46;
+// Strided kernels and gathers take 40 registers a thread.
+constexpr double kStridedRegisters = 40;
+// A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
+constexpr double kTransformElements = 16 + 36;
+constexpr int64_t kNeighbours = 4;
+
+bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
+}
+
+// The digit behind `key`; 0: there is none.
+int64_t DigitAfter(std::string_view name, std::string_view key) {
+  const size_t at = name.find(key);
+  if (at == name.npos || at + key.size() >= name.size()) return 0;
+  const char digit = name[at + key.size()];
+  return digit >= '1' && digit <= '9' ? digit - '0' : 0;
+}
+
+// Pointers that the kernel has: "Array<char*, " or "array<char*, ".
+int64_t TensorsOf(std::string_view name) { return DigitAfter(name, "rray<char*, "); }
+
+DType ElementOf(std::string_view name) {
+  if (HasAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
+  return HasAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
+}
+
+// That a multiprocessor holds, in whole blocks.
+double ResidentThreads(const GpuPeaks& device, double registers, double of_block) {
+  double resident = device.threads_per_sm;
+  const double file = device.accelerator.occupancy.registers;
+  if (registers > 0 && file > 0) resident = std::min(resident, file / registers);
+  return std::max(std::floor(resident / of_block), 1.0) * of_block;
+}
+
+double Threads(const Launch& launch, const GpuPeaks& device, double registers) {
+  constexpr double kThreadsPerBlock = 128;
+  return launch.waves_milli / 1000.0 * device.sms *
+         ResidentThreads(device, registers, kThreadsPerBlock);
+}
+
+KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, double written) {
+  KernelWork work;
+  work.kind = kind;
+  work.dtype = dtype;
+  const double bytes = elements * static_cast<double>(ElementSize(dtype));
+  constexpr double kMost = 1e18;
+  work.read = Bytes(static_cast<int64_t>(std::min(bytes * read, kMost)));
+  work.written = Bytes(static_cast<int64_t>(std::min(bytes * written, kMost)));
+  return work;
+}
+
+double StreamEfficiency(const KernelModels& models) {
+  double efficiency = MemoryParameters().bandwidth_efficiency;
+  for (const KernelModel& model : models.models()) {
+    if (model.key.kind == KernelKind::kElementwise) {
+      efficiency = model.memory.bandwidth_efficiency;
+    }
+  }
+  return efficiency;
+}
+
+Precision PrecisionOfName(std::string_view name) {
+  const KernelTraits traits = TraitsOfKernel(name);
+  return traits.precision_known ? traits.precision : Precision::kFloat32;
+}
+
+KernelKind KindOfProduct(std::string_view name) {
+  return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
+             ? KernelKind::kConvolution
+             : KernelKind::kGemm;
+}
+
+// By block, or by thread where the name has no block.
+SimTime ProductTime(const KernelModels& models, const Launch& launch) {
+  const GpuPeaks& device = models.device();
+  const Precision precision = PrecisionOfName(launch.name);
+  const bool winograd = HasAny(launch.name, {"winograd"});
+  BlockedProduct product;
+  product.block = ProductBlockOf(launch.name);
+  const KernelWork::Tile tile = TraitsOfKernel(launch.name).tile;
+  if (!product.block.known() && tile.known()) {
+    product.block = {tile.rows, tile.cols, tile.depth, 0};
+  }
+  if (!product.block.known()) {
+    // As if each thread had its results in registers, four warps a block.
+    constexpr int64_t kRows = 64, kCols = 64, kDepth = 8;
+    product.block = {kRows, kCols, kDepth, 0};
+    product.blocks = Threads(launch, device, 0) * kResultsPerThread / (kRows * kCols);
+  } else {
+    product.element_bytes = precision == Precision::kHalf ? 2 : 4;
+    product.blocks = launch.waves_milli / 1000.0 * device.sms *
+                     ResidentBlocks(device, product.block, product.element_bytes);
+  }
+  product.depth = winograd ? kTypicalChannels : kTypicalDepth;
+  product.load_elements = TraitsOfKernel(launch.name).load_elements;
+  const double results = product.blocks * static_cast<double>(product.block.rows) *
+                         static_cast<double>(product.block.cols);
+  product.written_bytes = results * static_cast<double>(product.element_bytes);
+  product.read_bytes = product.written_bytes;
+  return SimTime::FromUs(BlockedProductUs(device, precision, StreamEfficiency(models), product));
+}
+
+// How often kernels that keep to themselves how much they move read and write each element.
+struct Passes {
+  KernelKind kind;
+  std::initializer_list<std::string_view> names;
+  double read, written;
+};
+const Passes& PassesOf(std::string_view name) {
+  // cuDNN's normalisation reads what it is given once for the statistics and once more; backward
+  // those are two tensors.
+  static const Passes kPasses[] = {
+      {KernelKind::kBatchNorm, {"singleread"}, 1, 1},
+      {KernelKind::kBatchNorm, {"bn_bw", "batch_norm_backward", "BatchNormBackward"}, 4, 1},
+      {KernelKind::kBatchNorm, {"bn_fw", "batch_norm", "BatchNorm"}, 2, 1},
+      {KernelKind::kPooling, {"pool"}, 1, 1},
+      {KernelKind::kReduction, {"reduce_kernel", "GammaBeta"}, 1, 0},
+      {KernelKind::kSoftmax, {"oftmax", "oftMax"}, 1, 1},
+      {KernelKind::kLayerNorm, {"layer_norm"}, 1, 1},
+  };
+  static const Passes kOther = {KernelKind::kOther, {}, 1, 1};
+  for (const Passes& passes : kPasses) {
+    if (HasAny(name, passes.names)) return passes;
+  }
+  return kOther;
+}
+
+}  // namespace
+
+bool ByLaunchedProduct(const KernelModels& models, std::string_view recorded_on,
+                       const Launch& launch, const KernelWork& work, Precision precision,
+                       Estimate& estimate) {
+  if (!IsProduct(work.kind) || std::min({work.m, work.n, work.k, work.batch}) < 1) return false;
+  const GpuPeaks& device = models.device();
+  // What was measured knows more than the sizes of blocks, but of the library's own choice.
+  const bool measured = estimate.source == EstimateSource::kCalibrated && !estimate.extrapolated;
+  const ProductBlock block = ProductBlockOf(launch.name);
+  // Kernels of older chips, which later ones still run on small products: few of what was measured.
+  const std::string_view chip = device.accelerator.chip;
+  const bool older = block.known() && (chip.starts_with("GH") || chip.starts_with("GB"));
+  if (measured && !older) return false;
+  if (!recorded_on.empty()) {
+    const auto recorded = FindGpuPeaks(recorded_on);
+    if (!recorded.ok() ||
+        Compare(recorded->accelerator, device.accelerator) == DeviceMatch::kOther) {
+      return false;
+    }
+  }
+  double us = 0;
+  if (block.known()) {
+    us = BlockedProductUs(device, precision, StreamEfficiency(models),
+                          BlockedProductOf(device, block, work, launch.waves_milli / 1000.0));
+  } else if (IsThinProduct(launch.name)) {
+    us = ThinProductUs(device, StreamEfficiency(models), work, WalksReduction(launch.name));
+  } else {
+    return false;
+  }
+  estimate = {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
+  return true;
+}
+
+std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& device) {
+  const std::string_view name = launch.name;
+  if (launch.waves_milli == 0) return std::nullopt;
+  const DType dtype = ElementOf(name);
+  if (HasAny(name, {"multi_tensor_apply_kernel"})) {
+    const double resident = ResidentThreads(device, kChunkRegisters, kChunkThreads);
+    const double blocks = launch.waves_milli / 1000.0 * device.sms * resident / kChunkThreads;
+    const auto lists =
+        static_cast<double>(std::max<int64_t>(DigitAfter(name, "TensorListMetadata<"), 1));
+    // The first list is read alone: gradients.
+    return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, lists, std::max(lists - 1, 1.0));
+  }
+  const KernelRole role = TraitsOfKernel(name).role;
+  const bool vectors = role == KernelRole::kElementwise || role == KernelRole::kConverted;
+  const bool strided = role == KernelRole::kStrided || role == KernelRole::kGather;
+  int64_t tensors = TensorsOf(name);
+  if (!vectors && !strided) return std::nullopt;
+  if (tensors == 0 && vectors) return std::nullopt;
+  if (tensors == 0) tensors = 2;
+  const auto named = static_cast<double>(
+      DigitAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
+  const double elements = Threads(launch, device, strided ? kStridedRegisters : 0) *
+                          (named > 1 ? named : kElementsPerThread);
+  KernelWork work = Moves(tensors == 1 ? KernelKind::kFill : KernelKind::kElementwise, dtype,
+                          elements, static_cast<double>(tensors - 1), 1);
+  if (strided) {
+    constexpr int64_t kDimensions = 2;
+    work.instructions =
+        ElementInstructions(role, {static_cast<int64_t>(elements), tensors, kDimensions, 1});
+  }
+  return work;
+}
+
+MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
+    : position_(rank.size()) {
+  std::vector<NodeIndex> order;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    if (rank.kind(NodeIndex(i)) == NodeKind::kKernel) order.emplace_back(i);
+  }
+  // Nodes are ordered by start.
+  std::ranges::stable_sort(order, {}, [&](NodeIndex n) { return rank.lane(n).value; });
+  for (const NodeIndex node : order) {
+    position_[node.value] = static_cast<uint32_t>(elements_.size());
+    lane_.push_back(rank.lane(node).value);
+    const auto work = WorkOfLaunch({store.name(rank, node), rank.waves_milli(node)}, device);
+    const bool moves = work.has_value() && work->kind == KernelKind::kElementwise;
+    elements_.push_back(moves ? work->written.count() / ElementSize(work->dtype) : 0);
+  }
+}
+
+int64_t MovedElements::Near(NodeIndex kernel) const {
+  const auto at = static_cast<int64_t>(position_[kernel.value]);
+  int64_t most = 0;
+  for (int64_t i = std::max<int64_t>(at - kNeighbours, 0);
+       i <= std::min(at + kNeighbours, std::ssize(elements_) - 1); ++i) {
+    const auto j = static_cast<size_t>(i);
+    if (lane_[j] == lane_[static_cast<size_t>(at)]) most = std::max(most, elements_[j]);
+  }
+  return most;
+}
+
+std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,
+                                             int64_t near_elements) {
+  if (launch.waves_milli == 0) return std::nullopt;
+  const GpuPeaks& device = models.device();
+  const auto predict = [&](const KernelWork& work) {
+    return LaunchEstimate{models.Predict(work, Precision::kFloat32).time, work.kind};
+  };
+  if (const auto work = WorkOfLaunch(launch, device)) return predict(*work);
+  const double waves = launch.waves_milli / 1000.0;
+  const KernelRole role = TraitsOfKernel(launch.name).role;
+  if (role == KernelRole::kTransform && HasAny(launch.name, {"ToNhwc", "ToNchw"})) {
+    return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(device, waves)),
+                          KernelKind::kConvolution};
+  }
+  const double threads = Threads(launch, device, 0);
+  if (HasAny(launch.name, {"scalePackedTensor"})) {  // by 0: clears
+    return predict(Moves(KernelKind::kFill, DType::kFloat32, threads, 0, 1));
+  }
+  if (role == KernelRole::kTransform && HasAny(launch.name, {"winograd"})) {
+    LaunchEstimate estimate =
+        predict(Moves(KernelKind::kCopy, DType::kFloat32, threads * kTransformElements / 2, 1, 1));
+    estimate.kind = KernelKind::kConvolution;
+    return estimate;
+  }
+  if (role == KernelRole::kMatmul) {
+    return LaunchEstimate{ProductTime(models, launch), KindOfProduct(launch.name)};
+  }
+  const Passes& passes = PassesOf(launch.name);
+  const bool passes_on = passes.kind != KernelKind::kOther && near_elements > 0;
+  const double elements =
+      passes_on ? static_cast<double>(near_elements) : threads * kElementsPerThread;
+  LaunchEstimate estimate = predict(Moves(KernelKind::kElementwise, ElementOf(launch.name),
+                                          elements, passes.read, passes.written));
+  estimate.kind = passes.kind;
+  return estimate;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,204 @@
+#include "simulator/cost/kernel/product_block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/vector_rates.h"
+
+namespace foretrace {
+namespace {
+
+// Of all kernels: launch, and code, arguments, the first operands and the results' first lines,
+// each of which waits for memory once.
+constexpr double kShortestUs = 2;
+constexpr int64_t kTrips = 4;
+// Between two steps of the reduction a block waits for its warps and takes its operands out of
+// shared memory: a barrier, a load of 30 cycles, tensor instructions of 18 to 33 that depend on
+// each other
+// ("Dissecting the NVIDIA Ampere architecture through microbenchmarking", 2021), and copies that
+// end late. Blocks beside it on the multiprocessor hide that. Set by `trace_diff/control` (A100).
+constexpr double kStepCycles = 200;
+// Instructions for an operand that is loaded by less than 16 bytes: its address, its predicate, the
+// copy. Set by the same.
+constexpr double kNarrowInstructions = 16;
+constexpr int64_t kWidestBytes = 16;
+// Registers of a thread over those that hold its results: 118 to 126 with 64, 230 with 128.
+constexpr double kRegistersPerResult = 1.85;
+constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
+constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
+// A thread that walks the reduction takes it in chunks whose loads wait for each other. Set by
+// DLRM-8 (V100).
+constexpr double kThinCyclesPerElement = 20;
+
+double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
+
+bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
+}
+
+// Takes a number of at most three digits off the front; 0: there is none.
+int64_t TakeNumber(std::string_view& text) {
+  int64_t number = 0;
+  size_t digits = 0;
+  while (digits < std::min<size_t>(text.size(), 4) && text[digits] >= '0' && text[digits] <= '9') {
+    number = 10 * number + (text[digits++] - '0');
+  }
+  text.remove_prefix(digits);
+  return digits > 3 ? 0 : number;
+}
+
+// "<a>x<b>" at the front, taken off.
+bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
+  a = TakeNumber(text);
+  if (a == 0 || !text.starts_with('x')) return false;
+  text.remove_prefix(1);
+  b = TakeNumber(text);
+  return b > 0;
+}
+
+bool IsSide(int64_t x) { return x >= 16 && x <= 512 && x % 8 == 0; }
+
+// Of the peak. Without tensor cores, instructions that load operands and add up addresses take
+// turns with those that multiply: calibration/{v100,a100}-pcie*, where NeuSight's products gave
+// 0.942 and 2.8, 0.905 and 2.7.
+double ReachedShare(const GpuPeaks& device, Precision precision, const ProductBlock& block) {
+  constexpr double kLargestBlock = 0.92, kIntensity = 2.75;
+  KernelWork work;
+  work.by_warps = true;
+  if (precision != Precision::kFloat32) return WarpInstructionShare(device, work);
+  const double rows = Positive(block.rows), cols = Positive(block.cols);
+  const double intensity = rows * cols / (rows + cols);
+  return kLargestBlock * intensity / (intensity + kIntensity);
+}
+
+}  // namespace
+
+ProductBlock ProductBlockOf(std::string_view name) {
+  const bool product = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
+                                     "h884gemm", "h1688gemm", "scudnn_"});
+  if (!product || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
+  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    std::string_view rest = name.substr(at + 1);
+    ProductBlock block;
+    if (!TakePair(rest, block.rows, block.cols) || !IsSide(block.rows) || !IsSide(block.cols)) {
+      continue;
+    }
+    block.depth = kFp32Depth;
+    if (!rest.starts_with('_')) return block;
+    rest.remove_prefix(1);
+    constexpr std::string_view kSliced = "sliced1x";  // warps that share a result's reduction
+    int64_t depth = 0, stages = 0;
+    if (rest.starts_with(kSliced)) {
+      rest.remove_prefix(kSliced.size());
+      block.depth *= std::max<int64_t>(TakeNumber(rest), 1);
+    } else if (TakePair(rest, depth, stages)) {
+      block.depth = depth;
+      block.stages = stages;
+    } else if (HasAny(name, {"884gemm", "1688gemm"})) {
+      block.depth = 32;  // Volta's and Turing's, for tensor cores
+    }
+    return block;
+  }
+  return {};
+}
+
+double ResidentBlocks(const GpuPeaks& device, const ProductBlock& block, int64_t element_bytes) {
+  const OccupancyLimits& limits = device.accelerator.occupancy;
+  double resident = limits.blocks > 0 ? limits.blocks : 32;
+  if (limits.registers > 0) {
+    const double results = Positive(block.rows) * Positive(block.cols);
+    resident = std::min(resident, limits.registers / (results * kRegistersPerResult));
+  }
+  const double operands = Positive(block.rows + block.cols) * Positive(block.depth) *
+                          Positive(block.stages) * Positive(element_bytes);
+  const auto shared = static_cast<double>(limits.shared_memory.count());
+  if (block.stages > 0 && shared > 0) resident = std::min(resident, shared / operands);
+  return std::max(std::floor(resident), 1.0);
+}
+
+BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& block,
+                                const KernelWork& work, double waves) {
+  BlockedProduct product;
+  product.block = block;
+  const double across = std::ceil(Positive(work.n) / Positive(block.rows));
+  const double down = std::ceil(Positive(work.m) / Positive(block.cols));
+  product.blocks = Positive(work.batch) * across * down;
+  product.filled_rows = Positive(work.n) / across;
+  product.filled_cols = Positive(work.m) / down;
+  product.depth = Positive(work.k);
+  product.element_bytes = ElementSize(work.dtype);
+  product.load_elements = work.load_elements;
+  product.read_bytes = static_cast<double>(work.read.count());
+  product.written_bytes = static_cast<double>(work.written.count());
+  const double launched = waves * device.sms * ResidentBlocks(device, block, product.element_bytes);
+  const double steps = std::max(std::floor(product.depth / Positive(block.depth)), 1.0);
+  product.split = std::clamp(std::round(launched / product.blocks), 1.0, steps);
+  return product;
+}
+
+double BlockedProductUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
+                        const BlockedProduct& product) {
+  const ProductBlock& block = product.block;
+  const VectorRates rates = VectorRatesOf(device);
+  const double rows = Positive(block.rows), cols = Positive(block.cols),
+               depth = Positive(block.depth);
+  const double flop_per_us =
+      device.peak_tflops(precision) * 1e6 / device.sms * ReachedShare(device, precision, block);
+  const double multiply_us = 2 * rows * cols * depth / flop_per_us;
+  double load_us = 0, store_us = 0;
+  const int64_t load_bytes = product.load_elements * product.element_bytes;
+  if (precision != Precision::kFloat32 && load_bytes > 0 && load_bytes < kWidestBytes) {
+    const double us_of_access =
+        kNarrowInstructions * device.sms / rates.integers_per_us / Positive(product.load_elements);
+    // Threads whose operands lie outside of the matrix do not load them; copies past the registers
+    // are issued all the same, and write zeros.
+    const double filled_rows = product.filled_rows > 0 ? product.filled_rows : rows;
+    const double filled_cols = product.filled_cols > 0 ? product.filled_cols : cols;
+    const double loaded = block.stages == 0 ? filled_rows + filled_cols : rows + cols;
+    load_us = loaded * depth * us_of_access;
+    store_us = filled_rows * filled_cols * us_of_access;
+  }
+  const double wait_us = kStepCycles / rates.cycles_per_us;
+  const double trip_us = ColdStartUs(device, 1) - ColdStartUs(device, 0);
+  // Operands that are asked for one step ahead alone are waited for.
+  constexpr int64_t kDeep = 3;
+  const double ahead_us = block.stages < kDeep ? trip_us : 0;
+  const double steps = std::ceil(product.depth / product.split / depth);
+  const double resident = ResidentBlocks(device, block, product.element_bytes);
+  const double blocks = product.blocks * product.split;
+  // A multiprocessor's units, each at its rate; and a block's own steps, one after the other.
+  const double busy_us =
+      std::ceil(blocks / device.sms) * (steps * SmoothMax(multiply_us, load_us) + store_us);
+  const double rounds = std::ceil(blocks / (device.sms * resident));
+  const double waiting_us =
+      rounds * (steps * (std::max(multiply_us + load_us, ahead_us) + wait_us) + store_us) +
+      (rounds - 1) * trip_us;
+  // Parts of a split reduction are added in turn: each but the first reads what is there.
+  const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
+  const double written_us = product.written_bytes * (2 * product.split - 1) / bytes_per_us;
+  const double memory_us = product.read_bytes / bytes_per_us + written_us;
+  // What the last wave writes, no other block's arithmetic hides.
+  const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
+  const double compute_us = std::max(busy_us, waiting_us) + last * written_us;
+  return kShortestUs + ColdStartUs(device, kTrips) +
+         SmoothSum(compute_us, memory_us, kOverlapPower);
+}
+
+bool IsThinProduct(std::string_view name) {
+  return HasAny(name, {"gemv", "gemmSN", "gemmk1", "dot_kernel"});
+}
+
+bool WalksReduction(std::string_view name) { return HasAny(name, {"gemmSN"}); }
+
+double ThinProductUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
+                     bool walks) {
+  const double walk_us =
+      walks ? Positive(work.k) * kThinCyclesPerElement / VectorRatesOf(device).cycles_per_us : 0;
+  const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
+  const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
+  return kShortestUs + ColdStartUs(device, kTrips) + SmoothMax(walk_us, memory_us);
+}
+
+}  // namespace foretrace

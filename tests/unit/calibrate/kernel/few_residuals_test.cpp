@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "simulator/calibrate/kernel/kernel_fit.h"
+
+namespace foretrace {
+namespace {
+
+const GpuPeaks& P100() {
+  static const GpuPeaks device = *FindGpuPeaks("p100-pcie");
+  return device;
+}
+
+constexpr KernelKey kKey{KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0};
+
+KernelWork Gemm(int64_t m, int64_t n, int64_t k) {
+  return Kernels({LinearOp{m, n, k}, DType::kFloat32, Direction::kForward}).front();
+}
+
+// What a GPU does whose operands of 32 Ki columns outrun its caches.
+double TruthUs(const KernelWork& work, double penalty) {
+  KernelModel truth;
+  truth.key = kKey;
+  truth.form = KernelForm::kGemm;
+  return truth.KernelUs(P100(), work) * (work.k >= 32768 ? penalty : 1);
+}
+
+KernelModel Fit(double penalty, bool with_residual) {
+  std::vector<KernelSample> samples;
+  for (int64_t i = 0; i < 20; ++i) {
+    const KernelWork work = Gemm(1024 << (i % 4), 1024 << (i * 3 % 5), 1024 << (i * 2 % 7));
+    samples.push_back({work, TruthUs(work, penalty), 0});
+  }
+  auto model = FitKernelModel(P100(), kKey, samples, {.with_residual = with_residual});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+double LogError(const KernelModel& model, const KernelWork& work, double penalty) {
+  return std::abs(std::log(model.KernelUs(P100(), work) / TruthUs(work, penalty)));
+}
+
+TEST(FewResiduals, FollowWhatSizesTake) {
+  const KernelWork unseen = Gemm(3072, 3072, 49152), usual = Gemm(3072, 3072, 3072);
+  EXPECT_GT(LogError(Fit(2.5, false), unseen, 2.5), 0.4);
+  const KernelModel fitted = Fit(2.5, true);
+  EXPECT_LT(LogError(fitted, unseen, 2.5), 0.25);
+  EXPECT_LT(LogError(fitted, usual, 2.5), 0.1);
+}
+
+TEST(FewResiduals, AddNothingWhereTheRooflineHolds) {
+  for (const int64_t size : {1024, 3072, 16384}) {
+    const KernelWork work = Gemm(size, size, size);
+    EXPECT_NEAR(LogError(Fit(1, true), work, 1), LogError(Fit(1, false), work, 1), 0.02) << size;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,104 @@
+#include "simulator/cost/kernel/launched_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kAdd =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::add_kernel, "
+    "at::detail::Array<char*, 3> >(int, float)";
+
+GpuPeaks V100() { return *FindGpuPeaks("v100-sxm2-16gb"); }
+KernelModels Models() { return KernelModels(V100(), {}); }
+
+TEST(LaunchedKernels, ALaunchNamesItsTensorsAndGrid) {
+  const GpuPeaks device = V100();
+  const double threads = device.sms * device.threads_per_sm;
+  // Half a wave with four floats a thread; two tensors are read, one is written.
+  const auto work = WorkOfLaunch({kAdd, 500}, device);
+  ASSERT_TRUE(work.has_value());
+  EXPECT_EQ(work->kind, KernelKind::kElementwise);
+  EXPECT_EQ(work->written, Bytes(static_cast<int64_t>(threads / 2 * 4 * 4)));
+  EXPECT_EQ(work->read.count(), 2 * work->written.count());
+  const auto fill = WorkOfLaunch({"void at::native::vectorized_elementwise_kernel<4, "
+                                  "FillFunctor<c10::Half>, std::array<char*, 1ul> >(int)",
+                                  1000},
+                                 device);
+  ASSERT_TRUE(fill.has_value());
+  EXPECT_EQ(fill->kind, KernelKind::kFill);
+  EXPECT_EQ(fill->written, Bytes(static_cast<int64_t>(threads * 4 * 2)));
+  EXPECT_FALSE(WorkOfLaunch({kAdd, 0}, device).has_value());
+  EXPECT_FALSE(WorkOfLaunch({"volta_sgemm_128x128_nn", 500}, device).has_value());
+  EXPECT_FALSE(
+      WorkOfLaunch({"vectorized_elementwise_kernel<4, f, Array<char*, ", 5}, device).has_value());
+}
+
+// Apex's Adam on the A100 of trace_diff/control: 303 blocks, each a chunk of four lists, took 407
+// us.
+TEST(LaunchedKernels, AnOptimizersBlocksAreChunks) {
+  const GpuPeaks a100 = *FindGpuPeaks("a100-sxm4-40gb");
+  const KernelModels models(a100, {});
+  const Launch launch{"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>",
+                      static_cast<uint32_t>(1000 * 303 / 216)};
+  const LaunchEstimate estimate = *EstimateLaunch(models, launch, 0);
+  EXPECT_EQ(estimate.kind, KernelKind::kOptimizer);
+  EXPECT_NEAR(estimate.time.us(), 407, 60);
+}
+
+TEST(LaunchedKernels, NormalisationMovesWhatItsNeighboursDo) {
+  JobScript job(1);
+  job.rank(0).InFlight("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 7, {0, 5});
+  job.rank(0).InFlight(kAdd, 8, {10, 15});  // of another stream
+  const TraceStore alone = job.Build();
+  EXPECT_EQ(MovedElements(alone, alone.ranks()[0], V100()).Near(NodeIndex(0)), 0);
+  const KernelModels models = Models();
+  const Launch norm{"void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 200};
+  const LaunchEstimate small = *EstimateLaunch(models, norm, 1 << 20);
+  const LaunchEstimate large = *EstimateLaunch(models, norm, 1 << 26);
+  EXPECT_EQ(large.kind, KernelKind::kBatchNorm);
+  // Reads twice and writes once 64 Mi floats at 900 GB/s.
+  EXPECT_NEAR(large.time.us(), 3.0 * 4 * (1 << 26) / 0.9e6, 250);
+  EXPECT_LT(small.time.us(), 20);
+}
+
+TEST(LaunchedKernels, EveryLaunchOfKnownSizeHasATime) {
+  const KernelModels models = Models();
+  for (const std::string_view name :
+       {"", "x", "volta_sgemm_128x64_nn", "void cudnn::detail::dgrad_engine<float, 512>",
+        "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>",
+        "void cudnn::ops::nchwToNhwcKernel<float, float>", "multi_tensor_apply_kernel<"}) {
+    EXPECT_FALSE(EstimateLaunch(models, {name, 0}, 1000).has_value());
+    for (const uint32_t waves : {1U, 1500U, 4'000'000'000U}) {
+      const SimTime time = EstimateLaunch(models, {name, waves}, 0)->time;
+      EXPECT_GE(time.us(), 2) << name << " " << waves;
+      EXPECT_LT(time.us(), 1e12) << name << " " << waves;
+    }
+  }
+}
+
+TEST(LaunchedKernels, AnotherChipsKernelSaysNothing) {
+  const KernelModels models = Models();
+  OperatorCall call;
+  call.shape = LinearOp{1024, 1024, 1024, false};
+  call.dtype = DType::kFloat32;
+  const KernelWork work = Kernels(call)[0];
+  const Launch launch{"volta_sgemm_32x32_sliced1x4_tn", 5000};
+  Estimate estimate = models.Predict(work, Precision::kFloat32);
+  const SimTime before = estimate.time;
+  EXPECT_FALSE(ByLaunchedProduct(models, "NVIDIA H100 80GB HBM3", launch, work, Precision::kFloat32,
+                                 estimate));
+  EXPECT_EQ(estimate.time, before);
+  EXPECT_TRUE(ByLaunchedProduct(models, "Tesla V100-SXM2-16GB", launch, work, Precision::kFloat32,
+                                estimate));
+  EXPECT_NE(estimate.time, before);
+  EXPECT_TRUE(estimate.extrapolated);
+}
+
+}  // namespace
+}  // namespace foretrace

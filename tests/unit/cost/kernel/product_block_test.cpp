@@ -1,0 +1,84 @@
+#include "simulator/cost/kernel/product_block.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+GpuPeaks Device(std::string_view name) { return *FindGpuPeaks(name); }
+
+KernelWork Product(int64_t m, int64_t n, int64_t k) {
+  OperatorCall call;
+  call.shape = LinearOp{m, n, k, false};
+  call.dtype = DType::kFloat32;
+  return Kernels(call)[0];
+}
+
+TEST(ProductBlock, NamesStateBlockDepthAndStages) {
+  const ProductBlock cutlass = ProductBlockOf(
+      "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x128_32x3_nt_align1>(x)");
+  EXPECT_EQ(cutlass.rows, 256);
+  EXPECT_EQ(cutlass.cols, 128);
+  EXPECT_EQ(cutlass.depth, 32);
+  EXPECT_EQ(cutlass.stages, 3);
+  const ProductBlock sliced = ProductBlockOf("ampere_sgemm_32x128_sliced1x4_tn");
+  EXPECT_EQ(sliced.rows, 32);
+  EXPECT_EQ(sliced.depth, 32);
+  EXPECT_EQ(sliced.stages, 0);
+  EXPECT_EQ(ProductBlockOf("volta_sgemm_128x64_nn").depth, 8);
+  EXPECT_EQ(ProductBlockOf("cudnn_volta_scudnn_128x64_relu_xregs_large_nn_v1").cols, 64);
+}
+
+TEST(ProductBlock, OtherKernelsAreNotKnown) {
+  for (const std::string_view name :
+       {"", "sgemm_", "volta_sgemm_7x9_nn", "volta_sgemm_99999x64_nn", "volta_sgemm_128x",
+        "cudnn_volta_scudnn_winograd_128x128_ldg1", "sm90_xmma_gemm_s16816gemm_128x128",
+        "void reduce_kernel<512, 1>", "gemmSN_TN_kernel<float, 128, 16>"}) {
+    EXPECT_FALSE(ProductBlockOf(name).known()) << name;
+  }
+}
+
+TEST(ProductBlock, SharedMemoryAndRegistersLimitBlocks) {
+  const GpuPeaks a100 = Device("a100-sxm4-40gb");
+  // 98,304 bytes of 164 KB; 2 x 128 x 64 results a thread would leave room for four.
+  EXPECT_EQ(ResidentBlocks(a100, {64, 64, 32, 6}, 4), 1);
+  EXPECT_EQ(ResidentBlocks(a100, {128, 64, 8, 0}, 4), 4);
+  EXPECT_EQ(ResidentBlocks(a100, {256, 128, 8, 0}, 4), 1);
+}
+
+// trace_diff/control, A100: median of kernels that nothing ran beside.
+TEST(ProductBlock, MeasuredOnA100) {
+  const GpuPeaks a100 = Device("a100-sxm4-40gb");
+  struct Case {
+    int64_t m, n, k;
+    std::string_view name;
+    double waves;  // 108 multiprocessors, blocks resident by occupancy
+    int64_t load_elements;
+    double us;
+  };
+  for (const Case& c : {
+           Case{1024, 2048, 1024, "s1688gemm_256x128_16x3_nn_align4", 64 / 216.0, 4, 59},
+           Case{1024, 256, 1440, "s1688gemm_64x64_32x6_tn_align4", 64 / 108.0, 4, 22},
+           Case{1024, 128, 9375, "s1688gemm_64x64_32x6_nn_align1", 96 / 108.0, 1, 112},
+           Case{2048, 4864, 1024, "s1688gemm_256x128_32x3_nt_align4", 384 / 108.0, 4, 184},
+       }) {
+    KernelWork work = Product(c.m, c.n, c.k);
+    work.load_elements = c.load_elements;
+    const BlockedProduct product = BlockedProductOf(a100, ProductBlockOf(c.name), work, c.waves);
+    const double us = BlockedProductUs(a100, Precision::kTensorFloat32, 0.85, product);
+    EXPECT_NEAR(us / c.us, 1, 0.15) << c.name << " " << us;
+  }
+}
+
+TEST(ProductBlock, SplitFollowsFromTheLaunch) {
+  const GpuPeaks a100 = Device("a100-sxm4-40gb");
+  const ProductBlock block = ProductBlockOf("s1688gemm_64x64_32x6_nn_align4");
+  const KernelWork work = Product(1024, 128, 9375);  // 32 blocks of results
+  EXPECT_EQ(BlockedProductOf(a100, block, work, 96 / 108.0).split, 3);
+  EXPECT_EQ(BlockedProductOf(a100, block, work, 0).split, 1);
+  // No more parts than steps.
+  EXPECT_EQ(BlockedProductOf(a100, block, Product(64, 64, 32), 1000).split, 1);
+}
+
+}  // namespace
+}  // namespace foretrace
