@@ -56,7 +56,8 @@ void ShardingProblem::AddFactor(std::vector<int> variables, const Fill& fill) {
   Factor f{std::move(variables), {}};
   size_t rows = 1;
   for (const int v : f.variables) rows *= counts_[static_cast<size_t>(v)];
-  Choice choice(counts_.size(), 0);
+  Choice choice;
+  choice.assign(counts_.size(), 0);  // GCC 12 takes the constructor's memory for no heap's at -O2
   bool matters = false;
   for (size_t row = 0; row < rows; ++row) {
     size_t rest = row;
