@@ -13,8 +13,9 @@ NOTHING = ("would change nothing",)
 IDLE = {
     COMPARE: ["--top 1", "--searcher local", "--journal j", "--schedules gpipe", "--max-tensor 1", "--max-zero 0",
               "--max-chunks 1", "--max-context 2", "--max-micro-batch 1", "--overlap", "--steps 3", "--seed 3"],
-    SEARCH + " --searcher piper": ["--journal j", "--schedules gpipe", "--max-tensor 1", "--overlap", "--steps 3"],
-    STAGES: ["--journal j", "--schedules gpipe", "--max-tensor 1", "--max-zero 0", "--max-chunks 1",
+    SEARCH + " --searcher graphpipe": ["--max-tensor 1"],
+    SEARCH + " --searcher piper": ["--journal j", "--schedules gpipe", "--overlap", "--steps 3"],
+    STAGES: ["--journal j", "--schedules gpipe", "--max-zero 0", "--max-chunks 1",
              "--max-context 2", "--max-micro-batch 1", "--overlap", "--seed 3"],
     SERVE: ["--draft llama3.1-8b", "--seed 7", "--routing least-loaded", "--rate 4 --concurrency 2"],
     "serve llama3.1-8b --platform dgx-h100 --requests $SEEDS/requests.csv": ["--seed 7"],
