@@ -62,6 +62,7 @@ SLOTS = {
     "requests": "serve llama3.1-8b --platform dgx-h100 --requests FILE --json",
     "engine": "serve llama3.1-8b --platform dgx-h100 --count 2 --engine FILE --json",
     "iterations": "calibrate serving FILE --json",
+    "powers": "calibrate power FILE --platform dgx-h200 --json",
     "space": "explore FILE -o out",
     "exploration_journal": "explore dfmodel-fft -o out --journal FILE",
     "dataflow_system": "dataflow gpt3-175b --system FILE --json",
