@@ -1,6 +1,7 @@
 #include "simulator/mapping/group_costs.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrace {
 namespace {
@@ -74,6 +75,15 @@ double GroupCosts::ReplicaAllReduce(double bytes) const {
   }
   return RingPass(CollectiveOp::kReduceScatter, m_.replicas(), m_.tensor, bytes) +
          RingPass(CollectiveOp::kAllGather, m_.replicas(), m_.tensor, bytes);
+}
+
+double GroupCosts::SmallAllReduce() const {
+  const int32_t ranks = m_.tensor * m_.replicas();
+  const int32_t inside = std::min(ranks, p_.devices_per_node);
+  const int32_t nodes = (ranks + inside - 1) / inside;
+  return 2 * (p_.step_inside.seconds() * (inside - 1) +
+              p_.step_outside.seconds() * std::ceil(std::log2(nodes))) +
+         Handovers();
 }
 
 double GroupCosts::ReduceToShards(double bytes) const {

@@ -33,6 +33,9 @@ class GroupCosts {
   // Every tensor-parallel rank sends its share; the receivers gather it within the node.
   double Transfer(double bytes) const;
   double ReplicaAllReduce(double bytes) const;
+  // A few bytes over all devices of a stage: the latency of a tree up and down, along the devices
+  // of a node and over the nodes (NCCL, src/graph/tuning.cc).
+  double SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
   // Of gradients that the weights' shards hold each in part, over the replicas (zero 2 and 3): a

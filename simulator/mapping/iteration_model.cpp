@@ -114,6 +114,8 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
       stage.forward.push_back(PassDuration(passes.layer_forward, layers, passes.Gather()));
       stage.backward.push_back(PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
                                             passes.reduce_behind));
+      stage.forward.back() += passes.scale_reduction;
+      stage.backward.back() += passes.scale_reduction;
       const bool ends = s + 1 == m.pipeline && c + 1 == m.chunks, begins = s == 0 && c == 0;
       if (holds && m.pipeline > 1 && !ends) stage.forward.back() += passes.transfer;
       if (holds && m.pipeline > 1 && !begins) stage.backward.back() += passes.transfer;

@@ -72,6 +72,10 @@ struct ClusterParameters {
   // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
   // otherwise from earlier steps, and weights are cast once an iteration.
   bool dynamic_scaling = false;
+  // Largest magnitudes of 8-bit operands are reduced over all devices of a stage after every pass
+  // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
+  // reduce_and_update_fp8_tensors, with reduce_amax).
+  bool reduces_scales = false;
   // Weights that are divided over replicas are cast to 8 bits before they are gathered.
   bool eight_bit_gathers = false;
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
@@ -169,6 +173,7 @@ struct PassTimes {
   SimTime weight_gather, expert_weight_gather;
   SimTime waited_gathers;  // of a layer's both passes, where they do not run ahead
   Bytes weight_bytes, expert_weight_bytes;
+  SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
   SimTime transfer;                    // of a micro-batch between neighbouring stages
   Bytes transfer_bytes;

@@ -221,6 +221,9 @@ class Coster {
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
     if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
+    if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
+      times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());
+    }
     SetDivided(times);
     SetRoots(times);
   }

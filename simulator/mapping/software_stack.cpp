@@ -13,7 +13,7 @@ namespace foretrace {
 namespace {
 
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 27> kKeys = {"since",
+  static constexpr std::array<std::string_view, 28> kKeys = {"since",
                                                              "source",
                                                              "models",
                                                              "fused_attention",
@@ -27,6 +27,7 @@ StackRelease ReadRelease(const YamlReader& in) {
                                                              "gathers_ahead",
                                                              "per_parameter_sharding",
                                                              "dynamic_scaling",
+                                                             "reduces_scales",
                                                              "dropout",
                                                              "packed_document",
                                                              "sequence_parallel",
@@ -67,6 +68,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
   r.ring_attention = in.Bool("ring_attention", false);
+  r.reduces_scales = in.Bool("reduces_scales", false);
   r.dropout = in.Bool("dropout", false);
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.sequence_parallel = in.Bool("sequence_parallel", false);

@@ -75,6 +75,11 @@ class RankWriter {
     weight_group_ = m_.hybrid == 0 ? data_group_ : add("shards", m_.shards(), [&](int i) {
       return RankOf(stage_, lead + i, shard_);
     });
+    if (passes_.scale_reduction > SimTime()) {
+      scale_group_ = add("scales", m_.tensor * m_.replicas(), [&](int i) {
+        return RankOf(stage_, i / m_.tensor, i % m_.tensor);
+      });
+    }
     pipeline_group_ =
         add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
     const int32_t first = replica_ - replica_ % m_.context;
@@ -179,6 +184,12 @@ class RankWriter {
       WriteEnd(name + " head", passes_.head_forward, passes_.head_exchanges.forward);
     }
     if (!forward) ReduceRoot(name, embeds, head);
+    if (passes_.scale_reduction > SimTime()) {
+      out_.WaitFor(out_.Communicate(
+          {NodeKind::kCollective, CollectiveOp::kAllReduce, "scales " + name, scale_group_,
+           m_.tensor * m_.replicas(), Bytes(1024), passes_.scale_reduction},
+          out_.last()));
+    }
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
       out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
     }
@@ -341,7 +352,7 @@ class RankWriter {
   const TransformerConfig& model_;
   TraceEmitter out_;
   std::string tensor_group_, data_group_, weight_group_, pipeline_group_, context_group_,
-      expert_group_, expert_data_group_;
+      expert_group_, expert_data_group_, scale_group_;
   NodeIndex reduced_;
 };
 

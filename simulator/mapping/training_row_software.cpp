@@ -153,6 +153,7 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   cluster.gathers_ahead = software.gathers_ahead;
   cluster.per_parameter_sharding = software.per_parameter_sharding;
   cluster.dynamic_scaling = software.dynamic_scaling;
+  cluster.reduces_scales = software.reduces_scales;
   cluster.eight_bit_share = row.eight_bit_share;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }

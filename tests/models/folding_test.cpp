@@ -65,7 +65,10 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
     m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
     if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
-    const auto folded = EstimateIteration(model, m, {});
+    m.fp8 = rng() % 4 == 0;
+    ClusterParameters cluster;
+    cluster.reduces_scales = true;
+    const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;
     auto traces = GenerateTraces(model, m, folded->passes, {});

@@ -424,6 +424,24 @@ TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {
   EXPECT_NEAR((promoted.layer_backward - fast.layer_backward).seconds(), 0.5 * products, 1e-7);
 }
 
+// Scales go up and down a tree of two nodes of eight devices: 7 steps of 2 us and one of 10, twice.
+TEST(PassCostsTest, ScalesAreReducedAfterEveryPass) {
+  ParallelMapping m = Mapping(4, 4);
+  m.global_batch = 8;
+  ClusterParameters p = ProductsAlone();
+  p.reduces_scales = true;
+  EXPECT_EQ(Times(Model(), m, p).scale_reduction, SimTime());
+  m.fp8 = true;
+  const PassTimes times = Times(Model(), m, p);
+  EXPECT_NEAR(times.scale_reduction.us(), 2 * (7 * 2 + 10), 1e-6);
+  const auto with = EstimateIteration(Model(), m, p);
+  p.reduces_scales = false;
+  const auto without = EstimateIteration(Model(), m, p);
+  ASSERT_TRUE(with.ok() && without.ok());
+  // Two micro-batches, forward and backward.
+  EXPECT_NEAR((with->time - without->time).us(), 4 * 48, 1e-6);
+}
+
 // Chunks that wait for their messages: all but the last of the last stage send forward, all but the
 // first of the first backward.
 TEST(PassCostsTest, BlockingChunksHoldTheirStages) {
