@@ -29,7 +29,8 @@ COMMANDS = {
     "inspect": [SAMPLE, MODULES, f"{SAMPLE} --kernels", f"{SAMPLE} --ops", "topologies/dgx-h100.yaml",
                 "tests/data/memory/snapshot.pickle",
                 "topologies/accelerators/h100-sxm5-80gb.yaml"],
-    "validate": [f"--trace {SAMPLE}", f"--trace {SAMPLE} --durations model --calibration a100-sxm4-nvswitch --platform dgx-a100"],
+    "validate": [f"--trace {SAMPLE}", "--calibration none --mappings tests/data/mappings/training_rows.csv",
+                 "--serving tests/data/serving/runs/A100_Llama-3.1-8B --profiles tests/data/serving/profiles", f"--trace {SAMPLE} --durations model --calibration a100-sxm4-nvswitch --platform dgx-a100"],
     "collective": ["all_reduce --topology dgx-h100 --ranks 8 --bytes 1KB:1MB",
                    "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100",
                    "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100 --fit"],
@@ -59,6 +60,8 @@ COMMANDS = {
     "shard-study": ["traces/samples/dlrm_sharding.yaml"],
     "shard-tasks": ["tests/data/sharding/locality.txt --platform paper-4xa100 --per-part 1 -o OUT"],
 }
+# Members that no document here has as null: where nothing was recorded that a replay could repeat.
+NULLABLE = {"predict": ["reliable"]}
 # Objects whose members are names of the input or of kinds of work, all of one type.
 UNITS = ("_us", "_ns", "_s", "_bytes", "_percent", "_share")
 MAPS = {"work_us", "idle_us", "sources_us", "activities_us", "groups_us", "collective_bytes", "source_shares", "repairs"}
@@ -113,6 +116,8 @@ def make(foretrace, command):
               "description": "Keys end in their unit: _us microseconds, _ns nanoseconds, _s seconds, _bytes bytes, _percent per cent; "
                              "_share is a fraction of 1."}
     schema |= schema_of(documents)
+    for key in NULLABLE.get(command, []):
+        schema["properties"][key] = {"type": sorted({"null", schema["properties"][key]["type"]})}
     schema["properties"]["schema_version"] = {"const": VERSION}
     schema["properties"]["command"] = {"const": command}
     return schema

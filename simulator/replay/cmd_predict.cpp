@@ -353,10 +353,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
                    "device time by --by (default: module) for speedscope.app")
       ->group(kOutputGroup)
       ->type_name("FILE");
-  command->add_flag(
-      "--memory", options->memory,
-      "also the device memory at its peak: when, by which op and module, of which "
-      "phase (recorded with profile_memory)");
+  command->add_flag("--memory", options->memory,
+                    "also the device memory at its peak: when, by which op and module, of which "
+                    "phase (recorded with profile_memory)");
   command
       ->add_option("--memory-if", options->memory_if,
                    "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "

@@ -216,7 +216,7 @@ class Ledger {
     for (const Held& held : held_) {
       if (held.role == role && held.from <= at && at < held.until) bytes += held.bytes;
     }
-    ledger.*role = Bytes(static_cast<int64_t>(bytes + 0.5));
+    ledger.*role = Bytes(static_cast<int64_t>(std::min(bytes + 0.5, 1e18)));
   }
 
   const MemoryRecording& recording_;

@@ -26,7 +26,7 @@ struct TimelineRun {
   const Prediction& prediction;
   std::span<const std::vector<IterationWindow>> windows;
   const PredictionReport& report;
-  const Topology* topology = nullptr;                 // whose links are drawn; null: none
+  const Topology* topology = nullptr;                    // whose links are drawn; null: none
   std::span<const std::vector<AllocatedMemory>> memory;  // by rank; empty: not drawn
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/report/kineto_names.h"
 
 namespace foretrace {
 namespace {
@@ -21,45 +22,6 @@ using Track = TraceEventWriter::Track;
 constexpr int32_t kFirstProcess = 10000;
 // A hostile name must not blow up the file by its repetitions.
 constexpr size_t kLongestName = 1000;
-
-std::string_view Category(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::kCpuOp:
-      return "cpu_op";
-    case NodeKind::kRuntimeCall:
-      return "cuda_runtime";
-    case NodeKind::kMemcpy:
-      return "gpu_memcpy";
-    case NodeKind::kMemset:
-      return "gpu_memset";
-    case NodeKind::kAnnotation:
-      return "user_annotation";
-    default:
-      return "kernel";
-  }
-}
-
-std::string_view KernelOf(NodeKind kind, CollectiveOp op) {
-  if (kind == NodeKind::kSend || kind == NodeKind::kRecv) return "ncclDevKernel_SendRecv";
-  switch (op) {
-    case CollectiveOp::kAllReduce:
-      return "ncclDevKernel_AllReduce";
-    case CollectiveOp::kReduce:
-      return "ncclDevKernel_Reduce";
-    case CollectiveOp::kAllGather:
-      return "ncclDevKernel_AllGather";
-    case CollectiveOp::kBroadcast:
-      return "ncclDevKernel_Broadcast";
-    case CollectiveOp::kReduceScatter:
-      return "ncclDevKernel_ReduceScatter";
-    default:
-      return "ncclDevKernel_SendRecv";
-  }
-}
-
-std::string GivenName(std::string_view group) {
-  return std::string(group.substr(0, group.find('@')));
-}
 
 // To the nearest, each end by itself. HTA cuts what is finer at both ends, a microsecond of every
 // kernel (round_down_time_stamps).
@@ -253,7 +215,7 @@ class KinetoWriter {
       Extent slice = at(n);
       while (!open.empty() && open.back() <= slice.start) open.pop_back();
       if (!open.empty()) slice.end = std::min(slice.end, open.back());
-      Slice(TrackOf(lane), store_.name(rank_, n), Category(rank_.kind(n)), slice, CpuArgs(n));
+      Slice(TrackOf(lane), store_.name(rank_, n), KinetoCategory(rank_.kind(n)), slice, CpuArgs(n));
       if (rank_.sync(n) != nullptr) Sync(n, slice);
       open.push_back(slice.end);
     }
@@ -329,7 +291,7 @@ class KinetoWriter {
     std::string name(store_.name(rank_, n));
     if (IsCommunicationKind(kind)) {
       const bool known = name.starts_with("nccl") && name.find("Kernel") != std::string::npos;
-      if (!known) name = fmt::format("{} {}", KernelOf(kind, rank_.collective_op(n)), name);
+      if (!known) name = fmt::format("{} {}", KinetoKernel(kind, rank_.collective_op(n)), name);
       AddCommunication(n, args);
     } else if (const WorkAttr* work = rank_.work(n); work != nullptr && kind != NodeKind::kKernel) {
       args += fmt::format(",\"bytes\":{}", work->bytes.count());
@@ -337,7 +299,7 @@ class KinetoWriter {
     if (rank_.waves_milli(n) > 0) {
       args += fmt::format(",\"foretrace.waves\":{}", rank_.waves_milli(n));
     }
-    Slice(track, name, Category(kind), {e.start, e.end}, args);
+    Slice(track, name, KinetoCategory(kind), {e.start, e.end}, args);
   }
 
   void AddCommunication(NodeIndex n, std::string& args) const {
@@ -393,30 +355,6 @@ class KinetoWriter {
 };
 
 }  // namespace
-
-std::string KinetoTail(const TraceStore& store, const RankTrace& rank) {
-  const RankInfo& info = rank.info();
-  std::vector<std::string> groups;
-  for (const auto& [name, group] : store.process_groups()) {
-    const bool member = group.ranks.empty() || std::ranges::count(group.ranks, info.rank) > 0;
-    if (!member) continue;
-    const size_t size =
-        group.ranks.empty() ? static_cast<size_t>(store.world_size()) : group.ranks.size();
-    groups.push_back(
-        fmt::format("{{\"pg_name\":{},\"pg_desc\":{},\"backend_config\":\"cuda:nccl\",\"pg_size\":{"
-                    "},\"ranks\":[{}]}}",
-                    TimelineText(GivenName(name)).literal(),
-                    TimelineText(group.description).literal(), size, fmt::join(group.ranks, ",")));
-  }
-  // HTA searches the text for the rank, and wants the space.
-  return fmt::format(
-      "\"schemaVersion\": 1,\n\"foretracePrediction\": \"computed by foretrace, not recorded\",\n"
-      "\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
-      "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, "
-      "\"pg_count\": {}, \"pg_config\": [{}]}},\n",
-      TimelineText(info.device_name).literal(), info.rank, store.world_size(), groups.size(),
-      fmt::join(groups, ", "));
-}
 
 void WriteKinetoTimeline(const EventTable& table, RankIndex rank,
                          const KinetoTimelineOptions& options, TraceEventWriter& writer) {

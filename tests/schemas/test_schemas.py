@@ -70,6 +70,34 @@ class Schemas(unittest.TestCase):
                 document = json.loads(done.stdout)
                 jsonschema.Draft202012Validator(schema(document["command"].replace(" ", "-"))).validate(document)
 
+    def test_documents_of_golden_cases(self):
+        """Every document that a golden case asks for, also where it prints but a part."""
+        cases = [cmd.parent.name for cmd in sorted((ROOT / "tests/golden").glob("*/cmd")) if "--json" in cmd.read_text()]
+        self.assertGreater(len(cases), 15)
+        with tempfile.TemporaryDirectory(prefix="foretrace-schemas-") as folder:
+            documents = pathlib.Path(folder) / "documents"
+            documents.mkdir()
+            program = pathlib.Path(folder) / "foretrace"
+            real = pathlib.Path(FORETRACE).resolve()
+            program.write_text(f"""#!/bin/bash
+[[ " $* " == *" --json "* ]] || exec "{real}" "$@"
+"{real}" "$@" | tee -p "$(mktemp "{documents}/XXXXXX")"
+exit "${{PIPESTATUS[0]}}"
+""")
+            program.chmod(0o755)
+            subprocess.run(["python3", str(ROOT / "scripts/golden.py"), "--foretrace", str(program), *cases], capture_output=True)
+            seen = set()
+            for path in documents.iterdir():
+                if not path.stat().st_size:
+                    continue  # refused before there was a document
+                document = json.loads(path.read_text())
+                if "error" in document:
+                    continue
+                with self.subTest(document["command"]):
+                    jsonschema.Draft202012Validator(schema(document["command"].replace(" ", "-"))).validate(document)
+                seen.add(document["command"])
+        self.assertGreater(len(seen), 8, seen)
+
     def test_a_wrong_document_is_refused(self):
         line = f"predict {SAMPLE} --json"
         document = json.loads(subprocess.run([FORETRACE, *line.split()], cwd=ROOT, capture_output=True, text=True, check=True).stdout)

@@ -69,10 +69,17 @@ void ExtrasReader::AddFrame(const Event& event, const ThreadSpan& at) {
 }
 
 void ExtrasReader::AddMemory(const Event& event, const ThreadSpan& at) {
+  // No device has such memory; sums of eight million allocations below it do not overflow.
+  constexpr int64_t kLargest = int64_t{1} << 40;
+  const int64_t bytes = event.IntegerOr(Field::kAllocatedBytes, 0);
+  for (const int64_t size : {bytes, event.IntegerOr(Field::kTotalAllocated, 0),
+                             event.IntegerOr(Field::kTotalReserved, 0)}) {
+    if (size > kLargest || size < -kLargest) return;
+  }
   extras_.memory.push_back(
-      {at.thread, at.start_ns, event.IntegerOr(Field::kAllocatedBytes, 0),
-       event.IntegerOr(Field::kTotalAllocated, 0), event.IntegerOr(Field::kTotalReserved, 0),
-       event.IntegerOr(Field::kAddress, 0), event.IntegerOr(Field::kDeviceType, 0) != 0});
+      {at.thread, at.start_ns, bytes, event.IntegerOr(Field::kTotalAllocated, 0),
+       event.IntegerOr(Field::kTotalReserved, 0), event.IntegerOr(Field::kAddress, 0),
+       event.IntegerOr(Field::kDeviceType, 0) != 0});
 }
 
 ProfileExtras ExtrasReader::Finish() {

@@ -389,8 +389,8 @@ TEST(PassCostsTest, ExchangesByUserbuffers) {
 }
 
 // Eight experts on four devices: two visits of 1,024 tokens of 1,024 activations of 2 bytes are
-// copied, read and written, before and after the experts, backward likewise; with one expert a device
-// nothing is to be sorted.
+// copied, read and written, before and after the experts, backward likewise; with one expert a
+// device nothing is to be sorted.
 TEST(PassCostsTest, VisitsAreSortedByExpert) {
   ClusterParameters p = ProductsAlone();
   p.peak_memory = Bandwidth::GBps(1000);
