@@ -43,6 +43,22 @@ MODELLED = [
                         ("ViT", "Falconsai_nsfw_image_detection__1016002"),
                         ("TimeSformer", "facebook_timesformer-base-finetuned-k400__1016002"),
                         ("BERT", "gaunernst_bert-small-uncased__1016001"))]
+# Recordings without shapes: kernels by their names and launches.
+SHAPELESS = [
+    ("ResNet (RTX 2080 Ti)", "--trace $D/param-et_replay/resnet_kineto.json.gz" + MODEL),
+    ("ns_resolution (V100)", NS + MODEL + " --calibration v100-sxm2-nvlink"),
+    ("df_index_resolver (V100)", DF + MODEL + " --calibration v100-sxm2-nvlink"),
+    ("nccl_parser_config (A100)", NCCL + MODEL + " --calibration a100-sxm4-nvswitch"),
+    ("AlexNet (A100)", "--trace $D/hta-traces/critical_path/alexnet --allow-missing-ranks" + MODEL +
+     " --calibration a100-sxm4-nvswitch"),
+    ("gpt-oss (B200)", "--trace $D/traces/b200/eager_trace.json.gz --allow-missing-ranks" + MODEL +
+     " --calibration b200-sxm-nvswitch"),
+]
+# Copies of a host, by those of other steps or ranks of the same recording.
+COPIES = [("control (A100)", "--trace $D/hta-traces/trace_diff/control --hold-out odd-steps"),
+          ("DLRM-8 (V100)", "--trace $D/param-et_replay/dlrm_kineto.tar.gz --hold-out odd-ranks"),
+          ("OWLv2 (H100)", "--trace $D/traces/h100/google_owlv2-large-patch14-ensemble__1016001"
+           ".json.gz --hold-out every-third")]
 
 
 class Runner:
@@ -116,6 +132,19 @@ def alone(row):
     if row["alone_count"] == 0:
         return "-", "-"
     return f"{row['alone_gmae_percent']:.1f}", f"{row['alone_bias_percent']:+.1f}"
+
+
+def copy_rows(runner):
+    for name, arguments in COPIES:
+        words = arguments.replace("$D", str(runner.data)).split()
+        done = subprocess.run([runner.foretrace, "calibrate", "memory", *words, "--json"],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"accuracy: error: {name}: {done.stderr.strip()}")
+        for model in json.loads(done.stdout)["models"][:-1]:
+            yield (name, model["name"], str(model["count"]),
+                   f"{model['gmae_percent']:.1f} / {model['mape_percent']:.1f}",
+                   f"`calibrate memory {arguments}`")
 
 
 def duration_rows(results):

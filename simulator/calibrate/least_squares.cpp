@@ -8,6 +8,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/module.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/ceres_module.h"
 
@@ -34,18 +35,13 @@ bool Robustified(const LeastSquaresProblem& problem, double scale,
   return true;
 }
 
-// SplitMix64 (Steele, Lea, Flood 2014). std::uniform_real_distribution is not the same on every
-// standard library.
 class UniformSequence {
  public:
   explicit UniformSequence(uint64_t seed) : state_(seed) {}
   double Next() {
-    state_ += 0x9e3779b97f4a7c15;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    return static_cast<double>(z >> 11) * 0x1.0p-53;
+    const uint64_t bits = SplitMix64(state_);
+    state_ += kSplitMixStep;
+    return UnitInterval(bits);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
+#include "simulator/console/processes.h"
 #include "simulator/console/version.h"
 
 namespace foretrace {
@@ -64,7 +65,7 @@ std::string ErrorJson(int exit_code, std::string_view message) {
 
 TextStyle TerminalConsole::style() const {
   TextStyle style;
-  if (isatty(STDOUT_FILENO)) {
+  if (isatty(STDOUT_FILENO) && !Processes::Launched()) {
     // https://no-color.org: set to anything but nothing.
     const char* no_colour = std::getenv("NO_COLOR");
     const char* terminal = std::getenv("TERM");

@@ -21,6 +21,8 @@ class Processes {
   virtual std::vector<std::string> Gather(std::string own) const { return {std::move(own)}; }
   virtual bool Any(bool own) const { return own; }
 
+  // mpirun started this process: its terminal is mpirun's, whose own output may be a file.
+  static bool Launched();
   // MPI where mpirun started the process. Errors: foretrace was built without it.
   static absl::StatusOr<std::unique_ptr<Processes>> Start();
 };

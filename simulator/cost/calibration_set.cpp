@@ -54,10 +54,15 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
     FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
     set.embedding = std::make_shared<const EmbeddingModels>(std::move(loaded.models));
   }
-  if (set.kernels == nullptr && set.collectives == nullptr && set.copies == nullptr &&
-      set.embedding == nullptr) {
+  if (const std::string path = path_of("power.yaml"); there(path)) {
+    FORETRACE_ASSIGN_OR_RETURN(LoadedPower loaded, LoadPowerModel(path));
+    FORETRACE_RETURN_IF_ERROR(NotePlatform(loaded.header, path, set));
+    set.power = std::make_shared<const PowerModel>(std::move(loaded.model));
+  }
+  if (set.power == nullptr && set.kernels == nullptr && set.collectives == nullptr &&
+      set.copies == nullptr && set.embedding == nullptr) {
     return InvalidInput(
-        "{}: no kernels.yaml, collectives.yaml, memory.yaml or embedding.yaml there; "
+        "{}: no kernels.yaml, collectives.yaml, memory.yaml, embedding.yaml or power.yaml there; "
         "give a folder made by `foretrace calibrate`, or the name of one in "
         "calibration/",
         folder);

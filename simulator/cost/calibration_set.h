@@ -11,6 +11,7 @@
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_model.h"
 #include "simulator/cost/memcpy/copy_models.h"
+#include "simulator/cost/power/power_model.h"
 
 namespace foretrace {
 
@@ -22,11 +23,12 @@ struct CalibrationSet {
   std::shared_ptr<const CollectiveCalibration> collectives;
   std::shared_ptr<const CopyModels> copies;
   std::shared_ptr<const EmbeddingModels> embedding;
+  std::shared_ptr<const PowerModel> power;
 };
 
-// Reads kernels.yaml, collectives.yaml, memory.yaml and embedding.yaml of the folder, as far as
-// they are there. Errors: none is; a file that cannot be read or is not what its name says; files
-// of different platforms.
+// Reads kernels.yaml, collectives.yaml, memory.yaml, embedding.yaml and power.yaml of the folder,
+// as far as they are there. Errors: none is; a file that cannot be read or is not what its name
+// says; files of different platforms.
 absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder);
 
 }  // namespace foretrace

@@ -258,6 +258,8 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> LowerToTraces(
     FORETRACE_ASSIGN_OR_RETURN(auto trace,
                                ChipWriter(workload, system, mapped, options, rank).Write());
     out.push_back(std::move(trace));
+    if (options.progress) options.progress(rank + 1, system.chips());
+    if (options.stop.stop_requested()) return absl::CancelledError("interrupted");
   }
   return out;
 }

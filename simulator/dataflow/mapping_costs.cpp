@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
@@ -46,8 +48,32 @@ TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, d
   return group;
 }
 
+namespace {
+
+// The least of each kernel's shares; what leaves one is in whatever layout is read.
+ShardedWorkload LeastOf(const Workload& workload, const KernelShares& shares) {
+  ShardedWorkload out;
+  for (const std::vector<ShardedKernel>& of : shares) {
+    ShardedKernel least = of.front();
+    for (const ShardedKernel& k : of) {
+      least.flop = std::min(least.flop, k.flop);
+      least.output_bytes = std::min(least.output_bytes, k.output_bytes);
+      least.weight_bytes = std::min(least.weight_bytes, k.weight_bytes);
+      least.stored_bytes = std::min(least.stored_bytes, k.stored_bytes);
+    }
+    least.reduce_ns = least.reduce_bytes = 0;
+    out.kernels.push_back(least);
+  }
+  for (const Tensor& t : workload.tensors)
+    out.tensors.push_back(
+        {t.from, t.to, out.kernels[static_cast<size_t>(t.from)].output_bytes, 0, false});
+  return out;
+}
+
+}  // namespace
+
 MappingCosts::MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
-                           const Mapping& mapping)
+                           const Mapping& mapping, const KernelShares* shares)
     : workload_(&workload),
       formulas_(formulas),
       mapping_(mapping),
@@ -57,34 +83,63 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   layers_per_stage_ = (workload.layers + mapping.pipeline - 1) / mapping.pipeline;
   micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
   sharded_ = std::make_unique<ShardedWorkload>(
-      Shard(workload, mapping.shardings,
-            GroupOf(*system_, formulas, Role::kTensor, mapping.micro_batch)));
+      shares != nullptr ? LeastOf(workload, *shares)
+                        : Shard(workload, mapping.shardings,
+                                GroupOf(*system_, formulas, Role::kTensor, mapping.micro_batch)));
   PartitionRules rules;
   rules.overlap = formulas.overlap;
   rules.compute_utilisation = formulas.compute_utilisation;
+  // Cycles are never fewer than those of the peak.
+  if (shares != nullptr && rules.compute_utilisation == 0) rules.compute_utilisation = 1;
   rules.load_weights = formulas.iteration == IterationRule::kPhysical;
   rules.read_apart = formulas.iteration == IterationRule::kEarly;
   rules.streamed = formulas.streamed;
   rules.tiles = mapping.tiles;
   rules.micro_batch = mapping.micro_batch;
-  for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i) {
-    rules.kernel_ns.push_back(formulas.kernel_times->Ns(
-        workload.graph, static_cast<OpId>(i), sharded_->kernels[i].size, mapping.micro_batch));
-  }
-  parts_ =
-      std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs());
+  for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i)
+    rules.kernel_ns.push_back(KernelNs(i, shares));
+  parts_ = std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs(),
+                                            shares);
 }
+
+double MappingCosts::KernelNs(size_t kernel, const KernelShares* shares) const {
+  const auto of = [&](const ShardedKernel& k) {
+    return formulas_.kernel_times->Ns(workload_->graph, static_cast<OpId>(kernel), k.size,
+                                      mapping_.micro_batch);
+  };
+  if (shares == nullptr) return of(sharded_->kernels[kernel]);
+  double least = std::numeric_limits<double>::infinity();
+  for (const ShardedKernel& k : (*shares)[kernel]) least = std::min(least, of(k));
+  return least;
+}
+
+namespace {
+
+absl::Status CheckDivides(const Workload& workload, const Mapping& mapping) {
+  const double samples = workload.batch / static_cast<double>(mapping.data);
+  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) == 0 &&
+      std::fmod(samples, mapping.micro_batch) == 0)
+    return absl::OkStatus();
+  return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
+                      workload.batch, mapping.data, mapping.micro_batch);
+}
+
+}  // namespace
 
 absl::StatusOr<MappingCosts> MappingCosts::Create(const Workload& workload, const System& system,
                                                   const Formulas& formulas,
                                                   const Mapping& mapping) {
-  const double samples = workload.batch / static_cast<double>(mapping.data);
-  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) != 0 ||
-      std::fmod(samples, mapping.micro_batch) != 0) {
-    return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
-                        workload.batch, mapping.data, mapping.micro_batch);
-  }
-  return MappingCosts(workload, system, formulas, mapping);
+  FORETRACE_RETURN_IF_ERROR(CheckDivides(workload, mapping));
+  return MappingCosts(workload, system, formulas, mapping, nullptr);
+}
+
+absl::StatusOr<MappingCosts> MappingCosts::CreateLeast(const Workload& workload,
+                                                       const System& system,
+                                                       const Formulas& formulas,
+                                                       const Mapping& mapping,
+                                                       const KernelShares& shares) {
+  FORETRACE_RETURN_IF_ERROR(CheckDivides(workload, mapping));
+  return MappingCosts(workload, system, formulas, mapping, &shares);
 }
 
 absl::Status MappingCosts::CheckResident() const {
@@ -175,11 +230,10 @@ double MappingCosts::ReadApartBytes() const {
   return bytes;
 }
 
-// Every sample of a pipeline has its own.
 double MappingCosts::StoredBytes() const {
   double bytes = 0;
   for (const ShardedKernel& k : sharded_->kernels) bytes += k.stored_bytes;
-  return bytes * micro_batches_ * mapping_.micro_batch;
+  return bytes;
 }
 
 double MappingCosts::StashBytes() const {
@@ -189,22 +243,34 @@ double MappingCosts::StashBytes() const {
                       workload_->kernels[static_cast<size_t>(t.to)].pass == Direction::kBackward;
     bytes += kept ? t.bytes : 0;
   }
-  return bytes * mapping_.micro_batch;
+  return bytes;
 }
 
-double MappingCosts::ResidentBytes() const {
+MappingCosts::ResidentShares MappingCosts::resident() const {
   const auto layers = static_cast<double>(layers_per_stage_);
-  const double weights = ForwardWeightBytes() * layers;
-  if (formulas_.iteration != IterationRule::kPhysical) return weights;
-  if (!workload_->trains()) return weights + StoredBytes() * layers;
+  ResidentShares shares;
+  shares.weights = layers;
+  if (formulas_.iteration != IterationRule::kPhysical) return shares;
+  if (!workload_->trains()) {
+    // Every sample of a pipeline has its own caches.
+    shares.stored = micro_batches_ * mapping_.micro_batch * layers;
+    return shares;
+  }
+  shares.weights = layers / workload_->word_bytes * kStateBytes;
   // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
   const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
-  const double stash =
-      mapping_.recompute
-          ? under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch + StashBytes()
-          : under_way * layers * StashBytes();
-  return weights / workload_->word_bytes * kStateBytes + stash;
+  shares.stash =
+      mapping_.recompute ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
+  if (mapping_.recompute)
+    shares.others = under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
+  return shares;
+}
+
+double MappingCosts::ResidentBytes() const {
+  const ResidentShares shares = resident();
+  return shares.weights * ForwardWeightBytes() + shares.stash * StashBytes() +
+         shares.stored * StoredBytes() + shares.others;
 }
 
 PartitionLimits MappingCosts::limits() const {

@@ -21,30 +21,43 @@ class MappingCosts {
   static absl::StatusOr<MappingCosts> Create(const Workload& workload, const System& system,
                                              const Formulas& formulas, const Mapping& mapping);
 
+  // No sharding makes the mapping cheaper: each kernel by itself takes the least that any of its
+  // shares does, and nothing is converted or reduced.
+  static absl::StatusOr<MappingCosts> CreateLeast(const Workload& workload, const System& system,
+                                                  const Formulas& formulas, const Mapping& mapping,
+                                                  const KernelShares& shares);
+
   const PartitionCosts& partitions() const { return *parts_; }
   PartitionLimits limits() const;
   // Weights, optimizer state and what the backward pass reads: bytes on each chip that do not
   // depend on partitions. Infeasible where they are more than its memory.
   double ResidentBytes() const;
+  // What they are made of: bytes for each byte of weights of the forward pass, of tensors that the
+  // backward pass reads and of caches of a layer on a chip, and others.
+  struct ResidentShares {
+    double weights = 0, stash = 0, stored = 0, others = 0;
+  };
+  ResidentShares resident() const;
   absl::Status CheckResident() const;
   // `alone`: each kernel is a partition, so that the bound is the time.
   IterationTime LowerBound(bool alone) const;
+  // Of a pass of `pass_ns`, of which the forward kernels take `forward_ns`.
+  IterationTime TimeOf(double pass_ns, double forward_ns) const;
   // Of an iteration whose passes take no less, whatever the sharding.
   double BoundNs(double pass_ns) const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
 
  private:
   MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
-               const Mapping& mapping);
-  // Of a pass of `pass_ns`, of which the forward kernels take `forward_ns`.
-  IterationTime TimeOf(double pass_ns, double forward_ns) const;
+               const Mapping& mapping, const KernelShares* shares);
+  double KernelNs(size_t kernel, const KernelShares* shares) const;  // measured
   // Besides those that shardings need.
   std::vector<Exchange> OwnExchanges() const;
   std::vector<Exchange> AllExchanges() const;
   double SpreadGradientNs(size_t kernel) const;  // published: within the kernel's partition
   std::vector<double> KernelNetworkNs() const;
-  double StoredBytes() const;    // of a layer on a chip
-  double StashBytes() const;     // of a micro-batch and layer, from forward to backward
+  double StoredBytes() const;    // of a layer, sample and chip
+  double StashBytes() const;     // of a layer and sample, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
   double GradientNs() const;
   double ForwardWeightBytes() const;  // of a layer on a chip

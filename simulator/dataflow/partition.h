@@ -57,12 +57,18 @@ struct Partition {
   std::vector<TileAllocation> allocation;  // in order of kernels; empty where by utilisation
 };
 
+// By kernel, one for each sharding.
+using KernelShares = std::vector<std::vector<ShardedKernel>>;
+
 // Costs of sets of kernels; a partition's cost depends on its set alone.
 class PartitionCosts {
  public:
-  // What a kernel adds to the network's time besides its sharding, ns for a sample.
+  // What a kernel adds to the network's time besides its sharding, ns for a sample. With
+  // `alternatives`, each kernel's shares in any of its shardings, of which `sharded` holds the
+  // least: no sharding costs less, whatever the others'.
   PartitionCosts(const Workload& workload, const ShardedWorkload& sharded, const System& system,
-                 const PartitionRules& rules, std::vector<double> network_ns);
+                 const PartitionRules& rules, std::vector<double> network_ns,
+                 const KernelShares* alternatives = nullptr);
 
   // nullopt: the set does not fit into SRAM, or has more kernels than the chip has tiles. One
   // kernel with weights alone always fits: it streams them.

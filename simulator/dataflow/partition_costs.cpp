@@ -41,7 +41,7 @@ double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word
 
 PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& sharded,
                                const System& system, const PartitionRules& rules,
-                               std::vector<double> network_ns)
+                               std::vector<double> network_ns, const KernelShares* alternatives)
     : workload_(workload),
       sharded_(sharded),
       system_(system),
@@ -51,22 +51,32 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   const size_t n = sharded.kernels.size();
   predecessors_.assign(n, 0);
   network_ns_.resize(n, 0);
+  std::vector<double> result_tile_bytes;  // by kernel
   for (size_t i = 0; i < n; ++i) {
-    const ShardedKernel& k = sharded.kernels[i];
-    network_ns_[i] += k.reduce_ns;
+    network_ns_[i] += sharded.kernels[i].reduce_ns;
     const bool tiled = workload.kernels[i].tiled != Loop::kCount;
     const double tiles = tiled ? static_cast<double>(rules.tiles) : 1;
-    sram_bytes_.push_back(k.weight_bytes + 2 * k.stored_bytes / tiles);
-    const double read =
-        TimesRead(rules.streamed, k, workload.word_bytes, rules.micro_batch, system.chip.sram);
-    weight_traffic_.push_back(rules.load_weights ? read * k.weight_bytes : 0);
+    const auto least = [&](const auto& cost) {
+      if (alternatives == nullptr) return cost(sharded.kernels[i]);
+      double of = std::numeric_limits<double>::infinity();
+      for (const ShardedKernel& k : (*alternatives)[i]) of = std::min(of, cost(k));
+      return of;
+    };
+    sram_bytes_.push_back(
+        least([&](const ShardedKernel& k) { return k.weight_bytes + 2 * k.stored_bytes / tiles; }));
+    weight_traffic_.push_back(!rules.load_weights ? 0 : least([&](const ShardedKernel& k) {
+      return k.weight_bytes *
+             TimesRead(rules.streamed, k, workload.word_bytes, rules.micro_batch, system.chip.sram);
+    }));
+    result_tile_bytes.push_back(least(
+        [&](const ShardedKernel& k) { return TileBytes(workload.kernels[i], k, rules.tiles); }));
   }
   for (const ShardedTensor& t : sharded.tensors) {
     predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
     network_ns_[static_cast<size_t>(t.from)] += t.convert_ns;
     const auto from = static_cast<size_t>(t.from);
     depth_.push_back(level[static_cast<size_t>(t.to)] - level[from] + 1);
-    tile_bytes_.push_back(TileBytes(workload.kernels[from], sharded.kernels[from], rules.tiles));
+    tile_bytes_.push_back(result_tile_bytes[from]);
   }
   overlaps_ = rules.overlap == Overlap::kMaximum || (rules.overlap == Overlap::kByMachine &&
                                                      system.chip.execution == Execution::kDataflow);

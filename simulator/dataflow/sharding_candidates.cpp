@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "simulator/base/status_macros.h"
+#include "simulator/dataflow/limited_shardings.h"
 #include "simulator/dataflow/mapping_costs.h"
 #include "simulator/dataflow/quantities.h"
 
@@ -81,8 +84,7 @@ class PassTerms {
     return mapping_.recompute && workload_.kernels[i].pass == Direction::kForward ? 2 : 1;
   }
 
-  const Workload& workload() const { return workload_; }
-  const TensorGroup& group() const { return group_; }
+  double passes() const { return passes_; }  // of a micro-batch through a layer, in an iteration
 
  private:
   double PeakNs(const ShardedKernel& k) const {
@@ -193,28 +195,107 @@ bool SameForEveryMicroBatch(const System& system, const Formulas& formulas) {
          GroupOf(system, formulas, Role::kTensor).linear();
 }
 
-ShardingCandidates SolveCandidates(const Workload& workload, const System& system,
-                                   const Formulas& formulas, const Mapping& mapping, bool alone) {
+KernelShares SharesOf(const Workload& workload, const TensorGroup& group) {
+  KernelShares shares(workload.kernels.size());
+  const std::array<Shardings, 2> others = {MegatronShardings(workload),
+                                           SequenceParallelShardings(workload, group.size())};
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const Kernel& kernel = workload.kernels[i];
+    const auto add = [&](Sharding s) {
+      shares[i].push_back(ShardKernel(kernel, s, group, workload.word_bytes));
+    };
+    for (const Sharding s : AllowedShardings(kernel, group, false)) add(s);
+    for (const Shardings& s : others) add(s[i]);
+  }
+  return shares;
+}
+
+namespace {
+
+ShardingObjective ResidentBytes(const Workload& workload, const MappingCosts& costs) {
+  const MappingCosts::ResidentShares shares = costs.resident();
+  ShardingObjective objective;
+  objective.kernel = [shares, &workload](size_t i, const ShardedKernel& k) {
+    const double weights =
+        workload.kernels[i].pass == Direction::kForward ? shares.weights * k.weight_bytes : 0;
+    return ShardingCost{std::llround(weights + shares.stored * k.stored_bytes), 0};
+  };
+  objective.tensor = [shares, &workload](const ShardedTensor& t) {
+    const auto pass = [&](int kernel) {
+      return workload.kernels[static_cast<size_t>(kernel)].pass;
+    };
+    const bool kept = pass(t.from) == Direction::kForward && pass(t.to) == Direction::kBackward;
+    return ShardingCost{kept ? std::llround(shares.stash * t.bytes) : 0, 0};
+  };
+  return objective;
+}
+
+// Weights and tensors, each once: what is in memory while kernels run alone is a part of it.
+ShardingObjective BytesOfTensors() {
+  return {[](size_t, const ShardedKernel& k) {
+            return ShardingCost{std::llround(k.weight_bytes + k.stored_bytes), 0};
+          },
+          [](const ShardedTensor& t) {
+            return ShardingCost{std::llround(t.bytes), 0};
+          }};
+}
+
+// What the least that fits into memory is, where the least of all does not.
+absl::Status AddFitting(const ShardingProblem& problem, const System& system,
+                        const Formulas& formulas, const Mapping& mapping,
+                        const CandidateSearch& search, const ShardingObjective& time, double passes,
+                        ShardingCandidates& out) {
+  const Workload& workload = problem.workload();
+  Mapping first = mapping;
+  first.shardings = out.shardings.front();
+  FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                             MappingCosts::Create(workload, system, formulas, first));
+  if (costs.CheckResident().ok()) return absl::OkStatus();
+  const double most = CountOf(system.memory.capacity) - costs.resident().others;
+  const ShardingObjective bytes = ResidentBytes(workload, costs);
+  const int64_t least = CostOf(workload, out.shardings.front(), problem.group(), time).ps;
+  const double above = (search.below_ns - costs.LowerBound(true).total_ns) / passes * 1000;
+  const int64_t cutoff = above < 1e15 ? least + std::llround(std::max(0.0, above))
+                                      : std::numeric_limits<int64_t>::max();
+  const LimitedShardings limited = SolveWithin(
+      problem, time, bytes, static_cast<int64_t>(std::max(0.0, most)), cutoff, search.nodes);
+  out.excess_ns =
+      passes * (static_cast<double>(limited.bound_ps) - static_cast<double>(least)) * 1e-3;
+  if (limited.found.empty()) return absl::OkStatus();
+  if (limited.exact) out.fitting = out.shardings.size();
+  for (const Shardings& s : limited.found) Add(out, s);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System& system,
+                                   const Formulas& formulas, const Mapping& mapping,
+                                   const CandidateSearch& search) {
+  const Workload& workload = problem.workload();
+  const TensorGroup& group = problem.group();
   ShardingCandidates out;
-  TensorGroup group = GroupOf(system, formulas, Role::kTensor, mapping.micro_batch);
-  if (group.linear()) group.samples = 1;
   if (group.size() == 1) {
     out.shardings = {Shardings(workload.kernels.size(), Loop::kCount)};
     return out;
   }
   const PassTerms terms(workload, system, formulas, mapping, group);
-  if (alone && !Overlaps(system, formulas)) {
+  const ShardingProblem::Mask divided = problem.DividedWeights();
+  if (search.alone && !Overlaps(system, formulas)) {
     const ShardingObjective sum = SumOfKernels(terms);
-    Add(out, SolveShardings(workload, group, false, sum));
+    Add(out, problem.ShardingsOf(problem.Solve(sum)));
     out.least = true;
     out.sample_bound_ns = 0;
-    Add(out, SolveShardings(workload, group, true, sum));
+    if (!AddFitting(problem, system, formulas, mapping, search, sum, terms.passes(), out).ok())
+      return out;
+    Add(out, problem.ShardingsOf(problem.Solve(sum, divided)));
+    Add(out, problem.ShardingsOf(problem.Solve(BytesOfTensors())));
     AddMegatron(workload, group, out);
     return out;
   }
   out.shardings = EverySharding(workload, group);
   if (!out.shardings.empty()) return out;
-  Add(out, SolveShardings(workload, group, true));
+  Add(out, problem.ShardingsOf(problem.Solve(Communication(), divided)));
   // Where terms overlap a pass takes no less than any share of them; else their sum.
   const std::vector<std::array<double, 3>> shares =
       Overlaps(system, formulas)
@@ -223,7 +304,7 @@ ShardingCandidates SolveCandidates(const Workload& workload, const System& syste
   double bound = 0;
   for (const auto& [work, weights, network] : shares) {
     const ShardingObjective objective = Weighted(terms, work, weights, network);
-    Shardings least = SolveShardings(workload, group, false, objective);
+    Shardings least = problem.ShardingsOf(problem.Solve(objective));
     const ShardingCost cost = CostOf(workload, least, group, objective);
     bound = std::max(bound, static_cast<double>(cost.ps) * 1e-3);
     Add(out, std::move(least));
@@ -233,6 +314,34 @@ ShardingCandidates SolveCandidates(const Workload& workload, const System& syste
   const auto terms_count = static_cast<double>(workload.kernels.size() + workload.tensors.size());
   out.sample_bound_ns = std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch;
   return out;
+}
+
+Shardings SolveForPartitions(const ShardingProblem& problem, const System& system,
+                             const Formulas& formulas, const Mapping& mapping,
+                             const std::vector<std::array<double, 3>>& weights) {
+  const PassTerms terms(problem.workload(), system, formulas, mapping, problem.group());
+  const auto weights_of = [&](size_t kernel) -> const std::array<double, 3>& {
+    return weights[static_cast<size_t>(mapping.partition_of[kernel])];
+  };
+  ShardingObjective objective;
+  objective.kernel = [&](size_t i, const ShardedKernel& k) {
+    const auto& [compute, memory, network] = weights_of(i);
+    const double pass = compute * terms.ComputeNs(i, k) +
+                        memory * (terms.WeightNs(k) + terms.StoredNs(k)) +
+                        network * terms.NetworkNs(k.reduce_ns);
+    return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
+                        k.weight_bytes + k.output_bytes};
+  };
+  objective.tensor = [&](const ShardedTensor& t) {
+    const auto from = static_cast<size_t>(t.from), to = static_cast<size_t>(t.to);
+    double ns = terms.Times(from) * weights_of(from)[2] * terms.NetworkNs(t.convert_ns);
+    if (mapping.partition_of[from] != mapping.partition_of[to]) {
+      const double both = terms.CrossingNs(t.bytes) / 2;
+      ns += both * (terms.Times(from) * weights_of(from)[1] + terms.Times(to) * weights_of(to)[1]);
+    }
+    return ShardingCost{Picoseconds(ns), t.bytes};
+  };
+  return problem.ShardingsOf(problem.Solve(objective));
 }
 
 }  // namespace foretrace::dataflow

@@ -2,10 +2,13 @@
 // Which shardings are worth partitioning for one use of a system's dimensions, and what no sharding
 // goes below.
 
+#include <array>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "simulator/dataflow/mapping.h"
+#include "simulator/dataflow/sharding_problem.h"
 
 namespace foretrace::dataflow {
 
@@ -17,16 +20,35 @@ struct ShardingCandidates {
   // Time is a sum over kernels and tensors, of which the first has the least; the bound is not
   // needed.
   bool least = false;
+  // Where that does not fit into memory: the least that does is above it by this much at least, in
+  // the time of an iteration; and which one that is, where it is known.
+  double excess_ns = 0;
+  std::optional<size_t> fitting;
 };
 
 // `system` with the roles of `mapping`, whose shardings and partitions are not looked at; `alone`:
 // each kernel is a partition. Where then nothing overlaps, time adds up over kernels and tensors,
-// and the sharding of the least is among them; so is the least of those that leave no weight whole
-// on every chip, which needs less memory. Elsewhere those of least communication, least computation
+// and the sharding of the least is the first of them; where it does not fit into memory, the least
+// that does comes after it. Elsewhere those of least communication, least computation
 // and the least sum of both, each of which bounds the time from below; where there are few
 // shardings, all of them. Megatron's are always there.
-ShardingCandidates SolveCandidates(const Workload& workload, const System& system,
-                                   const Formulas& formulas, const Mapping& mapping, bool alone);
+struct CandidateSearch {
+  bool alone = false;
+  int nodes = 0;  // of the search for the least that fits into memory
+  double below_ns = std::numeric_limits<double>::infinity();  // of an iteration: others are no use
+};
+ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System& system,
+                                   const Formulas& formulas, const Mapping& mapping,
+                                   const CandidateSearch& search);
+
+// The shardings of the least sum over partitions of weights times computation, memory and network,
+// with the partitions of `mapping`.
+Shardings SolveForPartitions(const ShardingProblem& problem, const System& system,
+                             const Formulas& formulas, const Mapping& mapping,
+                             const std::vector<std::array<double, 3>>& weights);
+
+// By kernel, its shares in all shardings that candidates may have.
+KernelShares SharesOf(const Workload& workload, const TensorGroup& group);
 
 // Whether candidates are the same for every micro-batch, number of tiles and recomputation.
 bool SameForEveryMicroBatch(const System& system, const Formulas& formulas);

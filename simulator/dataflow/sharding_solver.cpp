@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "simulator/dataflow/sharding.h"
+#include "simulator/dataflow/sharding_problem.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -12,13 +12,6 @@ namespace {
 int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
 
 constexpr int64_t kNever = int64_t{1} << 61;
-
-// A function of a few variables (shardings of kernels, and whether a tensor is converted): a table,
-// the first one's choice running fastest.
-struct Factor {
-  std::vector<int> kernels;  // ascending
-  std::vector<ShardingCost> table;
-};
 
 ShardingCost Plus(const ShardingCost& a, const ShardingCost& b) {
   return {std::min(a.ps + b.ps, kNever), a.bytes + b.bytes};
@@ -35,242 +28,293 @@ ShardingCost Conversion(const ShardingObjective& objective, ShardedTensor t) {
   return objective.tensor(t);
 }
 
-class Elimination {
- public:
-  Elimination(const Workload& workload, const TensorGroup& group, bool divide_weights,
-              const ShardingObjective& objective)
-      : workload_(workload), group_(group), objective_(objective) {
-    for (const Kernel& k : workload.kernels) {
-      choices_.push_back(AllowedShardings(k, group, divide_weights));
-      counts_.push_back(choices_.back().size());
-    }
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      AddFactor({static_cast<int>(i)}, [&](const Choice& c) {
-        return objective.kernel(i, Sharded(static_cast<int>(i), c));
-      });
-    }
-    for (const Tensor& t : workload.tensors) {
-      AddFactor({t.from, t.to},
-                [&](const Choice& c) { return Unconverted(objective, TensorOf(t, c)); });
-    }
-    AddConversions();
-  }
+}  // namespace
 
-  Shardings Solve() {
-    const size_t n = counts_.size();
-    std::vector<std::pair<int, Factor>> order;  // variable, its best choice by its neighbours'
-    std::vector<bool> gone(n, false);
-    std::vector<std::set<int>> neighbours = Neighbours();
-    for (size_t step = 0; step < n; ++step) {
-      const int kernel = Cheapest(gone, neighbours);
-      const std::set<int> around = neighbours[static_cast<size_t>(kernel)];
-      order.emplace_back(kernel, Eliminate(kernel, {around.begin(), around.end()}));
-      gone[static_cast<size_t>(kernel)] = true;
-      for (const int k : around) {
-        std::set<int>& of = neighbours[static_cast<size_t>(k)];
-        of.insert(around.begin(), around.end());
-        of.erase(k);
-        of.erase(kernel);
-      }
+ShardingProblem::ShardingProblem(const Workload& workload, const TensorGroup& group)
+    : workload_(workload), group_(group) {
+  for (const Kernel& k : workload.kernels) {
+    choices_.push_back(AllowedShardings(k, group_, false));
+    counts_.push_back(choices_.back().size());
+    sharded_.emplace_back();
+    for (const Sharding s : choices_.back())
+      sharded_.back().push_back(ShardKernel(k, s, group_, workload.word_bytes));
+  }
+  for (size_t i = 0; i < choices_.size(); ++i) factors_.push_back({{static_cast<int>(i)}, {}});
+  for (const Tensor& t : workload.tensors) {
+    AddFactor({t.from, t.to}, [&](const Choice& c) {
+      return Entry{Entry::Kind::kTensor, TensorOf(t, c)};
+    });
+  }
+  AddConversions();
+  Plan();
+}
+
+template <typename Fill>
+void ShardingProblem::AddFactor(std::vector<int> variables, const Fill& fill) {
+  std::sort(variables.begin(), variables.end());
+  variables.erase(std::unique(variables.begin(), variables.end()), variables.end());
+  Factor f{std::move(variables), {}};
+  size_t rows = 1;
+  for (const int v : f.variables) rows *= counts_[static_cast<size_t>(v)];
+  Choice choice(counts_.size(), 0);
+  bool matters = false;
+  for (size_t row = 0; row < rows; ++row) {
+    size_t rest = row;
+    for (const int v : f.variables) {
+      choice[static_cast<size_t>(v)] = rest % counts_[static_cast<size_t>(v)];
+      rest /= counts_[static_cast<size_t>(v)];
     }
-    std::vector<size_t> chosen(n, 0);
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      const Factor& best = it->second;
-      size_t index = 0, stride = 1;
-      for (const int k : best.kernels) {
-        index += chosen[static_cast<size_t>(k)] * stride;
+    f.entries.push_back(fill(choice));
+    matters = matters || f.entries.back().kind != Entry::Kind::kFree;
+  }
+  if (matters) factors_.push_back(std::move(f));
+}
+
+const Sharding& ShardingProblem::Of(int kernel, const Choice& c) const {
+  return choices_[static_cast<size_t>(kernel)][c[static_cast<size_t>(kernel)]];
+}
+
+ShardedTensor ShardingProblem::TensorOf(const Tensor& t, const Choice& c) const {
+  const auto from = static_cast<size_t>(t.from);
+  return ShardTensor(workload_, t, Of(t.from, c), Of(t.to, c), sharded_[from][c[from]].output_bytes,
+                     group_);
+}
+
+std::string ShardingProblem::ReadIn(const Tensor& t, const Choice& c) const {
+  return LayoutOf(workload_, t, Sharding(), Of(t.to, c)).read;
+}
+
+// Each tensor's, or one for those of a producer that a pass reads in the same layout.
+void ShardingProblem::AddConversions() {
+  const auto apart = [&](const Tensor& t) {
+    AddFactor({t.from, t.to}, [&](const Choice& c) {
+      const ShardedTensor s = TensorOf(t, c);
+      return s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+    });
+  };
+  std::map<std::pair<int, Direction>, std::vector<const Tensor*>> readers;
+  for (const Tensor& t : workload_.tensors)
+    readers[{t.from, workload_.kernels[static_cast<size_t>(t.to)].pass}].push_back(&t);
+  for (const auto& [producer, tensors] : readers) {
+    if (group_.published || tensors.size() == 1) {
+      for (const Tensor* t : tensors) apart(*t);
+    } else {
+      AddShared(tensors);
+    }
+  }
+  if (group_.published) return;
+  for (const Tensor& t : workload_.next_layer) apart(t);
+}
+
+// Of one producer. For each layout that several may read a variable says whether the tensor is
+// brought into it.
+void ShardingProblem::AddShared(const std::vector<const Tensor*>& tensors) {
+  std::map<std::string, std::set<const Tensor*>> layouts;  // read by
+  for (const Tensor* t : tensors) {
+    for (const Sharding to : choices_[static_cast<size_t>(t->to)])
+      layouts[LayoutOf(workload_, *t, Sharding(), to).read].insert(t);
+  }
+  for (const Tensor* t : tensors) {
+    AddFactor({t->from, t->to}, [&](const Choice& c) {
+      const ShardedTensor s = TensorOf(*t, c);
+      const bool alone = layouts.at(ReadIn(*t, c)).size() == 1;
+      return alone && s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+    });
+  }
+  for (const auto& [layout, readers] : layouts) {
+    if (readers.size() > 1) AddShared(layout, {readers.begin(), readers.end()});
+  }
+}
+
+void ShardingProblem::AddShared(const std::string& layout,
+                                const std::vector<const Tensor*>& tensors) {
+  const Tensor& any = *tensors.front();
+  const std::vector<Sharding>& to = choices_[static_cast<size_t>(any.to)];
+  const auto reads = [&](Sharding s) {
+    return LayoutOf(workload_, any, Sharding(), s).read == layout;
+  };
+  const auto reader = std::find_if(to.begin(), to.end(), reads);
+  const size_t converted = counts_.size();
+  counts_.push_back(2);
+  AddFactor({any.from, static_cast<int>(converted)}, [&](const Choice& c) {
+    if (c[converted] == 0) return Entry{};
+    const auto from = static_cast<size_t>(any.from);
+    const ShardedTensor s = ShardTensor(workload_, any, Of(any.from, c), *reader,
+                                        sharded_[from][c[from]].output_bytes, group_);
+    return s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+  });
+  for (const Tensor* t : tensors) {
+    AddFactor({t->from, t->to, static_cast<int>(converted)}, [&](const Choice& c) {
+      const bool lacks =
+          c[converted] == 0 && ReadIn(*t, c) == layout && TensorOf(*t, c).convert_ns > 0;
+      return Entry{lacks ? Entry::Kind::kNever : Entry::Kind::kFree, {}};
+    });
+  }
+}
+
+int ShardingProblem::Cheapest(const std::vector<bool>& gone,
+                              const std::vector<std::vector<bool>>& beside) const {
+  int best = -1;
+  double least = 0;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (gone[i]) continue;
+    double size = 1;
+    for (size_t k = 0; k < counts_.size(); ++k)
+      size *= beside[i][k] ? static_cast<double>(counts_[k]) : 1;
+    if (best < 0 || size < least) best = static_cast<int>(i), least = size;
+  }
+  return best;
+}
+
+// The order of elimination, and where in which tables each step looks.
+void ShardingProblem::Plan() {
+  const size_t n = counts_.size();
+  std::vector<std::vector<bool>> beside(n, std::vector<bool>(n, false));
+  for (const Factor& f : factors_) {
+    for (const int a : f.variables) {
+      for (const int b : f.variables)
+        beside[static_cast<size_t>(a)][static_cast<size_t>(b)] = a != b;
+    }
+  }
+  std::vector<bool> gone(n, false), used(factors_.size(), false);
+  for (size_t done = 0; done < n; ++done) {
+    Step step;
+    step.variable = Cheapest(gone, beside);
+    const auto v = static_cast<size_t>(step.variable);
+    for (size_t k = 0; k < n; ++k) {
+      if (!beside[v][k]) continue;
+      step.around.push_back(static_cast<int>(k));
+      step.rows *= counts_[k];
+    }
+    for (size_t f = 0; f < factors_.size(); ++f) {
+      const std::vector<int>& of = factors_[f].variables;
+      if (used[f] || std::find(of.begin(), of.end(), step.variable) == of.end()) continue;
+      used[f] = true;
+      Source source{f, 0, std::vector<size_t>(step.around.size(), 0)};
+      size_t stride = 1;
+      for (const int k : of) {
+        if (k == step.variable) {
+          source.stride = stride;
+        } else {
+          const auto at = std::find(step.around.begin(), step.around.end(), k);
+          source.strides[static_cast<size_t>(at - step.around.begin())] = stride;
+        }
         stride *= counts_[static_cast<size_t>(k)];
       }
-      chosen[static_cast<size_t>(it->first)] = static_cast<size_t>(best.table[index].ps);
+      step.sources.push_back(std::move(source));
     }
-    Shardings out;
-    for (size_t i = 0; i < choices_.size(); ++i) out.push_back(choices_[i][chosen[i]]);
-    return out;
-  }
-
- private:
-  using Choice = std::vector<size_t>;  // by variable
-
-  template <typename Cost>
-  void AddFactor(std::vector<int> variables, const Cost& cost) {
-    std::sort(variables.begin(), variables.end());
-    variables.erase(std::unique(variables.begin(), variables.end()), variables.end());
-    size_t rows = 1;
-    for (const int v : variables) rows *= counts_[static_cast<size_t>(v)];
-    Factor f{std::move(variables), {}};
-    Choice choice(counts_.size(), 0);
-    for (size_t row = 0; row < rows; ++row) {
-      Choose(f.kernels, row, choice);
-      f.table.push_back(cost(choice));
+    gone[v] = true;
+    for (const int a : step.around) {
+      std::vector<bool>& of = beside[static_cast<size_t>(a)];
+      for (const int b : step.around) of[static_cast<size_t>(b)] = a != b;
+      of[v] = false;
     }
-    factors_.push_back(std::move(f));
+    step.result = factors_.size();
+    factors_.push_back({step.around, {}});
+    used.push_back(false);
+    steps_.push_back(std::move(step));
   }
+}
 
-  void Choose(const std::vector<int>& variables, size_t row, Choice& choice) const {
-    for (const int v : variables) {
-      const size_t count = counts_[static_cast<size_t>(v)];
-      choice[static_cast<size_t>(v)] = row % count;
-      row /= count;
+ShardingProblem::Mask ShardingProblem::DividedWeights() const {
+  Mask mask;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    const std::vector<Sharding> allowed = AllowedShardings(workload_.kernels[i], group_, true);
+    mask.emplace_back();
+    for (const Sharding s : choices_[i])
+      mask.back().push_back(std::find(allowed.begin(), allowed.end(), s) != allowed.end());
+  }
+  return mask;
+}
+
+std::vector<std::vector<ShardingCost>> ShardingProblem::Tables(const ShardingObjective& objective,
+                                                               const Mask& mask) const {
+  std::vector<std::vector<ShardingCost>> tables(factors_.size());
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    for (size_t c = 0; c < choices_[i].size(); ++c) {
+      const bool allowed = mask.empty() || mask[i][c];
+      tables[i].push_back(allowed ? objective.kernel(i, sharded_[i][c]) : ShardingCost{kNever, 0});
     }
   }
-
-  Sharding Of(int kernel, const Choice& c) const {
-    return choices_[static_cast<size_t>(kernel)][c[static_cast<size_t>(kernel)]];
-  }
-  ShardedKernel Sharded(int kernel, const Choice& c) const {
-    return ShardKernel(workload_.kernels[static_cast<size_t>(kernel)], Of(kernel, c), group_,
-                       workload_.word_bytes);
-  }
-  ShardedTensor TensorOf(const Tensor& t, const Choice& c) const {
-    return ShardTensor(workload_, t, Of(t.from, c), Of(t.to, c), Sharded(t.from, c).output_bytes,
-                       group_);
-  }
-
-  // Each tensor's, or one for those of a producer that a pass reads in the same layout.
-  void AddConversions() {
-    const auto apart = [&](const Tensor& t) {
-      AddFactor({t.from, t.to},
-                [&](const Choice& c) { return Conversion(objective_, TensorOf(t, c)); });
-    };
-    std::map<std::pair<int, Direction>, std::vector<const Tensor*>> readers;
-    for (const Tensor& t : workload_.tensors)
-      readers[{t.from, workload_.kernels[static_cast<size_t>(t.to)].pass}].push_back(&t);
-    for (const auto& [producer, tensors] : readers) {
-      if (group_.published || tensors.size() == 1) {
-        for (const Tensor* t : tensors) apart(*t);
-      } else {
-        AddShared(tensors);
+  for (size_t f = choices_.size(); f < factors_.size(); ++f) {
+    tables[f].reserve(factors_[f].entries.size());
+    for (const Entry& e : factors_[f].entries) {
+      switch (e.kind) {
+        case Entry::Kind::kFree:
+          tables[f].emplace_back();
+          break;
+        case Entry::Kind::kNever:
+          tables[f].push_back({kNever, 0});
+          break;
+        case Entry::Kind::kTensor:
+          tables[f].push_back(Unconverted(objective, e.tensor));
+          break;
+        case Entry::Kind::kConversion:
+          tables[f].push_back(Conversion(objective, e.tensor));
+          break;
       }
     }
-    if (group_.published) return;
-    for (const Tensor& t : workload_.next_layer) apart(t);
   }
+  return tables;
+}
 
-  // Of one producer. For each layout that several may read a variable says whether the tensor is
-  // brought into it.
-  void AddShared(const std::vector<const Tensor*>& tensors) {
-    std::map<std::string, std::set<const Tensor*>> layouts;  // read by
-    for (const Tensor* t : tensors) {
-      for (const Sharding to : choices_[static_cast<size_t>(t->to)])
-        layouts[LayoutOf(workload_, *t, Sharding(), to).read].insert(t);
-    }
-    for (const Tensor* t : tensors) {
-      AddFactor({t->from, t->to}, [&](const Choice& c) {
-        const bool alone = layouts.at(ReadIn(*t, c)).size() == 1;
-        return alone ? Conversion(objective_, TensorOf(*t, c)) : ShardingCost{};
-      });
-    }
-    for (const auto& [layout, readers] : layouts) {
-      if (readers.size() > 1) AddShared(layout, {readers.begin(), readers.end()});
-    }
-  }
-
-  void AddShared(const std::string& layout, const std::vector<const Tensor*>& tensors) {
-    const Tensor& any = *tensors.front();
-    const std::vector<Sharding>& to = choices_[static_cast<size_t>(any.to)];
-    const auto reads = [&](Sharding s) {
-      return LayoutOf(workload_, any, Sharding(), s).read == layout;
-    };
-    const auto reader = std::find_if(to.begin(), to.end(), reads);
-    const size_t converted = counts_.size();
-    counts_.push_back(2);
-    AddFactor({any.from, static_cast<int>(converted)}, [&](Choice c) {
-      if (c[converted] == 0) return ShardingCost{};
-      c[static_cast<size_t>(any.to)] = static_cast<size_t>(reader - to.begin());
-      return Conversion(objective_, TensorOf(any, c));
-    });
-    for (const Tensor* t : tensors) {
-      AddFactor({t->from, t->to, static_cast<int>(converted)}, [&](const Choice& c) {
-        const bool lacks =
-            c[converted] == 0 && ReadIn(*t, c) == layout && TensorOf(*t, c).convert_ns > 0;
-        return ShardingCost{lacks ? kNever : 0, 0};
-      });
-    }
-  }
-
-  std::string ReadIn(const Tensor& t, const Choice& c) const {
-    return LayoutOf(workload_, t, Sharding(), Of(t.to, c)).read;
-  }
-
-  // By variable: those that share a factor with it.
-  std::vector<std::set<int>> Neighbours() const {
-    std::vector<std::set<int>> all(counts_.size());
-    for (const Factor& f : factors_) {
-      for (const int v : f.kernels)
-        all[static_cast<size_t>(v)].insert(f.kernels.begin(), f.kernels.end());
-    }
-    for (size_t v = 0; v < all.size(); ++v) all[v].erase(static_cast<int>(v));
-    return all;
-  }
-
-  int Cheapest(const std::vector<bool>& gone, const std::vector<std::set<int>>& neighbours) const {
-    int best = -1;
-    double least = 0;
-    for (size_t i = 0; i < counts_.size(); ++i) {
-      if (gone[i]) continue;
-      double size = 1;
-      for (const int k : neighbours[i])
-        size *= static_cast<double>(counts_[static_cast<size_t>(k)]);
-      if (best < 0 || size < least) best = static_cast<int>(i), least = size;
-    }
-    return best;
-  }
-
-  // Replaces the factors of `kernel` by one of its neighbours; returns the best choice for each of
-  // theirs, as the index of the choice.
-  Factor Eliminate(int kernel, const std::vector<int>& around) {
-    std::vector<Factor> mine;
-    std::erase_if(factors_, [&](const Factor& f) {
-      const bool has = std::find(f.kernels.begin(), f.kernels.end(), kernel) != f.kernels.end();
-      if (has) mine.push_back(f);
-      return has;
-    });
-    size_t rows = 1;
-    for (const int k : around) rows *= counts_[static_cast<size_t>(k)];
-    Factor sum{around, std::vector<ShardingCost>(rows)},
-        best{around, std::vector<ShardingCost>(rows)};
-    Choice choice(counts_.size(), 0);
-    std::vector<size_t> first(mine.size()), stride;  // in each table, where its choice is the first
-    for (const Factor& f : mine) {
-      choice[static_cast<size_t>(kernel)] = 1;
-      stride.push_back(IndexOf(f, choice));
-    }
-    choice[static_cast<size_t>(kernel)] = 0;
-    for (size_t row = 0; row < rows; ++row) {
-      Choose(around, row, choice);
-      for (size_t f = 0; f < mine.size(); ++f) first[f] = IndexOf(mine[f], choice);
-      for (size_t c = 0; c < counts_[static_cast<size_t>(kernel)]; ++c) {
+std::vector<size_t> ShardingProblem::Solve(const ShardingObjective& objective,
+                                           const Mask& mask) const {
+  std::vector<std::vector<ShardingCost>> tables = Tables(objective, mask);
+  std::vector<std::vector<uint16_t>> best(steps_.size());
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    std::vector<ShardingCost>& sum = tables[step.result];
+    sum.resize(step.rows);
+    best[s].resize(step.rows);
+    const size_t choices = counts_[static_cast<size_t>(step.variable)];
+    std::vector<size_t> digit(step.around.size(), 0), base(step.sources.size(), 0);
+    std::vector<const ShardingCost*> table;
+    for (const Source& source : step.sources) table.push_back(tables[source.factor].data());
+    for (size_t row = 0; row < step.rows; ++row) {
+      for (size_t c = 0; c < choices; ++c) {
         ShardingCost cost;
-        for (size_t f = 0; f < mine.size(); ++f)
-          cost = Plus(cost, mine[f].table[first[f] + c * stride[f]]);
-        if (c == 0 || cost < sum.table[row]) {
-          sum.table[row] = cost;
-          best.table[row] = {static_cast<int64_t>(c), 0};
+        for (size_t f = 0; f < table.size(); ++f)
+          cost = Plus(cost, table[f][base[f] + c * step.sources[f].stride]);
+        if (c > 0 && !(cost < sum[row])) continue;
+        sum[row] = cost;
+        best[s][row] = static_cast<uint16_t>(c);
+      }
+      for (size_t d = 0; d < digit.size(); ++d) {  // the next row
+        const size_t count = counts_[static_cast<size_t>(step.around[d])];
+        const bool carries = ++digit[d] == count;
+        for (size_t f = 0; f < base.size(); ++f) {
+          const size_t stride = step.sources[f].strides[d];
+          base[f] += carries ? stride - count * stride : stride;
         }
+        if (!carries) break;
+        digit[d] = 0;
       }
     }
-    factors_.push_back(std::move(sum));
-    return best;
   }
-
-  size_t IndexOf(const Factor& f, const std::vector<size_t>& choice) const {
-    size_t index = 0, stride = 1;
-    for (const int k : f.kernels) {
-      index += choice[static_cast<size_t>(k)] * stride;
+  std::vector<size_t> chosen(counts_.size(), 0);
+  for (size_t s = steps_.size(); s-- > 0;) {
+    size_t row = 0, stride = 1;
+    for (const int k : steps_[s].around) {
+      row += chosen[static_cast<size_t>(k)] * stride;
       stride *= counts_[static_cast<size_t>(k)];
     }
-    return index;
+    chosen[static_cast<size_t>(steps_[s].variable)] = best[s][row];
   }
+  chosen.resize(choices_.size());
+  return chosen;
+}
 
-  const Workload& workload_;
-  const TensorGroup& group_;
-  const ShardingObjective& objective_;
-  std::vector<std::vector<Sharding>> choices_;  // by kernel
-  std::vector<size_t> counts_;                  // by variable; kernels first
-  std::vector<Factor> factors_;
-};
+Shardings ShardingProblem::ShardingsOf(const std::vector<size_t>& chosen) const {
+  Shardings out;
+  for (size_t i = 0; i < choices_.size(); ++i) out.push_back(choices_[i][chosen[i]]);
+  return out;
+}
 
-}  // namespace
+ShardingCost ShardingProblem::CostOf(const std::vector<size_t>& chosen,
+                                     const ShardingObjective& objective) const {
+  return dataflow::CostOf(workload_, ShardingsOf(chosen), group_, objective);
+}
 
 ShardingObjective Communication() {
   return {[](size_t, const ShardedKernel& k) {
@@ -283,7 +327,9 @@ ShardingObjective Communication() {
 
 Shardings SolveShardings(const Workload& workload, const TensorGroup& group, bool divide_weights,
                          const ShardingObjective& objective) {
-  return Elimination(workload, group, divide_weights, objective).Solve();
+  const ShardingProblem problem(workload, group);
+  return problem.ShardingsOf(problem.Solve(
+      objective, divide_weights ? problem.DividedWeights() : ShardingProblem::Mask{}));
 }
 
 ShardingCost CostOf(const Workload& workload, const Shardings& shardings, const TensorGroup& group,

@@ -23,6 +23,8 @@ struct Chip {
   Execution execution = Execution::kKernelByKernel;
   int max_partitions = 0;  // of dataflow execution; 0: as many as kernels
   double price_usd = 0, power_w = 0;
+  // They are of a board, with its memory and its links to neighbours, the first dimension's.
+  bool board_price = false, board_power = false;
 
   double gflops() const {
     return 2 * static_cast<double>(tiles) * static_cast<double>(width) *

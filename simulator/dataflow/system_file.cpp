@@ -66,6 +66,7 @@ void TakeAccelerator(const YamlReader& in, const std::string& name,
   }
   chip.price_usd = found->physical.price_usd;
   chip.power_w = found->physical.power_w;
+  chip.board_price = chip.board_power = !found->physical.chip_alone;
 }
 
 }  // namespace
@@ -105,6 +106,9 @@ Chip ReadChip(const YamlReader& in, const NumberReader& number,
   chip.max_partitions = in.Integer("max_partitions", 0, 1000, 0);
   chip.price_usd = number(in, "price_USD", 0, 1e12, chip.price_usd);
   chip.power_w = number(in, "power_W", 0, 1e9, chip.power_w);
+  // Given here they are the chip's; what is not known holds nothing.
+  chip.board_price = chip.board_price && !in.Has("price_USD") && chip.price_usd > 0;
+  chip.board_power = chip.board_power && !in.Has("power_W") && chip.power_w > 0;
   return chip;
 }
 

@@ -78,6 +78,10 @@ void ArrivalSpread::AddWait(SimTime wait, int32_t members) {
   ++waits_;
 }
 
+bool ArrivalSpread::shown() const {
+  return waits_ > 0 || std::ranges::any_of(offsets_, [](double offset) { return offset != 0; });
+}
+
 ArrivalSpread::Tail ArrivalSpread::TailOf(const std::vector<double>& sorted) const {
   const size_t m = sorted.size();
   const auto quarter = static_cast<size_t>(kTailShare * static_cast<double>(m));
@@ -95,7 +99,7 @@ ArrivalSpread::Tail ArrivalSpread::TailOf(const std::vector<double>& sorted) con
 
 ArrivalSpread::Later ArrivalSpread::After(SimTime last, int32_t more) const {
   FORETRACE_CHECK(more >= 0);
-  if (more == 0 || empty()) return {};
+  if (more == 0 || !shown()) return {};
   const auto later = [](double us) { return SimTime::FromUs(std::max(us, 0.0)); };
   Later out;
   Tail tail;

@@ -26,7 +26,8 @@ class ArrivalSpread {
   // One rank alone: how long it waited for the last of `members`, itself included.
   void AddWait(SimTime wait, int32_t members);
 
-  bool empty() const { return offsets_.empty() && waits_ == 0; }
+  // Whether it says anything of further ranks: those of generated traces come at one instant.
+  bool shown() const;
 
   // How much later than the last of those that came, at `last` from their mean, the last of all
   // comes where `more` ranks join them; zero where nothing was added.

@@ -71,6 +71,7 @@ class Grower {
   absl::StatusOr<std::vector<GroupGrowth>> Run() {
     Collect();
     SpreadArrivals();
+    FindShown();
     for (const Collective& collective : collectives_) FORETRACE_RETURN_IF_ERROR(Grow(collective));
     std::vector<GroupGrowth> growths;
     for (auto& [communicator, growth] : growths_) growths.push_back(growth);
@@ -158,6 +159,12 @@ class Grower {
     }
   }
 
+  void FindShown() {
+    for (const auto& [site, spread] : spreads_) {
+      if (spread.shown()) shown_.insert(site.first);
+    }
+  }
+
   bool Absent(uint32_t index) const {
     return job_.communicators.rendezvous[index].missing_members > 0 &&
            program_.rendezvous[index].fixed;
@@ -185,12 +192,13 @@ class Grower {
 
   SimTime LaterAt(const Collective& collective, int32_t more, GroupGrowth& growth) {
     const auto spread = spreads_.find(collective.site);
-    const bool shown = spread != spreads_.end() && !spread->second.empty();
+    const bool shown = shown_.contains(collective.site.first);
     growth.supposed |= !shown;
     if (last_ == LastArrival::kAtHand) return SimTime();
-    if (!shown) {
+    if (!shown) {  // nowhere in the group: what follows at once shows none of its own
       return last_ == LastArrival::kExpected ? SimTime() : OfSlowestRank(collective);
     }
+    if (spread == spreads_.end()) return SimTime();
     const ArrivalSpread::Later later = spread->second.After(LastFromMean(collective), more);
     return last_ == LastArrival::kExpected ? later.expected : later.late;
   }
@@ -261,6 +269,7 @@ class Grower {
   Program& program_;
   std::vector<Collective> collectives_;  // by communicator, in order
   std::map<Site, ArrivalSpread> spreads_;
+  std::set<uint32_t> shown_;  // communicators of which some site does
   std::map<Kind, SimTime> shortest_;
   std::map<uint32_t, GroupGrowth> growths_;
   std::map<uint32_t, OwnWork> work_;  // by rank

@@ -103,6 +103,8 @@ struct DeviceLinks {
 
 struct Physical {
   double die_mm2 = 0, power_w = 0, price_usd = 0;
+  // Power and price are of the chip; else of the board, with its memory and links to others.
+  bool chip_alone = false;
 };
 
 struct Accelerator {

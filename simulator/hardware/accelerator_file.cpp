@@ -254,10 +254,12 @@ class Loader {
   }
 
   void LoadPhysical(const YamlReader& physical) {
-    physical.ExpectKeys(Keys<4>{"die_mm2", "power_W", "price_USD", "source"});
+    physical.ExpectKeys(Keys<5>{"die_mm2", "power_W", "price_USD", "of", "source"});
+    constexpr std::array<std::string_view, 2> kOf = {"board", "chip"};
     out_.physical = {physical.Number("die_mm2", 1e-3, 1e6, 0),
                      physical.Number("power_W", 1e-3, 1e6, 0),
-                     physical.Number("price_USD", 0, 1e9, 0)};
+                     physical.Number("price_USD", 0, 1e9, 0),
+                     physical.Has("of") && physical.Choice("of", kOf) == 1};
     physical.String("source");
   }
 

@@ -29,7 +29,8 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));
     inputs += text;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(*file));
-    if (!loaded.transformer) {
+    // The graph of transformers has one stack; an encoder and a decoder are operators in a row.
+    if (!loaded.transformer || loaded.transformer->family == TransformerFamily::kT5) {
       absl::StatusOr<ArchitectModel> model = PrepareModel(loaded.workload, setup);
       if (model.ok()) return model;
       return absl::Status(model.status().code(),

@@ -15,7 +15,6 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
-#include "simulator/console/version.h"
 #include "simulator/planning/architect_models.h"
 #include "simulator/planning/architect_report.h"
 #include "simulator/planning/journaled_runner.h"
@@ -238,7 +237,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   std::optional<LineJournal> journal;
   if (!o.journal.empty()) {
     const std::string question =
-        fmt::format("{} {} {} {} {} {:a} {} {} {}", kVersion, o.devices, o.global_batch,
+        fmt::format("{} {} {} {} {:a} {} {} {}", o.devices, o.global_batch,
                     fmt::join(o.hbm_gib, ","), o.objective, o.optimizer_factor, o.nodes,
                     fmt::join(o.widths, ","), fmt::join(o.micro_batches, ","));
     FORETRACE_ASSIGN_OR_RETURN(
@@ -246,7 +245,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
         LineJournal::Open(o.journal,
                           {"architect journal 1", question + inputs,
                            "models, space, devices, batch, memory, widths, micro-batches, "
-                           "objective, nodes or version"},
+                           "objective, nodes"},
                           processes));
     journal.emplace(std::move(opened));
   }

@@ -17,6 +17,7 @@
 #include "simulator/calibrate/embedding/trace_lookups.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
 #include "simulator/calibrate/memcpy/memory_fitter.h"
+#include "simulator/calibrate/memcpy/trace_copies.h"
 #include "simulator/calibrate/overheads/overhead_fitter.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
@@ -42,7 +43,7 @@ struct CalibrateCommandOptions {
   std::optional<int64_t> seed;
   std::string rows_file;
   bool json = false;
-  // Lookups alone.
+  // Lookups and copies alone.
   TraceOptions traces, test_traces;
   std::vector<std::string> provenance;
   std::string table_file;
@@ -187,8 +188,9 @@ absl::StatusOr<std::pair<std::string, std::string>> ParseProvenance(const std::s
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-// The lookups of the traces as one table; nothing where no traces are given.
-absl::Status AddTraceTable(const TraceOptions& traces, const CommandContext& context,
+// What a family finds in traces, as one table; nothing where no traces are given.
+absl::Status AddTraceTable(BenchmarkKind kind, const TraceOptions& traces,
+                           const CommandContext& context,
                            const std::vector<std::string>& provenance,
                            std::vector<BenchmarkTable>& tables) {
   if (traces.paths.empty()) return absl::OkStatus();
@@ -199,7 +201,9 @@ absl::Status AddTraceTable(const TraceOptions& traces, const CommandContext& con
     names += (names.empty() ? "" : " --trace ") +
              std::filesystem::path(path).lexically_normal().filename().string();
   }
-  FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, LookupTable(store, names));
+  FORETRACE_ASSIGN_OR_RETURN(BenchmarkTable table, kind == BenchmarkKind::kMemory
+                                                       ? CopyTable(store, names)
+                                                       : LookupTable(store, names));
   for (const std::string& text : provenance) {
     FORETRACE_ASSIGN_OR_RETURN(auto entry, ParseProvenance(text));
     table.provenance[entry.first] = entry.second;
@@ -209,11 +213,12 @@ absl::Status AddTraceTable(const TraceOptions& traces, const CommandContext& con
   return absl::OkStatus();
 }
 
-absl::Status AddTraceTables(CalibrateCommandOptions& options, const CommandContext& context) {
+absl::Status AddTraceTables(BenchmarkKind kind, CalibrateCommandOptions& options,
+                            const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(
-      AddTraceTable(options.traces, context, options.provenance, options.run.made_tables));
+      AddTraceTable(kind, options.traces, context, options.provenance, options.run.made_tables));
   FORETRACE_RETURN_IF_ERROR(
-      AddTraceTable(options.test_traces, context, {}, options.run.made_test_tables));
+      AddTraceTable(kind, options.test_traces, context, {}, options.run.made_test_tables));
   if (options.table_file.empty()) return absl::OkStatus();
   if (options.run.made_tables.empty()) return InvalidInput("--table-out needs --trace");
   return WriteFile(options.table_file, BenchmarkCsv(options.run.made_tables.front()));
@@ -237,7 +242,7 @@ absl::Status CheckFit(const CalibrateCommandOptions& options) {
 
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
                         const CommandContext& context) {
-  FORETRACE_RETURN_IF_ERROR(AddTraceTables(options, context));
+  FORETRACE_RETURN_IF_ERROR(AddTraceTables(fitter.row_kind(), options, context));
   FORETRACE_RETURN_IF_ERROR(CheckFit(options));
   if (options.seed) options.run.fit.seed = static_cast<uint64_t>(*options.seed);
   if (!options.interconnect.empty()) {
@@ -317,15 +322,18 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->group(kOutputGroup)
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
-  if (fitter->row_kind() == BenchmarkKind::kEmbedding) {
+  const bool copies = fitter->row_kind() == BenchmarkKind::kMemory;
+  if (copies || fitter->row_kind() == BenchmarkKind::kEmbedding) {
+    const std::string_view what = copies ? "copies" : "lookups";
     command
-        ->add_option("--trace", options->traces.paths,
-                     "fit the lookups of these traces (files, folders or tars of one job)")
+        ->add_option(
+            "--trace", options->traces.paths,
+            fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
         ->type_name("PATH")
         ->allow_extra_args(false);
     command
         ->add_option("--test-trace", options->test_traces.paths,
-                     "evaluate on the lookups of these traces, which take no part")
+                     fmt::format("evaluate on the {} of these traces, which take no part", what))
         ->type_name("PATH")
         ->allow_extra_args(false);
     command
@@ -335,7 +343,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
         ->allow_extra_args(false);
     command
         ->add_option("--table-out", options->table_file,
-                     "write the lookups of --trace as a table in the neutral schema")
+                     fmt::format("write the {} of --trace as a table in the neutral schema", what))
         ->group(kOutputGroup)
         ->type_name("CSV");
   }
@@ -363,6 +371,7 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
       "foretrace calibrate embedding embedding.csv --hold-out every-third",
       "foretrace calibrate embedding --trace kineto/ --trace execution_traces/ --hold-out "
       "odd-ranks",
+      "foretrace calibrate memory --trace kineto/ --hold-out odd-steps",
   }));
 }
 

@@ -107,11 +107,18 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
 absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& workload,
                          const dataflow::System& system, const dataflow::MappedWorkload& mapped,
                          const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(auto traces, LowerToTraces(workload, system, mapped, {!o.sizes_only}));
+  const auto progress = [&](std::string_view what) {
+    return [&console = *context.console, what](int64_t done, int64_t all) {
+      console.Progress(what, done, all);
+    };
+  };
+  FORETRACE_ASSIGN_OR_RETURN(
+      auto traces,
+      LowerToTraces(workload, system, mapped, {!o.sizes_only, progress("chips"), context.stop}));
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
   for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
   FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, TraceStore::Assemble(std::move(ranks), {}));
-  return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop});
+  return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop, progress("traces")});
 }
 
 // How the first dimension, which --kernels takes for a node, connects its chips.

@@ -79,10 +79,22 @@ absl::Status Write(const Explored& e, const std::string& folder, const CommandCo
   return files.Commit();
 }
 
+// All that points depend on: the space's file, and those of the accelerators that it may name.
+absl::StatusOr<std::string> Question(const std::string& file) {
+  FORETRACE_ASSIGN_OR_RETURN(std::string question, ReadTextFile(file, kMaxYamlBytes));
+  if (question.find("accelerator") == std::string::npos) return question;
+  for (const ShippedFile& accelerator : ListShipped(kAccelerators)) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string text,
+                               ReadTextFile(accelerator.path, kMaxYamlBytes));
+    question += text;
+  }
+  return question;
+}
+
 absl::Status RunExplore(ExploreOptions o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(dataflow::kStudies, o.space));
-  FORETRACE_ASSIGN_OR_RETURN(o.run.question, ReadTextFile(file, kMaxYamlBytes));
+  FORETRACE_ASSIGN_OR_RETURN(o.run.question, Question(file));
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
   Explored e;
   FORETRACE_ASSIGN_OR_RETURN(e.space, dataflow::LoadSpace(file, accelerators));

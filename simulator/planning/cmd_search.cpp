@@ -23,7 +23,7 @@ struct SearchCommandOptions : SearchQuestion {
   std::vector<std::string> compare;
   std::string svg, timeline, mapping_out;
   bool picture = false;
-  bool memory = false;
+  bool memory = false, energy = false;
   bool json = false;
   // Of these options, the first that was given.
   std::function<std::string(std::initializer_list<const char*>)> first_given;
@@ -132,6 +132,12 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   report.devices = job.devices;
   report.global_batch = o.job.global_batch;
   report.notes = job.notes;
+  if (o.energy) {
+    if (job.device_watts <= 0) {
+      return Infeasible("--energy: the device of {} states no power", o.job.platform);
+    }
+    report.device_watts = job.device_watts;
+  }
   const auto begin = std::chrono::steady_clock::now();
   if (!o.compare.empty()) {
     FORETRACE_RETURN_IF_ERROR(Compare(o, job, report));
@@ -226,6 +232,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
   command->add_flag("--memory", o->memory,
                     "print when and by what the memory of its stages is fullest");
+  command->add_flag("--energy", o->energy,
+                    "also the energy of an iteration, at most: by the devices' rated power");
   command->add_option("--svg", o->svg, "write that picture")
       ->group(kOutputGroup)
       ->type_name("FILE.svg");

@@ -82,6 +82,8 @@ serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& ba
   report.summary = Summarize(trace, result, report.level, job.devices, serve::Since::kArrival);
   report.result = &result;
   report.watts = base.platform.node.accelerator.physical.power_w;
+  report.idle_watts = base.costs == nullptr ? 0 : base.costs->IdleWatts();
+  report.devices_of_a_step = job.plan.stage_devices();
   report.usd_per_device = base.platform.node.accelerator.physical.price_usd;
   report.notes = base.notes;
   return report;

@@ -10,11 +10,11 @@
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/processes.h"
-#include "simulator/console/version.h"
 #include "simulator/planning/journaled_runner.h"
 #include "simulator/planning/sweep.h"
 #include "simulator/planning/sweep_report.h"
@@ -69,11 +69,26 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// All that answers depend on besides the point: the arguments, and the files that they name.
+// Bytes of every file below a folder, in order of their paths within it.
+std::string ContentsOf(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> entries;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (!entry.is_regular_file(error)) continue;
+    const absl::StatusOr<std::string> text = ReadBinaryFile(entry.path(), kMaxTableBytes);
+    entries.push_back(fmt::format("{} {:016x}", entry.path().lexically_relative(folder).string(),
+                                  text.ok() ? Fingerprint(*text) : 0));
+  }
+  std::sort(entries.begin(), entries.end());
+  return fmt::format("{}\n", fmt::join(entries, "\n"));
+}
+
+// All that answers depend on besides the point: the arguments, the files that they name, and the
+// data that commands find by name.
 std::string Question(const SweptCommand& swept, const std::vector<std::string>& arguments,
                      const SweepOptions& o) {
   std::string question =
-      fmt::format("{}\n{}\n{}\n", kVersion, fmt::join(arguments, "\n"), fmt::join(o.columns, "\n"));
+      fmt::format("{}\n{}\n", fmt::join(arguments, "\n"), fmt::join(o.columns, "\n"));
   for (const SweepAxis& axis : swept.axes()) question += axis.name + "\n";
   for (const std::string& argument : arguments) {
     std::error_code error;
@@ -81,13 +96,12 @@ std::string Question(const SweptCommand& swept, const std::vector<std::string>& 
       const absl::StatusOr<std::string> text = ReadTextFile(argument, kMaxTableBytes);
       if (text.ok()) question += fmt::format("{:016x}\n", Fingerprint(*text));
     } else if (fs::is_directory(argument, error)) {
-      std::vector<std::string> entries;
-      for (const auto& entry : fs::directory_iterator(argument, error)) {
-        entries.push_back(fmt::format("{} {}", entry.path().filename().string(),
-                                      entry.is_regular_file(error) ? entry.file_size(error) : 0));
-      }
-      std::sort(entries.begin(), entries.end());
-      question += fmt::format("{}\n", fmt::join(entries, "\n"));
+      question += ContentsOf(argument);
+    }
+  }
+  for (const std::string& data : DataFolders()) {
+    for (const char* folder : {"topologies", "calibration", "traces/workloads"}) {
+      question += ContentsOf(fs::path(data) / folder);
     }
   }
   return question;
@@ -122,8 +136,7 @@ absl::StatusOr<std::vector<SweepPoint>> Evaluate(const SweptCommand& swept, cons
   if (!o.journal.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(
         LineJournal opened,
-        LineJournal::Open(o.journal, {"sweep journal 1", question, "command, files or version"},
-                          processes));
+        LineJournal::Open(o.journal, {"sweep journal 1", question, "command, files"}, processes));
     journal.emplace(std::move(opened));
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto folder, TemporaryFolder::Make());
@@ -188,7 +201,8 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   FORETRACE_RETURN_IF_ERROR(CheckCommand(swept.command(), *processes));
   SweepReport report;
   FORETRACE_ASSIGN_OR_RETURN(
-      report.points, Evaluate(swept, o, Question(swept, arguments, o), *processes, context));
+      report.points, Evaluate(swept, o, o.journal.empty() ? "" : Question(swept, arguments, o),
+                              *processes, context));
   if (processes->rank() != 0) {
     context.answer_files->LeaveToAnother();
     return absl::OkStatus();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +19,13 @@ namespace {
 
 constexpr std::string_view kBar = " | ";
 
+constexpr uint64_t kFnvOffset = 14695981039346656037u;
+
+uint64_t Fnv(std::string_view text, uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
 std::string LineOf(const std::string& key, const std::string& value) {
   const std::string line = fmt::format("{}{}{}", key, kBar, value);
   return fmt::format("{}{}{:016x}\n", line, kBar, Fingerprint(line));
@@ -31,6 +40,28 @@ bool ReadLine(std::string_view line, std::string& key, std::string& value) {
   return line.substr(last + kBar.size()) == fmt::format("{:016x}", Fingerprint(content));
 }
 
+// The file that this code runs from: the program, or a library that another one loaded.
+std::string OwnFile() {
+  Dl_info info;
+  const bool known = dladdr(reinterpret_cast<const void*>(&Fingerprint), &info) != 0;
+  const std::string name = known && info.dli_fname != nullptr ? info.dli_fname : "";
+  return name.ends_with(".so") ? name : "/proc/self/exe";
+}
+
+// Which build this is, by its bytes: answers of other code are none of this one's. 0: it cannot be
+// read.
+uint64_t BuildFingerprint() {
+  std::FILE* file = std::fopen(OwnFile().c_str(), "rb");
+  if (file == nullptr) return 0;
+  uint64_t hash = kFnvOffset;
+  std::vector<char> buffer(1 << 16);
+  for (size_t count; (count = std::fread(buffer.data(), 1, buffer.size(), file)) > 0;) {
+    hash = Fnv({buffer.data(), count}, hash);
+  }
+  std::fclose(file);
+  return hash;
+}
+
 // What process 0 met, on all of them: they end together.
 absl::Status OfFirst(const Processes& processes, const absl::Status& status) {
   const std::string problem =
@@ -40,11 +71,7 @@ absl::Status OfFirst(const Processes& processes, const absl::Status& status) {
 
 }  // namespace
 
-uint64_t Fingerprint(const std::string& text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
+uint64_t Fingerprint(const std::string& text) { return Fnv(text, kFnvOffset); }
 
 LineJournal::LineJournal(LineJournal&& other) noexcept
     : file_(std::move(other.file_)),
@@ -60,8 +87,10 @@ absl::Status LineJournal::Read(const std::string& text, const std::string& heade
   if (text.empty()) return absl::OkStatus();
   const std::vector<std::string_view> lines = SplitLines(text);
   if (lines[0] != header) {
-    return InvalidInput("{}: the journal of another search ({} differ); give another --journal",
-                        file_, subject.differs);
+    return InvalidInput(
+        "{}: the journal of another search ({} or the program's build differ); give "
+        "another --journal",
+        file_, subject.differs);
   }
   for (size_t i = 1; i < lines.size(); ++i) {
     std::string key, value;
@@ -80,8 +109,8 @@ absl::StatusOr<LineJournal> LineJournal::Open(const std::string& file, const Sub
                                               const Processes& processes) {
   LineJournal journal;
   journal.file_ = file;
-  const std::string header =
-      fmt::format("foretrace {} {:016x}", subject.kind, Fingerprint(subject.question));
+  const std::string header = fmt::format("foretrace {} {:016x} {:016x}", subject.kind,
+                                         Fingerprint(subject.question), BuildFingerprint());
   std::string text;
   absl::Status problem;
   if (processes.rank() == 0) {

@@ -17,12 +17,13 @@ uint64_t Fingerprint(const std::string& text);
 class LineJournal {
  public:
   // What the journal is of: `kind` with its version ("search journal 2"), all that its answers
-  // depend on besides their keys, and for errors what may differ in another one.
+  // depend on besides their keys and the program, and for errors what may differ in another one.
   struct Subject {
     std::string kind, question, differs;
   };
   // Reads `file` where it exists; process 0 reads and appends, the others learn what it read.
-  // Errors: the file belongs to another question, or is damaged before its last line.
+  // Errors: the file belongs to another question, was written by another build of the program, or
+  // is damaged before its last line.
   static absl::StatusOr<LineJournal> Open(const std::string& file, const Subject& subject,
                                           const Processes& processes);
   LineJournal(LineJournal&& other) noexcept;

@@ -55,6 +55,7 @@ std::vector<std::string> FamiliesOf(const CalibrationSet& set) {
   if (set.kernels != nullptr) families.emplace_back("kernels");
   if (set.collectives != nullptr) families.emplace_back("collectives");
   if (set.copies != nullptr) families.emplace_back("copies");
+  if (set.power != nullptr) families.emplace_back("power");
   if (set.embedding != nullptr) families.emplace_back("lookups");
   return families;
 }

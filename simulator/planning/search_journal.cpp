@@ -53,10 +53,10 @@ absl::StatusOr<SearchJournal> SearchJournal::Open(const std::string& file,
                                                   const Processes& processes) {
   FORETRACE_ASSIGN_OR_RETURN(
       LineJournal lines,
-      LineJournal::Open(file,
-                        {"search journal 2", question,
-                         "workload, platform, calibration, devices, batch, memory or version"},
-                        processes));
+      LineJournal::Open(
+          file,
+          {"search journal 2", question, "workload, platform, calibration, devices, batch, memory"},
+          processes));
   return SearchJournal(std::move(lines));
 }
 

@@ -50,7 +50,13 @@ void Text(JsonWriter& json, std::string_view text) {
   json.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
 }
 
-void WriteRow(JsonWriter& json, const SearchRow& row) {
+// At most: the devices' rated power over the whole iteration.
+double Joules(const SearchReport& report, const SearchRow& row) {
+  return report.device_watts * static_cast<double>(report.devices) *
+         row.evaluation.iteration.seconds();
+}
+
+void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row) {
   json.StartObject();
   json.Key("mapping");
   Text(json, row.text);
@@ -75,6 +81,10 @@ void WriteRow(JsonWriter& json, const SearchRow& row) {
     json.Key("own_estimate_us");
     json.Double(row.estimate.us());
   }
+  if (report.device_watts > 0) {
+    json.Key("joules_per_iteration_at_most");
+    json.Double(Joules(report, row));
+  }
   json.Key("yaml");
   Text(json, MappingYaml(row.mapping));
   json.EndObject();
@@ -95,6 +105,14 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
   text +=
       "exposed: a device only communicates; surrogate: the searcher's own estimate against "
       "the simulated time\n";
+  if (report.device_watts > 0 && !report.rows.empty()) {
+    const double joules = Joules(report, report.rows.front());
+    text += fmt::format(
+        "energy of the first, at most: {:.2f} kJ an iteration, {:.1f} J a sample, by {} devices' "
+        "rated {:.0f} W\n",
+        joules / 1e3, joules / std::max(report.global_batch, 1), report.devices,
+        report.device_watts);
+  }
   if (report.pareto.size() > 1) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";
     TextTable front(Columns());
@@ -141,7 +159,7 @@ std::string SearchJson(const SearchReport& report) {
        {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
     json.Key(key);
     json.StartArray();
-    for (const SearchRow& row : *rows) WriteRow(json, row);
+    for (const SearchRow& row : *rows) WriteRow(json, report, row);
     json.EndArray();
   }
   for (const auto& [key, list] :

@@ -35,6 +35,7 @@ struct SearchReport {
   int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
   double seconds = 0;
   bool interrupted = false;
+  double device_watts = 0;  // rated; 0: energy is not asked for
 };
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style);

@@ -7,7 +7,6 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/console/version.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/search_journal.h"
@@ -121,9 +120,9 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   evaluate = OnProcesses(run.processes, std::move(evaluate));
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
-    const std::string question = fmt::format(
-        "{} {} {} {} {} {}", kVersion, model.name, Describe(job.cluster), job.capacity.count(),
-        ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+    const std::string question =
+        fmt::format("{} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
+                    ModelFlopOf(model).count(), job.model.workload.ParameterCount());
     FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
     FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
                                SearchJournal::Open(o.journal, question + inputs, run.processes));

@@ -6,12 +6,14 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
+#include "simulator/cost/power/power_model.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/planning/measured_device.h"
 #include "simulator/topology/topology.h"
@@ -25,10 +27,11 @@ constexpr int64_t kNormLoadBytes = 16;
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
-                CalibrationSet node)
+                CalibrationSet node, std::optional<PowerModel> power)
       : topology_(std::move(topology)),
         device_(std::move(device)),
         node_(std::move(node)),
+        power_(std::move(power)),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
   Estimate Kernel(const KernelWork& work) const override {
@@ -76,6 +79,11 @@ class PlatformCosts : public serve::DeviceCosts {
     return BetweenSizes({-1, distance}, spec, bytes.count());
   }
 
+  double JoulesAboveIdle(DType dtype, Flop flop, Bytes bytes, SimTime time) const override {
+    return power_ ? power_->JoulesAboveIdle(dtype, flop, bytes, time) : 0;
+  }
+  double IdleWatts() const override { return power_ ? power_->idle_w : 0; }
+
   std::string Source() const override {
     return fmt::format("{}; transfers on {}{}", device_->Source(), topology_.spec().name,
                        node_.collectives == nullptr ? "" : ", collectives as measured there");
@@ -121,6 +129,7 @@ class PlatformCosts : public serve::DeviceCosts {
   const Topology topology_;
   const std::shared_ptr<const DeviceMeasurements> device_;
   const CalibrationSet node_;
+  const std::optional<PowerModel> power_;
   mutable std::mutex mutex_;
   mutable FittedNetwork network_;
   mutable std::map<Key, std::map<int64_t, Estimate>> transfers_;
@@ -133,6 +142,15 @@ absl::StatusOr<CalibrationSet> MeasuredOnNode(const PlatformSpec& platform) {
     if (folder.filename() == platform.name) return LoadCalibrationSet(folder.string());
   }
   return CalibrationSet();
+}
+
+// Of this very device: others of the chip have other limits and leak otherwise.
+absl::StatusOr<std::optional<PowerModel>> MeasuredPower(const PlatformSpec& platform) {
+  for (const std::string& file : ListShipped("calibration", "power.yaml")) {
+    FORETRACE_ASSIGN_OR_RETURN(LoadedPower loaded, LoadPowerModel(file));
+    if (loaded.model.device == platform.node.accelerator.name) return std::move(loaded.model);
+  }
+  return std::optional<PowerModel>();
 }
 
 }  // namespace
@@ -151,7 +169,9 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   }
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
-  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node));
+  FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
+                                         std::move(power));
 }
 
 }  // namespace foretrace

@@ -35,6 +35,7 @@ struct TrainingJob {
   ClusterParameters cluster;
   Bytes capacity;  // of a device, less the margin
   int64_t devices = 1;
+  double device_watts = 0;         // rated; 0: not stated
   std::vector<std::string> notes;  // what the figures rest on
   std::vector<std::string> files;  // that all of it was read from
 };

@@ -87,19 +87,67 @@ std::optional<int64_t> ShiftBySteps(const TraceStore& store, const CommSequence&
   return shift;
 }
 
-}  // namespace
-
-EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
-                  int64_t shift) {
+// Ends of every `step`-th operation.
+EndSpread FitEveryNth(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                      int64_t shift, int64_t step) {
   const Overlap common = CommonPart(a, b, shift);
   std::vector<int64_t> differences;
-  for (int64_t k = common.begin; k < common.end; ++k) {
+  for (int64_t k = common.begin; k < common.end; k += step) {
     differences.push_back(
         (store.ranks()[a.rank].end(a.nodes[k]) - store.ranks()[b.rank].end(b.nodes[k + shift]))
             .ps());
   }
   if (differences.empty()) return {SimTime::Max(), SimTime()};
   return SpreadOfEnds(std::move(differences));
+}
+
+// Better is less: sizes differ, the shift is not that of the steps, how far ends lie apart, and how
+// far clocks do: operations at regular intervals fit at every shift, then the least clock offset is
+// the likely one.
+using Fit = std::tuple<bool, bool, SimTime, SimTime>;
+
+Fit FitOf(const EndSpread& ends, bool sizes_agree, bool other_step) {
+  return {!sizes_agree, other_step, std::max(ends.distance, kEndResolution),
+          std::max(ends.offset, -ends.offset)};
+}
+
+// Of many shifts of long sequences those that fit best by some hundreds of their operations: trying
+// each by all of them would take time by the square of their number.
+std::vector<int64_t> LikelyShifts(const TraceStore& store, const CommSequence& a,
+                                  const CommSequence& b, std::vector<int64_t> shifts,
+                                  std::optional<int64_t> by_steps) {
+  constexpr int64_t kSamples = 256;
+  constexpr size_t kTried = 32;
+  const auto longest = static_cast<int64_t>(std::max(a.nodes.size(), b.nodes.size()));
+  if (shifts.size() <= kTried || longest <= 2 * kSamples) return shifts;
+  std::vector<std::pair<Fit, int64_t>> fits;
+  for (const int64_t shift : shifts) {
+    const Overlap common = CommonPart(a, b, shift);
+    // Odd, so that what recurs at even intervals is not always the same operation.
+    const int64_t step = (common.end - common.begin) / kSamples | 1;
+    bool same = true, sizes_agree = true;
+    for (int64_t k = common.begin; k < common.end && same; k += step) {
+      const auto i = static_cast<size_t>(k), j = static_cast<size_t>(k + shift);
+      same = Agree(a, i, b, j);
+      sizes_agree = sizes_agree && AgreeInSize(a, i, b, j);
+    }
+    if (!same || common.end <= common.begin) continue;
+    fits.emplace_back(FitOf(FitEveryNth(store, a, b, shift, step), sizes_agree,
+                            by_steps.has_value() && shift != *by_steps),
+                      shift);
+  }
+  const size_t tried = std::min(kTried, fits.size());
+  std::partial_sort(fits.begin(), fits.begin() + static_cast<ptrdiff_t>(tried), fits.end());
+  shifts.clear();
+  for (size_t i = 0; i < tried; ++i) shifts.push_back(fits[i].second);
+  return shifts;
+}
+
+}  // namespace
+
+EndSpread FitEnds(const TraceStore& store, const CommSequence& a, const CommSequence& b,
+                  int64_t shift) {
+  return FitEveryNth(store, a, b, shift, 1);
 }
 
 bool SizesAgree(const CommSequence& a, const CommSequence& b, int64_t shift) {
@@ -124,10 +172,8 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
   for (int64_t shift = -reach; shift <= reach; ++shift) shifts.push_back(shift);
   if (by_steps.has_value() && std::abs(*by_steps) > reach) shifts.push_back(*by_steps);
   std::optional<int64_t> best;
-  // Operations at regular intervals fit at every shift; then the least clock offset is the likely
-  // one.
-  std::tuple<bool, bool, SimTime, SimTime> best_fit{true, true, SimTime::Max(), SimTime::Max()};
-  for (const int64_t shift : shifts) {
+  Fit best_fit{true, true, SimTime::Max(), SimTime::Max()};
+  for (const int64_t shift : LikelyShifts(store, a, b, std::move(shifts), by_steps)) {
     const Overlap common = CommonPart(a, b, shift);
     const bool other_step = by_steps.has_value() && shift != *by_steps;
     // At most the edges may be cut off, unless steps say more.
@@ -145,9 +191,7 @@ std::optional<int64_t> AlignSequences(const TraceStore& store, const CommSequenc
          !CutOff(store, b, common.begin + shift, common.end + shift, a.rank, ends.offset))) {
       continue;
     }
-    const std::tuple fit{!SizesAgree(a, b, shift), other_step,
-                         std::max(ends.distance, kEndResolution),
-                         std::max(ends.offset, -ends.offset)};
+    const Fit fit = FitOf(ends, SizesAgree(a, b, shift), other_step);
     if (fit < best_fit) {
       best = shift;
       best_fit = fit;

@@ -237,6 +237,30 @@ SimTime EndOfOpAround(const RankTrace& rank, NodeIndex call) {
   return known ? rank.end(op) : rank.start(call);
 }
 
+// When the CPU goes on after a blocking call, for what is known that it waited for. What nothing
+// explains is counted, and dropped where the op around the call tells how long it was: the call's
+// own length must not decide anything.
+SimTime ResumeAfterBlocking(const RankTrace& rank, const RankSync& sync, const SyncCosts& costs,
+                            const CpuPoint& call, bool before_all, SimTime next,
+                            CpuTimelinePoints& counts) {
+  SimTime explained = call.recorded_start + costs.call;
+  for (const SyncEdge& e : EdgesOf(sync.block_edges, call.node)) {
+    explained = std::max(explained, rank.end(e.producer) + costs.resume);
+  }
+  for (const HeldWait& kept : sync.after_unrecorded) {
+    if (kept.held == call.node) explained = std::max(explained, rank.end(call.node));
+  }
+  const SimTime unexplained =
+      rank.has_duration(call.node) ? rank.end(call.node) - explained : SimTime();
+  if (unexplained > kUnexplained) {
+    ++counts.unexplained_blocks;
+    counts.unexplained_time += unexplained;
+  }
+  const SimTime op_end = EndOfOpAround(rank, call.node);
+  const bool dropped = !before_all && op_end - explained > kUnexplained && op_end <= next;
+  return dropped ? op_end : std::min(explained, next);
+}
+
 }  // namespace
 
 std::string_view Name(OverheadKind kind) {
@@ -263,7 +287,6 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
     first_launch = p.recorded_start;
     break;
   }
-  auto edge = sync.block_edges.begin();
   SimTime resume = result.points.empty() ? SimTime() : result.points.front().recorded_start;
   for (size_t i = 0; i < result.points.size(); ++i) {
     CpuPoint& p = result.points[i];
@@ -279,28 +302,10 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
       p.duration = typical_launch;
     }
     if (p.blocking) {
-      SimTime explained = p.recorded_start + costs.call;
-      edge = std::lower_bound(edge, sync.block_edges.end(), p.node,
-                              [](const SyncEdge& e, NodeIndex n) { return e.consumer < n; });
-      for (auto it = edge; it != sync.block_edges.end() && it->consumer == p.node; ++it) {
-        explained = std::max(explained, rank.end(it->producer) + costs.resume);
-      }
-      for (const HeldWait& kept : sync.after_unrecorded) {
-        if (kept.held == p.node) explained = std::max(explained, rank.end(p.node));
-      }
-      const SimTime op_end = EndOfOpAround(rank, p.node);
-      const SimTime unexplained =
-          rank.has_duration(p.node) ? rank.end(p.node) - explained : SimTime();
-      if (unexplained > kUnexplained) {
-        ++result.unexplained_blocks;
-        result.unexplained_time += unexplained;
-      }
-      // What nothing explains is dropped where the op around the call tells how long it was; the
-      // call's own length must not decide anything. Before the first recorded launch there is
-      // nothing that it could have been explained by: it waited for work of before the recording.
+      // Before the first recorded launch there is nothing that it could have waited for: it waited
+      // for work of before the recording.
       const bool before_all = p.recorded_start < first_launch;
-      const bool dropped = !before_all && op_end - explained > kUnexplained && op_end <= next;
-      resume = dropped ? op_end : std::min(explained, next);
+      resume = ResumeAfterBlocking(rank, sync, costs, p, before_all, next, result);
     }
   }
   return result;

@@ -23,6 +23,7 @@ struct Boundary {
   bool at_wait = false;
   uint64_t key = 0;
   int64_t between = 0;
+  uint32_t timeline = 0;  // whose point it is
 };
 
 struct Choice {
@@ -238,31 +239,37 @@ class Search {
       if (!best.has_value() || choice.tight > best->tight) best = choice;
     };
     if (narrowest->until == reference->waited_at) consider({true, 0, 0}, reference->waited_at);
-    const RecordPoints& known = points(site.timeline);
-    const auto& all = known.all();
-    auto point = std::upper_bound(all.begin(), all.end(), narrowest->until,
-                                  [](SimTime t, const RecordPoints::Point& p) { return t < p.at; });
-    for (size_t tried = 0; point != all.begin() && tried < kMostPoints; ++tried) {
-      --point;
-      if (point->at <= narrowest->after || (best.has_value() && best->tight == held)) break;
-      if (point->at >= reference->waited_at) continue;
-      const int64_t between = known.CountBetween(point->key, point->at, reference->waited_at);
-      consider({false, point->key, between}, point->at);
+    // Threads wait for what others recorded, too; their own points come first.
+    for (uint32_t t = 0; t < points_.size(); ++t) {
+      const uint32_t timeline = t == 0 ? site.timeline : t - (t <= site.timeline ? 1 : 0);
+      if (best.has_value() && best->tight == held) break;
+      const RecordPoints& known = points(timeline);
+      const auto& all = known.all();
+      auto point =
+          std::upper_bound(all.begin(), all.end(), narrowest->until,
+                           [](SimTime at, const RecordPoints::Point& p) { return at < p.at; });
+      for (size_t tried = 0; point != all.begin() && tried < kMostPoints; ++tried) {
+        --point;
+        if (point->at <= narrowest->after || (best.has_value() && best->tight == held)) break;
+        if (point->at >= reference->waited_at) continue;
+        const int64_t between = known.CountBetween(point->key, point->at, reference->waited_at);
+        consider({false, point->key, between, timeline}, point->at);
+      }
     }
     return best;
   }
 
   // When the event was recorded that a wait at `at` refers to; SimTime::Min(): before the
   // recording.
-  SimTime Recorded(const WaitSite& site, const Boundary& boundary, SimTime at) {
+  SimTime Recorded(const Boundary& boundary, SimTime at) {
     if (boundary.at_wait) return at;
-    return points(site.timeline).Before(boundary.key, at, boundary.between);
+    return points(boundary.timeline).Before(boundary.key, at, boundary.between);
   }
 
   // False when the choice contradicts a target; counts those that it explains.
   bool Judge(const WaitSite& site, const std::vector<Target>& targets, Choice& choice) {
     for (const Target& t : targets) {
-      const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
+      const SimTime recorded = Recorded(choice.boundary, t.waited_at);
       if (recorded == SimTime::Min()) continue;
       const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
       if (!producer.valid()) continue;
@@ -275,7 +282,7 @@ class Search {
 
   void Take(const WaitSite& site, const std::vector<Target>& targets, const Choice& choice) {
     for (const Target& t : targets) {
-      const SimTime recorded = Recorded(site, choice.boundary, t.waited_at);
+      const SimTime recorded = Recorded(choice.boundary, t.waited_at);
       if (recorded == SimTime::Min()) continue;
       const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
       if (!producer.valid()) continue;

@@ -11,6 +11,7 @@
 
 #include "simulator/reconstruct/end_spread.h"
 #include "simulator/reconstruct/rank_mesh.h"
+#include "simulator/reconstruct/ring_exchanges.h"
 #include "simulator/trace/exchange_group.h"
 
 namespace foretrace {
@@ -356,7 +357,15 @@ std::vector<PointToPointRendezvous> MatchByEnds(const TraceStore& store,
   const auto likelier = [](const Trial& a, const Trial& b) {
     return std::tie(b.along_axis, a.together) < std::tie(a.along_axis, b.together);
   };
-  return std::move(std::ranges::min_element(trials, likelier)->rendezvous);
+  std::vector<PointToPointRendezvous>& chosen =
+      std::ranges::min_element(trials, likelier)->rendezvous;
+  // Pairs leave much to chance of what is a ring, in which each waits for two.
+  std::optional<Rings> rings = MatchRings(store, open, known.clock_offset);
+  if (rings.has_value() && 2 * (rings->spread + static_cast<double>(kEndResolution.ps())) <
+                               SpreadOfOwnParts(store, known.clock_offset, chosen)) {
+    return std::move(rings->rendezvous);
+  }
+  return std::move(chosen);
 }
 
 }  // namespace foretrace

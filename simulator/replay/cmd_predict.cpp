@@ -13,6 +13,7 @@
 #include "simulator/engine/executor.h"
 #include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/attribution.h"
+#include "simulator/replay/energy_use.h"
 #include "simulator/replay/memory_use.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
@@ -39,7 +40,7 @@ struct PredictOptions {
   size_t top = 10;
   bool sensitivity = false;
   std::string by, flamegraph;
-  bool memory = false;
+  bool memory = false, energy = false;
   std::vector<std::string> memory_if;
 };
 
@@ -205,6 +206,9 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
 }
 
 absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  if (options.energy && !options.simulation.on.empty()) {
+    return InvalidInput("--energy is of the recorded devices: leave --on out");
+  }
   FORETRACE_ASSIGN_OR_RETURN(const MemoryChange change, MemoryChange::Parse(options.memory_if));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
@@ -289,6 +293,15 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
     more.emplace_back("memory", MemoryJson(memory));
     last += "\n" + MemoryText(memory, options.top, context.console->style());
   }
+  if (options.energy) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<PowerModel> power, ShippedPower());
+    FORETRACE_ASSIGN_OR_RETURN(
+        const EnergyUse energy,
+        EnergyOfStep(store, report.ranks, report.step.has_value() ? report.step->period : SimTime(),
+                     setup.accelerators(), power));
+    more.emplace_back("energy", EnergyJson(energy));
+    last += "\n" + EnergyText(energy);
+  }
   const auto document = [&] {
     std::string json = ReportJson(report, store);
     for (const auto& [key, value] : more) json = WithMember(json, key, value);
@@ -351,6 +364,9 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false)
       ->type_name("CHANGE")
       ->needs("--memory");
+  command->add_flag("--energy", options->energy,
+                    "also the energy of the step, at most: by the devices' rated power, waiting "
+                    "ones by what was measured where it was");
   command->add_option("--top", options->top, "entries in the lists of kernels and ops")
       ->capture_default_str();
   command->footer(Examples({

@@ -3,59 +3,20 @@
 #include <fmt/format.h>
 
 #include "simulator/base/json_writer.h"
+#include "simulator/replay/ledger_output.h"
 #include "simulator/replay/memory_use.h"
 
 namespace foretrace {
 namespace {
 
-std::string MB(Bytes bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes.count()) * 1e-6);
-}
-
-struct Entry {
-  const char* key;
-  const char* name;
-  Bytes MemoryLedger::*bytes;
-};
-constexpr Entry kLedger[] = {
-    {"weights_bytes", "weights", &MemoryLedger::weights},
-    {"gradients_bytes", "gradients", &MemoryLedger::gradients},
-    {"optimizer_bytes", "optimizer", &MemoryLedger::optimizer},
-    {"activations_bytes", "activations", &MemoryLedger::activations},
-    {"recomputed_bytes", "recomputed", &MemoryLedger::recomputed},
-    {"gathered_bytes", "gathered", &MemoryLedger::gathered},
-    {"other_bytes", "other", &MemoryLedger::other},
-};
-
-// What is not zero.
-std::string LedgerText(const MemoryLedger& ledger) {
-  std::string text;
-  for (const Entry& e : kLedger) {
-    if (ledger.*e.bytes == Bytes()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", e.name, MB(ledger.*e.bytes));
-  }
-  return text;
-}
-
-void Ledger(const char* key, const std::optional<MemoryLedger>& ledger, JsonWriter& json) {
-  json.Key(key);
-  if (!ledger.has_value()) {
-    json.Null();
-    return;
-  }
-  json.StartObject();
-  json.Field("total_bytes", ledger->total().count());
-  for (const Entry& e : kLedger) json.Field(e.key, ((*ledger).*e.bytes).count());
-  json.EndObject();
-}
-
 void AddRank(const CapturedMemory& m, TextTable& table) {
   const bool known = m.capacity.count() > 0 && !m.relative;
   const Bytes taken = m.reserved.count() > 0 ? m.reserved : m.peak;
-  table.AddRow({fmt::format("{}", m.rank), MB(m.peak),
-                m.reserved.count() > 0 ? MB(m.reserved) : "-",
+  table.AddRow({fmt::format("{}", m.rank), Megabytes(m.peak),
+                m.reserved.count() > 0 ? Megabytes(m.reserved) : "-",
                 m.reserved.count() > 0 ? fmt::format("{:.1f}", 100 * m.fragmentation()) : "-",
-                known ? MB(m.capacity - taken) : "-", m.step >= 0 ? fmt::format("{}", m.step) : "-",
+                known ? Megabytes(m.capacity - taken) : "-",
+                m.step >= 0 ? fmt::format("{}", m.step) : "-",
                 fmt::format("{:.3f}", m.at.us() / 1000)});
 }
 
@@ -78,7 +39,7 @@ std::string MemoryText(std::span<const CapturedMemory> ranks, size_t most, const
   text += fmt::format("\nWhat the peak of rank {} was allocated in, MB:", largest->rank);
   for (size_t p = 0; p < static_cast<size_t>(MemoryPhase::kCount); ++p) {
     text += fmt::format("{} {} {}", p == 0 ? "" : ",", Name(static_cast<MemoryPhase>(p)),
-                        MB(largest->phases[p]));
+                        Megabytes(largest->phases[p]));
   }
   if (largest->ledger.has_value()) {
     text +=
@@ -89,7 +50,7 @@ std::string MemoryText(std::span<const CapturedMemory> ranks, size_t most, const
     text += fmt::format(
         "With --memory-if the peak is {} MB ({:+.1f} %), of the {} that holds most: {}\n"
         "Memory alone: what the change does to times is not in this answer.\n",
-        MB(after),
+        Megabytes(after),
         100 * (static_cast<double>(after.count()) / static_cast<double>(before.count()) - 1),
         fmt::format("rank {}", largest->rank), LedgerText(*largest->changed));
   }
@@ -97,7 +58,7 @@ std::string MemoryText(std::span<const CapturedMemory> ranks, size_t most, const
       {{"MB"}, {"count"}, {"op", Align::kLeft, true}, {"module", Align::kLeft, true}});
   for (size_t i = 0; i < largest->holders.size() && i < most; ++i) {
     const MemoryHolder& h = largest->holders[i];
-    holders.AddRow({MB(h.bytes), fmt::format("{}", h.allocations), h.op.empty() ? "-" : h.op,
+    holders.AddRow({Megabytes(h.bytes), fmt::format("{}", h.allocations), h.op.empty() ? "-" : h.op,
                     h.module.empty() ? "-" : h.module});
   }
   return text + "\n" + (holders.empty() ? "" : holders.Format(style));
@@ -117,8 +78,8 @@ std::string MemoryJson(std::span<const CapturedMemory> ranks) {
     json.Field("step", m.step);
     json.Field("at_us", m.at.us());
     json.Field("relative", m.relative);
-    Ledger("ledger", m.ledger, json);
-    Ledger("changed", m.changed, json);
+    WriteLedger("ledger", m.ledger, json);
+    WriteLedger("changed", m.changed, json);
     json.Key("phases");
     json.StartObject();
     constexpr const char* kKeys[] = {"before_bytes", "forward_bytes", "backward_bytes",

@@ -5,10 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/engine/step_times.h"
+#include "simulator/reconstruct/end_spread.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -34,6 +39,7 @@ constexpr double kStepDiffers = 0.05;
 // Steps that hardly began differ by what a clock resolves.
 constexpr SimTime kStepDiffersBy = SimTime::FromNs(50'000);
 constexpr double kUnresolvedShare = 0.01;
+constexpr double kGuessedShare = 0.05;
 constexpr double kLostShare = 0.01;  // of a rank's device time, or launches
 
 // A step that its replay does not repeat, by one of the definitions of docs/semantics.md, "Steps".
@@ -79,6 +85,14 @@ WorstStep FindWorstStep(const TraceStore& store, const Prediction& prediction) {
   return worst;
 }
 
+SimTime RecordedSteps(const PredictedRank& rank) {
+  SimTime recorded;
+  for (const PredictedIteration& it : rank.iterations) {
+    recorded += it.recorded_end - it.recorded_start;
+  }
+  return recorded;
+}
+
 struct Unresolved {
   int64_t waits = 0;
   SimTime time;
@@ -99,12 +113,44 @@ Unresolved FindUnresolved(const Prediction& prediction) {
       own.time += held.time;
       if (own.longest == nullptr || held.time > own.longest->time) own.longest = &held;
     }
-    SimTime recorded;
-    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
-      recorded += it.recorded_end - it.recorded_start;
-    }
+    const SimTime recorded = RecordedSteps(prediction.ranks[r]);
     if (recorded > SimTime()) own.share = own.time.us() / recorded.us();
     if (own.share > most.share) most = own;
+  }
+  return most;
+}
+
+// Communicators that were inferred from when kernels end: what their kernels take after the last
+// arrival differs from time to time by what the inferred partners do not explain.
+struct Guessed {
+  size_t rank = 0;
+  SimTime time;
+  double share = 0;  // of the recorded steps of the rank that has most
+};
+
+Guessed FindGuessed(const Prediction& prediction) {
+  const CommunicatorMap& map = prediction.job.communicators;
+  const Program& program = prediction.job.program;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> own;  // by communicator, rank
+  for (size_t i = 0; i < std::min(map.rendezvous.size(), program.rendezvous.size()); ++i) {
+    const uint32_t communicator = map.rendezvous[i].communicator;
+    const MatchedCommunicator& c = map.communicators[communicator];
+    if (c.declared || c.matched_by != MatchedBy::kEnds) continue;
+    for (const RendezvousProgram::Member& m : program.rendezvous[i].members) {
+      own[{communicator, m.rank}].push_back(program.ranks[m.rank].items[m.item].duration.ps());
+    }
+  }
+  std::map<uint32_t, SimTime> by_rank;
+  for (const auto& [key, parts] : own) {
+    const int64_t median = Median(parts).ps();
+    for (const int64_t part : parts)
+      by_rank[key.second] += SimTime::FromPs(std::abs(part - median));
+  }
+  Guessed most;
+  for (const auto& [rank, time] : by_rank) {
+    const SimTime recorded = RecordedSteps(prediction.ranks[rank]);
+    if (recorded <= SimTime() || time.us() / recorded.us() <= most.share) continue;
+    most = {rank, time, time.us() / recorded.us()};
   }
   return most;
 }
@@ -220,11 +266,19 @@ std::optional<std::string> Doubt(const TraceStore& store, const Prediction& unch
   const Lost lost = FindMostLost(store);
   const bool differs = std::abs(worst.error) > kStepDiffers;
   const bool lacks = lost.share() > kLostShare;
-  if (!differs && !lacks && unresolved.share <= kUnresolvedShare) return std::nullopt;
+  const Guessed guessed = FindGuessed(unchanged);
+  const bool guesses = guessed.share > kGuessedShare;
+  if (!differs && !lacks && !guesses && unresolved.share <= kUnresolvedShare) return std::nullopt;
   std::vector<std::string> reasons;
   if (differs) reasons.push_back(DescribeWorst(store, worst));
   if (unresolved.waits > 0) reasons.push_back(DescribeUnresolved(store, unresolved));
   if (lacks) reasons.push_back(DescribeLost(store, lost));
+  if (guesses) {
+    reasons.push_back(fmt::format(
+        "who communicates with whom is inferred from when kernels end, and leaves {} of rank {} "
+        "unexplained",
+        Ms(guessed.time), store.ranks()[guessed.rank].info().rank));
+  }
   if (reasons.size() == 1 && differs) reasons.push_back("no wait stands out");
   return fmt::format("this replay has not understood the job: {}", fmt::join(reasons, "; "));
 }

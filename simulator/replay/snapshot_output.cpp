@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "simulator/base/json_writer.h"
+#include "simulator/replay/ledger_output.h"
 
 namespace foretrace {
 namespace {
 
 constexpr size_t kListedHolders = 20;
-
-std::string Megabytes(Bytes bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes.count()) * 1e-6);
-}
 
 }  // namespace
 
@@ -53,7 +49,9 @@ std::string SnapshotText(std::span<const DeviceSnapshot> devices, const TextStyl
                     h.line.empty() ? "(no stack: before the history, or not recorded)" : h.line});
   }
   if (holders.empty()) return text;
-  return text + fmt::format("\nWhat the peak of device {} holds\n", largest->device) +
+  return text +
+         fmt::format("\nWhat the peak of device {} holds, MB: {}\n", largest->device,
+                     LedgerText(largest->ledger)) +
          holders.Format(style);
 }
 
@@ -76,6 +74,7 @@ std::string SnapshotJson(std::span<const DeviceSnapshot> devices) {
     json.Field("free_bytes", d.free.count());
     json.Field("largest_free_bytes", d.largest_free.count());
     json.Field("out_of_memory", d.out_of_memory);
+    WriteLedger("ledger", d.ledger, json);
     json.Key("holders");
     json.StartArray();
     for (const SnapshotHolder& h : d.holders) {

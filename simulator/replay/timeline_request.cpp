@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -89,17 +90,18 @@ absl::Status TimelineRequest::Check(const TraceStore& store) const {
   }
   FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   std::set<int64_t> known_ranks, known_steps;
-  uint64_t nodes = 0;
+  uint64_t nodes = 0, largest = 0;
   for (const RankTrace& rank : store.ranks()) {
     known_ranks.insert(rank.info().rank);
     for (const IterationMark& mark : rank.iterations()) known_steps.insert(mark.number);
     const bool drawn = wanted.ranks.empty() || wanted.ranks.contains(rank.info().rank);
-    if (drawn) nodes += rank.size();
+    if (drawn) nodes += rank.size(), largest = std::max<uint64_t>(largest, rank.size());
   }
   FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-ranks", ranks, known_ranks));
   FORETRACE_RETURN_IF_ERROR(CheckKnown("--timeline-steps", steps, known_steps));
-  if (path.empty() || IsFolder() || !wanted.steps.empty()) return absl::OkStatus();
-  return CheckTimelineSize(nodes, path);
+  if (path.empty() || !wanted.steps.empty()) return absl::OkStatus();
+  return IsFolder() ? CheckTimelineSize(largest, path + "rank_N.json.gz")
+                    : CheckTimelineSize(nodes, path);
 }
 
 absl::Status TimelineRequest::WriteFolder(const TimelineRun& run,

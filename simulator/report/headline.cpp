@@ -174,7 +174,8 @@ class HeadlinePrinter {
       Line(fmt::format(
           "  the ranks at hand show no spread in communicator {}: the upper end supposes that "
           "the slowest takes {:.0f} % longer between collectives, the most by which GPUs of one "
-          "cluster differ in published measurements; two ranks of each group show their own",
+          "cluster differ in published measurements; two recorded ranks of each group show their "
+          "own",
           fmt::join(groups, ", "), 100 * s.supposed_slowdown));
     }
     for (const ScaleOutSummary::Group& g : s.groups) {

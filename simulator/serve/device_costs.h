@@ -51,6 +51,9 @@ class DeviceCosts {
   virtual Bandwidth SwitchBandwidth(int32_t /*ranks*/) const { return Bandwidth(); }
   // From a device to one `distance` devices on.
   virtual Estimate Send(int32_t distance, Bytes bytes) const = 0;
+  // What a kernel takes of energy above an idle device's, and that power; 0: not known.
+  virtual double JoulesAboveIdle(DType, Flop, Bytes, SimTime) const { return 0; }
+  virtual double IdleWatts() const { return 0; }
   virtual std::string Source() const = 0;
 };
 

@@ -107,14 +107,16 @@ class GraphStepModel : public StepModel {
       if (op.name == kLatentsUp) continue;  // of prompts alone: LayerAttention
       const bool experts = in_block && kind.config.experts > 0 &&
                            (op.name == "ffn up" || op.name == "ffn down" || op.name == "dispatch");
-      if (measured && (experts || op.name == "activation")) continue;
+      const bool as_one = measured && (experts || op.name == "activation");
       const StepPart part = experts    ? StepPart::kExperts
                             : in_block ? StepPart::kDense
                                        : StepPart::kHead;
       for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
         const WeightFormat format = FormatOf(kind.config, op);
         for (const KernelWork& work : Kernels(call)) {
-          Add(part, WeightedProduct(*costs_, work, format), times, time);
+          const Estimate alone = WeightedProduct(*costs_, work, format);
+          time.joules += times * WeightedJoules(*costs_, work, format, alone.time);
+          if (!as_one) Add(part, alone, times, time);
         }
       }
     }

@@ -42,7 +42,9 @@ void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
 void LayerAttention::AddCall(const OperatorCall::Shape& shape, StepPart part, double times,
                              StepTime& time, WeightFormat weights) const {
   for (const KernelWork& work : Kernels({shape, model_.dtype, Direction::kForward})) {
-    AddEstimate(WeightedProduct(*costs_, work, weights), part, times, time);
+    const Estimate alone = WeightedProduct(*costs_, work, weights);
+    AddEstimate(alone, part, times, time);
+    time.joules += times * WeightedJoules(*costs_, work, weights, alone.time);
   }
 }
 
@@ -85,6 +87,14 @@ void LayerAttention::AddPrompts(const StepBatch& batch, const AttentionKind& kin
         measured->time = std::max(SimTime(), measured->time - floor->time);
       }
       AddEstimate(*measured, StepPart::kAttention, times, time);
+      const int64_t pairs = kind.window.Pairs(chunk.cached, chunk.tokens);
+      time.joules +=
+          times * costs_->JoulesAboveIdle(
+                      model_.dtype,
+                      Flop(4.0 * static_cast<double>(heads_ * depth) * static_cast<double>(pairs)),
+                      Bytes((int64_t{chunk.cached} + chunk.tokens) *
+                            CacheElements(model_, plan_.tensor) * kv_width_),
+                      measured->time);
       continue;
     }
     AttentionOp op = {1, heads_, kv_heads_, chunk.tokens, chunk.tokens, depth, true, true};
@@ -109,6 +119,17 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
   const auto layers = static_cast<double>(kind.layers);
   const int64_t cached = Share(batch.DecodeCached(kind.window) + batch.decodes, split_);
   const int64_t sequences = Share(batch.decodes, plan_.data);
+  const auto add = [&](const Estimate& e, const KernelWork& work) {
+    AddEstimate(e, StepPart::kAttention, layers, time);
+    time.joules += layers * costs_->JoulesAboveIdle(model_.dtype, work.flop,
+                                                    Bytes(work.total_bytes()), e.time);
+  };
+  // One token attends to all: keys and values stream by once, whatever the heads that share them.
+  KernelWork work;
+  work.kind = KernelKind::kElementwise;
+  work.dtype = model_.dtype;
+  work.read = Bytes(cached * CacheElements(model_, plan_.tensor) * kv_width_);
+  work.written = Bytes(sequences * heads_ * model_.head_size * width_);
   if (batch.tokens_per_decode == 1 && !kind.window.pieces) {
     // Of a window what lies before it costs nothing, and `cached` has left it out.
     AttentionShape shape =
@@ -117,22 +138,18 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
     shape.sequences = static_cast<double>(sequences);
     shape.tokens = std::max(1.0, shape.tokens);
     if (const auto measured = costs_->Attention(shape)) {
-      AddEstimate(*measured, StepPart::kAttention, layers, time);
+      add(*measured, work);
       return;
     }
   }
   if (model_.latent > 0) {
-    AddEstimate(LatentDecodes(sequences, batch.tokens_per_decode, cached), StepPart::kAttention,
-                layers, time);
+    // Queries by keys and probabilities by values.
+    work.flop = Flop(2.0 * static_cast<double>(heads_ * batch.tokens_per_decode) *
+                     static_cast<double>(cached * (2 * model_.latent + model_.rotary_size)));
+    add(LatentDecodes(sequences, batch.tokens_per_decode, cached), work);
     return;
   }
-  // One token attends to all: keys and values stream by once, whatever the heads that share them.
-  KernelWork work;
-  work.kind = KernelKind::kElementwise;
-  work.dtype = model_.dtype;
-  work.read = Bytes(cached * CacheElements(model_, plan_.tensor) * kv_width_);
-  work.written = Bytes(sequences * heads_ * model_.head_size * width_);
-  AddEstimate(costs_->Kernel(work), StepPart::kAttention, layers, time);
+  add(costs_->Kernel(work), work);
 }
 
 // Latents stream by once; where heads are many the products take longer. One kernel, split over

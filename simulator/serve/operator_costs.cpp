@@ -216,6 +216,10 @@ class OperatorCosts : public DeviceCosts {
     return base_->Send(distance, bytes);
   }
   Bandwidth SwitchBandwidth(int32_t ranks) const override { return base_->SwitchBandwidth(ranks); }
+  double JoulesAboveIdle(DType dtype, Flop flop, Bytes bytes, SimTime time) const override {
+    return base_->JoulesAboveIdle(dtype, flop, bytes, time);
+  }
+  double IdleWatts() const override { return base_->IdleWatts(); }
   std::string Source() const override {
     return fmt::format("operators of {}, else {}", source_, base_->Source());
   }

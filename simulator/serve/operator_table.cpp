@@ -113,8 +113,10 @@ class Reader {
     if (precision >= 0) row.precision = fields[static_cast<size_t>(precision)];
     switch (kind_) {
       case Kind::kGemm:
-        row.lines = {{"n" + header_.Rest(fields, {"n"}), size("n"), Along::kLine},
-                     {"k" + header_.Rest(fields, {"k"}), size("k"), Along::kLine}};
+        // Along k the same tiles take more steps; along n they become more, by whole waves.
+        row.lines = {{"k" + header_.Rest(fields, {"k"}), size("k"), Along::kLine},
+                     {"n" + header_.Rest(fields, {"n"}), size("n"), Along::kLine}};
+        row.first_line_counts = true;
         break;
       case Kind::kAttention: {
         const double heads = size("num_heads"), shared = size("num_key_value_heads");

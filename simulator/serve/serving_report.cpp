@@ -97,7 +97,14 @@ void WriteEnergyAndCost(PrettyJsonWriter& out, const ServingReport& r) {
   };
   out.Key("energy");
   out.StartObject();
+  out.Field("of", r.power_known() ? "activity" : "rated power");
   stated("device_watts", r.watts);
+  stated("idle_watts", r.idle_watts);
+  const double seconds = r.summary.seconds;
+  stated("mean_device_watts", seconds > 0 ? r.joules() / (seconds * r.devices) : 0);
+  stated("joules", r.joules());
+  stated("joules_per_step",
+         r.result->step_count > 0 ? r.joules() / static_cast<double>(r.result->step_count) : 0);
   stated("joules_per_output_token", r.joules_per_output_token());
   out.EndObject();
   out.Key("cost");
@@ -149,9 +156,16 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
 
 }  // namespace
 
+bool ServingReport::power_known() const { return idle_watts > 0 && result->time.joules > 0; }
+
+double ServingReport::joules() const {
+  if (!power_known()) return watts * devices * summary.seconds;
+  return idle_watts * devices * summary.seconds + result->time.joules * devices_of_a_step;
+}
+
 double ServingReport::joules_per_output_token() const {
   if (summary.output_tokens == 0) return 0;
-  return watts * devices * summary.seconds / static_cast<double>(summary.output_tokens);
+  return joules() / static_cast<double>(summary.output_tokens);
 }
 
 double ServingReport::output_tokens_per_s_per_1000_usd() const {
@@ -202,8 +216,14 @@ std::string ServingText(const ServingReport& r) {
       "values of {:.1f}; {}\n",
       GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
       GiB(r.ledger.available), r.memory_verdict);
-  if (r.joules_per_output_token() > 0) {
-    text += fmt::format("energy at the devices' rated power: {:.2f} J an output token\n",
+  if (r.power_known()) {
+    text += fmt::format(
+        "energy by what kernels do, transfers between devices left out: {:.2f} J an output token, "
+        "{:.0f} J a step; {:.0f} W a device in the mean, {:.0f} idle\n",
+        r.joules_per_output_token(), r.joules() / static_cast<double>(result.step_count),
+        r.joules() / (s.seconds * r.devices), r.idle_watts);
+  } else if (r.joules_per_output_token() > 0) {
+    text += fmt::format("energy at the devices' rated power, at most: {:.2f} J an output token\n",
                         r.joules_per_output_token());
   }
   if (r.usd_per_device > 0) {

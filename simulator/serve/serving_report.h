@@ -19,7 +19,11 @@ struct ServingReport {
   ServingSummary summary;
   const ServingResult* result = nullptr;  // must outlive the report
   double watts = 0, usd_per_device = 0;   // of a device, where its file says; else 0
-  // At the devices' rated power; 0: not stated.
+  // Of a device, where its power was measured; else 0, and energy is that of the rated power.
+  double idle_watts = 0;
+  int32_t devices_of_a_step = 1;  // that each do what a step's time and energy are of
+  bool power_known() const;
+  double joules() const;  // of all devices while requests are served; 0: nothing is stated
   double joules_per_output_token() const;
   double output_tokens_per_s_per_1000_usd() const;  // of devices alone; 0: not stated
   std::vector<std::string> notes;

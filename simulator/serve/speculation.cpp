@@ -4,19 +4,12 @@
 #include <cmath>
 
 #include "simulator/base/error.h"
+#include "simulator/base/split_mix.h"
 
 namespace foretrace::serve {
 namespace {
 
 constexpr int32_t kMaxChecked = 4096;
-
-// SplitMix64 (Steele, Lea and Flood, 2014): well-mixed bits of a counter.
-uint64_t Mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -50,9 +43,9 @@ double Speculation::TokensPerStep() const {
 int32_t Speculation::Draw(uint64_t request, int32_t sampled) const {
   int32_t tokens = 1;
   if (!enabled()) return tokens;
-  uint64_t state = Mixed(request * 0x100000001b3 + static_cast<uint64_t>(sampled));
+  uint64_t state = SplitMix64(request * 0x100000001b3 + static_cast<uint64_t>(sampled));
   for (int32_t i = 0; i < window; ++i) {
-    state = Mixed(state);
+    state = SplitMix64(state);
     const double uniform = static_cast<double>(state >> 11) * 0x1p-53;
     if (uniform >= AcceptanceAt(i)) break;
     ++tokens;

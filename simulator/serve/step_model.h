@@ -64,6 +64,8 @@ std::string_view Name(StepPart part);
 
 // In microseconds; by part, and by where the numbers come from.
 struct StepTime {
+  // Of a device of the step, above what it takes when idle; 0: not known.
+  double joules = 0;
   std::array<double, static_cast<size_t>(StepPart::kCount)> parts = {};
   std::array<double, static_cast<size_t>(EstimateSource::kCount)> sources = {};
   double extrapolated = 0;
@@ -77,6 +79,7 @@ struct StepTime {
     for (size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
     for (size_t i = 0; i < sources.size(); ++i) sources[i] += other.sources[i];
     extrapolated += other.extrapolated;
+    joules += other.joules;
   }
   double us() const {
     double sum = 0;

@@ -37,6 +37,19 @@ Estimate Narrow(const DeviceCosts& costs, const KernelWork& work, double bits) {
 
 }  // namespace
 
+double WeightedJoules(const DeviceCosts& costs, const KernelWork& work, WeightFormat format,
+                      SimTime time) {
+  const bool product = work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
+  if (format == WeightFormat::kModel || !product) {
+    return costs.JoulesAboveIdle(work.dtype, work.flop, Bytes(work.total_bytes()), time);
+  }
+  const int64_t weights = std::max<int64_t>(work.batch, 1) * work.n * work.k;
+  const double stored = static_cast<double>(weights) * BitsOf(format) / 8;
+  const int64_t others = work.total_bytes() - weights * ElementSize(work.dtype);
+  return costs.JoulesAboveIdle(costs.Multiplies(format) ? DType::kFloat8 : work.dtype, work.flop,
+                               Bytes(others + std::llround(stored)), time);
+}
+
 Estimate WeightedProduct(const DeviceCosts& costs, const KernelWork& work, WeightFormat format) {
   const bool product_of_weights =
       work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;

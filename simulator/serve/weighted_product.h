@@ -12,4 +12,8 @@ namespace foretrace::serve {
 // each row.
 Estimate WeightedProduct(const DeviceCosts& costs, const KernelWork& work, WeightFormat format);
 
+// Energy above idle of a kernel that takes `time`, its weights read as they are stored.
+double WeightedJoules(const DeviceCosts& costs, const KernelWork& work, WeightFormat format,
+                      SimTime time);
+
 }  // namespace foretrace::serve

@@ -1,4 +1,5 @@
 #include "simulator/sharding/dealt_rows.h"
+#include "simulator/base/split_mix.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,14 +9,6 @@ namespace {
 
 // More rows of a bin than that are even over blocks within a few percent.
 constexpr double kMostDealt = 1024;
-
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), as a number in [0, 1).
-double Hash(uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return static_cast<double>((value ^ (value >> 31)) >> 11) * 0x1p-53;
-}
 
 }  // namespace
 
@@ -33,7 +26,7 @@ DealtRows::DealtRows(const TableAccess& access, int64_t rows, uint64_t table)
     const auto i = static_cast<size_t>(b);
     // Counts are products of fractions: a row is not lost to their last bit.
     const double whole = count[i] <= kMostDealt ? std::floor(count[i] + 1e-6) : 0;
-    for (double k = 0; k < whole; ++k) hot_.push_back({Hash(number++), b});
+    for (double k = 0; k < whole; ++k) hot_.push_back({UnitInterval(SplitMix64(number++)), b});
     spread_[i] = std::max(count[i] - whole, 0.0);
     share_of_row_[i] = lookups > 0 ? ReuseBinCount(b) / lookups : 0;
   }

@@ -85,21 +85,16 @@ class TaskReader {
     }
   }
 
-  std::vector<int64_t> Widths(const YamlReader& dense, std::string_view key) {
-    std::vector<int64_t> widths;
-    for (const int32_t w : dense.Integers(key, 1, 1 << 20)) widths.push_back(w);
-    if (dense.ok() && widths.empty()) dense.Fail(key, "needs at least one width");
-    return widths;
-  }
-
   void ReadDense() {
     const YamlReader dense = root_.Child("dense");
     static constexpr std::array<std::string_view, 5> kKeys = {"bottom", "top", "interaction",
                                                               "bucket_MB", "features"};
     dense.ExpectKeys(kKeys);
     task_.dense.bottom = {dense.Integer("features", 1, 1 << 20)};
-    for (const int64_t w : Widths(dense, "bottom")) task_.dense.bottom.push_back(w);
-    task_.dense.top = Widths(dense, "top");
+    // Without a layer the features join the vectors as they are.
+    for (const int32_t w : dense.Integers("bottom", 1, 1 << 20)) task_.dense.bottom.push_back(w);
+    for (const int32_t w : dense.Integers("top", 1, 1 << 20)) task_.dense.top.push_back(w);
+    if (dense.ok() && task_.dense.top.empty()) dense.Fail("top", "needs at least one width");
     task_.dense.dot_interaction = dense.Choice("interaction", kInteractions) == 0;
     // PyTorch's DistributedDataParallel: bucket_cap_mb of 25 (in MiB).
     task_.dense.bucket = Bytes(std::llround(dense.Number("bucket_MB", 0.1, 1e5, 26.2144) * kMega));

@@ -171,9 +171,7 @@ void RankTraceBuilder::AddIteration(int64_t number, NodeIndex annotation) {
 }
 
 void RankTraceBuilder::AddProcessGroup(ProcessGroup group) {
-  for (const ProcessGroup& known : trace_.process_groups_) {
-    if (known.name == group.name) return;
-  }
+  if (!group_names_.insert(group.name).second) return;
   trace_.process_groups_.push_back(std::move(group));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "simulator/base/diagnostics.h"
 #include "simulator/trace/rank_trace.h"
@@ -147,6 +148,7 @@ class RankTraceBuilder {
   std::vector<PendingDependency> pending_dependencies_;
   std::vector<PendingTensor> pending_tensors_;
   absl::flat_hash_map<std::pair<int64_t, int64_t>, uint32_t> lane_index_;
+  absl::flat_hash_set<std::string> group_names_;
   bool too_many_lanes_ = false;
 };
 

@@ -59,6 +59,8 @@ class Builder {
   }
   int32_t Append(Operator op) { return last_ = Append(std::move(op), {last_}); }
 
+  OperatorCall Call(const OperatorCall::Shape& shape) const { return {shape, c_.dtype}; }
+
   // A matrix product of every token with a [in, out] weight.
   Operator Linear(std::string name, int64_t in, int64_t out, int32_t block) const {
     Operator op;
@@ -74,6 +76,7 @@ class Builder {
     op.forward_bytes = PerToken(in + out);
     op.backward_bytes = PerToken(2 * (in + out));
     op.output_bytes = PerToken(out);
+    op.calls = {Call(LinearOp{c_.sequence, out, in, HasBiases(c_)})};
     return op;
   }
 
@@ -92,6 +95,7 @@ class Builder {
     op.backward_bytes = PerToken(2 * c_.hidden);
     op.stash_sequence = Mask(c_.hidden);
     op.output_bytes = PerToken(c_.hidden);
+    op.calls = {Call(IndexOp{c_.sequence * c_.hidden, c_.sequence, c_.vocabulary * c_.hidden})};
     last_ = Append(std::move(op), {});
   }
 
@@ -105,6 +109,7 @@ class Builder {
     op.backward_bytes = PerToken(3 * c_.hidden);
     op.stash_sequence = PerToken(c_.hidden);
     op.output_bytes = PerToken(c_.hidden);
+    op.calls = {Call(LayerNormOp{c_.sequence, c_.hidden})};
     Append(std::move(op));
   }
 
@@ -169,6 +174,8 @@ class Builder {
       core.stash_tensor += core.stash_selective;
     }
     core.output_bytes = PerToken(width());
+    core.calls = {Call(AttentionOp{1, c_.heads, c_.kv_heads, c_.sequence, c_.sequence, c_.head_size,
+                                   false, c_.fused_attention})};
     Append(std::move(core));
 
     Operator out = Linear(prefix + "projection", width(), c_.hidden, block);
@@ -206,10 +213,14 @@ class Builder {
     act.backward_bytes = PerToken(2 * up_width + f.ffn) * active;
     act.stash_tensor = PerToken(up_width) * active;
     act.output_bytes = PerToken(f.ffn) * active;
+    act.calls = {
+        Call(ElementwiseOp{f.ffn * c_.sequence * active, up_width * c_.sequence * active})};
+    act.function = "gelu";
     Operator down = Linear(prefix + "ffn down", f.ffn, c_.hidden, block);
     up.tensor_ways = act.tensor_ways = down.tensor_ways = std::gcd(f.ffn, f.shared_ffn);
     for (Operator* op : {&up, &down}) {
       op->active_parameters = op->parameters * active;
+      std::get<LinearOp>(op->calls.front().shape).m *= active;
       op->parameters *= copies;
       op->forward_flop = Flop(op->forward_flop.count() * static_cast<double>(active));
       op->backward_flop = Flop(op->backward_flop.count() * static_cast<double>(active));
@@ -279,6 +290,7 @@ class Builder {
       pooler.backward_flop = Flop(pooler.backward_flop.count() / static_cast<double>(c_.sequence));
       pooler.stash_sequence = Bytes(c_.hidden * e_);
       pooler.output_bytes = PerToken(c_.hidden);
+      pooler.calls = {Call(LinearOp{1, c_.hidden, c_.hidden, HasBiases(c_)})};
       Append(std::move(pooler));
     }
     Operator head = Linear("output layer", c_.hidden, c_.vocabulary, -1);
@@ -297,6 +309,7 @@ class Builder {
     loss.forward_bytes = Bytes(12 * c_.sequence * c_.vocabulary);
     loss.backward_bytes = Bytes(8 * c_.sequence * c_.vocabulary);
     loss.output_bytes = Bytes(4);
+    loss.calls = {Call(SoftmaxOp{c_.sequence, c_.vocabulary})};
     Append(std::move(loss));
   }
 

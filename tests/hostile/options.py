@@ -113,7 +113,7 @@ OPTIONS = {
         "--sensitivity": "", "--top": "2", "--timeline": "t.json", "--by": "kernel",
         "--ranks": (f"{S} --platform dgx-a100", "16"),
         "--data-parallel": (f"{S} --platform dgx-a100 --ranks 16", "nosuch"),
-        "--memory": ("$WORK/repaired.json", ""),
+        "--energy": Golden("energy_bounds"), "--memory": ("$WORK/repaired.json", ""),
         "--memory-if": ("$SRC/tests/data/profile/modules.json --memory", "micro-batch=x2"), "--flamegraph": "f.svg",
         "--timeline-ranks": (f"{S} --timeline d/", "0"), "--timeline-steps": (f"{S} --timeline d/", "1")}),
     "doctor": (S, {**TRACES, "--json": "", "--strict": ("$WORK/repaired.json", "")}),
@@ -173,7 +173,7 @@ OPTIONS = {
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
         "--top": "2", "--jobs": THREADS, "--compare": (SEARCHED, "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'"),
         "--picture": (SEARCHED + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
-        "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
+        "--energy": Golden("energy_bounds"), "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
     "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
         "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": FITTED,
@@ -243,6 +243,9 @@ OPTIONS = {
     "calibrate serving": ("$WORK/iterations.csv", {
         "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100",
         **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),
+    "calibrate power": ("$SRC/tests/data/calibrate/powers.csv --platform dgx-h200", {
+        "--json": "",
+        **{option: Golden("calibrate_power") for option in ("--platform", "--output", "--date", "--provenance")}}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
         "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),

@@ -28,6 +28,7 @@ COMMANDS = [
     "list gpus", "inspect topologies/dgx-a100.yaml", "collective all_reduce --measured tests/data/calibrate/all_reduce.csv --topology dgx-h100",
     "architect gpt-small --space tests/golden/architect_small/space.yaml --devices 8 --hbm 32 --global-batch 64 --objective per-area",
     "calibrate collective tests/data/calibrate/all_reduce.csv --test tests/data/calibrate/all_reduce.csv", "calibrate serving tests/data/calibrate/iterations.csv",
+    "calibrate power tests/data/calibrate/powers.csv --platform dgx-h200", "serve llama3.1-8b --platform dgx-h200 --rate 5 --count 5",
     f"calibrate trace-overheads {SAMPLE} --ranks 0-3", f"convert {SAMPLE} --check", f"convert {SAMPLE} -o OUT --prefix p",
     "dataflow gpt3-175b --system sn10-8 --batch 1 --tiles 512", "explore dfmodel-fft -o OUT --jobs 2",
     "generate traces/workloads/gpt-small.yaml --platform dgx-h100 --mapping 'tp1 pp1 dp2 mb1 gb4' -o OUT --sizes-only",

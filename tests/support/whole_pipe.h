@@ -126,7 +126,7 @@ inline absl::Status PredictAndReport(const TraceStore& store, const PipeOptions&
   TimelineRequest timeline;
   timeline.path = options.timeline;
   FORETRACE_RETURN_IF_ERROR(timeline.Check(store));
-  return timeline.Write(table, prediction, windows, report, {});
+  return timeline.Write({table, prediction, windows, report}, {});
 }
 
 inline std::string DrawnTimeline(Drawn& drawn) {

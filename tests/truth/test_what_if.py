@@ -85,9 +85,11 @@ class WhatIf(unittest.TestCase):
                    0.001)
 
     def test_ring(self):
-        self.check(lambda slower: truth.ring(4, 8, slower),
-                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
-                    (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
+        # Without metadata nothing but ends says who is in a ring.
+        for metadata in ("all", "none"):
+            self.check(lambda slower: truth.ring(4, 8, slower),
+                       [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
+                        (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001, metadata=metadata)
 
     def test_profiles_of_different_steps(self):
         """Rank 0 recorded steps 3 and 4, the others 4 and 5: lists of collectives are equal, and those
@@ -132,9 +134,10 @@ class WhatIf(unittest.TestCase):
         self.check_buffered(3, True, metadata="annotations")
 
     def test_ring_of_buffered_sends(self):
-        self.check(lambda slower: truth.ring(4, 8, slower, buffered_us=12.0),
-                   [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
-                    (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001)
+        for metadata in ("all", "none"):
+            self.check(lambda slower: truth.ring(4, 8, slower, buffered_us=12.0),
+                       [(["name=gemm:x2"], {r: 2.0 for r in range(4)}),
+                        (["name=gemm,rank=2:x1.7"], {2: 1.7})], 0.001, metadata=metadata)
 
     def test_one_kernel_for_what_the_partner_does_in_two(self):
         self.check(lambda slower: truth.fused_and_separate(6, slower),

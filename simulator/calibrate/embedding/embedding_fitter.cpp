@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/embedding/embedding_fit.h"
+#include "simulator/calibrate/trace_rows.h"
 
 namespace foretrace {
 namespace {
@@ -78,19 +78,6 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitRows(std::span<const BenchmarkR
   return std::make_unique<FittedEmbedding>(std::move(models), device, std::move(notes));
 }
 
-// "rank=3" among the words of a source; -1 where it is not there.
-int64_t WordOf(const BenchmarkRow& row, std::string_view word) {
-  for (const char separator : {';', ' '}) {
-    const std::string_view text = TagOf(row.source, word, separator);
-    int64_t value = -1;
-    if (!text.empty() &&
-        std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) {
-      return value;
-    }
-  }
-  return -1;
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> FittedEmbedding::SideFiles() const {
@@ -151,7 +138,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> EmbeddingFitter::Adapt(
 
 absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> rows,
                                                 std::string_view rule, uint64_t) const {
-  if (rule != "every-third" && rule != "odd-ranks" && rule != "odd-steps") {
+  if (rule != "every-third" && rule != kOddRanks && rule != kOddSteps) {
     return InvalidInput(
         "unknown hold-out rule '{}'; lookups have every-third, odd-ranks and odd-steps", rule);
   }
@@ -164,13 +151,7 @@ absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> ro
       const std::string key = point.empty() ? fmt::format("line {}", row.line) : std::string(point);
       keep_back = points.try_emplace(key, points.size()).first->second % 3 == 2;
     } else {
-      const int64_t value = WordOf(row, rule == "odd-ranks" ? "rank" : "step");
-      if (value < 0) {
-        return InvalidInput(
-            "hold-out {}: row of line {} has no {} in its source '{}'; use every-third", rule,
-            row.line, rule == "odd-ranks" ? "rank=" : "step=", row.source);
-      }
-      keep_back = value % 2 == 1;
+      FORETRACE_ASSIGN_OR_RETURN(keep_back, IsOddOfTrace(row, rule));
     }
     (keep_back ? split.test : split.train).push_back(row);
   }

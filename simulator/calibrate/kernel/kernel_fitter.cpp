@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/benchmark_operator.h"
 #include "simulator/calibrate/kernel/kernel_fit.h"
@@ -109,14 +110,6 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   if (models.empty())
     return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes[0]);
   return std::make_unique<FittedKernels>(KernelModels(device, std::move(models)), std::move(notes));
-}
-
-// A small hash with good low bits (splitmix64), the same on every machine.
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
 }
 
 // The models that were fitted, on the device of any row.
@@ -232,21 +225,23 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
     const BenchmarkRow& row = rows[i];
     bool keep_back = false;
     if (rule == "random-fifth") {
-      keep_back = Mix(seed * 0x100000001 + i) % 5 == 0;
+      keep_back = SplitMix64(seed * 0x100000001 + i) % 5 == 0;
     } else if (rule == "unseen-nk") {
       const auto n = row.shape.Int("n"), k = row.shape.Int("k");
-      keep_back =
-          n && k &&
-          Mix(seed ^ Mix(static_cast<uint64_t>(*n) << 32 ^ static_cast<uint64_t>(*k))) % 5 == 0;
+      keep_back = n && k &&
+                  SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*n) << 32 ^
+                                               static_cast<uint64_t>(*k))) %
+                          5 ==
+                      0;
     } else if (rule == "unseen-heads") {
       const auto heads = row.shape.Int("heads"), kv_heads = row.shape.Int("kv_heads"),
                  d = row.shape.Int("d");
-      keep_back =
-          heads && kv_heads && d &&
-          Mix(seed ^ Mix(static_cast<uint64_t>(*heads) << 40 ^
-                         static_cast<uint64_t>(*kv_heads) << 20 ^ static_cast<uint64_t>(*d))) %
-                  5 ==
-              0;
+      keep_back = heads && kv_heads && d &&
+                  SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*heads) << 40 ^
+                                               static_cast<uint64_t>(*kv_heads) << 20 ^
+                                               static_cast<uint64_t>(*d))) %
+                          5 ==
+                      0;
     } else if (rule == "twenty") {
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);

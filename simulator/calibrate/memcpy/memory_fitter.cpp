@@ -6,8 +6,10 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/collective/collective_fit.h"
+#include "simulator/calibrate/trace_rows.h"
 
 namespace foretrace {
 namespace {
@@ -31,10 +33,15 @@ std::map<CopyKey, std::vector<const BenchmarkRow*>> CopiesOf(std::span<const Ben
   return copies;
 }
 
+// One point a size, the median of its copies.
 std::vector<SizeTime> PointsOf(const std::vector<const BenchmarkRow*>& sweep) {
   std::vector<SizeTime> points;
-  for (const BenchmarkRow* row : sweep) {
-    points.push_back({static_cast<double>(SizeOf(*row)), row->time_us});
+  std::vector<double> times;
+  for (size_t i = 0; i < sweep.size(); ++i) {
+    times.push_back(sweep[i]->time_us);
+    if (i + 1 < sweep.size() && SizeOf(*sweep[i + 1]) == SizeOf(*sweep[i])) continue;
+    points.push_back({static_cast<double>(SizeOf(*sweep[i])), Quantile(times, 0.5)});
+    times.clear();
   }
   return points;
 }
@@ -70,13 +77,16 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Fit(std::span<const 
   std::vector<CopyModel> models;
   for (const auto& [key, sweep] : CopiesOf(rows)) {
     const std::vector<SizeTime> points = PointsOf(sweep);
+    if (points.size() < kMinCurvePoints) continue;
     auto curve = FitCollectiveCurve(points, 1, CurveForm::kCurve, options.seed);
     if (!curve.ok()) {
       return InvalidInput("memcpy {}: {}", key.first, std::string(curve.status().message()));
     }
     models.push_back(ModelOf(key, sweep, *std::move(curve)));
   }
-  if (models.empty()) return InvalidInput("no memcpy rows");
+  if (models.empty()) {
+    return InvalidInput("no memcpy rows of {} sizes or more in one direction", kMinCurvePoints);
+  }
   return std::make_unique<FittedMemory>(CopyModels(std::move(models)));
 }
 
@@ -110,8 +120,18 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Adapt(
 
 absl::StatusOr<RowSplit> MemoryFitter::Split(std::span<const BenchmarkRow> rows,
                                              std::string_view rule, uint64_t) const {
-  if (rule != "every-third") return InvalidInput("unknown rule '{}' for holding rows out", rule);
   RowSplit split;
+  if (rule == kOddRanks || rule == kOddSteps) {
+    for (const BenchmarkRow& row : rows) {
+      FORETRACE_ASSIGN_OR_RETURN(const bool odd, IsOddOfTrace(row, rule));
+      (odd ? split.test : split.train).push_back(row);
+    }
+    return split;
+  }
+  if (rule != "every-third") {
+    return InvalidInput(
+        "unknown hold-out rule '{}'; copies have every-third, odd-ranks and odd-steps", rule);
+  }
   for (const auto& [key, sweep] : CopiesOf(rows)) {
     for (size_t i = 0; i < sweep.size(); ++i) {
       (i % 3 == 2 ? split.test : split.train).push_back(*sweep[i]);

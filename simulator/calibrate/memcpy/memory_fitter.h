@@ -36,7 +36,10 @@ class MemoryFitter : public Fitter {
   // At least three sizes per direction.
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
-  std::vector<std::string_view> HoldOutRules() const override { return {"every-third"}; }
+  // every-third copy of a direction, odd-ranks and odd-steps of traces.
+  std::vector<std::string_view> HoldOutRules() const override {
+    return {"every-third", "odd-ranks", "odd-steps"};
+  }
   absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
                                  uint64_t seed) const override;
 };

@@ -261,11 +261,12 @@ answers.dataflow = (a) => {
   headline(`${a.workload} on ${a.system}: ${shown(a.iteration_ns, '_ns')}, utilisation ${(100 * a.utilisation).toFixed(1)} %`, [`${a.chips} chips`]);
   const parts = a.partitions ?? [];
   stacked(section('Partitions'), 'What bounds each partition', parts.map((_, i) => `partition ${i + 1}`), Object.fromEntries(
-    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), parts.map((p) => (p[k] ?? 0) / 1000)])), 'us');
+    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), parts.map((p) => (p[k] ?? 0) / 1000)])), 'us', 'the longest decides', false);
 };
 
 answers.architect = (a) => {
-  headline(`One design for ${a.models.length} models on ${a.devices} devices`, [`objective: ${a.objective}`]);
+  headline(`One design for ${a.models.length} ${a.models.length === 1 ? 'model' : 'models'} on ${a.devices} devices`, [
+    Object.entries(a.common.design).map(([k, v]) => `${words(k)} ${shown(v, k)}`).join(', '), `objective: ${a.objective}`]);
   bars(section('Throughput'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: m.plan_on_common.throughput_samples_per_s })), 'name', 'v', 'samples/s');
   bars(section('Utilisation'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: 100 * m.plan_on_common.mfu })), 'name', 'v', '%');
 };
@@ -331,6 +332,17 @@ answers.inspect = (a) => {
     section('Description').append(el('pre', {}, a.description));
     return;
   }
+  if (a.devices) {  // a memory snapshot
+    const most = a.devices.reduce((m, d) => (d.peak_bytes > m.peak_bytes ? d : m));
+    headline(`Peak of ${shown(most.peak_bytes, 'bytes')} on device ${most.device}`, [
+      `${shown(most.peak_reserved_bytes, 'bytes')} reserved, of which ${shown(most.fragmentation_share, 'share')} not allocated`]);
+    const held = section('What holds the memory'), names = a.devices.map((d) => `device ${d.device}`);
+    stacked(held, 'At the peak, by what PyTorch was about', names, {
+      ...Object.fromEntries(Object.keys(most.ledger).filter((k) => k !== 'total_bytes').map((k) => [k.replace('_bytes', ''), a.devices.map((d) => d.ledger[k] / 1e6)])),
+      free: a.devices.map((d) => Math.max(d.peak_reserved_bytes - d.peak_bytes, 0) / 1e6) }, 'MB', 'free: reserved and not allocated');
+    bars(held, `Lines that hold it, device ${most.device}`, most.holders.slice(0, 20).map((h) => ({ line: h.line || '(no stack)', MB: h.bytes / 1e6 })), 'line', 'MB', 'MB');
+    return;
+  }
   headline(`${a.nodes ?? ''} nodes of ${(a.ranks ?? []).length ?? ''} ranks`, a.missing ?? []);
 };
 
@@ -346,7 +358,7 @@ answers.explore = (a) => {
   }
   if (fit.length > 60) return;
   stacked(section('What bounds them'), 'Time by what bounds it', fit.map(name), Object.fromEntries(
-    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), fit.map((p) => (p[k] ?? 0) / 1000)])), 'us');
+    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), fit.map((p) => (p[k] ?? 0) / 1000)])), 'us', 'the longest decides', false);
 };
 
 answers.generate = (a) => {

@@ -20,7 +20,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const palette = (i) => colour(`--c${i % 8}`);
 // Work, transfers, waiting and idleness have the same colour on every page.
 const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
-  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^(nothing|idle|none|start skew)/, 7]];
+  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^memory$/, 2], [/^(nothing|idle|none|start skew)/, 7]];
 const colourOf = (label, i) => (label === 'free' ? colour('--line') : palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]));
 const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
@@ -41,7 +41,7 @@ function shown(value, path = '') {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value !== 'number') return String(value);
   if (/(^|_)us$/.test(key)) return value === 0 ? '0' : scaled(value, TIME);
-  if (/_ns$/.test(key)) return value === 0 ? '0' : scaled(value / 1000, TIME);
+  if (/(^|_)ns$/.test(key)) return value === 0 ? '0' : scaled(value / 1000, TIME);
   if (/_s$/.test(key) && !/per_s$/.test(key)) return value === 0 ? '0' : scaled(value * 1e6, TIME);
   if (/bytes/.test(key)) return value === 0 ? '0' : scaled(value, SIZE);
   if (/share$|utilisation$|^(sources|source_shares|mfu)$/.test(key)) return `${(100 * value).toFixed(1)} %`;
@@ -159,13 +159,13 @@ function chart(where, title, config, note = '', height = 320) {
 const byteTicks = { ticks: { maxRotation: 0, callback: (v) => (/^1(0*)$/.test(String(v)) ? scaled(v, SIZE).replace(/\.0+ /, ' ') : '') } };
 const axis = (text, more = {}) => ({ title: { display: true, text }, grid: { color: colour('--line') }, ...more });
 
-// One bar a label, of parts that add up: {part: [value by label]}.
-function stacked(where, title, labels, parts, unit, note) {
+// One bar a label, of parts that add up: {part: [value by label]}; beside each other where they do not.
+function stacked(where, title, labels, parts, unit, note, add = true) {
   const datasets = Object.entries(parts).filter(([, values]) => values.some((v) => v > 0))
     .map(([label, data], i) => ({ label: words(label), data, backgroundColor: colourOf(words(label), i) }));
   chart(where, title, { type: 'bar', data: { labels, datasets }, options: { indexAxis: 'y',
-    scales: { x: axis(unit, { stacked: true }), y: axis('', { stacked: true, ticks: { autoSkip: false } }) } } }, note,
-  70 + 24 * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
+    scales: { x: axis(unit, { stacked: add }), y: axis('', { stacked: add, ticks: { autoSkip: false } }) } } }, note,
+  70 + (add ? 24 : 44) * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
 }
 
 function bars(where, title, rows, label, value, unit, note) {

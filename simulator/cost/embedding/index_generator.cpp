@@ -24,10 +24,9 @@ absl::Status CheckSizes(int64_t count, int64_t rows) {
 }  // namespace
 
 uint64_t IndexRandom::Next() {
-  uint64_t x = state_ += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  const uint64_t bits = SplitMix64(state_);
+  state_ += kSplitMixStep;
+  return bits;
 }
 
 int64_t IndexRandom::Below(int64_t n) {

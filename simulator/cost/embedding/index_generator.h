@@ -5,17 +5,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/cost/embedding/reuse_factors.h"
 
 namespace foretrace {
 
-// A small counter-based generator (splitmix64).
+// SplitMix64 as a sequence.
 class IndexRandom {
  public:
   explicit IndexRandom(uint64_t seed) : state_(seed) {}
   uint64_t Next();
   // Uniform in [0, 1).
-  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+  double Uniform() { return UnitInterval(Next()); }
   // Uniform in [0, n); n positive.
   int64_t Below(int64_t n);
 

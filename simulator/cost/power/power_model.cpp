@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -70,7 +69,6 @@ absl::StatusOr<LoadedPower> LoadPowerModel(const std::string& path) {
     auto sink = std::make_shared<YamlSink>();
     sink->file = path;
     const YamlReader in(root, "", sink);
-    loaded.model.folder = std::filesystem::path(path).parent_path().string();
     loaded.model.device = in.String("device");
     loaded.model.idle_w = in.Number("idle_W", 0, kMostWatts);
     loaded.model.limit_w = in.Number("limit_W", 1, kMostWatts);

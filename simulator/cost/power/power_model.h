@@ -34,7 +34,6 @@ struct PowerRates {
 // Immutable. Power above the limit is held there by the device's clock: times that were measured
 // have it in them.
 struct PowerModel {
-  std::string folder;
   std::string device;  // "h200-sxm5"
   double idle_w = 0, limit_w = 0;
   PowerRates wide, narrow;  // operands of 16 bits and more, of 8 and less

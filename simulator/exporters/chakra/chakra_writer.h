@@ -1,6 +1,8 @@
 #pragma once
 // Trace stores as Chakra .et files.
 
+#include <cstdint>
+#include <functional>
 #include <stop_token>
 #include <string>
 
@@ -16,6 +18,7 @@ struct ChakraWriterOptions {
   std::string prefix = "trace";
   ProtectedFiles inputs;  // never replaced
   std::stop_token stop;
+  std::function<void(int64_t done, int64_t ranks)> progress;  // after each rank; empty: none
 };
 
 // Writes one file per rank into `directory`, which is made if it is missing, and, where not all

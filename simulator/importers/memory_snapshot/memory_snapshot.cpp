@@ -18,9 +18,33 @@ namespace {
 constexpr int64_t kLargestSnapshot = int64_t{1} << 30;
 constexpr int64_t kLargestBlock = int64_t{1} << 50;
 
+// Snapshots of before PyTorch 2.1 keep the frames of a block in its history.
+const std::vector<PickleRef>& FramesOf(const PickleValue& of) {
+  const std::vector<PickleRef>& history = of.ListOf("history");
+  if (of.Find("frames") == nullptr && !history.empty()) return history.front()->ListOf("frames");
+  return of.ListOf("frames");
+}
+
+Bytes MemoryLedger::*RoleOf(const PickleValue& of) {
+  for (const PickleRef frame : FramesOf(of)) {
+    const std::string_view file = frame->Text("filename"), name = frame->Text("name");
+    const auto within = [&](std::string_view part) { return file.find(part) != file.npos; };
+    if (within("/torch/optim/")) return &MemoryLedger::optimizer;
+    if (within("/torch/autograd/") && name.ends_with("backward")) return &MemoryLedger::gradients;
+    if (!within("/torch/nn/modules/")) continue;
+    const bool made = name == "__init__" || name == "_apply" || name == "to" || name == "cuda" ||
+                      name == "reset_parameters";
+    if (made) return &MemoryLedger::weights;
+    if (name.find("_call_impl") != name.npos || name == "forward") {
+      return &MemoryLedger::activations;
+    }
+  }
+  return &MemoryLedger::other;
+}
+
 // "train.py:41 forward" of the innermost frame that is none of PyTorch's own.
 std::string LineOf(const PickleValue& of) {
-  for (const PickleRef frame : of.ListOf("frames")) {
+  for (const PickleRef frame : FramesOf(of)) {
     const std::string_view file = frame->Text("filename");
     const bool python = file.ends_with(".py");
     if (!python || file.find("/torch/") != std::string_view::npos) continue;
@@ -42,7 +66,7 @@ class AllocationHistory {
       FORETRACE_ASSIGN_OR_RETURN(const int64_t size, Size(*block, "size"));
       if (block->Text("state") == "active_allocated") {
         out_.allocated += Bytes(size);
-        live_[block->Integer("address", address)] = {size, LineOf(*block)};
+        live_[block->Integer("address", address)] = {size, LineOf(*block), RoleOf(*block)};
       } else if (block->Text("state") == "inactive") {
         out_.free += Bytes(size);
         out_.largest_free = std::max(out_.largest_free, Bytes(size));
@@ -81,6 +105,7 @@ class AllocationHistory {
   struct Block {
     int64_t size = 0;
     std::string line;
+    Bytes MemoryLedger::*role = &MemoryLedger::other;
   };
 
   absl::StatusOr<int64_t> Size(const PickleValue& of, std::string_view key) const {
@@ -103,14 +128,17 @@ class AllocationHistory {
       const PickleValue& event = *events[i];
       const std::string_view action = event.Text("action");
       if (action == "alloc") live_.erase(event.Integer("addr"));
-      if (action == "free_requested") live_[event.Integer("addr")] = {event.Integer("size"), ""};
+      if (action == "free_requested")
+        live_[event.Integer("addr")] = {event.Integer("size"), "", &MemoryLedger::other};
     }
     // The stack of a free says who freed; who allocated is in the history before.
     for (size_t i = 0; i < *before_; ++i) {
       const PickleValue& event = *events[i];
       if (event.Text("action") != "alloc") continue;
       const auto block = live_.find(event.Integer("addr"));
-      if (block != live_.end()) block->second.line = LineOf(event);
+      if (block == live_.end()) continue;
+      block->second.line = LineOf(event);
+      block->second.role = RoleOf(event);
     }
     if (!events.empty() && *before_ > 0) {
       const int64_t us =
@@ -123,6 +151,7 @@ class AllocationHistory {
       holder.line = block.line;
       ++holder.allocations;
       holder.bytes += Bytes(block.size);
+      out_.ledger.*block.role += Bytes(block.size);
     }
     for (auto& [line, holder] : by_line) out_.holders.push_back(std::move(holder));
     std::ranges::stable_sort(out_.holders, std::greater(), &SnapshotHolder::bytes);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/memory_ledger.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 
@@ -31,6 +32,11 @@ struct DeviceSnapshot {
   SimTime peak_at;  // since the first event
   int64_t out_of_memory = 0;
   std::vector<SnapshotHolder> holders;  // at the peak, largest first
+  // The same by what PyTorch was about when it was allocated: weights where modules are made or
+  // moved, optimizer in torch/optim, gradients in a backward pass (those of activations too, which
+  // stacks do not tell apart), activations in calls of modules; `other` has no such frame, or no
+  // stack.
+  MemoryLedger ledger;
 
   // Reserved and not allocated, of what is reserved at the peak.
   double fragmentation() const {

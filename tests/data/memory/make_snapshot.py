@@ -9,8 +9,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 BASE = 0x7F0000000000
 
 
+WITHIN = {  # what PyTorch is about
+    "forward": ("_call_impl", "nn/modules/module.py"), "backward": ("backward", "autograd/__init__.py"),
+    "build": ("__init__", "nn/modules/linear.py"), "step": ("_init_group", "optim/adam.py")}
+
+
 def frames(line, name):
+    within, file = WITHIN[name]
     return [{"name": "linear", "filename": "/usr/lib/python3/torch/nn/functional.py", "line": 100},
+            {"name": within, "filename": f"/usr/lib/python3/torch/{file}", "line": 10},
             {"name": name, "filename": "/home/user/train.py", "line": line}]
 
 
@@ -24,7 +31,7 @@ def event(action, addr, size, us, line=None, name="forward"):
 SNAPSHOT = {
     "segments": [{"device": 0, "address": BASE, "total_size": 24 << 20, "allocated_size": 12 << 20, "stream": 0,
                   "segment_type": "large", "blocks": [
-                      {"address": BASE, "size": 4 << 20, "state": "active_allocated", "frames": []},
+                      {"address": BASE, "size": 4 << 20, "state": "active_allocated", "frames": frames(10, "build")},
                       {"address": BASE + (4 << 20), "size": 10 << 20, "state": "inactive", "frames": []},
                       {"address": BASE + (14 << 20), "size": 6 << 20, "state": "active_allocated",
                        "frames": frames(42, "forward")},

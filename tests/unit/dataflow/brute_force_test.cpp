@@ -290,6 +290,42 @@ TEST(BruteForce, ShardingsTogetherWithPartitions) {
   EXPECT_GT(few, others / 2);
 }
 
+// Where the fastest shardings do not fit into memory: the fastest of those that do, proven.
+TEST(BruteForce, ShardingsWithinMemory) {
+  std::mt19937 random(31);
+  int limited = 0, proven = 0, best = 0, rounds = 0;
+  for (int round = 0; round < 120; ++round) {
+    const Workload w = SmallTraining(random);
+    System s = SmallCluster(random, Execution::kKernelByKernel);
+    SearchLimits limits;
+    limits.tiles = 8;
+    const auto free = Optimise(w, s, {}, limits);
+    ASSERT_TRUE(free.ok()) << free.status();
+    s.memory.capacity = Bytes(static_cast<int64_t>(free->dram_bytes * 0.8));
+    const double least = LeastOverShardings(w, s, {});
+    const auto found = Optimise(w, s, {}, limits);
+    if (std::isfinite(least)) {
+      ++limited;
+      ASSERT_TRUE(found.ok()) << round << " " << found.status();
+      EXPECT_GE(found->time.total_ns, least * (1 - 1e-9)) << round;
+      EXPECT_LE(found->bound_ns, least * (1 + 1e-9)) << round;
+      best += found->time.total_ns <= least * (1 + 1e-6) ? 1 : 0;
+      // Tensors between partitions are in memory too, and no part of the bound: of these small
+      // graphs they are most of it.
+      if (found->gap() < 1e-9) {
+        ++proven;
+        EXPECT_NEAR(found->time.total_ns, least, 1e-6 * least) << round;
+      }
+    }
+    ++rounds;
+  }
+  std::cout << limited << " of " << rounds << " fit otherwise, " << best << " found, " << proven
+            << " proven\n";
+  EXPECT_GT(limited, 20);
+  EXPECT_GT(best, limited / 2);
+  EXPECT_GT(proven, limited / 3);
+}
+
 // Bottleneck allocation against all allocations of three kernels.
 TEST(BruteForce, TilesOfKernels) {
   std::mt19937 random(9);

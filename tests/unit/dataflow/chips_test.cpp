@@ -31,6 +31,24 @@ TEST(Chips, TensorCoresByTheirRate) {
   EXPECT_EQ(a100.width * a100.depth, 256);
 }
 
+// A board's power is that of its memory and NVLink too; DFModel's fits are of chips alone.
+TEST(Chips, BoardsHoldTheirMemory) {
+  const auto bill = [](const std::string& accelerator) {
+    System s = SystemOf(accelerator);
+    s.memory.watt_per_gbps = 0.1;
+    s.dimensions.push_back(s.dimensions.front());
+    for (SystemDimension& d : s.dimensions) d.link.watt_per_gbps = 0.05;
+    return PowerWatt(s);
+  };
+  const Bill board = bill("h100-sxm5-80gb"), chip = bill("sn30");
+  EXPECT_EQ(board.chips, 64 * 700);
+  EXPECT_EQ(board.memory, 0);
+  EXPECT_EQ(board.links, 64 * 200 * 0.05);  // of the second dimension
+  EXPECT_NEAR(chip.chips, 64 * 444.7, 1e-6);
+  EXPECT_NEAR(chip.memory, 64 * 1600 * 0.1, 1e-9);
+  EXPECT_NEAR(chip.links, 2 * 64 * 200 * 0.05, 1e-9);
+}
+
 TEST(Chips, StatedTilesStay) {
   const Chip sn30 = SystemOf("sn30").chip;
   EXPECT_EQ(sn30.tiles, 1280);

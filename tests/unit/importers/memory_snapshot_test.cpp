@@ -31,8 +31,11 @@ TEST(MemorySnapshot, PeakIsWhereMostWasAllocated) {
   EXPECT_EQ(d.holders[0].line, "train.py:41 forward");
   EXPECT_EQ(d.holders[0].bytes.count(), 10 << 20);
   EXPECT_EQ(d.holders[1].line, "train.py:42 forward");
-  EXPECT_EQ(d.holders[2].line, "");
+  EXPECT_EQ(d.holders[2].line, "train.py:10 build");
   EXPECT_EQ(d.holders[2].bytes.count(), 4 << 20);
+  EXPECT_EQ(d.ledger.weights.count(), 4 << 20);
+  EXPECT_EQ(d.ledger.activations.count(), 16 << 20);
+  EXPECT_EQ(d.ledger.total(), d.peak);
 }
 
 TEST(MemorySnapshot, WhatWouldBeCalledIsRefused) {

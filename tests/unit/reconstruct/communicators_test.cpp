@@ -92,6 +92,27 @@ TEST(Communicators, RecordingsCutAtDifferentPlacesAreShifted) {
   }
 }
 
+// Of thousands of shifts the right one is found by some of the operations.
+TEST(Communicators, LongRecordingsCutFarApartAreShifted) {
+  JobScript job(2);
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r).Group("world", {0, 1});
+    for (int k = 1500 * r; k < 6000; ++k) {
+      const double at = 100.0 * k;
+      job.rank(r).Collective("c" + std::to_string(k), CollectiveOp::kAllReduce, "world",
+                             {at, at + 4}, 20, {at + 9, at + 20 + k * 7919 % 61});
+    }
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->rendezvous.size(), 4500u);
+  for (const MatchedRendezvous& m : map->rendezvous) {
+    ASSERT_EQ(store.name(store.ranks()[0], m.members[0].node),
+              store.name(store.ranks()[1], m.members[1].node));
+  }
+}
+
 // Rank 0 recorded steps 1 to 3, rank 1 steps 2 to 4, of two all-reduces each, on one clock. Order
 // alone would have each meet one that came a step later.
 TEST(Communicators, StepsOfOneNumberMeet) {

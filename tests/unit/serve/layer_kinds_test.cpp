@@ -142,9 +142,37 @@ TEST(GraphStepModel, DenseLayersAmongExperts) {
   EXPECT_DOUBLE_EQ(Part(a, StepPart::kHead), Part(b, StepPart::kHead));
 }
 
-// Ranks of one replica sum what their experts make, as much as without dividing experts, and embedded
-// words. Replicas send tokens instead, and ranks the logits of one position (both a thousand times
-// as dear here).
+// A joule a FLOP and a thousandth a byte, whatever the time: of attention's keys and values as of
+// products; weights in 8 bits are half as many bytes, and nothing else changes.
+class JouleCosts : public CountingCosts {
+ public:
+  double JoulesAboveIdle(DType, Flop flop, Bytes bytes, SimTime) const override {
+    return flop.count() + 1e-3 * static_cast<double>(bytes.count());
+  }
+};
+
+TEST(GraphStepModel, EnergyIsThatOfTheWork) {
+  TransformerConfig model = Small();
+  StepBatch batch;
+  batch.AddDecode(1000);
+  const auto joules = [&](const TransformerConfig& of, const StepBatch& step) {
+    return MakeGraphStepModel(of, {}, EngineConfig(), std::make_shared<JouleCosts>())
+        ->Time(step)
+        .joules;
+  };
+  StepBatch longer;
+  longer.AddDecode(2000);
+  const double kv = 8.0 * 1000 * 2 * static_cast<double>(model.kv_heads * model.head_size) * 2;
+  EXPECT_NEAR(joules(model, longer) - joules(model, batch), 1e-3 * kv, 1e-6);
+  const double plain = joules(model, batch);
+  model.weights = WeightFormat::kInt4;
+  EXPECT_LT(joules(model, batch), plain);
+  EXPECT_DOUBLE_EQ(TimeOf(model, batch).joules, 0);
+}
+
+// Ranks of one replica sum what their experts make, as much as without dividing experts, and
+// embedded words. Replicas send tokens instead, and ranks the logits of one position (both a
+// thousand times as dear here).
 TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   TransformerConfig model = Small();
   model.experts = 8;

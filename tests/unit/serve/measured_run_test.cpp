@@ -108,6 +108,17 @@ TEST(OperatorTable, ProductsBetweenTheirNeighbours) {
   EXPECT_NEAR((*errors)[0].p90_percent, 100 * 0.2 * 0.6, 1e-9);  // 0, 0, 0, 0, 20: at 3.6 of 4
 }
 
+// Of two columns a tile: exact along k, not along n.
+TEST(OperatorTable, ProductsGrowAlongTheirDepth) {
+  std::string text = "gemm_dtype,n,k,m,latency_ms\n";
+  for (const int n : {1, 2, 3, 4}) {
+    for (int k = 1; k <= 5; ++k) text += fmt::format("bf16,{},{},8,{}\n", n, k, (n + 1) / 2 * k);
+  }
+  const auto errors = HoldOutOperators("t.csv", text);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_NEAR((*errors)[0].median_percent, 0, 1e-9);
+}
+
 // Four heads on one key of a batch of two do the work of eight on two of a batch of one; of twelve
 // on three none does, and there is none beyond it.
 TEST(OperatorTable, HeadsThatDoTheSameWork) {

@@ -311,6 +311,24 @@ TEST(TaskYaml, ReadsAndWritesTheSame) {
   EXPECT_EQ(ShardingTaskYaml(*again), ShardingTaskYaml(*task));
 }
 
+TEST(TaskYaml, FeaturesNeedNoBottomLayers) {
+  std::string text = kTask;
+  const auto edit = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  edit("bottom: [64, 16]", "bottom: []");
+  edit("dot}", "concat}");
+  const auto task = ParseShardingTask(text, "t.yaml");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->dense.bottom, std::vector<int64_t>{13});
+  const auto again = ParseShardingTask(ShardingTaskYaml(*task), "t.yaml");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->dense.bottom, task->dense.bottom);
+  edit("top: [32, 1]", "top: []");
+  EXPECT_THAT(ParseShardingTask(text, "t.yaml").status().message(),
+              HasSubstr("'dense.top': needs at least one width"));
+}
+
 TEST(TaskYaml, ErrorsNameLineAndKey) {
   const auto error = [](std::string from, const std::string& to) {
     std::string text = kTask;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "simulator/cost/operator/kernel_work.h"
+
 namespace foretrace {
 namespace {
 
@@ -47,6 +49,21 @@ TEST(MultiBranchTest, BadSizes) {
   DlrmConfig d;
   d.rows = int64_t{1} << 60;
   EXPECT_FALSE(BuildDlrm(d).ok());
+}
+
+// FLOP of products and attention are those of the shapes, but for biases and softmax.
+TEST(MultiBranchTest, ClosedFormsAreThoseOfTheShapes) {
+  for (const auto& w : {BuildMultiModalTransformer({}), BuildDlrm({}), BuildCandleUno({})}) {
+    ASSERT_TRUE(w.ok());
+    for (const Operator& op : w->operators) {
+      ASSERT_FALSE(op.calls.empty()) << op.name;
+      if (op.forward_flop == Flop()) continue;
+      double shapes = 0;
+      for (const OperatorCall& call : op.calls) shapes += TotalWork(call).flop.count();
+      // Softmax adds 6 FLOP a score to the 8 h^2 s + 4 h s^2 of an attention operator.
+      EXPECT_NEAR(shapes / op.forward_flop.count(), 1, 3.2e-3) << op.name;
+    }
+  }
 }
 
 }  // namespace

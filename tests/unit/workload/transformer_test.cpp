@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "simulator/cost/operator/kernel_work.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -155,6 +156,33 @@ TEST(TransformerTest, BadSizesAreNamed) {
   EXPECT_THAT(BuildTransformer(c).status().message(), testing::HasSubstr("top_k"));
   c = Gpt(1 << 24, 100000, 1 << 10);
   EXPECT_FALSE(BuildTransformer(c).ok());
+}
+
+// The layer graph's closed forms against what its operators' shapes come to: FLOP of products and
+// attention, forward, but for biases and softmax.
+TEST(TransformerTest, ClosedFormsAreThoseOfTheShapes) {
+  TransformerConfig t5 = Gpt(1024, 4, 16);
+  t5.family = TransformerFamily::kT5;
+  t5.decoder_layers = 3;
+  TransformerConfig gqa = Gpt(2048, 3, 16);
+  gqa.family = TransformerFamily::kLlama;
+  gqa.kv_heads = 4;
+  TransformerConfig experts = Gpt(1024, 3, 16);
+  experts.experts = 8;
+  experts.top_k = 2;
+  TransformerConfig bert = Gpt(1024, 3, 16);
+  bert.family = TransformerFamily::kBert;
+  for (const TransformerConfig& c : {Gpt(1024, 3, 16), t5, gqa, experts, bert}) {
+    const Workload w = Build(c);
+    for (const Operator& op : w.operators) {
+      ASSERT_EQ(op.calls.size(), 1U) << op.name;
+      if (op.forward_flop == Flop()) continue;
+      const double shapes = TotalWork(op.calls.front()).flop.count();
+      // Softmax adds 6 FLOP a score to 4 of each of a head's 64 or 128 sizes.
+      const double more = op.kind == OperatorKind::kAttention ? 6.0 / (4 * 64) : 1e-3;
+      EXPECT_NEAR(shapes / op.forward_flop.count(), 1, more * 1.0001) << op.name;
+    }
+  }
 }
 
 TEST(WorkloadYamlTest, TransformerRoundTrip) {

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""NVIDIA Merlin's synthetic recommenders as tasks of `foretrace shard`, one for each measured run.
+
+  scripts/import_merlin.py $D/embedding -o tasks [--measure]
+
+SOURCE is the folder of merlin_synthetic_{tables,models,times}.csv. Without a measured run, a model has a task
+of --gpus. A table that serves two inputs is two tables, one for each, whose memory counts twice. Indices are
+drawn by a power law of the stated alpha; ranks get the indices of their own tables; Adagrad keeps a value for
+each weight; the model has no bottom layers, numerical features join the concatenated vectors. How the
+measured runs placed their tables is not stated. --measure runs `foretrace shard` on each and prints its
+best plan's time beside the measured one.
+"""
+import argparse
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def rows(folder, name):
+    with open(folder / name, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def tables(groups, alpha):
+    lines = []
+    for group in groups:
+        hotness = [int(h) for h in group["hotness_of_inputs"].split()]
+        for table in range(int(group["tables"])):
+            for place, lookups in enumerate(hotness):
+                name = f"g{group['group']}_t{table}" + (f"_i{place}" if len(hotness) > 1 else "")
+                lines.append(f"  - {{name: {name}, rows: {group['rows_per_table']}, dim: {group['width']}, "
+                             f"pooling: {lookups}, reuse: {{zipf: {alpha}}}}}")
+    return lines
+
+
+def task(model, groups, gpus, batch, alpha):
+    """YAML of one run. CPU overheads are those of a compiled (XLA) program: a launch, no framework."""
+    hidden = ", ".join(model["mlp_sizes"].split())
+    return "\n".join([
+        f"# {model['model']} of Merlin's synthetic models on {gpus} GPUs; scripts/import_merlin.py.",
+        f"name: merlin-{model['model']}-{gpus}", f"batch: {batch}", f"gpus: {gpus}",
+        "memory_GB: 80", "platform: dgx-a100-80gb", "calibration: a100-sxm4-nvswitch",
+        "placements: [table_wise, column_wise, data_parallel]", "exchange_indices: false",
+        f"dense: {{features: {model['numerical_features']}, bottom: [], top: [{hidden}, 1], "
+        f"interaction: concat}}",
+        "optimizer: {kind: adagrad, rowwise: false}",
+        'cpu: {t1_us: 5, t2_us: 5, t3_us: 3, t4_us: 5, t5_us: 5, source: "assumed: a compiled program"}',
+        "tables:"] + tables(groups, alpha)) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    parser.add_argument("--gpus", type=int, default=8, help="of models that were not measured (8)")
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--foretrace", default=os.environ.get("FORETRACE", HERE / "../build/release/foretrace"))
+    options = parser.parse_args()
+    try:
+        models = rows(options.source, "merlin_synthetic_models.csv")
+        groups = rows(options.source, "merlin_synthetic_tables.csv")
+        times = rows(options.source, "merlin_synthetic_times.csv")
+    except OSError as error:
+        sys.exit(f"import_merlin: error: {error}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.measure:
+        print("| Model | GPUs | Measured ms | Best plan ms | Error % |\n|---|---|---|---|---|")
+    for model in models:
+        own = [g for g in groups if g["model"] == model["model"]]
+        runs = [t for t in times if t["model"] == model["model"]]
+        for run in runs or [{"gpus": options.gpus, "global_batch": 65536, "alpha": 1.05}]:
+            path = options.output / f"merlin-{model['model']}-{run['gpus']}.yaml"
+            path.write_text(task(model, own, run["gpus"], run["global_batch"], run["alpha"]))
+            if not options.measure or "iteration_ms" not in run:
+                continue
+            answer = subprocess.run([options.foretrace, "shard", path, "--json", "--sharders",
+                                     "lpt,lookup_greedy,size_greedy,search", "--budget", "300"],
+                                    capture_output=True, text=True)
+            if answer.returncode != 0:
+                sys.exit(f"import_merlin: error: {path}: {answer.stderr.strip()}")
+            best = min(p["iteration_time_us"] for p in json.loads(answer.stdout)["plans"]) / 1e3
+            measured = float(run["iteration_ms"])
+            print(f"| {model['model']} | {run['gpus']} | {measured:.2f} | {best:.2f} | "
+                  f"{100 * (best / measured - 1):+.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+#include "simulator/dataflow/optimiser.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace::dataflow {
+namespace {
+
+std::vector<double> MicroBatches(double samples, const Formulas& formulas,
+                                 const SearchLimits& limits) {
+  if (limits.micro_batch > 0) return {limits.micro_batch};
+  // Published: weights cost nothing, so that more than one sample gains nothing.
+  if (formulas.iteration == IterationRule::kDse) return {1};
+  std::vector<double> out;
+  for (double m = 1; m <= samples && m <= 1024; m *= 2) {
+    if (std::fmod(samples, m) == 0) out.push_back(m);
+  }
+  return out;
+}
+
+// By utilisation the finest tiles are never worse: they need the least SRAM, and cost is per
+// tensor.
+std::vector<int64_t> TileCounts(const Workload& workload, const Formulas& formulas,
+                                const SearchLimits& limits) {
+  if (limits.tiles > 0) return {limits.tiles};
+  if (formulas.compute_utilisation > 0) return {workload.tiled_size};
+  std::vector<int64_t> out;
+  for (int64_t size = 1; size <= workload.tiled_size; size *= 2) {
+    out.push_back((workload.tiled_size + size - 1) / size);
+  }
+  return out;
+}
+
+// Each kernel is a partition.
+bool Alone(const System& system, const SearchLimits& limits) {
+  return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
+}
+
+// With the bound of all partitionings where there are too many to look at each.
+absl::StatusOr<Partitioning> PartitionsOf(const Workload& workload, const MappingCosts& costs,
+                                          const SearchLimits& limits) {
+  return limits.partition_of
+             ? EvaluatePartitions(workload, costs.partitions(), *limits.partition_of)
+             : SolvePartitions(workload, costs.partitions(), costs.limits());
+}
+
+double ForwardNs(const Workload& workload, const Partitioning& partitioning) {
+  double ns = 0;
+  for (const Partition& p : partitioning.partitions) {
+    bool forward = false;
+    for (size_t i = 0; i < workload.kernels.size(); ++i)
+      forward = forward ||
+                (((p.kernels >> i) & 1) != 0 && workload.kernels[i].pass == Direction::kForward);
+    ns += forward ? p.time_ns : 0;
+  }
+  return ns;
+}
+
+}  // namespace
+
+bool Optimiser::MayRecompute(bool recompute) const {
+  if (limits_.recompute && *limits_.recompute != recompute) return false;
+  return !recompute || (workload_.trains() && formulas_.iteration == IterationRule::kPhysical);
+}
+
+Optimiser::Roles* Optimiser::RolesOf(const Mapping& mapping) {
+  System used = system_;
+  for (size_t i = 0; i < mapping.roles.size(); ++i) used.dimensions[i].role = mapping.roles[i];
+  TensorGroup group = GroupOf(used, formulas_, Role::kTensor, mapping.micro_batch);
+  if (group.linear()) group.samples = 1;
+  std::unique_ptr<Roles>& roles = roles_[{mapping.roles, group.samples}];
+  if (roles == nullptr) {
+    roles = std::make_unique<Roles>(Roles{std::move(used), group, {}, nullptr, {}});
+    if (!OneSharding(*roles)) roles->shares = SharesOf(workload_, group);
+  }
+  return roles.get();
+}
+
+// Then its own bound is closer than that of kernels by themselves.
+bool Optimiser::OneSharding(const Roles& roles) const {
+  return limits_.shardings || limits_.tensor_parallel_shardings || roles.group.size() == 1;
+}
+
+const ShardingProblem& Optimiser::ProblemOf(Roles& roles) const {
+  if (roles.problem == nullptr)
+    roles.problem = std::make_unique<ShardingProblem>(workload_, roles.group);
+  return *roles.problem;
+}
+
+absl::Status Optimiser::AddRoles(const std::vector<Role>& roles) {
+  Mapping mapping;
+  mapping.roles = roles;
+  System used = system_;
+  for (size_t i = 0; i < roles.size(); ++i) used.dimensions[i].role = roles[i];
+  mapping.tensor = used.degree(Role::kTensor);
+  mapping.pipeline = used.degree(Role::kPipeline);
+  mapping.data = used.degree(Role::kData);
+  const auto replicas = static_cast<double>(mapping.data);
+  if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
+    return absl::OkStatus();
+  for (const double micro_batch : MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
+    mapping.micro_batch = micro_batch;
+    for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
+      mapping.tiles = tiles;
+      for (const bool recompute : {false, true}) {
+        mapping.recompute = recompute;
+        if (MayRecompute(recompute)) FORETRACE_RETURN_IF_ERROR(AddUse(mapping));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimiser::AddUse(const Mapping& mapping) {
+  Use use;
+  use.mapping = mapping;
+  use.roles = RolesOf(mapping);
+  if (OneSharding(*use.roles)) {
+    use.depth = Depth::kPartitions;
+    uses_.push_back(std::move(use));
+    return absl::OkStatus();
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      const MappingCosts least,
+      MappingCosts::CreateLeast(workload_, system_, formulas_, mapping, use.roles->shares));
+  // What does not fit is looked at where nothing does, to say by how much.
+  use.bound_ns = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total_ns
+                                            : std::numeric_limits<double>::infinity();
+  uses_.push_back(std::move(use));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MappedWorkload> Optimiser::Solve() {
+  const auto later = [&](size_t a, size_t b) {
+    return uses_[a].bound_ns != uses_[b].bound_ns ? uses_[a].bound_ns > uses_[b].bound_ns : a > b;
+  };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> open(later);
+  for (size_t i = 0; i < uses_.size(); ++i) open.push(i);
+  while (!open.empty()) {
+    const size_t next = open.top();
+    Use& use = uses_[next];
+    open.pop();
+    if (best_ && use.bound_ns >= best_->time.total_ns) break;
+    FORETRACE_RETURN_IF_ERROR(Deepen(use));
+    if (use.depth != Depth::kDone) open.push(next);
+  }
+  return Take();
+}
+
+absl::Status Optimiser::Deepen(Use& use) {
+  switch (use.depth) {
+    case Depth::kKernels:
+      use.depth = Depth::kPartitions;
+      return Alone(system_, limits_) ? absl::OkStatus() : BoundPartitions(use);
+    case Depth::kPartitions:
+      use.depth = Depth::kCandidates;
+      return AddCandidates(use, 0);
+    default:
+      break;
+  }
+  use.depth = Depth::kDone;
+  for (const int nodes : {0, 256}) {
+    // The first round's candidates are those that led here; the second proves them the best.
+    if (nodes > 0) FORETRACE_RETURN_IF_ERROR(AddCandidates(use, nodes));
+    FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
+    if (found && (!best_ || found->time.total_ns < best_->time.total_ns)) best_ = std::move(found);
+    const bool proven = best_ && use.bound_ns >= best_->time.total_ns;
+    if (!use.open || proven || !Alone(system_, limits_)) break;
+  }
+  return absl::OkStatus();
+}
+
+// The fastest partitioning if each kernel had the least of all its shardings.
+absl::Status Optimiser::BoundPartitions(Use& use) {
+  if (!std::isfinite(use.bound_ns)) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(
+      const MappingCosts least,
+      MappingCosts::CreateLeast(workload_, system_, formulas_, use.mapping, use.roles->shares));
+  const auto partitioning = PartitionsOf(workload_, least, limits_);
+  if (!partitioning.ok()) return absl::OkStatus();
+  const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
+  const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
+  const double forward_ns = exact ? ForwardNs(workload_, *partitioning) : 0;
+  // Sums of the same terms in another order.
+  const double bound = least.TimeOf(ns, forward_ns).total_ns * (1 - 1e-12);
+  use.bound_ns = std::max(use.bound_ns, bound);
+  return absl::OkStatus();
+}
+
+ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
+  ShardingCandidates only;
+  if (limits_.shardings) {
+    only.shardings = {*limits_.shardings};
+  } else if (limits_.tensor_parallel_shardings && use.mapping.tensor > 1) {
+    only.shardings = {MegatronShardings(workload_)};
+  } else {
+    CandidateSearch search = {Alone(system_, limits_), nodes};
+    if (best_) search.below_ns = best_->time.total_ns;
+    return SolveCandidates(ProblemOf(*use.roles), use.roles->system, formulas_, use.mapping,
+                           search);
+  }
+  return only;
+}
+
+absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
+  std::optional<ShardingCandidates>& same = use.roles->candidates;
+  if (!same || !SameForEveryMicroBatch(use.roles->system, formulas_))
+    same = CandidatesOf(use, nodes);
+  const ShardingCandidates& candidates = *same;
+  const bool alone = Alone(system_, limits_);
+  use.only = !candidates.sample_bound_ns;
+  use.open = !use.only;
+  use.candidates.clear();
+  double least_bound = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < candidates.shardings.size(); ++i) {
+    Mapping mapping = use.mapping;
+    mapping.shardings = candidates.shardings[i];
+    FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                               MappingCosts::Create(workload_, system_, formulas_, mapping));
+    const IterationTime bound = costs.LowerBound(alone);
+    const absl::Status fits = costs.CheckResident();
+    if (use.open && i == 0) {
+      // Where transfers take longer than a stage, time is no sum over kernels.
+      const auto stages = static_cast<double>(mapping.pipeline);
+      const bool hidden = bound.bubble_ns <= (stages - 1) * bound.stage_ns * (1 + 1e-12);
+      const bool least = candidates.least && hidden;
+      use.open = !least || (!fits.ok() && !candidates.fitting);
+      const double ns = least ? bound.total_ns + (fits.ok() ? 0 : candidates.excess_ns)
+                              : costs.BoundNs(*candidates.sample_bound_ns * mapping.micro_batch);
+      use.bound_ns = std::max(use.bound_ns, ns);
+    }
+    // The fastest of those that fit.
+    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total_ns;
+    if (fits.ok()) {
+      use.candidates.emplace_back(bound.total_ns, mapping);
+      least_bound = std::min(least_bound, bound.total_ns);
+    } else if (costs.ResidentBytes() < least_resident_) {
+      least_resident_ = costs.ResidentBytes();
+      nearest_ = fits;
+    }
+  }
+  if (use.candidates.empty()) use.depth = Depth::kDone;
+  if (use.only && std::isfinite(least_bound)) use.bound_ns = std::max(use.bound_ns, least_bound);
+  return absl::OkStatus();
+}
+
+// Null: nothing fits.
+absl::StatusOr<Optimiser::Found> Optimiser::Try(Use& use) {
+  std::stable_sort(use.candidates.begin(), use.candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  Found best;
+  for (const auto& [bound, mapping] : use.candidates) {
+    if (best && bound >= best->time.total_ns) break;
+    FORETRACE_RETURN_IF_ERROR(TryMapping(mapping, best));
+  }
+  // Shardings and partitions in turn, as long as that is faster.
+  while (best && use.open && use.bound_ns < best->time.total_ns * (1 - 1e-9)) {
+    const double before = best->time.total_ns;
+    FORETRACE_RETURN_IF_ERROR(Improve(use, best));
+    if (best->time.total_ns >= before) break;
+    FORETRACE_RETURN_IF_ERROR(TryMapping(Mapping(best->mapping), best));
+  }
+  if (use.only) {
+    use.bound_ns = best ? std::max(use.bound_ns, best->time.total_ns)
+                        : std::numeric_limits<double>::infinity();
+  }
+  return best;
+}
+
+absl::Status Optimiser::TryMapping(const Mapping& mapping, Found& best) {
+  auto costs = MappingCosts::Create(workload_, system_, formulas_, mapping);
+  if (!costs.ok()) return costs.status();
+  auto partitioning = PartitionsOf(workload_, *costs, limits_);
+  if (!partitioning.ok()) return Note(partitioning.status());
+  auto found = costs->Finish(*std::move(partitioning));
+  if (!found.ok()) return Note(found.status());
+  if (!best || found->time.total_ns < best->time.total_ns)
+    best = std::make_unique<MappedWorkload>(*std::move(found));
+  return absl::OkStatus();
+}
+
+// The mapping with its partitions, where it fits and is faster; they are within `exact` of the
+// fastest.
+absl::Status Optimiser::Keep(Mapping mapping, double exact, Found& best) const {
+  FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                             MappingCosts::Create(workload_, system_, formulas_, mapping));
+  if (!costs.CheckResident().ok()) return absl::OkStatus();
+  auto partitioning = EvaluatePartitions(workload_, costs.partitions(), mapping.partition_of);
+  if (!partitioning.ok()) return absl::OkStatus();
+  partitioning->bound_ns = exact * partitioning->time_ns;
+  auto found = costs.Finish(*std::move(partitioning));
+  if (found.ok() && found->time.total_ns < best->time.total_ns * (1 - 1e-12))
+    best = std::make_unique<MappedWorkload>(*std::move(found));
+  return absl::OkStatus();
+}
+
+absl::Status Optimiser::Improve(const Use& use, Found& best) {
+  if (!Alone(system_, limits_)) FORETRACE_RETURN_IF_ERROR(ImproveTogether(use, best));
+  return ImproveAlone(use, best);
+}
+
+// One kernel's sharding after another, with the same partitions.
+absl::Status Optimiser::ImproveAlone(const Use& use, Found& best) {
+  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  const auto& choices = ProblemOf(*use.roles).choices();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    for (const Sharding d : choices[i]) {
+      Mapping mapping = best->mapping;
+      if (mapping.shardings[i] == d) continue;
+      mapping.shardings[i] = d;
+      FORETRACE_RETURN_IF_ERROR(Keep(std::move(mapping), exact, best));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// All kernels' at once: a partition takes the longest of its terms, which is the largest mean of
+// them under any weights. Weights move to what is longest (multiplicative updates), and the least
+// mean for given weights is found exactly.
+absl::Status Optimiser::ImproveTogether(const Use& use, Found& best) {
+  constexpr int kRounds = 12;
+  constexpr double kRate = 3;
+  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  Mapping mapping = best->mapping;
+  std::vector<Partition> terms = best->partitioning.partitions;
+  std::vector<std::array<double, 3>> weights(terms.size(), {1, 1, 1});
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t p = 0; p < terms.size(); ++p) {
+      const std::array<double, 3> ns = {terms[p].compute_ns, terms[p].memory_ns,
+                                        terms[p].network_ns};
+      const double longest = std::max({ns[0], ns[1], ns[2], 1e-3});
+      double sum = 0;
+      for (size_t t = 0; t < 3; ++t)
+        sum += weights[p][t] *= std::exp(kRate * (ns[t] / longest - 1));
+      for (double& w : weights[p]) w /= sum;
+    }
+    mapping.shardings =
+        SolveForPartitions(ProblemOf(*use.roles), use.roles->system, formulas_, mapping, weights);
+    FORETRACE_RETURN_IF_ERROR(Keep(mapping, exact, best));
+    FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                               MappingCosts::Create(workload_, system_, formulas_, mapping));
+    const auto now = EvaluatePartitions(workload_, costs.partitions(), mapping.partition_of);
+    if (!now.ok()) break;  // too much SRAM
+    terms = now->partitions;
+  }
+  return absl::OkStatus();
+}
+
+// What does not fit is no error as long as something else does.
+absl::Status Optimiser::Note(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kFailedPrecondition) return status;
+  if (last_.ok()) last_ = status;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MappedWorkload> Optimiser::Take() {
+  if (!best_) {
+    // What fits into memory as a whole and nowhere in its partitions is nearer than what does not.
+    if (!last_.ok()) return last_;
+    if (!nearest_.ok()) return nearest_;
+    return Infeasible(
+        "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}",
+        workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch);
+  }
+  best_->candidates = static_cast<int64_t>(uses_.size());
+  best_->pruned = std::count_if(uses_.begin(), uses_.end(),
+                                [](const Use& u) { return u.depth != Depth::kDone; });
+  best_->shardings_given = limits_.shardings || limits_.tensor_parallel_shardings;
+  best_->bound_ns = best_->time.total_ns;
+  for (const Use& u : uses_) {
+    // Nothing of it fits, or it was tried whole.
+    if (u.depth == Depth::kDone && u.candidates.empty()) continue;
+    best_->bound_ns = std::min(best_->bound_ns, u.bound_ns);
+  }
+  return std::move(*best_);
+}
+
+}  // namespace foretrace::dataflow

@@ -1,0 +1,63 @@
+"""Jobs of which some ranks have no profile: unchanged, they take what they took; changed, the truth lies
+in the interval, to 1 %."""
+
+import os
+import tempfile
+import unittest
+
+import combinations
+import job as truth
+import pipelines
+from test_what_if import report
+
+SOME = "--allow-missing-ranks"
+
+
+class Absent(unittest.TestCase):
+    def check(self, ranks, build, step=4, changed="gemm.*_(tn|nt)"):
+        """`build`: factors of GEMMs by rank -> job."""
+        slower = build({r: 1.3 for r in range(ranks)}).step_times(step)
+        for present in ([0], list(range(ranks - 1))):
+            with tempfile.TemporaryDirectory() as folder:
+                job = build(None)
+                job.write(folder, events="absent")
+                for rank in set(range(ranks)) - set(present):
+                    os.remove(os.path.join(folder, f"rank{rank}.json"))
+                for absent in ("as-recorded", "alike"):
+                    found = report(folder, step=step, options=[SOME, "--absent", absent])["ranks"]
+                    self.assertEqual(len(found), len(present))
+                    for rank, expected in zip(found, job.step_times(step)):
+                        self.assertAlmostEqual(rank["iteration_time_us"] / expected, 1.0, delta=0.001,
+                                               msg=f"{absent}, present {present}")
+                interval = report(folder, [f"name={changed}:x1.3"], step, [SOME])["absent_ranks"]
+                longest = max(slower[rank] for rank in present)
+                self.assertLess(interval["lower_us"], 1.01 * longest)
+                self.assertGreater(interval["upper_us"], 0.99 * longest)
+
+    def test_replicas(self):
+        self.check(4, lambda s: truth.data_parallel(4, 12, s, steps=(3, 4, 5)))
+        self.check(4, lambda s: combinations.distributed_optimizer(4, slower=s))
+
+    def test_stages_and_shards(self):
+        self.check(8, lambda s: truth.megatron(3, 4, s, steps=(3, 4, 5)))
+        self.check(4, lambda s: combinations.interleaved(4, 2, 8, slower=s, steps=(3, 4, 5)))
+        self.check(4, lambda s: combinations.sharded_parameters(4, replicas=2, read_loss=True,
+                                                                slower=s))
+
+    def test_rings(self):
+        self.check(4, lambda s: truth.ring(4, 8, s, steps=(3, 4, 5)))
+
+    def test_experts(self):
+        self.check(4, lambda s: combinations.experts(4, slower=s))
+
+    def test_prefetching(self):
+        self.check(4, lambda s: truth.prefetching(4, slower=s))
+        self.check(4, lambda s: pipelines.lookup_ahead(4, slower=s, steps=range(3, 9)))
+
+    def test_graphs_that_communicate(self):
+        self.check(2, lambda s: combinations.tensor_parallel_decoding(2, 1, slower=s),
+                   changed="gemm")
+
+
+if __name__ == "__main__":
+    unittest.main()
