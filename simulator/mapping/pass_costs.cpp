@@ -153,7 +153,8 @@ class Coster {
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
-  // Kernels beside collectives over the replicas.
+  // Kernels beside collectives: over the replicas, and those of tensor parallelism that a backward
+  // pass hides. Userbuffers take few multiprocessors and copy by engines of their own.
   void SlowDown(PassTimes& times) const {
     const auto slower = [&](SimTime beside) {
       return SimTime::FromSeconds(p_.overlap_slowdown * beside.seconds());
@@ -161,6 +162,10 @@ class Coster {
     const SimTime behind = times.Gather() + times.reduce_behind;
     times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
     times.layer_backward += slower(std::min(times.layer_backward, behind));
+    if (m_.chunked_tensor) return;
+    for (const SimTime cover : times.tensor_hidden.cover) {
+      times.layer_backward += slower(std::min(cover, times.tensor_hidden.time));
+    }
   }
 
   // Of the tensor-parallel group. Backward one reduction for each that leads into the sharded

@@ -98,7 +98,8 @@ TEST(MemoryModelStudy, GalvatronProfiles) {
              second("1_1_8_c_sp", "act"));
   // Embedding, output layer and the last norm, undivided.
   ParallelMapping alone;
-  const MemoryLedger one = StageMemoryOf(Llama(1), alone, 0), two = StageMemoryOf(Llama(2), alone, 0);
+  const MemoryLedger one = StageMemoryOf(Llama(1), alone, 0),
+                     two = StageMemoryOf(Llama(2), alone, 0);
   const auto& others = profile["other_memory_pp_off_sp"]["2048"];
   errors.Add("states of the ends", 1, 2 * States(one) - States(two),
              others["model_states"]["1"].GetDouble());

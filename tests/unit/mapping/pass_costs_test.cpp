@@ -442,6 +442,23 @@ TEST(PassCostsTest, ScalesAreReducedAfterEveryPass) {
   EXPECT_NEAR((with->time - without->time).us(), 4 * 48, 1e-6);
 }
 
+// Kernels that hide a reduction take longer by a share of the time that both run: of a hidden
+// reduction's time, or of its cover's where that is shorter.
+TEST(PassCostsTest, KernelsBesideHiddenReductionsAreSlower) {
+  ClusterParameters p = ProductsAlone();
+  const ParallelMapping m = Mapping(4, 1);
+  const PassTimes alone = Times(Model(), m, p);
+  ASSERT_FALSE(alone.tensor_hidden.cover.empty());
+  double beside = 0;
+  for (const SimTime cover : alone.tensor_hidden.cover) {
+    beside += std::min(cover, alone.tensor_hidden.time).seconds();
+  }
+  p.overlap_slowdown = 0.5;
+  const PassTimes slowed = Times(Model(), m, p);
+  EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), 0.5 * beside, 1e-9);
+  EXPECT_EQ(slowed.layer_forward, alone.layer_forward);
+}
+
 // Chunks that wait for their messages: all but the last of the last stage send forward, all but the
 // first of the first backward.
 TEST(PassCostsTest, BlockingChunksHoldTheirStages) {
