@@ -30,7 +30,8 @@ absl::StatusOr<std::vector<PointResult>> Explore(const Space& space,
   if (!run.journal.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(
         LineJournal opened,
-        LineJournal::Open(run.journal, {"exploration journal 4", run.question, "space, accelerators"},
+        LineJournal::Open(run.journal,
+                          {"exploration journal 4", run.question, "space, accelerators"},
                           processes));
     journal.emplace(std::move(opened));
   }
