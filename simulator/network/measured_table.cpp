@@ -75,6 +75,9 @@ class Reader {
     row.op = ParseCollectiveOp(fields[columns_["op"]]);
     if (row.op == CollectiveOp::kUnknown) return absl::OkStatus();
     bool in_place = false;
+    if (const auto dtype = columns_.find("dtype"); dtype != columns_.end()) {
+      row.dtype = ParseDType(fields[dtype->second]);
+    }
     for (std::string_view pair : Split(fields[columns_["shape"]], ';')) {
       const size_t equals = pair.find('=');
       if (equals == std::string_view::npos) continue;
@@ -85,6 +88,7 @@ class Reader {
       if (key == "ranks") good = Parse(value, row.ranks);
       if (key == "nodes") good = Parse(value, row.nodes);
       if (key == "inplace") in_place = value == "1";
+      if (key == "oneway") row.one_way = value == "1";
       if (!good) return InvalidInput("{}:{}: '{}' is not a number", file_, line_, pair);
     }
     if (!Parse(fields[columns_["time_us"]], row.time_us) || !(row.time_us > 0)) {
@@ -92,6 +96,9 @@ class Reader {
     }
     if (row.bytes <= 0 || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
       return InvalidInput("{}:{}: needs bytes > 0, and ranks that divide over nodes", file_, line_);
+    }
+    if (row.one_way && (row.op != CollectiveOp::kSendRecv || row.ranks != 2)) {
+      return InvalidInput("{}:{}: oneway=1 is for a send_recv of two ranks", file_, line_);
     }
     (in_place ? in_place_ : rows_).push_back(row);
     return absl::OkStatus();
