@@ -317,28 +317,44 @@ absl::StatusOr<std::vector<Choice>> TransferPlanner::Candidates(const Job& job) 
     }
     if (!out.empty()) return out;
   }
-  Algorithm algorithm = spec.point_to_point ? Algorithm::kDirect : options_.algorithm;
-  if (algorithm == Algorithm::kAuto) {
-    const bool composed = topology_.spec().fabric.kind == FabricKind::kDimensions;
-    if (RingOp(spec.op)) {
-      algorithm = composed && c.dimensions.size() > 1 ? Algorithm::kHierarchical : Algorithm::kRing;
-    } else if (spec.op == CollectiveOp::kBroadcast || spec.op == CollectiveOp::kReduce) {
-      algorithm = Algorithm::kRing;
-    } else if (spec.op == CollectiveOp::kBarrier) {
-      algorithm = Algorithm::kDissemination;
-    } else {
-      algorithm = Algorithm::kDirect;
-    }
-  }
-  if (algorithm == Algorithm::kInSwitch) {
+  if (options_.algorithm == Algorithm::kInSwitch && !spec.point_to_point) {
     return InvalidInput(
         "{}: in_switch needs an all-reduce of three ranks or more of one Hopper node with an "
         "NVLink switch",
         Describe(spec));
   }
-  FORETRACE_ASSIGN_OR_RETURN(const Choice generic, Generic(job, algorithm, protocol));
-  out.push_back(generic);
+  absl::Status refused;
+  for (const Algorithm algorithm : Known(job, protocol)) {
+    const absl::StatusOr<Choice> generic = Generic(job, algorithm, protocol);
+    if (generic.ok()) {
+      out.push_back(*generic);
+    } else if (refused.ok()) {
+      refused = generic.status();
+    }
+  }
+  if (out.empty()) return refused;
   return out;
+}
+
+// Algorithms that move what is asked for: the one that was named, NCCL's, or without a library all
+// that could be the fastest.
+std::vector<Algorithm> TransferPlanner::Known(const Job& job, Protocol protocol) const {
+  const Communicator& c = *job.communicator;
+  const CollectiveOp op = job.spec.op;
+  if (job.spec.point_to_point) return {Algorithm::kDirect};
+  if (options_.algorithm != Algorithm::kAuto) return {options_.algorithm};
+  const bool raw = protocol == Protocol::kRaw;
+  const bool rooted = op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+  if (op == CollectiveOp::kBarrier) return {Algorithm::kDissemination};
+  if (rooted && !raw) return {Algorithm::kRing};
+  if (rooted) return {Algorithm::kRing, Algorithm::kBinomial};
+  if (!RingOp(op)) return {Algorithm::kDirect};
+  std::vector<Algorithm> known = {Algorithm::kRing};
+  if (c.dimensions.size() > 1) known.push_back(Algorithm::kHierarchical);
+  const bool pairs = std::has_single_bit(static_cast<uint32_t>(c.size()));
+  if (pairs || op == CollectiveOp::kAllReduce) known.push_back(Algorithm::kHalvingDoubling);
+  if (op == CollectiveOp::kAllReduce) known.push_back(Algorithm::kDoubleBinaryTree);
+  return known;
 }
 
 absl::StatusOr<Choice> TransferPlanner::Choose(const TransferSpec& spec) {

@@ -73,6 +73,7 @@ class TransferPlanner {
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
+  std::vector<Algorithm> Known(const Job& job, Protocol protocol) const;
   double CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                         double exchange) const;
   double SendsOverChannels(const Job& job, double links, Choice& choice) const;

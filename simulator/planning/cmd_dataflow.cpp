@@ -15,6 +15,7 @@
 #include "simulator/dataflow/mapping_report.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/planning/dataflow_kernels.h"
+#include "simulator/planning/trace_files.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {
@@ -123,7 +124,7 @@ absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& wor
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
   for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
   FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, TraceStore::Assemble(std::move(ranks), {}));
-  return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop});
+  return WriteChakra(store, o.traces, TraceFiles("trace", context));
 }
 
 // How the first dimension, which --kernels takes for a node, connects its chips.

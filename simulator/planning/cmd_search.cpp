@@ -14,6 +14,7 @@
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
@@ -75,6 +76,7 @@ bool Wanted(const SearchCommandOptions& o, const TrainingJob& job, std::string_v
 
 // Options of searchers that do not run are not given.
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!o.compare.empty()) {
     const std::string given = o.first_given(
         {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
@@ -426,7 +428,9 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--svg", o->svg, "write that picture")
       ->group(kOutputGroup)
       ->type_name("FILE.svg");
-  command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
+  command
+      ->add_option("--timeline", o->timeline,
+                   "write it for ui.perfetto.dev (.json or .pftrace; .gz behind either)")
       ->group(kOutputGroup)
       ->type_name("FILE");
   command->add_flag("--json", o->json, "one JSON document instead of tables");

@@ -43,6 +43,7 @@ absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
 absl::Status WriteChakra(const TraceStore& store, const CommView& view,
                          const std::string& directory, const ChakraWriterOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(directory, options.inputs));
+  int64_t done = 0;
   for (const RankTrace& rank : store.ranks()) {
     FORETRACE_ASSIGN_OR_RETURN(
         std::string path, files.Add(fmt::format("{}.{}.et", options.prefix, rank.info().rank)));
@@ -51,6 +52,7 @@ absl::Status WriteChakra(const TraceStore& store, const CommView& view,
       file.Append(part);
     }).EncodeAll();
     FORETRACE_RETURN_IF_ERROR(file.Commit());
+    if (options.progress) options.progress(++done, static_cast<int64_t>(store.ranks().size()));
   }
   if (!view.groups.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string path, files.Add(options.prefix + ".groups.json"));

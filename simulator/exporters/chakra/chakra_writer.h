@@ -1,6 +1,7 @@
 #pragma once
 // Trace stores as Chakra .et files.
 
+#include <functional>
 #include <stop_token>
 #include <string>
 
@@ -16,6 +17,8 @@ struct ChakraWriterOptions {
   std::string prefix = "trace";
   ProtectedFiles inputs;  // never replaced
   std::stop_token stop;
+  // Called after each file, with how many there will be.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 // Writes one file per rank into `directory`, which is made if it is missing, and, where not all
