@@ -45,7 +45,8 @@ def network(source, output):
             table.add("collective", op, platform, "float16",
                       common.shape(bytes=int(row["size"]), ranks=ranks, nodes=nodes,
                                    placement="node" if nodes == 1 else "cross",
-                                   inplace=op == "all_reduce"),
+                                   inplace=op == "all_reduce",
+                                   **({"oneway": 1} if op == "send_recv" else {})),
                       float(row[column]) * 1e3, std_us=float(row[f"time_stats.{op}.std"]) * 1e3,
                       repeats=3, library="nccl", source="vidur")
     for platform, table in tables.items():

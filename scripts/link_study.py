@@ -21,6 +21,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 STUDIES = [
     ("nccl-tests, 10 nodes of 8 H100", "nccl_tests", "nccl-tests-cluster-h100",
      "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "", ["--fit"]),
+    ("nccl-tests, shifts", "nccl_tests", "nccl-tests-cluster-h100",
+     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "send_recv", ["--fit"]),
+    ("aiconfigurator, NCCL 2.29, links as fitted to nccl-tests", "aiconfigurator", "aiconfigurator",
+     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-half.csv", "dgx-h100", "", []),
+    ("the same, int8", "aiconfigurator", "aiconfigurator",
+     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-int8.csv", "dgx-h100", "", []),
     ("vidur, DGX H100, links as fitted to nccl-tests", "vidur", "vidur",
      "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "", []),
     ("vidur, DGX H100", "vidur", "vidur", "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100",

@@ -18,10 +18,47 @@
 
 namespace foretrace {
 
+namespace {
+
+// Sentences, not the columns of a table, a quoted file or a list of Markdown.
+bool IsProse(std::string_view line) {
+  return line.find("  ") == std::string_view::npos && line.find(' ') != std::string_view::npos &&
+         !line.starts_with('|') && !line.starts_with('*') && !line.starts_with('#') &&
+         !line.starts_with('-');
+}
+
+// Sentences that are wider than `width` go on below, indented.
+std::string Folded(std::string_view text, size_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    const std::string_view words = line.substr(indent);
+    if (DisplayWidth(line) > width && indent + 20 < width && IsProse(words)) {
+      out.append(indent, ' ');
+      out += Wrapped(words, width, indent, indent + 2);
+    } else {
+      out += line;
+    }
+    if (end == text.size()) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+}  // namespace
+
 TerminalConsole::~TerminalConsole() { ClearProgress(); }
 
 absl::Status TerminalConsole::Print(std::string_view text) {
   ClearProgress();
+  std::string folded;
+  if (!text.starts_with('{')) {  // a JSON document is one line
+    folded = Folded(text, style().width);
+    text = folded;
+  }
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return InvalidInput("cannot write to standard output: {}", std::strerror(errno));
   }

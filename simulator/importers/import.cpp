@@ -76,6 +76,10 @@ std::string_view FolderOf(std::string_view name) {
 // The rank a document declares or is named after; the folder counts where the file has no number.
 std::optional<int32_t> RankOf(const Document& document) {
   if (document.file.rank) return document.file.rank;
+  // The number of a pipe ("/dev/fd/63") is the shell's.
+  if (document.name.starts_with("/dev/") || document.name.starts_with("/proc/")) {
+    return std::nullopt;
+  }
   if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
   return RankFromFileName(BaseName(FolderOf(document.name)));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -15,13 +16,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool Matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
-}
+// Names to pass over, and which of the patterns did.
+struct Ignored {
+  std::span<const std::string> patterns;
+  std::vector<bool> used;
 
-absl::Status ListFolder(const std::string& path, int levels, const std::vector<std::string>& ignore,
+  explicit Ignored(std::span<const std::string> p) : patterns(p), used(p.size(), false) {}
+  bool Matches(const std::string& name) {
+    bool any = false;
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      if (::fnmatch(patterns[i].c_str(), name.c_str(), 0) != 0) continue;
+      any = used[i] = true;
+    }
+    return any;
+  }
+};
+
+absl::Status ListFolder(const std::string& path, int levels, Ignored& ignored,
                         std::vector<InputPath>& out) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -32,13 +43,13 @@ absl::Status ListFolder(const std::string& path, int levels, const std::vector<s
   std::sort(entries.begin(), entries.end());
   for (const fs::path& entry : entries) {
     const std::string name = entry.filename().string();
-    if (name.starts_with('.') || Matches(ignore, name)) continue;
+    if (ignored.Matches(name) || name.starts_with('.')) continue;
     if (fs::is_directory(entry, error)) {
       if (levels == 0) {
         return InvalidInput("{}: more than {} folders deep; give a folder within", entry.string(),
                             kFolderLevels);
       }
-      FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, ignore, out));
+      FORETRACE_RETURN_IF_ERROR(ListFolder(entry.string(), levels - 1, ignored, out));
     } else if (!IsSideFile(name)) {
       if (!fs::is_regular_file(entry, error)) {
         return InvalidInput(
@@ -83,6 +94,7 @@ bool IsSideFile(std::string_view base_name) {
 absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths,
                                                    const std::vector<std::string>& ignore) {
   std::vector<InputPath> files;
+  Ignored ignored(ignore);
   for (const std::string& path : paths) {
     if (path == "-") {
       files.push_back({path, true, ""});
@@ -101,10 +113,16 @@ absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string
       continue;
     }
     const size_t before = files.size();
-    FORETRACE_RETURN_IF_ERROR(ListFolder(path, kFolderLevels, ignore, files));
+    FORETRACE_RETURN_IF_ERROR(ListFolder(path, kFolderLevels, ignored, files));
     if (files.size() == before) return InvalidInput("{}: the folder holds no traces", path);
   }
   if (files.empty()) return InvalidInput("no traces given");
+  for (size_t i = 0; i < ignore.size(); ++i) {
+    if (ignored.used[i]) continue;
+    return InvalidInput(
+        "--ignore '{}' would change nothing: no file in the folders given has such a name",
+        ignore[i]);
+  }
   return files;
 }
 

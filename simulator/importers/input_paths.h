@@ -27,8 +27,8 @@ inline constexpr int kFolderLevels = 5;
 
 // Files, folders (in order of names), parts of tars ("traces.tar:run1") and standard input ("-") as
 // files. `ignore`: shell patterns of names to pass over in folders. Errors: a path that does not
-// exist, a folder without traces, folders nested more deeply, a pipe or device in a folder, nothing
-// given.
+// exist, a folder without traces, folders nested more deeply, a pipe or device in a folder, a
+// pattern that no name matches, nothing given.
 absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths,
                                                    const std::vector<std::string>& ignore = {});
 

@@ -146,11 +146,11 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
 std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows) {
   std::string out;
   auto to = std::back_inserter(out);
-  fmt::format_to(to, "#{:>13} {:>7} {:>20} {:>8} {:>8} {:>14} {:>12} {:>12} {:>12}\n", "size (B)",
-                 "ranks", "algorithm", "protocol", "network", "time (us)", "algbw (GB/s)",
-                 "busbw (GB/s)", "flows");
+  fmt::format_to(to, "#{:>13} {:>6} {:>18} {:>8} {:>7} {:>12} {:>10} {:>10} {:>7}\n", "size (B)",
+                 "ranks", "algorithm", "protocol", "network", "time (us)", "algbw GB/s",
+                 "busbw GB/s", "flows");
   for (const CollectiveRow& row : rows) {
-    fmt::format_to(to, "{:>14} {:>7} {:>20} {:>8} {:>8} {:>14.2f} {:>12.2f} {:>12.2f} {:>12}\n",
+    fmt::format_to(to, "{:>14} {:>6} {:>18} {:>8} {:>7} {:>12.2f} {:>10.2f} {:>10.2f} {:>7}\n",
                    row.bytes, row.ranks, Name(row.algorithm), Name(row.protocol), Name(row.tier),
                    row.time_us, row.algbw_GBps, row.busbw_GBps, row.flows);
   }

@@ -93,7 +93,10 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   c.tree_bandwidth = c.ring_bandwidth;
   const NodeSpec& node = topology.spec().node;
   auto paths = static_cast<int32_t>(c.ring_orders.size());
-  if (c.nodes == 1 && node.interconnect == InterconnectKind::kSwitch) paths = node.links_per_device;
+  if (c.nodes == 1 && node.interconnect == InterconnectKind::kSwitch) {
+    // The search of an NVSwitch node ends at 12 rings (src/graph/search.cc: "24 coll channels").
+    paths = std::min(node.links_per_device, 12);
+  }
   c.chain_orders = MeshChains(topology, c.devices);
   if (c.chain_orders.empty()) {
     c.chain_orders = c.ring_orders;
@@ -106,6 +109,10 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   }
   // NCCL finds one channel a link (or NIC), then doubles them (src/graph/connect.cc).
   c.channels = 2 * paths;
+  // Hopper takes twice as many where nodes have fewer than eight members, since one channel cannot
+  // fill half of a port ("Use 4 compute channels per search channel to reach peak BW on <8 PPN").
+  const PlatformSpec& spec = topology.spec();
+  if (spec.library.generation >= 2 && c.nodes > 1 && c.channels < 16) c.channels *= 2;
 }
 
 }  // namespace

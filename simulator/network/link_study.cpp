@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -13,10 +14,13 @@
 namespace foretrace {
 namespace {
 
-TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform, int64_t bytes) {
+TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform,
+                    const MeasuredCollective& row) {
   TransferSpec spec;
   spec.op = table.op;
-  spec.bytes = Bytes(bytes);
+  spec.point_to_point = row.one_way;
+  spec.dtype = row.dtype;
+  spec.bytes = Bytes(row.bytes);
   const int32_t per_node = table.ranks / table.nodes;
   for (int32_t r = 0; r < table.ranks; ++r) {
     spec.members.push_back(r / per_node * platform.node.devices + r % per_node);
@@ -73,7 +77,7 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, Netwo
     std::vector<double> errors;
     for (const MeasuredCollective& row : table.rows) {
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate,
-                                 network->IsolatedDuration(SpecOf(table, platform, row.bytes)));
+                                 network->IsolatedDuration(SpecOf(table, platform, row)));
       table.predicted_us.push_back(estimate.time.us());
       errors.push_back(estimate.time.us() / row.time_us - 1);
     }
@@ -82,9 +86,56 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, Netwo
   return absl::OkStatus();
 }
 
+namespace {
+
+// A value of a platform that is fitted: the platform with it scaled.
+using Parameter = std::function<void(PlatformSpec& platform, double factor)>;
+
+void Scale(Bandwidth& rate, double factor) {
+  rate = Bandwidth::BytesPerSecond(rate.bytes_per_second() * factor);
+}
+
+// Where the channels' rate is known, what NVLinks lose besides is NCCL's own constant.
+std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, bool sends) {
+  const CollectiveLibrary& library = platform.library;
+  std::vector<Parameter> parameters;
+  if (what.launch) {
+    parameters.push_back([](PlatformSpec& p, double factor) {
+      p.library.launch = p.library.launch.ScaledBy(factor);
+    });
+  }
+  if (!what.links) return parameters;
+  const bool channel = library.channel > Bandwidth();
+  if (channel) {
+    parameters.push_back([](PlatformSpec& p, double f) { Scale(p.library.channel, f); });
+  }
+  if (channel && !sends) {
+    parameters.push_back([](PlatformSpec& p, double factor) {
+      p.library.exchange = std::min(1.0, p.library.exchange * factor);
+    });
+  }
+  if (sends && library.network_channel > Bandwidth()) {
+    parameters.push_back([](PlatformSpec& p, double f) { Scale(p.library.network_channel, f); });
+  }
+  for (size_t l = 0; !sends && l < platform.links.size(); ++l) {
+    const LinkClass kind = platform.links[l].link_class;
+    if (kind == LinkClass::kPcie) continue;
+    parameters.push_back([l](PlatformSpec& p, double factor) {
+      p.links[l].latency = p.links[l].latency.ScaledBy(factor);
+    });
+    if (channel && kind == LinkClass::kNvlink) continue;
+    parameters.push_back([l](PlatformSpec& p, double factor) {
+      p.links[l].efficiency = std::min(1.0, p.links[l].efficiency * factor);
+    });
+  }
+  return parameters;
+}
+
+}  // namespace
+
 absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
-                                      std::vector<StudyTable> tables, bool launch) {
-  if (launch && platform.library.launch == SimTime()) {
+                                      std::vector<StudyTable> tables, FitWhat what) {
+  if (what.launch && platform.library.launch == SimTime()) {
     platform.library.launch = SimTime::FromUs(10);  // a start for the search, which only scales
   }
   std::erase_if(tables, [](const StudyTable& table) { return table.held_out; });
@@ -96,28 +147,18 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions opti
     best = loss;
     platform = std::move(trial);
   };
+  const bool sends = std::ranges::all_of(
+      tables, [](const StudyTable& table) { return table.op == CollectiveOp::kSendRecv; });
+  const std::vector<Parameter> parameters = ParametersOf(platform, what, sends);
   double before = INFINITY;
   // Sweeps at one step size until they no longer help, then finer.
   for (double step = 0.4; step > 0.004; step *= best < 0.999 * before ? 1.0 : 0.6) {
     before = best;
-    for (const double factor : {1 + step, 1 / (1 + step)}) {
-      PlatformSpec trial = platform;
-      trial.library.launch = trial.library.launch.ScaledBy(factor);
-      if (launch) keep_if_better(std::move(trial));
-    }
-    for (size_t l = 0; l < platform.links.size(); ++l) {
-      if (platform.links[l].link_class == LinkClass::kPcie) continue;
+    for (const Parameter& scale : parameters) {
       for (const double factor : {1 + step, 1 / (1 + step)}) {
-        for (const bool latency : {true, false}) {
-          PlatformSpec trial = platform;
-          LinkType& link = trial.links[l];
-          if (latency) {
-            link.latency = link.latency.ScaledBy(factor);
-          } else {
-            link.efficiency = std::min(1.0, link.efficiency * factor);
-          }
-          keep_if_better(std::move(trial));
-        }
+        PlatformSpec trial = platform;
+        scale(trial, factor);
+        keep_if_better(std::move(trial));
       }
     }
   }
@@ -166,6 +207,9 @@ std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
   json.Field("network", Name(tier));
   if (fitted != nullptr) {
     json.Field("launch_us", fitted->library.launch.us());
+    json.Field("channel_GBps", fitted->library.channel.gbps());
+    json.Field("network_channel_GBps", fitted->library.network_channel.gbps());
+    json.Field("exchange_efficiency", fitted->library.exchange);
     json.Key("links");
     json.StartArray();
     for (const LinkType& link : fitted->links) {

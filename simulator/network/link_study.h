@@ -1,7 +1,7 @@
 #pragma once
-// Predictions of a network tier against measured collectives, and the fit of one latency and one
-// efficiency per link type. Tables are (operation, ranks, nodes); every other table is for fitting,
-// the rest are held out.
+// Predictions of a network tier against measured collectives, and the fit of latencies,
+// efficiencies and the rates of channels. Tables are (operation, ranks, nodes); every other table
+// is for fitting, the rest are held out.
 
 #include <string>
 #include <vector>
@@ -31,12 +31,19 @@ std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, 
 absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, NetworkOptions options,
                            std::vector<StudyTable>& tables);
 
-// Adjusts latency and efficiency of the link types of class nvlink and network to the tables that
-// are not held out, by coordinate search on the mean squared log error of the closed forms. With
-// `launch`, the library's start-up cost too: for tables whose harness adds one of its own (timing
+// `links`: latency and efficiency of the link types of class nvlink and network; where the platform
+// states what the library's channels copy, that and the efficiency of exchanges instead of the
+// NVLinks' efficiency, and for tables of send_recv alone only what channels copy and send.
+// `launch`: the library's start-up cost, for tables whose harness adds one of its own (timing
 // through a framework).
+struct FitWhat {
+  bool links = false;
+  bool launch = false;
+};
+// Adjusts these to the tables that are not held out, by coordinate search on the mean squared log
+// error of the closed forms.
 absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
-                                      std::vector<StudyTable> tables, bool launch);
+                                      std::vector<StudyTable> tables, FitWhat what);
 
 // Over all rows of the tables whose held_out is as given.
 ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);

@@ -13,6 +13,10 @@
 namespace foretrace {
 namespace {
 
+// A nanosecond to a week and a half: beyond, a column was taken for another.
+constexpr double kLeastUs = 1e-3;
+constexpr double kMostUs = 1e12;
+
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -75,6 +79,9 @@ class Reader {
     row.op = ParseCollectiveOp(fields[columns_["op"]]);
     if (row.op == CollectiveOp::kUnknown) return absl::OkStatus();
     bool in_place = false;
+    if (const auto dtype = columns_.find("dtype"); dtype != columns_.end()) {
+      row.dtype = ParseDType(fields[dtype->second]);
+    }
     for (std::string_view pair : Split(fields[columns_["shape"]], ';')) {
       const size_t equals = pair.find('=');
       if (equals == std::string_view::npos) continue;
@@ -85,13 +92,18 @@ class Reader {
       if (key == "ranks") good = Parse(value, row.ranks);
       if (key == "nodes") good = Parse(value, row.nodes);
       if (key == "inplace") in_place = value == "1";
+      if (key == "oneway") row.one_way = value == "1";
       if (!good) return InvalidInput("{}:{}: '{}' is not a number", file_, line_, pair);
     }
-    if (!Parse(fields[columns_["time_us"]], row.time_us) || !(row.time_us > 0)) {
-      return InvalidInput("{}:{}: time_us must be a positive number", file_, line_);
+    if (!Parse(fields[columns_["time_us"]], row.time_us) || !(row.time_us >= kLeastUs) ||
+        !(row.time_us <= kMostUs)) {
+      return InvalidInput("{}:{}: time_us must be a number from 0.001 to 1e12", file_, line_);
     }
     if (row.bytes <= 0 || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
       return InvalidInput("{}:{}: needs bytes > 0, and ranks that divide over nodes", file_, line_);
+    }
+    if (row.one_way && (row.op != CollectiveOp::kSendRecv || row.ranks != 2)) {
+      return InvalidInput("{}:{}: oneway=1 is for a send_recv of two ranks", file_, line_);
     }
     (in_place ? in_place_ : rows_).push_back(row);
     return absl::OkStatus();

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/collective_op.h"
+#include "simulator/base/dtype.h"
 
 namespace foretrace {
 
@@ -17,6 +18,8 @@ struct MeasuredCollective {
   int32_t nodes = 1;
   int64_t bytes = 0;  // as TransferSpec.bytes
   double time_us = 0;
+  DType dtype = DType::kUnknown;
+  bool one_way = false;  // a send/recv of which one rank only sends and the other only receives
 };
 
 // Rows of other kinds and of operations that are not collectives are skipped; in-place rows

@@ -97,6 +97,10 @@ ProtocolCost NvlsCost(int32_t ranks) {
   return cost;
 }
 
+bool SwitchReduces(DType dtype) {
+  return dtype != DType::kInt8 && dtype != DType::kUInt8 && dtype != DType::kBool;
+}
+
 double NvlsPieceBytes(double bytes, int32_t ranks) {
   const double parts = kNvlsChannels * ranks;
   double chunk = 131072;

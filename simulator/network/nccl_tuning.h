@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "simulator/base/dtype.h"
+
 namespace foretrace {
 
 enum class Protocol : uint8_t { kRaw, kLL, kLL128, kSimple, kCount };
@@ -38,6 +40,9 @@ double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t
 // reduced part that it receives and the one that it sends to the multicast. So (n+1)/n of the data,
 // at nvlsEfficiency's 5/6 of the port. The start-up cost includes the hops.
 ProtocolCost NvlsCost(int32_t ranks);
+// Whether the switch can add up the type: not integers of 8 bits (src/include/device.h,
+// ncclNvlsSupported). An unknown type is taken for one that it can.
+bool SwitchReduces(DType dtype);
 // What the channels reduce at a time before they multicast it (calcCollChunking).
 double NvlsPieceBytes(double bytes, int32_t ranks);
 // Grouped sends and receives (all-to-all, gather, scatter, send/recv): Simple only.

@@ -13,6 +13,9 @@ namespace {
 
 // NCCL runs this many of a rank's sends and receives at a time; further peers wait for a round.
 constexpr int32_t kPeersPerRound = 8;
+// In-switch reduction passes pieces through three stages: into the buffers that the switch reads,
+// through the switch, and out of the buffers that it writes. One fills them, one drains them.
+constexpr double kSwitchPieces = 2;
 
 bool RingOp(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
@@ -72,6 +75,12 @@ double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& c
          c.ring_inter_share * c.ring_latency_inter * cost.inter_latency;
 }
 
+Bandwidth TransferPlanner::PortRate() const {
+  const PlatformSpec& spec = topology_.spec();
+  const LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
+  return Bandwidth::BytesPerSecond(spec.node.links_per_device * link.payload_rate());
+}
+
 bool TransferPlanner::Allowed(const Choice& candidate) const {
   return (options_.protocol == Protocol::kCount || options_.protocol == candidate.protocol) &&
          (options_.algorithm == Algorithm::kAuto || options_.algorithm == candidate.algorithm);
@@ -87,6 +96,14 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
     candidate.cost =
         RingCost(protocol, topology_.spec().library.generation, c.nodes, c.ranks_per_node);
     candidate.cost.launch += topology_.spec().library.launch.seconds();
+    const Bandwidth channel = topology_.spec().library.channel;
+    // Between nodes a proxy sends what is in buffers while the channel receives.
+    if (c.nodes == 1) candidate.cost.launch += LastReceive(bytes / n, c.channels, channel);
+    if (channel > Bandwidth() && c.ranks_per_node > 1 && n > 2) {
+      const double shared =
+          SharedRate(c.channels, PassRate(channel), PortRate()).bytes_per_second();
+      candidate.cost.bandwidth *= std::min(1.0, shared / c.ring_bandwidth);
+    }
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
     candidate.seconds =
@@ -121,15 +138,14 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out)
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
   if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
-      spec.node.interconnect != InterconnectKind::kSwitch) {
+      spec.node.interconnect != InterconnectKind::kSwitch || !SwitchReduces(job.spec.dtype)) {
     return;
   }
   Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};
   candidate.cost = NvlsCost(c.size());
   candidate.cost.launch += spec.library.launch.seconds();
   const auto bytes = static_cast<double>(job.spec.bytes.count());
-  // The first piece is reduced before any is multicast; from then on both directions are busy.
-  candidate.seconds = candidate.cost.launch + (bytes + PieceBytes(job, candidate)) /
+  candidate.seconds = candidate.cost.launch + (bytes + kSwitchPieces * PieceBytes(job, candidate)) /
                                                   (c.ring_bandwidth * candidate.cost.bandwidth);
   if (Allowed(candidate)) out.push_back(candidate);
 }
@@ -168,6 +184,10 @@ CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
   request.ranks = c.size();
   request.bytes = static_cast<double>(job.spec.bytes.count()) / rate;
   request.split_bytes = job.spec.split_bytes;
+  if (rate != 1) {
+    for (int64_t& split : request.split_bytes)
+      split = std::llround(static_cast<double>(split) / rate);
+  }
   request.dimensions = c.dimensions;
   request.chunks = std::max(1, options_.chunks);
   const bool tree = algorithm == Algorithm::kDoubleBinaryTree;
@@ -181,7 +201,8 @@ CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
   }
   if (tree && choice.protocol != Protocol::kRaw) request.nodes = c.node_of;
   if (tree || rooted || algorithm == Algorithm::kInSwitch) {
-    request.piece = PieceBytes(job, choice) / rate;
+    const bool in_switch = algorithm == Algorithm::kInSwitch;
+    request.piece = (in_switch ? kSwitchPieces : 1) * PieceBytes(job, choice) / rate;
   }
   return request;
 }
@@ -203,12 +224,59 @@ absl::Status TransferPlanner::CheckWork(const Job& job, Algorithm algorithm,
       Describe(job.spec), Name(algorithm), messages, kMostMessages);
 }
 
+// Seconds that copying takes the channels of grouped sends; 0: not known. `exchange`: the share of
+// the NVLinks that is reached.
+double TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
+                                       double exchange) const {
+  const Communicator& c = *job.communicator;
+  const CollectiveLibrary& library = topology_.spec().library;
+  if (c.nodes > 1) {
+    if (library.network_channel == Bandwidth()) return 0;
+    const int32_t sends = peers > 1 ? c.size() : 1;  // an all-to-all sends to itself too
+    return PairRounds(split, sends, c.channels) * split.held_part /
+           library.network_channel.bytes_per_second();
+  }
+  if (library.channel == Bandwidth()) return 0;
+  const Bandwidth each = SendRate(library.channel, !job.spec.point_to_point);
+  const Bandwidth port = Bandwidth::BytesPerSecond(PortRate().bytes_per_second() * exchange);
+  const int32_t parts = peers * split.channels;
+  const Bandwidth shared = SharedRate(std::min(kMaxChannels, parts), each, port);
+  return parts * split.held_part / shared.bytes_per_second();
+}
+
+// Charges a choice of grouped sends, which take `links` seconds of the links, with the share of
+// these that channels leave, and with the copy out of the last step's buffer, which nothing
+// overlaps. A send one way ends where its data is in the receiver's buffers. Returns what the links
+// then take.
+double TransferPlanner::SendsOverChannels(const Job& job, double links, Choice& choice) const {
+  const Communicator& c = *job.communicator;
+  const TransferSpec& spec = job.spec;
+  const CollectiveLibrary& library = topology_.spec().library;
+  const bool both_ways = !spec.point_to_point;
+  const bool all = both_ways && spec.op == CollectiveOp::kAllToAll;
+  const bool pairs = all || spec.point_to_point || spec.op == CollectiveOp::kSendRecv;
+  if (spec.bytes.count() == 0 || !pairs) return links;
+  const int32_t peers = all ? c.size() - 1 : 1;
+  const auto bytes = static_cast<double>(spec.bytes.count()) / (all ? c.size() : 1);
+  const PairSplit split = SplitPair(bytes, c.size(), c.nodes, c.channels);
+  if (both_ways && library.channel > Bandwidth()) {
+    choice.cost.launch += split.step / SendRate(library.channel, true).bytes_per_second();
+  }
+  const double exchange = c.nodes == 1 && peers > 1 ? library.exchange : 1;
+  const double latency = std::min(links, std::max(c.ring_latency_intra, c.ring_latency_inter));
+  const double seconds =
+      std::max((links - latency) / exchange, CopyingOfSends(job, split, peers, exchange));
+  if (seconds > 0) choice.cost.bandwidth = (links - latency) / seconds;
+  return latency + seconds;
+}
+
 // Any algorithm as a sum over its steps.
 absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algorithm,
                                                 Protocol protocol) const {
   const Communicator& c = *job.communicator;
   Choice choice{algorithm, protocol};
-  if (protocol != Protocol::kRaw) {
+  const bool library = protocol != Protocol::kRaw;
+  if (library) {
     choice.cost = PointToPointCost();
     choice.cost.launch += topology_.spec().library.launch.seconds();
     if (job.spec.op == CollectiveOp::kAllToAll && algorithm == Algorithm::kDirect) {
@@ -219,8 +287,11 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, Request(job, choice, 1)));
   FORETRACE_RETURN_IF_ERROR(CheckWork(job, algorithm, *schedule));
-  choice.seconds = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) +
-                   StepSum(*schedule, c.devices, topology_);
+  double steps = StepSum(*schedule, c.devices, topology_);
+  if (library && algorithm == Algorithm::kDirect) {
+    steps = SendsOverChannels(job, steps, choice);
+  }
+  choice.seconds = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) + steps;
   if (schedule->serial() && schedule->lanes() > 1) {
     // Pipelined: StepSum adds the chunks of a step, but only the first waits for every step.
     AlphaBeta net{std::max(c.ring_latency_intra, c.ring_latency_inter), c.ring_bandwidth};
@@ -246,28 +317,44 @@ absl::StatusOr<std::vector<Choice>> TransferPlanner::Candidates(const Job& job) 
     }
     if (!out.empty()) return out;
   }
-  Algorithm algorithm = spec.point_to_point ? Algorithm::kDirect : options_.algorithm;
-  if (algorithm == Algorithm::kAuto) {
-    const bool composed = topology_.spec().fabric.kind == FabricKind::kDimensions;
-    if (RingOp(spec.op)) {
-      algorithm = composed && c.dimensions.size() > 1 ? Algorithm::kHierarchical : Algorithm::kRing;
-    } else if (spec.op == CollectiveOp::kBroadcast || spec.op == CollectiveOp::kReduce) {
-      algorithm = Algorithm::kRing;
-    } else if (spec.op == CollectiveOp::kBarrier) {
-      algorithm = Algorithm::kDissemination;
-    } else {
-      algorithm = Algorithm::kDirect;
-    }
-  }
-  if (algorithm == Algorithm::kInSwitch) {
+  if (options_.algorithm == Algorithm::kInSwitch && !spec.point_to_point) {
     return InvalidInput(
         "{}: in_switch needs an all-reduce of three ranks or more of one Hopper node with an "
         "NVLink switch",
         Describe(spec));
   }
-  FORETRACE_ASSIGN_OR_RETURN(const Choice generic, Generic(job, algorithm, protocol));
-  out.push_back(generic);
+  absl::Status refused;
+  for (const Algorithm algorithm : Known(job, protocol)) {
+    const absl::StatusOr<Choice> generic = Generic(job, algorithm, protocol);
+    if (generic.ok()) {
+      out.push_back(*generic);
+    } else if (refused.ok()) {
+      refused = generic.status();
+    }
+  }
+  if (out.empty()) return refused;
   return out;
+}
+
+// Algorithms that move what is asked for: the one that was named, NCCL's, or without a library all
+// that could be the fastest.
+std::vector<Algorithm> TransferPlanner::Known(const Job& job, Protocol protocol) const {
+  const Communicator& c = *job.communicator;
+  const CollectiveOp op = job.spec.op;
+  if (job.spec.point_to_point) return {Algorithm::kDirect};
+  if (options_.algorithm != Algorithm::kAuto) return {options_.algorithm};
+  const bool raw = protocol == Protocol::kRaw;
+  const bool rooted = op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+  if (op == CollectiveOp::kBarrier) return {Algorithm::kDissemination};
+  if (rooted && !raw) return {Algorithm::kRing};
+  if (rooted) return {Algorithm::kRing, Algorithm::kBinomial};
+  if (!RingOp(op)) return {Algorithm::kDirect};
+  std::vector<Algorithm> known = {Algorithm::kRing};
+  if (c.dimensions.size() > 1) known.push_back(Algorithm::kHierarchical);
+  const bool pairs = std::has_single_bit(static_cast<uint32_t>(c.size()));
+  if (pairs || op == CollectiveOp::kAllReduce) known.push_back(Algorithm::kHalvingDoubling);
+  if (op == CollectiveOp::kAllReduce) known.push_back(Algorithm::kDoubleBinaryTree);
+  return known;
 }
 
 absl::StatusOr<Choice> TransferPlanner::Choose(const TransferSpec& spec) {
@@ -296,7 +383,8 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
   if (candidates.size() == 1) return PlanFor(job, candidates.front());
-  const auto known = chosen_.find({job.communicator.get(), spec.op, spec.bytes.count()});
+  const auto known = chosen_.find(
+      {job.communicator.get(), spec.op, SwitchReduces(spec.dtype), spec.bytes.count()});
   if (known != chosen_.end()) return PlanFor(job, candidates[known->second]);
   FORETRACE_ASSIGN_OR_RETURN(PlannedRun best, Fastest(job, candidates));
   return std::move(best.plan);
@@ -320,7 +408,8 @@ absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
     best = std::move(trial);
     chosen = i;
   }
-  chosen_[{job.communicator.get(), job.spec.op, job.spec.bytes.count()}] = chosen;
+  chosen_[{job.communicator.get(), job.spec.op, SwitchReduces(job.spec.dtype),
+           job.spec.bytes.count()}] = chosen;
   return best;
 }
 

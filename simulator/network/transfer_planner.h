@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/network/communicator.h"
 #include "simulator/network/fluid/run_alone.h"
+#include "simulator/network/nccl_channels.h"
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/schedule_runner.h"
@@ -67,9 +68,15 @@ class TransferPlanner {
   void ConsiderRing(const Job& job, std::vector<Choice>& out) const;
   void ConsiderTree(const Job& job, std::vector<Choice>& out) const;
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
+  // Of a device's NVLinks into its switch.
+  Bandwidth PortRate() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
+  std::vector<Algorithm> Known(const Job& job, Protocol protocol) const;
+  double CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
+                        double exchange) const;
+  double SendsOverChannels(const Job& job, double links, Choice& choice) const;
   absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
   // Of the candidates, the one that is fastest when run alone.
   absl::StatusOr<PlannedRun> Fastest(const Job& job, const std::vector<Choice>& candidates);
@@ -82,8 +89,9 @@ class TransferPlanner {
   const Topology& topology_;
   NetworkOptions options_;
   CommunicatorCache communicators_;
-  // Which of its candidates a transfer was run with, by communicator, operation and size.
-  absl::flat_hash_map<std::tuple<const Communicator*, CollectiveOp, int64_t>, size_t> chosen_;
+  // Which of its candidates a transfer was run with, by communicator, operation, whether the switch
+  // could reduce it, and size.
+  absl::flat_hash_map<std::tuple<const Communicator*, CollectiveOp, bool, int64_t>, size_t> chosen_;
 };
 
 // The time of a transfer; one of more than a day is refused, long before SimTime ends.

@@ -160,7 +160,6 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
          fmt::format("{:.4g}", m.common.placement.batch_s),
          m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
-  style.width = std::max<size_t>(style.width, 150);
   std::string out = fmt::format(
       "Space {}: {} designs of feasible area, {} devices, {} GiB of "
       "HBM each\n\n",

@@ -11,6 +11,7 @@
 #include "simulator/console/output.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/exporters/chakra/portability.h"
+#include "simulator/planning/trace_files.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace {
@@ -146,8 +147,8 @@ absl::Status RunConvert(const ConvertOptions& options, const CommandContext& con
   CommView view;
   if (!options.output.empty() || options.check) view = ViewCommunication(store);
   if (!options.output.empty()) {
-    const ChakraWriterOptions writer{options.prefix, context.inputs, context.stop};
-    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, view, options.output, writer));
+    FORETRACE_RETURN_IF_ERROR(
+        WriteChakra(store, view, options.output, TraceFiles(options.prefix, context)));
     out.text +=
         fmt::format("wrote {} rank{}, {} nodes, to {}\n", store.ranks().size(),
                     store.ranks().size() == 1 ? "" : "s", store.node_count(), options.output);

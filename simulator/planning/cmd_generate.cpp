@@ -8,6 +8,7 @@
 #include "simulator/console/output.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/planning/mapped_job.h"
+#include "simulator/planning/trace_files.h"
 
 namespace foretrace {
 namespace {
@@ -53,8 +54,7 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   options.communication_durations = !o.sizes_only;
   options.launch = SimTime::FromUs(o.launch_us);
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, options));
-  const ChakraWriterOptions writer{o.prefix, context.inputs, context.stop};
-  FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, writer));
+  FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, TraceFiles(o.prefix, context)));
   const auto document = [&] { return Json(o.output, generated, job.notes); };
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
   if (o.json) return context.console->PrintJson("generate", document());

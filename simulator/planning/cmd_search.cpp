@@ -11,6 +11,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/console/processes.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/planning/mapped_job.h"
 #include "simulator/planning/memory_report.h"
 #include "simulator/planning/search_run.h"
@@ -36,6 +37,7 @@ absl::Status RequireBatch(const SearchCommandOptions& o) {
 
 // Options of searchers that do not run are not given.
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!o.compare.empty()) {
     const std::string given = o.first_given(
         {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
@@ -237,7 +239,9 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--svg", o->svg, "write that picture")
       ->group(kOutputGroup)
       ->type_name("FILE.svg");
-  command->add_option("--timeline", o->timeline, "write it for ui.perfetto.dev (.json or .json.gz)")
+  command
+      ->add_option("--timeline", o->timeline,
+                   "write it for ui.perfetto.dev (.json or .pftrace; .gz behind either)")
       ->group(kOutputGroup)
       ->type_name("FILE");
   command->add_flag("--json", o->json, "one JSON document instead of tables");

@@ -7,6 +7,7 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/planning/serving_job.h"
 #include "simulator/serve/deployment_search.h"
 #include "simulator/serve/serving_report.h"
@@ -38,6 +39,7 @@ absl::Status CheckOptions(const ServeOptions& o) {
   } else if (s.replicas + s.decode_engines == 1 && !o.first_given({"--routing"}).empty()) {
     return idle("--routing", "there is one engine (--replicas)");
   }
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!s.draft.empty() && s.speculate.empty()) {
     return idle("--draft", "--speculate says how many tokens it drafts, and how good they are");
   }

@@ -17,6 +17,7 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/planning/shard_models.h"
 #include "simulator/planning/shard_output.h"
+#include "simulator/planning/trace_files.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/sharding/plan_json.h"
 
@@ -139,8 +140,7 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
       FORETRACE_ASSIGN_OR_RETURN(plan, FindPlan(ranking, options.traces_of, "--traces-of"));
     }
     FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, evaluator->Traces(plan->plan));
-    FORETRACE_RETURN_IF_ERROR(
-        WriteChakra(store, options.traces, {"trace", context.inputs, context.stop}));
+    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, options.traces, TraceFiles("trace", context)));
   }
   if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
   FORETRACE_RETURN_IF_ERROR(

@@ -138,7 +138,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
   MappingValidationOptions o = options;
   MappingValidation result;
   if (o.platform.empty()) {
-    return InvalidInput("--mappings needs the platform that was measured: --platform NAME");
+    return InvalidInput(
+        "--mappings {}: its rows need the platform that was measured: --platform NAME (a header of "
+        "models and software, docs/search.md, names it in each row)",
+        o.rows);
   }
   if (!o.workload.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(o.workload));

@@ -126,8 +126,14 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   std::string out;
   if (fit) {
     FORETRACE_ASSIGN_OR_RETURN(platform,
-                               FitLinks(std::move(platform), network, tables, options.fit_launch));
-    out += fmt::format("launch_us {:.3f}\n", platform.library.launch.us());
+                               FitLinks(std::move(platform), network, tables,
+                                        {.links = options.fit, .launch = options.fit_launch}));
+    const CollectiveLibrary& library = platform.library;
+    out += fmt::format(
+        "library: launch_us {:.3f} channel_GBps {:.3f} network_channel_GBps {:.3f} "
+        "exchange_efficiency {:.4f}\n",
+        library.launch.us(), library.channel.gbps(), library.network_channel.gbps(),
+        library.exchange);
     for (const LinkType& link : platform.links) {
       out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
                          link.efficiency);
@@ -242,9 +248,12 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--measured", o->measured, "compare with a table of measured collectives")
       ->excludes(ranks)
       ->excludes(bytes);
-  command->add_flag("--fit", o->fit, "with --measured: first fit the links to half of its tables");
-  command->add_flag("--fit-launch", o->fit_launch,
-                    "as --fit, and the start-up cost of the tables' harness");
+  command->add_flag("--fit", o->fit,
+                    "with --measured: first fit links and channels to half of its tables");
+  command->add_flag(
+      "--fit-launch", o->fit_launch,
+      "with --measured: first fit the start-up cost of the tables' harness to half of "
+      "them");
   command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
   command->footer(Examples({
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",

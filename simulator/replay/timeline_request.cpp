@@ -88,6 +88,7 @@ absl::Status TimelineRequest::Check(const TraceStore& store) const {
     return InvalidInput(
         "--timeline-ranks and --timeline-steps narrow --timeline, which is missing");
   }
+  if (!path.empty() && !IsFolder()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(path));
   FORETRACE_ASSIGN_OR_RETURN(const Narrowed wanted, Wanted());
   std::set<int64_t> known_ranks, known_steps;
   uint64_t nodes = 0, largest = 0;

@@ -73,10 +73,26 @@ class PlanReader {
       if (!rank.IsInt()) return bad("'ranks' must hold numbers");
       p.ranks.push_back(rank.GetInt());
     }
-    if (value.HasMember("compute_kernel") && value["compute_kernel"].IsString()) {
-      p.uvm = std::string_view(value["compute_kernel"].GetString()) == "fused_uvm_caching";
+    if (value.HasMember("compute_kernel")) {
+      const rapidjson::Value& kernel = value["compute_kernel"];
+      p.uvm = kernel.IsString() && kernel.GetString() == std::string_view("fused_uvm_caching");
+      if (!kernel.IsString() || kernel.GetString() != std::string_view(ComputeKernel(p))) {
+        return bad(fmt::format(
+            "its 'compute_kernel' cannot be simulated; that of {} is {}", type,
+            p.kind == PlacementKind::kDataParallel ? "dense" : "fused or fused_uvm_caching"));
+      }
     }
     return CheckShards(t, value);
+  }
+
+  // Whether a shard's placement, where it has one, names the rank: "rank:3/cuda:3".
+  static bool PlacedOn(const rapidjson::Value& shard, int32_t rank) {
+    if (!shard.HasMember("placement")) return true;
+    const rapidjson::Value& place = shard["placement"];
+    const std::string want = fmt::format("rank:{}", rank);
+    if (!place.IsString() || !std::string_view(place.GetString()).starts_with(want)) return false;
+    const char after = place.GetString()[want.size()];
+    return after == '/' || after == '\0';
   }
 
   // Other splits than this project's would be simulated wrongly.
@@ -101,6 +117,11 @@ class PlanReader {
       };
       same = pair("shard_offsets", s.first_row, s.first_column) &&
              pair("shard_sizes", s.rows, s.columns);
+      if (same && !PlacedOn(list[i], p.ranks[i % p.ranks.size()])) {
+        return Bad(
+            fmt::format("table '{}': shard {} is placed on another rank than 'ranks' says ({})",
+                        task_.tables[t].name, i, p.ranks[i % p.ranks.size()]));
+      }
     }
     if (same) return absl::OkStatus();
     return Bad(

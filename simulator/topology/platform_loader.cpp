@@ -280,11 +280,20 @@ class Loader {
   }
 
   void LoadLibrary(const YamlReader& library) {
-    library.ExpectKeys(std::array<std::string_view, 3>{"gpu_generation", "launch_us", "fitted"});
+    library.ExpectKeys(std::array<std::string_view, 6>{"gpu_generation", "launch_us",
+                                                       "channel_GBps", "network_channel_GBps",
+                                                       "exchange_efficiency", "fitted"});
     constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
     spec_.has_library = true;
     spec_.library.generation = static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
     spec_.library.launch = SimTime::FromUs(library.Number("launch_us", 0, kMaxLatencyUs, 0));
+    spec_.library.channel = Bandwidth::GBps(library.Number("channel_GBps", 1e-3, kMaxGBps, 0));
+    spec_.library.network_channel =
+        Bandwidth::GBps(library.Number("network_channel_GBps", 1e-3, kMaxGBps, 0));
+    if (library.Has("channel_GBps") && spec_.node.interconnect != InterconnectKind::kSwitch) {
+      library.Fail("channel_GBps", "is for nodes whose devices share a switch (node.interconnect)");
+    }
+    spec_.library.exchange = library.Number("exchange_efficiency", 1e-6, 1, 1);
     spec_.library.fitted = library.String("fitted", "");
   }
 

@@ -284,7 +284,7 @@ def slips():
     yield Case("trace/stdin", "inspect - < $SEEDS/kineto/k.json", (0,))
     yield Case("trace/stdin_gzip", "predict - < $SEEDS/gz/k.json.gz", (0,))
     yield Case("trace/piped", "predict /dev/stdin --json < <(cat $SEEDS/kineto/k.json)", (0,))
-    yield Case("trace/substitution", "inspect <(cat $SEEDS/kineto/k.json)", (0,))
+    yield Case("trace/substitution", "inspect --json <(cat $SEEDS/kineto/k.json)", (0,), stdout=('"rank":0,',))
     yield Case("trace/byte_order_mark", "predict b.json --json", (0,), (),
                "(printf '\\357\\273\\277'; cat $SEEDS/kineto/k.json) > b.json")
     yield Case("trace/nested", "predict a --json", (0,), (),
@@ -299,6 +299,22 @@ def slips():
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
     yield Case("trace/pickle_ignored", "predict a --ignore '*.pickle'", (0,), (),
                "mkdir a; cp $SEEDS/kineto/k.json a; head -c 100 /dev/zero > a/snap.pickle")
+    for value in ("0", "-1", "1e-308", "1e300", "nan", "inf", ""):
+        yield Case(f"measured/time_{value}", "collective --measured m.csv --fit --topology dgx-a100 --json", (2,),
+                   ("m.csv:4", "time_us"), f"sed '4s/,[0-9.]*,0,1,nccl/,{value},0,1,nccl/' $SEEDS/lab.csv > m.csv")
+    for name, edit, says in (("placed_elsewhere", "0,/rank:0/s/rank:0/rank:3/", "another rank"),
+                             ("placed_nowhere", "0,/rank:0/s/rank:0/rank:-7/", "another rank"),
+                             ("kernel", '0,/"fused"/s/"fused"/"magic"/', "compute_kernel")):
+        yield Case(f"plan/{name}", "shard $SEEDS/task.yaml --sharders naive --plan p.json", (2,), ("p.json", says),
+                   f"sed '{edit}' $SEEDS/plan.json > p.json; ! cmp p.json $SEEDS/plan.json")
+    yield Case("measured/one_way", "collective send_recv --measured m.csv --topology dgx-a100", (2,), ("m.csv:4", "oneway"),
+               "sed 's/all_reduce/send_recv/; s/inplace=0/inplace=0;oneway=1/' $SEEDS/lab.csv > m.csv")
+    yield Case("trace/ignored_nothing", "predict a --ignore '*.pickle' --ignore nosuch", (2,), ("--ignore", "nosuch"),
+               "mkdir a; cp $SEEDS/kineto/k.json a; touch a/snap.pickle")
+    for name in ("x.xyz", "x.gz", "d.d/x.html", "x.json.xz"):
+        for command in (f"predict {S}", SEARCH + " --max-chunks 1", "serve llama3.1-8b --platform dgx-h100 --count 2"):
+            yield Case(f"timeline/{command.split()[0]}_{name}", f"{command} --timeline {name}", (2,),
+                       ("--timeline", name, ".pftrace"), "mkdir d.d", f"test ! -e {name}")
     yield Case("trace/all_ignored", "predict a --ignore '*'", (2,), ("a",),
                "mkdir a; cp $SEEDS/kineto/k.json a")
     yield Case("trace/temporary_in_folder", "predict a", (0,), (),

@@ -142,6 +142,28 @@ def make_seeds(folder, foretrace):
     seeds["locality"] = write("locality.txt", (ROOT / "tests/data/sharding/locality.txt").read_bytes())
     for name in ("requests.csv", "azure.csv", "mooncake.jsonl", "sharegpt.json"):
         seeds[name.split(".")[0]] = write(name, (ROOT / "tests/data/serving" / name).read_bytes())
+    seeds["measured"] = write("measured.csv", COLLECTIVES.replace("ranks=8", "ranks=4") + "".join(
+        COLLECTIVES.splitlines(keepends=True)[3:]))
+    seeds["snapshot"] = write("snapshot.pickle", (ROOT / "tests/data/memory/snapshot.pickle").read_bytes())
+    seeds["pftrace"] = folder / "timeline.pftrace"
+    run("predict", seeds["kineto"], "--timeline", seeds["pftrace"])
+    seeds["own_timeline"] = folder / "own/rank_0.json.gz"
+    run("predict", seeds["kineto"], "--timeline", f"{folder}/own/")
+    seeds["space"] = write("space.yaml", (ROOT / "tests/golden/architect_small/space.yaml").read_bytes())
+    seeds["system"] = write("sn10-8.yaml", (ROOT / "topologies/systems/sn10-8.yaml").read_bytes())
+    seeds["dataflow_mapping"] = write("fused.yaml", "tiles: 2048\nshardings: tensor-parallel\nroles: [tensor]\n"
+                                                     "kernel_by_kernel: true\n")
+    seeds["stack"] = write("nemo.yaml", (ROOT / "topologies/stacks/nemo.yaml").read_bytes())
+    seeds["training_rows"] = write("training.csv", (ROOT / "tests/data/mappings/training_rows.csv").read_bytes())
+    # Journals of the other commands that keep one.
+    seeds["sweep_journal"] = folder / "sweep.log"
+    run("sweep", "collective", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--over", "ranks=2:8:x2",
+        "--journal", seeds["sweep_journal"])
+    seeds["explore_journal"] = folder / "explore.log"
+    run("explore", "dfmodel-fft", "-o", folder / "explored", "--journal", seeds["explore_journal"])
+    seeds["architect_journal"] = folder / "architect.log"
+    run("architect", "gpt-small", "--space", seeds["space"], "--devices", "16", "--hbm", "32", "--global-batch", "64",
+        "--widths", "1", "--micro-batches", "1", "--journal", seeds["architect_journal"])
     seeds["engine"] = write("vllm.yaml", (ROOT / "topologies/engines/vllm-0.19.yaml").read_bytes())
     return {slot: path for slot, path in seeds.items() if path.exists()}
 

@@ -69,8 +69,9 @@ TEXT = BINARY + [number] * 4 + [lines] * 2
 
 def mutate(seed, slot, data):
     rng = random.Random(f"{slot}/{seed}")
-    binary = slot in ("chakra", "bundle", "kernels_pb", "gzip", "xz", "tar")
-    inside = slot == "gzip" and rng.random() < 0.5
+    binary = slot in ("chakra", "bundle", "kernels_pb", "gzip", "xz", "tar", "snapshot", "pftrace",
+                      "own_timeline")
+    inside = slot in ("gzip", "own_timeline") and rng.random() < 0.5
     if inside:
         data = gzip.decompress(data)
     for _ in range(rng.choice([1, 1, 2, 4])):

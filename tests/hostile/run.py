@@ -159,7 +159,9 @@ class Runner:
         shutil.copytree(source.parent, folder) if slot.startswith("kernels") or \
             slot == "calibration" else folder.mkdir(parents=True)
         try:
-            (folder / source.name).write_bytes(mutate.mutate(number, slot, source.read_bytes()))
+            place = folder / PLACED.get(slot, "")
+            place.mkdir(parents=True, exist_ok=True)
+            (place / source.name).write_bytes(mutate.mutate(number, slot, source.read_bytes()))
             words = [word.replace("FILE", source.name).replace("$SEEDS", str(self.work / "seeds"))
                      .replace("$SRC", str(ROOT)) for word in shlex.split(command)]
             result = execute([self.foretrace, *words], folder, self.env, shell=False)
@@ -182,6 +184,8 @@ class Runner:
                 f"{result.err[:300].decode('utf-8', 'replace')!r}")
 
 
+# Where a seed is found by its name alone.
+PLACED = {"stack": "topologies/stacks"}
 # The command that reads each seed, for mutations.
 MUTATED = {
     "kineto": "predict FILE --json", "pytorch_et": "inspect FILE --json",
@@ -219,6 +223,20 @@ MUTATED = {
     "backend": "place dcgan --backends framework,FILE --device v100-sxm2-16gb --json",
     "step_factors": "serve llama3.1-8b --platform dgx-h100 --count 5 --rate 5 --step-factors FILE --json",
     "operator_costs": "place dcgan --backends framework,tvm --device v100-sxm2-16gb --costs FILE --json",
+    "measured": "collective --topology dgx-a100 --measured FILE --min-bytes 4K --fit --json",
+    "snapshot": "inspect FILE --json", "pftrace": "inspect FILE --json",
+    "own_timeline": "predict FILE --json",
+    "space": "architect gpt-small --space FILE --devices 16 --hbm 32 --global-batch 64 --widths 1 "
+             "--micro-batches 1 --json",
+    "system": "dataflow gpt3-175b --system FILE --forward --batch 64 --json",
+    "dataflow_mapping": "dataflow gpt3-175b --system sn10-8 --forward --batch 64 --mapping FILE --json",
+    "stack": "validate --calibration none --mappings $SEEDS/training.csv --json",
+    "training_rows": "validate --calibration none --mappings FILE --json",
+    "sweep_journal": "sweep collective all_reduce --topology dgx-a100 --bytes 1M --over ranks=2:8:x2 "
+                     "--journal FILE --json",
+    "explore_journal": "explore dfmodel-fft -o out --journal FILE --json",
+    "architect_journal": "architect gpt-small --space $SEEDS/space.yaml --devices 16 --hbm 32 "
+                         "--global-batch 64 --widths 1 --micro-batches 1 --journal FILE --json",
     "locality": "shard-tasks FILE -o out --platform paper-4xa100 --per-part 1 --json",
 }
 

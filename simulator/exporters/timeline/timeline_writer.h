@@ -71,6 +71,10 @@ class TimelineWriter {
 // Whether `path` names a file in Perfetto's own form: ".pftrace" or ".pftrace.gz".
 bool IsPerfettoName(std::string_view path);
 
+// Refuses a name whose end asks for no form that there is: ".json", or none, or ".pftrace", with
+// ".gz" behind either.
+absl::Status CheckTimelineName(std::string_view path);
+
 // The writer of the form that the name asks for: Perfetto's, or else the Trace Event Format. The
 // file appears whole on Close() or not at all; compressed when `path` ends in ".gz".
 std::unique_ptr<TimelineWriter> MakeTimelineWriter(const std::string& path);

@@ -1,6 +1,6 @@
 // All-reduce inside the switch: what its ports carry. A port sends and receives the data (more than
-// once, see NvlsCost; that is in the request's bytes), after a first piece that is reduced before
-// any is multicast. Peers do not matter in a non-blocking switch, so every rank sends to the next.
+// once, see NvlsCost; that is in the request's bytes), after the pieces that fill and drain its
+// stages. Peers do not matter in a non-blocking switch, so every rank sends to the next.
 
 #include "simulator/network/collective/schedule.h"
 
@@ -10,17 +10,17 @@ namespace {
 class InSwitch : public CollectiveSchedule {
  public:
   explicit InSwitch(const CollectiveRequest& r)
-      : n_(r.ranks), bytes_(r.bytes), piece_(r.bytes * PieceShare(r)) {}
+      : n_(r.ranks), bytes_(r.bytes), fill_(r.piece >= 0 ? r.piece : r.bytes / r.chunks) {}
 
   int32_t ranks() const override { return n_; }
   int32_t steps() const override { return n_ == 1 ? 0 : 2; }
   void Sends(int32_t rank, int32_t, int32_t step, std::vector<Send>& out) const override {
-    out.push_back({(rank + 1) % n_, step == 0 ? piece_ : bytes_, true});
+    out.push_back({(rank + 1) % n_, step == 0 ? fill_ : bytes_, true});
   }
   int32_t Receives(int32_t, int32_t, int32_t) const override { return 1; }
   int64_t flows() const override { return int64_t{n_} * steps(); }
   double ClosedForm(const AlphaBeta& net) const override {
-    return n_ == 1 ? 0 : 2 * net.alpha + (piece_ + bytes_) / net.bandwidth;
+    return n_ == 1 ? 0 : 2 * net.alpha + (fill_ + bytes_) / net.bandwidth;
   }
   // The switch computes: there is no rank-to-rank data to follow.
   int32_t blocks() const override { return 0; }
@@ -30,7 +30,7 @@ class InSwitch : public CollectiveSchedule {
  private:
   int32_t n_;
   double bytes_;
-  double piece_;
+  double fill_;
 };
 
 }  // namespace

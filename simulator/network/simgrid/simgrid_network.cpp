@@ -29,6 +29,7 @@ struct StartHeader {
   uint32_t handle;
   int32_t op;
   int32_t point_to_point;
+  int32_t dtype;
   int32_t members;
   int64_t splits;
 };
@@ -130,6 +131,7 @@ class Server {
     TransferSpec spec;
     spec.op = static_cast<CollectiveOp>(header.op);
     spec.point_to_point = header.point_to_point != 0;
+    spec.dtype = static_cast<DType>(header.dtype);
     spec.bytes = Bytes(header.bytes);
     spec.members.resize(static_cast<size_t>(header.members));
     spec.split_bytes.resize(static_cast<size_t>(header.splits));
@@ -219,6 +221,7 @@ absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, S
                            next_handle_,
                            static_cast<int32_t>(spec.op),
                            spec.point_to_point ? 1 : 0,
+                           static_cast<int32_t>(spec.dtype),
                            static_cast<int32_t>(spec.members.size()),
                            static_cast<int64_t>(spec.split_bytes.size())};
   if (!WriteAll(to_worker_, &command, sizeof command) ||

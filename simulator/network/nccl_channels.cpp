@@ -1,0 +1,78 @@
+#include "simulator/network/nccl_channels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace foretrace {
+namespace {
+
+constexpr double kNvlinkStep = 512.0 * 1024;   // NCCL_P2P_NVL_CHUNKSIZE
+constexpr double kNetworkStep = 128.0 * 1024;  // NCCL_P2P_NET_CHUNKSIZE
+constexpr double kPage = 4096;                 // parts are multiples of it
+constexpr int32_t kChannelsPerRemotePeer = 2;
+constexpr double kWarpsOfCollectives = 16;  // NCCL_SIMPLE_MAX_NTHREADS / 32
+constexpr double kWarpsOfSends = 20;        // NCCL_MAX_NTHREADS / 32
+
+int32_t ChannelsOfSends(int32_t channels) {
+  return std::min(kMaxChannels, static_cast<int32_t>(
+                                    std::bit_ceil(static_cast<uint32_t>(std::max(channels, 1)))));
+}
+
+}  // namespace
+
+PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels) {
+  const int32_t all = ChannelsOfSends(channels);
+  int32_t most = all;
+  if (nodes > 1) {
+    most = std::min(all, kChannelsPerRemotePeer);
+    while (int64_t{most} * ranks > int64_t{4} * all && most > 1) most /= 2;
+  }
+  PairSplit split;
+  split.channels = most;
+  while (int64_t{split.channels} * ranks > all && split.channels > 1) split.channels /= 2;
+  const double step = nodes > 1 ? kNetworkStep : kNvlinkStep;
+  const double largest = nodes > 1 ? step : 32 * step;
+  while (bytes / split.channels > largest && split.channels <= most / 2) {
+    split.channels *= 2;
+    split.held_part = largest;
+  }
+  split.part = std::min(bytes, std::ceil(bytes / split.channels / kPage) * kPage);
+  split.held_part = std::max(split.held_part, split.part);
+  split.step = std::min(step, split.held_part);
+  return split;
+}
+
+double PairRounds(const PairSplit& split, int32_t peers, int32_t channels) {
+  return std::max(1.0, std::ceil(1.0 * peers * split.channels / ChannelsOfSends(channels)));
+}
+
+Bandwidth SendRate(Bandwidth channel, bool both_ways) {
+  return Bandwidth::BytesPerSecond(channel.bytes_per_second() * kWarpsOfSends /
+                                   kWarpsOfCollectives / (both_ways ? 2 : 1));
+}
+
+Bandwidth PassRate(Bandwidth channel) {
+  constexpr double kCopies = 1.5;  // three accesses, of which a copy has two
+  return Bandwidth::BytesPerSecond(channel.bytes_per_second() / kCopies);
+}
+
+Bandwidth SharedRate(int32_t channels, Bandwidth each, Bandwidth link) {
+  const double at_link = 1 / link.bytes_per_second();
+  const double alone = std::max(0.0, 1 / each.bytes_per_second() - at_link);
+  double rate = 0;
+  double waiting = 0;  // mean customers at the link
+  for (int32_t customers = 1; customers <= channels; ++customers) {
+    const double response = at_link * (1 + waiting);
+    rate = customers / (alone + response);
+    waiting = rate * response;
+  }
+  return Bandwidth::BytesPerSecond(rate);
+}
+
+double LastReceive(double share, int32_t channels, Bandwidth channel) {
+  const double rate = channels * channel.bytes_per_second();
+  return rate > 0 ? share / rate : 0;
+}
+
+}  // namespace foretrace

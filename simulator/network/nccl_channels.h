@@ -1,0 +1,48 @@
+#pragma once
+// What NCCL's channels add to links: a channel is one thread block, which copies what it passes on,
+// so that many bytes cost its time besides the links', and grouped sends use as many channels as
+// NCCL gives a peer. Counts and sizes: release 2.23 (BSD-3-Clause), src/enqueue.cc (addP2pToPlan,
+// calcP2pChannelCount, scheduleP2pTasksToPlan), src/graph/paths.cc (ncclTopoComputeP2pChannels),
+// src/include/device.h.
+
+#include <cstdint>
+
+#include "simulator/base/units.h"
+
+namespace foretrace {
+
+inline constexpr int32_t kMaxChannels = 32;  // MAXCHANNELS
+
+// How what a rank sends to one peer is split.
+struct PairSplit {
+  int32_t channels = 1;  // that share it
+  double part = 0;       // bytes of one channel
+  double step = 0;       // bytes that a channel passes on at a time
+  // The least part that a channel has taken for any smaller message: NCCL doubles the channels
+  // where a part grows beyond its limit, and a larger message then takes less time than one just
+  // below. Here it takes as long.
+  double held_part = 0;
+};
+
+// `channels`: those of the communicator's collectives.
+PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels);
+// Rounds that the sends to `peers`, which are this rank too in an all-to-all, take on the
+// communicator's channels.
+double PairRounds(const PairSplit& split, int32_t peers, int32_t channels);
+
+// `channel`: what all warps of a collective copy (CollectiveLibrary). A channel of grouped sends
+// has 20 warps, which all send, or half of which send while the others receive.
+Bandwidth SendRate(Bandwidth channel, bool both_ways);
+// What a channel of a ring passes on while it receives and sends: of what all warps copy it reads
+// once and writes twice, or reads twice, adds and writes once.
+Bandwidth PassRate(Bandwidth channel);
+// What `channels` that pass on `each` alone reach together over one `link`. They wait for one
+// another there the more, the closer they come to filling it: a closed queueing network of as many
+// customers, who copy by themselves and share the link, by mean value analysis (Reiser and
+// Lavenberg, 1980).
+Bandwidth SharedRate(int32_t channels, Bandwidth each, Bandwidth link);
+// Seconds of the last receive of a ring in one node: its data is in a buffer of this rank, and no
+// warp sends while it is copied out of it. `share` is what each rank receives last.
+double LastReceive(double share, int32_t channels, Bandwidth channel);
+
+}  // namespace foretrace
