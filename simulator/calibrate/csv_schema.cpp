@@ -43,7 +43,8 @@ constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kEmbedding, "embedding", "tables b | e d l weights rf unique?"},
     {BenchmarkKind::kOverhead, "overhead", "depth? bytes? | name op?"},
 };
-constexpr std::string_view kCollectiveKeys = "bytes ranks nodes inplace | placement splits? oneway?";
+constexpr std::string_view kCollectiveKeys =
+    "bytes ranks nodes inplace | placement splits? oneway?";
 
 bool IsCollective(std::string_view op) {
   for (int i = 1; i < static_cast<int>(CollectiveOp::kCount); ++i) {

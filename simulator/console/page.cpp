@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kLargestPage = size_t{500} << 20;
 constexpr int64_t kLargestPart = int64_t{8} << 20;
 
-// A part of every page: of the folder pages/ of foretrace's data, beside this file in a checkout, or
-// as Debian packages it.
+// A part of every page: of the folder pages/ of foretrace's data, beside this file in a checkout,
+// or as Debian packages it.
 absl::StatusOr<std::string> Part(std::string_view name, const std::string& packaged) {
   std::vector<std::string> places;
   for (const std::string& folder : DataFolders()) {

@@ -46,8 +46,7 @@ double GroupCosts::TensorAllReduce(double bytes) const {
   if (m_.tensor <= p_.devices_per_node) return NodeAllReduce(m_.tensor, bytes) + Handovers();
   const double node = std::min(p_.adapter.bytes_per_second() * p_.devices_per_node,
                                p_.intra_node.bytes_per_second());
-  return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds() +
-         Handovers();
+  return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds() + Handovers();
 }
 
 double GroupCosts::AllToAll(double bytes) const {

@@ -76,9 +76,8 @@ class RankWriter {
       return RankOf(stage_, lead + i, shard_);
     });
     if (passes_.scale_reduction > SimTime()) {
-      scale_group_ = add("scales", m_.tensor * m_.replicas(), [&](int i) {
-        return RankOf(stage_, i / m_.tensor, i % m_.tensor);
-      });
+      scale_group_ = add("scales", m_.tensor * m_.replicas(),
+                         [&](int i) { return RankOf(stage_, i / m_.tensor, i % m_.tensor); });
     }
     pipeline_group_ =
         add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
