@@ -235,7 +235,9 @@ OPTIONS = {
     "help": ("terms", {"--markdown": ""}),
     "calibrate collective": ("$SEEDS/lab.csv", FITS),
     "calibrate kernel": family("kernel", "kernels", "random-fifth", "roofline"),
-    "calibrate memory": family("memory", "memory", "every-third"),
+    "calibrate memory": merged(family("memory", "memory", "every-third"), {
+        option: Golden("calibrate_memory")
+        for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
     "calibrate overheads": family("overheads", "overheads", "every-third", draws=False),
     "calibrate embedding": merged(family("embedding", "embedding", "every-third", "physics"), {
         option: Golden("calibrate_embedding")
