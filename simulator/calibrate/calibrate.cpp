@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -35,6 +36,7 @@ struct PlatformData {
   std::vector<BenchmarkRow> test_rows;
   Interconnect interconnect = Interconnect::kUnknown;
   std::vector<std::map<std::string, std::string, std::less<>>> sources;
+  std::vector<std::string> files;  // of `rows`; where there are none, of `test_rows`
   std::string date;
   bool fitted_elsewhere = false;  // `rows` are another platform's
 };
@@ -78,6 +80,10 @@ absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
     if (in_table.empty()) {
       return InvalidInput("{}: no rows of kind {}{}", path, Name(fitter.row_kind()),
                           options.platform.empty() ? "" : " for platform " + options.platform);
+    }
+    for (const std::string& platform : in_table) {
+      PlatformData& data = platforms[platform];
+      if (!test || data.rows.empty()) data.files.push_back(path);
     }
     if (test) continue;
     for (const std::string& platform : in_table) {
@@ -174,7 +180,8 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   if (options.calibration.empty()) {
     auto fitted = FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
     if (!fitted.ok()) {
-      return InvalidInput("{}: {}", platform, std::string(fitted.status().message()));
+      return InvalidInput("{}: {}: {}", absl::StrJoin(data.files, ", "), platform,
+                          std::string(fitted.status().message()));
     }
     models = *std::move(fitted);
     for (const std::string& note : models->Notes()) {
@@ -225,11 +232,12 @@ absl::Status FitForOthers(const Fitter& fitter, Platforms& platforms) {
   for (auto& [platform, data] : platforms) {
     if (!data.rows.empty()) continue;
     if (fitted.size() != 1 || !fitter.CarriesOver()) {
-      return InvalidInput("test rows of platform {}, but no table to fit has that platform",
-                          platform);
+      return InvalidInput("{}: test rows of platform {}, but no table to fit has that platform",
+                          absl::StrJoin(data.files, ", "), platform);
     }
     data.rows = fitted[0]->rows;
     data.sources = fitted[0]->sources;
+    data.files = fitted[0]->files;
     data.fitted_elsewhere = true;
   }
   return absl::OkStatus();
