@@ -73,15 +73,50 @@ std::string_view FolderOf(std::string_view name) {
   return name;
 }
 
+bool IsLetter(char c) { return c >= 'a' && c <= 'z'; }
+
+std::optional<int32_t> NumberAt(std::string_view name, size_t at) {
+  int64_t value = 0;
+  size_t end = at;
+  for (; end < name.size() && name[end] >= '0' && name[end] <= '9'; ++end) {
+    value = value * 10 + (name[end] - '0');
+    if (value > kMaxRankInName) return std::nullopt;
+  }
+  return end > at ? std::optional<int32_t>(static_cast<int32_t>(value)) : std::nullopt;
+}
+
+// "rank3", "worker_3"; `name` in lower case.
+std::optional<int32_t> NumberAfterRankWord(std::string_view name) {
+  for (const std::string_view word : {"rank", "worker", "host", "eg", "et", "npu", "gpu"}) {
+    for (size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
+      if (at > 0 && IsLetter(name[at - 1])) continue;
+      size_t after = at + word.size();
+      if (after < name.size() && (name[after] == '_' || name[after] == '-')) ++after;
+      if (const auto rank = NumberAt(name, after)) return rank;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether documents lie in several folders, whose numbers may then be ranks. That of a folder which
+// holds them all is a date or the like. (Traces that are whole by themselves are built before the
+// others are known: theirs always counts.)
+bool InSeveralFolders(const std::vector<Document>& documents) {
+  return std::any_of(documents.begin(), documents.end(), [&](const Document& d) {
+    return FolderOf(d.name) != FolderOf(documents.front().name);
+  });
+}
+
 // The rank a document declares or is named after; the folder counts where the file has no number.
-std::optional<int32_t> RankOf(const Document& document) {
+std::optional<int32_t> RankOf(const Document& document, bool several_folders) {
   if (document.file.rank) return document.file.rank;
   // The number of a pipe ("/dev/fd/63") is the shell's.
   if (document.name.starts_with("/dev/") || document.name.starts_with("/proc/")) {
     return std::nullopt;
   }
   if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
-  return RankFromFileName(BaseName(FolderOf(document.name)));
+  const std::string_view folder = BaseName(FolderOf(document.name));
+  return several_folders ? RankFromFileName(folder) : NumberAfterRankWord(LowerCase(folder));
 }
 
 absl::Status ImportFile(const Importers& importers, const InputPath& input,
@@ -106,7 +141,7 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
     out.documents.push_back({name, std::move(imported), std::nullopt});
     Document& added = out.documents.back();
     if (added.file.role == TraceRole::kComplete) {
-      added.file.builder->info().rank = RankOf(added).value_or(0);
+      added.file.builder->info().rank = RankOf(added, true).value_or(0);
       FORETRACE_ASSIGN_OR_RETURN(added.built, added.file.builder->Build(added.file.build_options));
       added.file.builder.reset();
     }
@@ -175,9 +210,10 @@ std::string_view RoleName(TraceRole role) {
 
 absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Document>& documents) {
   std::map<int32_t, RankFiles> ranks;
+  const bool several_folders = InSeveralFolders(documents);
   for (size_t i = 0; i < documents.size(); ++i) {
     const Document& document = documents[i];
-    std::optional<int32_t> rank = RankOf(document);
+    std::optional<int32_t> rank = RankOf(document, several_folders || document.built);
     if (!rank) {
       const auto same_role =
           std::count_if(documents.begin(), documents.end(),
@@ -266,24 +302,7 @@ absl::Status CheckNamed(const std::string& file, std::span<const ProcessGroup> g
 
 std::optional<int32_t> RankFromFileName(std::string_view base_name) {
   const std::string name = LowerCase(base_name);
-  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  const auto number_at = [&](size_t at) -> std::optional<int32_t> {
-    int64_t value = 0;
-    size_t end = at;
-    for (; end < name.size() && name[end] >= '0' && name[end] <= '9'; ++end) {
-      value = value * 10 + (name[end] - '0');
-      if (value > kMaxRankInName) return std::nullopt;
-    }
-    return end > at ? std::optional<int32_t>(static_cast<int32_t>(value)) : std::nullopt;
-  };
-  for (const std::string_view word : {"rank", "worker", "host", "eg", "et", "npu", "gpu"}) {
-    for (size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
-      if (at > 0 && is_letter(name[at - 1])) continue;
-      size_t after = at + word.size();
-      if (after < name.size() && (name[after] == '_' || name[after] == '-')) ++after;
-      if (const auto rank = number_at(after)) return rank;
-    }
-  }
+  if (const auto rank = NumberAfterRankWord(name)) return rank;
   // "llama.3.et", "trace_7.json.gz": the number before the extensions, unless it is the end of a
   // version ("1.0.2-chakra.0.0.4").
   std::string_view stem = name;
@@ -300,7 +319,7 @@ std::optional<int32_t> RankFromFileName(std::string_view base_name) {
   }
   const size_t digits = stem.find_last_not_of("0123456789");
   const size_t begin = digits == std::string_view::npos ? 0 : digits + 1;
-  if (begin == stem.size() || (begin > 0 && is_letter(stem[begin - 1]))) return std::nullopt;
+  if (begin == stem.size() || (begin > 0 && IsLetter(stem[begin - 1]))) return std::nullopt;
   if (begin >= 2 && stem[begin - 1] == '.') {
     const size_t before = stem.find_last_not_of("0123456789", begin - 2);
     const bool all_digits = before != begin - 2;
@@ -308,7 +327,7 @@ std::optional<int32_t> RankFromFileName(std::string_view base_name) {
       return std::nullopt;
     }
   }
-  return number_at(begin);
+  return NumberAt(stem, begin);
 }
 
 absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,

@@ -16,7 +16,8 @@ namespace foretrace {
 // when named by themselves.
 //
 // The rank of a file is what it declares, else the number in its name ("rank3", "worker3",
-// "eg_3", ".3.et"), else 0 when it is the only one. An execution trace and a profile of one rank
+// "eg_3", ".3.et"), else that of its folder where there are several, or where it says so ("rank3"),
+// else 0 when it is the only one. An execution trace and a profile of one rank
 // are linked into one trace. Errors: no traces, two files of one kind for one rank, a file of
 // unknown format, bad content.
 absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,

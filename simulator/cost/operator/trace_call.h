@@ -69,6 +69,22 @@ Result EmbeddingBag(const Call& call);
 // gradient [B, D], indices [N], ...
 Result EmbeddingBagBackward(const Call& call);
 
+// trace_indexed.cpp
+// source, indices...; result where recorded.
+Result Gather(const Call& call, Direction pass);
+// index_select: whole rows, or slices of another dimension, which traces do not name.
+Result SelectRows(const Call& call);
+// weight [E, D], indices of any shape: one row each.
+Result EmbeddingRows(const Call& call);
+// destination, indices, values.
+Result IndexPut(const Call& call);
+
+// trace_steps.cpp
+// Over lists of tensors: one elementary step over all of them.
+Result ForeachStep(std::string_view name, const Call& call);
+// _fused_adam_ and its like: one kernel over all.
+Result FusedStep(std::string_view name, const Call& call);
+
 // trace_serving.cpp
 // nullopt: not one of these.
 Result ServingCall(std::string_view name, const Call& call);

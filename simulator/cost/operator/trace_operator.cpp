@@ -146,52 +146,6 @@ Result Concat(const Call& call) {
   return traced;
 }
 
-Result Gather(const Call& call, Direction pass) {  // source, indices...; result where recorded
-  if (call.in.empty()) return std::nullopt;
-  IndexOp op;
-  op.source_elements = Elements(call.in[0]);
-  op.index_count = call.in_ok(2) ? Elements(call.in[1]) : 0;
-  op.elements = call.out.empty() ? (call.in_ok(2) ? op.index_count : op.source_elements)
-                                 : Elements(call.out[0]);
-  TracedOperator traced = Traced(op, call, pass);
-  traced.assumed = call.out.empty();
-  traced.access.elements = op.elements;
-  traced.access.indices = std::ssize(call.in) - 1;
-  return traced;
-}
-
-// index_select: whole rows, or slices of another dimension, which traces do not name: the outermost
-// is taken that is selected from where the result is not recorded.
-Result SelectRows(const Call& call) {
-  if (call.out.empty() && call.in_ok(2) && call.in[0].dims[0] > 0) {
-    const int64_t count = Elements(call.in[1]);
-    const int64_t row = Elements(call.in[0]) / call.in[0].dims[0];
-    IndexOp op{SaturatingProduct({count, row}), count, Elements(call.in[0])};
-    TracedOperator traced = Traced(op, call);
-    traced.assumed = true;
-    traced.access.elements = op.elements;
-    traced.access.indices = 1;
-    return traced;
-  }
-  return Gather(call, Direction::kForward);
-}
-
-// weight [E, D], indices of any shape: one row each.
-Result EmbeddingRows(const Call& call) {
-  if (!call.in_ok(2) || call.in[0].dims.size() != 2) return std::nullopt;
-  IndexOp op;
-  op.source_elements = Elements(call.in[0]);
-  op.index_count = Elements(call.in[1]);
-  op.elements = SaturatingProduct({op.index_count, call.in[0].dims[1]});
-  return Traced(op, call);
-}
-
-Result IndexPut(const Call& call) {  // destination, indices, values
-  if (!call.in_ok(2)) return std::nullopt;
-  const int64_t values = Elements(call.in.back());
-  return Traced(IndexOp{values, values, Elements(call.in[0])}, call);
-}
-
 Result Pool(const Call& call, Direction pass) {
   if (call.in.empty()) return std::nullopt;
   PoolOp op;
@@ -204,36 +158,6 @@ Result Pool(const Call& call, Direction pass) {
   TracedOperator traced = Traced(op, call, pass);
   traced.assumed = y == nullptr;
   return traced;
-}
-
-// Optimizer steps over lists of tensors: one elementary step over all of them.
-Result ForeachStep(std::string_view name, const Call& call) {
-  if (call.in.empty()) return std::nullopt;  // no shapes for lists in Kineto
-  const int64_t elements = TotalElements(call.in);
-  // The list holds every operand's tensors; the first operand is the one that is written.
-  const bool three = name.starts_with("addc");
-  const bool one = name.starts_with("sqrt") || name.starts_with("reciprocal") ||
-                   name.starts_with("zero") || name.starts_with("neg");
-  const int64_t operands = three ? 3 : one ? 1 : 2;
-  ElementwiseOp op;
-  op.read_elements = elements;
-  op.elements = elements / operands;
-  return Traced(op, call);
-}
-
-// _fused_adam_(params, grads, exp_avgs, exp_avg_sqs, ...), _fused_sgd_(params, grads, momenta,
-// ...): one kernel over all; steps and rates are scalars, whose weight does not count.
-Result FusedStep(std::string_view name, const Call& call) {
-  if (call.in.empty()) return std::nullopt;
-  OptimizerOp op;
-  op.kind = name.starts_with("adam")      ? OptimizerKind::kAdam
-            : name.starts_with("adagrad") ? OptimizerKind::kAdagrad
-                                          : OptimizerKind::kSgdMomentum;
-  op.impl = OptimizerImpl::kFused;
-  const int64_t operands = op.kind == OptimizerKind::kAdam ? 4 : 3;
-  op.params = TotalElements(call.in) / operands;
-  op.tensors = static_cast<int64_t>(call.in.size()) / operands;
-  return Traced(op, call);
 }
 
 Call CallOf(std::span<const TensorShape> inputs, std::span<const TensorShape> outputs) {

@@ -58,6 +58,21 @@ TEST(RankFromFileName, KnowsCommonNames) {
   for (const auto& [name, rank] : kNames) EXPECT_EQ(RankFromFileName(name), rank) << name;
 }
 
+TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRank) {
+  const TempFolder folder;
+  const auto ranks_of = [&](const std::vector<std::string>& paths) {
+    const auto store = ImportTraces(paths, {});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? Ranks(*store) : std::vector<int32_t>();
+  };
+  const std::string dated = folder.Write("run_2024/trace.json", Trace(1000));
+  EXPECT_THAT(ranks_of({dated}), ElementsAre(0));
+  EXPECT_THAT(ranks_of({folder.Write("job/rank3/trace.json", Trace(1000))}), ElementsAre(3));
+  const std::string first = folder.Write("jobs/run_4/trace.json", Trace(1000));
+  EXPECT_THAT(ranks_of({first, folder.Write("jobs/run_5/trace.json", Trace(2000))}),
+              ElementsAre(4, 5));
+}
+
 TEST(ImportTraces, TakesFilesFoldersAndTars) {
   const TempFolder folder;
   const std::string a = folder.Write("set/b/rank1.json", Trace(1000));
