@@ -91,15 +91,19 @@ def update_readme(case, actual):
 
 def run(case, foretrace, real_data):
     """Returns {stdout, stderr, exit} of the case, normalised."""
-    with tempfile.TemporaryDirectory(prefix="foretrace-golden-") as work:
+    # Paths of one length wherever the project and the data are: sentences fold by it.
+    with tempfile.TemporaryDirectory(prefix="fg", dir="/tmp") as work:
+        source, data = pathlib.Path(work) / "src", pathlib.Path(work) / "data"
+        source.symlink_to(ROOT)
+        data.symlink_to(real_data)
         bin_folder = pathlib.Path(work) / "bin"
         bin_folder.mkdir()
         (bin_folder / "foretrace").symlink_to(foretrace)
         run_folder = pathlib.Path(work) / "run"
         run_folder.mkdir()
         environment = dict(os.environ)
-        environment.update(SRC=str(ROOT), REALDATA=str(real_data), LC_ALL="C", TZ="UTC",
-                           FORETRACE_REALDATA=str(real_data),
+        environment.update(SRC=str(source), REALDATA=str(data), LC_ALL="C", TZ="UTC",
+                           FORETRACE_REALDATA=str(data), FORETRACE_DATA=str(source),
                            PATH=f"{bin_folder}:{environment['PATH']}")
         stdout, stderr, code = "", "", 0
         for command in case.commands:
@@ -113,7 +117,8 @@ def run(case, foretrace, real_data):
             stdout += done.stdout.decode(errors="backslashreplace")
             stderr += done.stderr.decode(errors="backslashreplace")
             code = done.returncode
-        substitutions = {str(run_folder): "$WORK", str(ROOT): "$SRC", str(real_data): "$REALDATA"}
+        substitutions = {str(run_folder): "$WORK", str(source): "$SRC", str(ROOT): "$SRC",
+                         str(data): "$REALDATA", str(real_data): "$REALDATA"}
         return {"stdout": normalise(stdout, substitutions),
                 "stderr": normalise(stderr, substitutions), "exit": f"{code}\n"}
 

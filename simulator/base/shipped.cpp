@@ -66,6 +66,7 @@ std::vector<std::string> DataFolders() {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
+  const size_t given = candidates.size();
   const std::string here = CodeFolder();
   for (const std::string& folder :
        {std::string("."), here + "/data", here + "/share/foretrace", here + "/../share/foretrace",
@@ -74,12 +75,15 @@ std::vector<std::string> DataFolders() {
   }
   std::vector<std::string> folders;
   std::vector<fs::path> seen;
-  for (const std::string& folder : candidates) {
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    const std::string& folder = candidates[c];
     std::error_code error;
     const fs::path real = fs::canonical(folder, error);
     if (error || std::find(seen.begin(), seen.end(), real) != seen.end()) continue;
     seen.push_back(real);
-    folders.push_back(folder == "." ? folder : real.string());
+    // As given, so that messages name what was said; what is relative to this program is not.
+    const bool said = folder == "." || (c < given && fs::path(folder).is_absolute());
+    folders.push_back(said ? folder : real.string());
   }
   return folders;
 }
