@@ -245,17 +245,23 @@ CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Dire
   return CallMaker(graph, sizes, graph.op(op), pass).Make();
 }
 
-Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId id) {
-  const GraphOpKind kind = graph.op(id).kind;
-  const bool product = kind == GraphOpKind::kMatmul || kind == GraphOpKind::kScores ||
-                       kind == GraphOpKind::kContext || kind == GraphOpKind::kAttention ||
-                       kind == GraphOpKind::kBatchedMatmul || kind == GraphOpKind::kConvolution;
+Flop ProductFlopOf(OperatorCall call) {
+  if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
+  if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
   Flop total;
-  if (!product) return total;
-  for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kForward)) {
-    if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
-    if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
-    total += TotalWork(call).flop;
+  for (const KernelWork& kernel : Kernels(call)) {
+    const bool product =
+        kernel.kind == KernelKind::kGemm || kernel.kind == KernelKind::kBatchedGemm ||
+        kernel.kind == KernelKind::kConvolution || kernel.kind == KernelKind::kAttention;
+    if (product) total += kernel.flop;
+  }
+  return total;
+}
+
+Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId id) {
+  Flop total;
+  for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
+    total += ProductFlopOf(call);
   }
   return total;
 }

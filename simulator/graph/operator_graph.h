@@ -143,7 +143,8 @@ using CallList = absl::InlinedVector<OperatorCall, 3>;
 CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass);
 
 // Forward FLOP of matrix products alone ("model FLOP"), without biases or a saving for causal
-// masks: of an operator, and of a model of `blocks` blocks.
+// masks: of a call, of an operator, and of a model of `blocks` blocks.
+Flop ProductFlopOf(OperatorCall call);
 Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId op);
 Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks);
 
