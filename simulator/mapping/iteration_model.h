@@ -35,6 +35,9 @@ struct ClusterParameters {
   // Of one step of a ring: to a neighbour in the node, and to one in another node.
   SimTime step_inside = SimTime::FromUs(4);
   SimTime step_outside = SimTime::FromUs(12);
+  // What each device of a node gets of the way to the host's memory when all use it, and that
+  // memory's own rate, which they share; zero: not stated.
+  Bandwidth host_link, host_memory;
   // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
   // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;

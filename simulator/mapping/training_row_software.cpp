@@ -83,6 +83,10 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   m.zero = std::max(ZeroOf(sharding), row.software.zero);
   m.gradient_bytes = Contains(sharding, "pure") ? 2 : row.software.gradient_bits / 8;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
+  m.offload = Contains(sharding, "cpu");
+  m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
+                                      Contains(sharding, "full cpu offload") ||
+                                      (Contains(sharding, "fsdp") && m.offload));
   if (!Contains(sharding, "hsdp") && !Contains(sharding, "hybrid")) return;
   // Within each node, as HYBRID_SHARD is unless told otherwise.
   const int32_t inside = std::max(row.gpus_per_node / m.tensor, 1);
