@@ -47,6 +47,8 @@ struct StackRelease {
   int32_t gradient_bits = 0;    // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
+  // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.
+  int32_t shards = 0;
   Recompute selective = Recompute::kSelective;
   Recompute recompute = Recompute::kNone;  // where a run does not say
   bool blocking_chunks = false;            // ClusterParameters'

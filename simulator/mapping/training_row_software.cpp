@@ -87,10 +87,12 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
                                       Contains(sharding, "full cpu offload") ||
                                       (Contains(sharding, "fsdp") && m.offload));
-  if (!Contains(sharding, "hsdp") && !Contains(sharding, "hybrid")) return;
-  // Within each node, as HYBRID_SHARD is unless told otherwise.
-  const int32_t inside = std::max(row.gpus_per_node / m.tensor, 1);
-  if (m.replicas() % inside == 0 && inside > 1 && inside < m.replicas()) m.hybrid = inside;
+  int32_t shards = m.zero == 3 ? row.software.shards : 0;
+  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
+    // Within each node, as HYBRID_SHARD is unless told otherwise.
+    shards = std::max(row.gpus_per_node / m.tensor, 1);
+  }
+  if (shards > 1 && shards < m.replicas() && m.replicas() % shards == 0) m.hybrid = shards;
 }
 
 void SetOverlap(const Fields& f, TrainingRow& row) {
