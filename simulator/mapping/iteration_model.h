@@ -11,6 +11,7 @@
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/mapping/device_measurements.h"
+#include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/pipeline_timing.h"
 
@@ -60,6 +61,7 @@ struct ClusterParameters {
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
   // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
   bool fused_pointwise = true;
+  KernelForms forms;
   // Weight gradients are added to the buffer that they accumulate in by their GEMMs; otherwise by a
   // kernel of its own.
   bool fused_accumulation = true;

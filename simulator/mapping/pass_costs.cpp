@@ -342,10 +342,12 @@ class Coster {
     if (m_.offload) return host_.Update(own) + (m_.zero < 2 ? Clearing(kept) : 0);
     const auto n = static_cast<int64_t>(own);
     CostSources sources;
-    const OperatorCall calls[] = {{ReductionOp{1, n}, DType::kFloat32, Direction::kForward},
-                                  {ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward},
-                                  {OptimizerOp{n, 1, OptimizerKind::kAdam, OptimizerImpl::kFused},
-                                   DType::kFloat32, Direction::kForward}};
+    const OperatorCall calls[] = {
+        {ReductionOp{1, n}, DType::kFloat32, Direction::kForward},
+        {ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward},
+        {OptimizerOp{n, 1, OptimizerKind::kAdam,
+                     p_.forms.fused_optimizer ? OptimizerImpl::kFused : OptimizerImpl::kForeach},
+         DType::kFloat32, Direction::kForward}};
     double seconds = 0;
     for (const OperatorCall& call : calls) seconds += kernels_.Seconds(Kernels(call), sources);
     if (e_ < 4) {

@@ -33,7 +33,13 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"overlap_gradients", &StackRelease::overlap_gradients},
                            {"compiled_loss", &StackRelease::compiled_loss},
                            {"gradient_placeholders", &StackRelease::gradient_placeholders},
-                           {"eager", &StackRelease::eager}};
+                           {"eager", &StackRelease::eager},
+                           {"separate_products", &StackRelease::separate_products},
+                           {"complex_rotary", &StackRelease::complex_rotary},
+                           {"repeats_keys", &StackRelease::repeats_keys},
+                           {"copies_groups", &StackRelease::copies_groups},
+                           {"wide_merges", &StackRelease::wide_merges},
+                           {"fused_optimizer", &StackRelease::fused_optimizer}};
 
 void CheckKeys(const YamlReader& in) {
   std::vector<std::string_view> keys = {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
+#include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace {
@@ -18,7 +19,7 @@ inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/st
 std::string PlainName(const std::string& name);
 
 // From a release or date on, until the next.
-struct StackRelease {
+struct StackRelease : KernelForms {
   std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
   std::string source;
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:

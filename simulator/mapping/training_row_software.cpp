@@ -153,6 +153,7 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   const auto slowdown = software.attention_slowdown.find(chip);
   if (slowdown != software.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
   cluster.fused_pointwise = software.fused_pointwise;
+  cluster.forms = software;
   cluster.fused_accumulation = software.fused_accumulation;
   cluster.blocking_transfers = software.blocking_transfers;
   cluster.blocking_chunks = software.blocking_chunks;
