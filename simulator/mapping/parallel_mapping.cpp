@@ -57,6 +57,9 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m);
+
+// Of sequences, heads and hidden sizes, and of what replicas divide.
 absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
   if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
     return Infeasible(
@@ -98,6 +101,10 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
+  return CheckExperts(model, m);
+}
+
+absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);

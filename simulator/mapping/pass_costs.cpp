@@ -13,6 +13,7 @@
 #include "simulator/mapping/layer_costs.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
+#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -328,41 +329,13 @@ class Coster {
     times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
     const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
-    times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
+    const OptimizerCosts optimizer(c_, m_, p_, host_);
+    times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
     if (!ReducesByLayer(m_)) return;
     // What the reductions behind the last backward pass take from it.
     const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
                                    layers * times.layer_backward.seconds());
     times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
-  }
-
-  // Mixed precision: the gradients' norm and clipping, a fused Adam on 32-bit masters, the cast to
-  // the model's type, and clearing of the `kept` gradients for the next iteration.
-  double Optimizer(double own, double kept) const {
-    if (m_.offload) return host_.Update(own) + (m_.zero < 2 ? Clearing(kept) : 0);
-    const auto n = static_cast<int64_t>(own);
-    CostSources sources;
-    const OperatorCall calls[] = {
-        {ReductionOp{1, n}, DType::kFloat32, Direction::kForward},
-        {ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward},
-        {OptimizerOp{n, 1, OptimizerKind::kAdam,
-                     p_.forms.fused_optimizer ? OptimizerImpl::kFused : OptimizerImpl::kForeach},
-         DType::kFloat32, Direction::kForward}};
-    double seconds = 0;
-    for (const OperatorCall& call : calls) seconds += kernels_.Seconds(Kernels(call), sources);
-    if (e_ < 4) {
-      ElementwiseOp cast{n, n};
-      cast.output_dtype = c_.dtype;
-      seconds += kernels_.Seconds(Kernels({cast, DType::kFloat32, Direction::kForward}), sources);
-    }
-    return seconds + Clearing(kept);
-  }
-
-  double Clearing(double gradients) const {
-    CostSources sources;
-    const FillOp clear{static_cast<int64_t>(gradients)};
-    const DType dtype = gradient_ >= 4 ? DType::kFloat32 : c_.dtype;
-    return kernels_.Seconds(Kernels({clear, dtype, Direction::kForward}), sources);
   }
 
   const TransformerConfig& c_;

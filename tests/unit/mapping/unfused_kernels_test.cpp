@@ -91,8 +91,8 @@ TEST(UnfusedKernelsTest, RepeatedKeysAndCopiedGroups) {
 
 // Two parts, a step beyond the first; keys and values are half as many elements as queries. In
 // units of the queries' 2 bytes: a filled output, two sums of 3 and half of the keys' copy (2 x
-// 0.25) without; merged, two differences of 6 and a product of 4 in 32 bits, the keys' packing 1, two
-// casts of 3 and one of 3.
+// 0.25) without; merged, two differences of 6 and a product of 4 in 32 bits, the keys' packing 1,
+// two casts of 3 and one of 3.
 TEST(UnfusedKernelsTest, RingsMergedIn32Bits) {
   ParallelMapping m;
   m.context = 2;
@@ -103,8 +103,8 @@ TEST(UnfusedKernelsTest, RingsMergedIn32Bits) {
   EXPECT_NEAR(more.forward, (12 + 4 + 1 + 6 + 3) - (1 + 6 + 0.5), 0.01);
   // Without, a copy of the queries 2, and once a sum 3, a copy of keys 1 and their sum 1.5. Merged,
   // the keys' packing 1; sums of 5 bytes an element of 2: twice all queries and once the keys and
-  // once half of them (10 + 2.5 + 1.25); three copies of the keys in 32 bits, 2 each; 1.5 cleared in
-  // 32 bits, 3, and cast, 4.5.
+  // once half of them (10 + 2.5 + 1.25); three copies of the keys in 32 bits, 2 each; 1.5 cleared
+  // in 32 bits, 3, and cast, 4.5.
   EXPECT_NEAR(more.backward, (1 + 10 + 2.5 + 1.25 + 6 + 3 + 4.5) - (2 + 3 + 1 + 1.5), 0.01);
 }
 
