@@ -11,6 +11,7 @@
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/mapping/device_measurements.h"
+#include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/pipeline_timing.h"
 
@@ -35,6 +36,9 @@ struct ClusterParameters {
   // Of one step of a ring: to a neighbour in the node, and to one in another node.
   SimTime step_inside = SimTime::FromUs(4);
   SimTime step_outside = SimTime::FromUs(12);
+  // What each device of a node gets of the way to the host's memory when all use it, and that
+  // memory's own rate, which they share; zero: not stated.
+  Bandwidth host_link, host_memory;
   // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
   // forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
@@ -57,6 +61,7 @@ struct ClusterParameters {
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
   // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
   bool fused_pointwise = true;
+  KernelForms forms;
   // Weight gradients are added to the buffer that they accumulate in by their GEMMs; otherwise by a
   // kernel of its own.
   bool fused_accumulation = true;

@@ -1,10 +1,13 @@
 #include "simulator/mapping/layer_costs.h"
 
 #include <algorithm>
+#include <tuple>
 #include <variant>
 
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/partwise_products.h"
+#include "simulator/mapping/ring_attention.h"
+#include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
 namespace {
@@ -19,6 +22,7 @@ class OpCoster {
         m_(mapping),
         p_(cluster),
         kernels_(cluster),
+        unfused_(layer, cluster),
         partwise_(layer, mapping, cluster, sources),
         alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
         sources_(sources) {}
@@ -28,11 +32,14 @@ class OpCoster {
     const GraphOp& op = g.op(id);
     KernelList list = ForwardWork(g, l_.sizes(), id);
     BackwardWork work = Differentiate(g, l_.sizes(), id);
-    if (!p_.fused_pointwise) AddSteps(op, list, work.input);
+    unfused_.Apply(id, list, work);
     const bool trained = m_.lora == 0;
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
-    if (op.kind == GraphOpKind::kAttention && m_.ring) Ring(id, forward, input);
+    if (op.kind == GraphOpKind::kAttention && m_.ring) {
+      const RingAttention ring(l_, m_, p_, sources_);
+      std::tie(forward, input) = ring.Seconds(id);
+    }
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
     if (op.name == "dispatch") SortByExpert(op, forward, input);
     // The gradient of a table of rows is of its weights alone.
@@ -81,98 +88,6 @@ class OpCoster {
   }
 
  private:
-  // The kernels that a fused one stands for beyond itself, as PyTorch runs them eagerly. A norm of
-  // root mean squares: the cast to 32 bits, the square, its mean, the scaling, the cast back; the
-  // product with the weights is the fused kernel's own traffic. Backward each step's own gradient,
-  // the sum of both ways to the input, and the product with the weights' gradient. Rotary
-  // embedding: both casts; a gated activation: its function apart from the product.
-  void AddSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const {
-    const OperatorGraph& g = l_.graph();
-    const DType dtype = g.tensor(op.inputs[0]).dtype;
-    if (ElementSize(dtype) >= 4) return;
-    const auto add = [](KernelList& list, const OperatorCall::Shape& shape, DType type) {
-      for (const KernelWork& work : Kernels({shape, type, Direction::kForward})) {
-        list.push_back(work);
-      }
-    };
-    const auto step = [&](KernelList& list, int64_t n, int64_t operands, DType from, DType to) {
-      ElementwiseOp call{n, operands * n};
-      call.output_dtype = to;
-      add(list, call, from);
-    };
-    constexpr DType kWide = DType::kFloat32;
-    if (op.kind == GraphOpKind::kNorm) {
-      const int64_t n = Elements(g, l_.sizes(), op.inputs[0]);
-      const int64_t columns =
-          std::max<int64_t>(l_.sizes().of(g.tensor(op.inputs[0]).axes.back()), 1);
-      const ReductionOp mean{n / columns, columns};
-      step(forward, n, 1, dtype, kWide);
-      step(forward, n, 1, kWide, kWide);
-      add(forward, mean, kWide);
-      step(forward, n, 1, kWide, kWide);
-      step(forward, n, 1, kWide, dtype);
-      step(backward, n, 2, dtype, dtype);  // weights' gradient before its sum
-      step(backward, n, 1, dtype, kWide);  // cast
-      step(backward, n, 1, kWide, kWide);  // scaling, to the input
-      step(backward, n, 2, kWide, kWide);  // scaling, to the mean
-      add(backward, mean, kWide);
-      step(backward, n, 1, kWide, kWide);  // square
-      step(backward, n, 2, kWide, kWide);  // sum of both
-      step(backward, n, 1, kWide, dtype);  // cast
-    } else if (op.name == "rotary") {
-      int64_t n = 0;
-      for (const TensorId t : op.inputs) n += Elements(g, l_.sizes(), t);
-      for (KernelList* list : {&forward, &backward}) {
-        step(*list, n, 1, dtype, kWide);
-        step(*list, n, 1, kWide, dtype);
-        step(*list, n, 0, kWide, kWide);
-      }
-    } else if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
-      const int64_t out = Elements(g, l_.sizes(), op.outputs[0]);
-      if (Elements(g, l_.sizes(), op.inputs[0]) <= out) return;
-      step(forward, out, 1, dtype, dtype);
-      step(backward, out, 2, dtype, dtype);
-      step(backward, out, 1, dtype, dtype);
-    }
-  }
-
-  // Attention over a ring of context-parallel devices, as Transformer Engine has it
-  // (attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndKVP2P): first over the
-  // own keys, under the mask; then over each other part's, of which the causal mask leaves half.
-  // Forward each step's result is rescaled and added to a cleared output; backward each step's
-  // gradients are added up. Meanwhile the next keys and values arrive, backward also the gradients
-  // of those that pass by. Of the devices the one whose steps have all of its queries is counted.
-  void Ring(OpId id, double& forward, double& backward) const {
-    const OperatorGraph& g = l_.graph();
-    const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
-    AttentionOp own =
-        std::get<AttentionOp>(CallsOf(g, l_.sizes(), id, Direction::kForward).front().shape);
-    own.skv = own.sq;
-    AttentionOp other = own;
-    other.causal = false;
-    if (own.causal) other.skv = std::max<int64_t>(own.sq / 2, 1);
-    const int64_t q = Elements(g, l_.sizes(), g.op(id).inputs[0]);
-    const int64_t kv = 2 * own.b * own.kv_heads * own.sq * own.d;
-    const auto attention = [&](const AttentionOp& call, Direction pass) {
-      return kernels_.Seconds(Kernels({call, dtype, pass}), sources_);
-    };
-    const double others = Num(m_.context - 1);
-    const double step = attention(other, Direction::kForward);
-    const double step_back = attention(other, Direction::kBackward);
-    const auto copy = [&](int64_t n) { return Call(ElementwiseOp{n, n}, dtype); };
-    const auto add = [&](int64_t n) { return Call(ElementwiseOp{n, 2 * n}, dtype); };
-    forward = attention(own, Direction::kForward) + others * step + Call(FillOp{q}, dtype) +
-              (others + 1) * add(q) + others * copy(kv / 2);
-    backward = attention(own, Direction::kBackward) + others * step_back + copy(q) +
-               others * (add(q) + copy(kv) + add(kv));
-    const bool inside = m_.tensor * m_.context <= p_.devices_per_node;
-    const Bandwidth link = inside ? p_.intra_gather : p_.adapter;
-    const double hop = Num(kv * ElementSize(dtype)) / link.bytes_per_second() +
-                       (inside ? p_.step_inside : p_.step_outside).seconds();
-    forward += others * std::max(hop - step, 0.0);
-    backward += (others + 1) * std::max(2 * hop - step_back, 0.0);
-  }
-
   // What arrives from other devices lies by sender; where several experts are at home it is copied
   // into the order of the experts, and results back; backward their gradients (Megatron Core,
   // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
@@ -329,6 +244,7 @@ class OpCoster {
   const ParallelMapping& m_;
   const ClusterParameters& p_;
   KernelCoster kernels_;
+  UnfusedKernels unfused_;
   PartwiseProducts partwise_;
   AlternateProducts alternate_;
   CostSources& sources_;

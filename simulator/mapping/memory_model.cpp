@@ -83,13 +83,14 @@ MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m,
     return dense / m.shards() + expert / m.expert_replicas();
   };
   MemoryLedger use;
-  use.weights = Rounded(e * divided(3));
-  use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
+  if (!m.offload_weights) use.weights = Rounded(e * divided(3));
+  const bool on_device = !m.offload || m.zero < 2;
+  if (on_device) use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
   if (c.gradient_placeholders && m.lora == 0 && m.zero < 2) {
     const double local = Num(std::max<int64_t>(c.experts / m.expert, 1));
     use.gradients += Rounded(e * (layer.dense() + layer.expert() / local));
   }
-  use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
+  if (!m.offload) use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
   if (m.zero >= 3) {
     const double g = Num(GradientBytes(c, m)), trained = m.lora > 0 ? 0 : 1;
     // Two layers' weights, one layer's gradients and their form for the reduction.

@@ -1,20 +1,11 @@
 #include "simulator/mapping/parallel_mapping.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <set>
-#include <sstream>
 
-#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
-namespace {
-
-// No degree or batch size comes near this; products of two stay inside 32 bits times 2.
-constexpr int32_t kMaxDegree = 1 << 20;
 
 absl::Status CheckDegrees(const ParallelMapping& m) {
   const std::pair<const char*, int32_t> degrees[] = {
@@ -48,6 +39,8 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+namespace {
+
 absl::Status CheckSchedule(const ParallelMapping& m) {
   if (m.chunks > 1 && (m.pipeline == 1 || m.microbatches() % m.pipeline != 0)) {
     return Infeasible(
@@ -64,6 +57,9 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m);
+
+// Of sequences, heads and hidden sizes, and of what replicas divide.
 absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
   if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
     return Infeasible(
@@ -92,6 +88,10 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "all {}",
         ToString(m), m.replicas());
   }
+  if (m.offload_weights && (!m.offload || m.zero != 3 || m.replicas() == 1)) {
+    return Infeasible("mapping {}: offload-weights needs offload, zero3 and at least 2 replicas",
+                      ToString(m));
+  }
   // Causal attention is balanced by giving each device one part from the front, one from the back.
   if (m.context > 1 && model.sequence % (2 * int64_t{m.context}) != 0) {
     return Infeasible(
@@ -101,6 +101,10 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
+  return CheckExperts(model, m);
+}
+
+absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
                       m.expert, model.experts);
@@ -144,131 +148,7 @@ absl::Status CheckBatch(const ParallelMapping& m) {
   return CheckSchedule(m);
 }
 
-constexpr std::string_view kLayers = "layers=";
-
-// "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
-bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
-  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
-  for (const char* at = text.data(); at <= text.data() + text.size();) {
-    int32_t count = 0;
-    const auto [end, error] = std::from_chars(at, text.data() + text.size(), count);
-    if (error != std::errc() || count < 1 || count > kMaxDegree) return false;
-    layers.push_back(count);
-    if (end == text.data() + text.size()) return true;
-    if (*end != ',') return false;
-    at = end + 1;
-  }
-  return false;
-}
-
 }  // namespace
-
-std::string_view Name(Recompute recompute) {
-  static constexpr std::array<std::string_view, 5> kNames = {"none", "selective", "full",
-                                                             "operators", "alternate"};
-  return EnumName(kNames, recompute);
-}
-
-std::string ToString(const ParallelMapping& m) {
-  std::string text = fmt::format("tp{}", m.tensor);
-  if (m.context > 1) text += fmt::format(" cp{}", m.context);
-  text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
-  if (m.ring) text += " ring";
-  if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
-  if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
-  text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
-  if (m.sequence_parallel) text += " sp";
-  if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
-  if (m.overlap_gradients) text += " overlap";
-  if (!m.overlap_tensor) text += " tp-exposed";
-  if (m.async_tensor) text += " tp-async";
-  if (m.chunked_tensor) text += " tp-chunked";
-  if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
-  if (m.counted_ends) text += " ends";
-  if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
-  if (m.fp8) text += " fp8";
-  if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
-  if (m.lora_everywhere) text += " lora-all";
-  if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
-  if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
-  if (m.k > 1) text += fmt::format(" k{}", m.k);
-  return text;
-}
-
-absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
-                                             const std::string& source) {
-  ParallelMapping m;
-  m.global_batch = global_batch;
-  const std::pair<std::string_view, int32_t*> numbers[] = {
-      {"tp", &m.tensor},      {"cp", &m.context},
-      {"pp", &m.pipeline},    {"dp", &m.data},
-      {"ep", &m.expert},      {"etp", &m.expert_tensor},
-      {"mb", &m.micro_batch}, {"gb", &m.global_batch},
-      {"v", &m.chunks},       {"k", &m.k},
-      {"zero", &m.zero},      {"lora", &m.lora},
-      {"hsdp", &m.hybrid}};
-  const auto read = [&](std::string_view word) {
-    if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
-    for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
-      if (word != Name(static_cast<Recompute>(i))) continue;
-      m.recompute = static_cast<Recompute>(i);
-      return true;
-    }
-    for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
-      if (word != Name(static_cast<ScheduleKind>(i))) continue;
-      m.schedule = static_cast<ScheduleKind>(i);
-      // Chunks say whether 1F1B interleaves.
-      if (m.schedule == ScheduleKind::kInterleaved) m.schedule = ScheduleKind::k1F1B;
-      return true;
-    }
-    if (word == "sp") return m.sequence_parallel = true;
-    if (word == "ring") return m.ring = true;
-    if (word == "overlap") return m.overlap_gradients = true;
-    if (word == "tp-exposed") return !(m.overlap_tensor = false);
-    if (word == "tp-async") return m.async_tensor = true;
-    if (word == "tp-chunked") return m.chunked_tensor = true;
-    if (word == "ends") return m.counted_ends = true;
-    if (word == "fp8") return m.fp8 = true;
-    if (word == "lora-all") return m.lora_everywhere = true;
-    if (word == "grad16" || word == "grad32") {
-      m.gradient_bytes = word == "grad16" ? 2 : 4;
-      return true;
-    }
-    for (const auto& [name, target] : numbers) {
-      if (word.substr(0, name.size()) != name) continue;
-      const std::string_view digits = word.substr(name.size());
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), *target);
-      if (error == std::errc() && end == digits.data() + digits.size()) return true;
-    }
-    return false;
-  };
-  // "tp" of "tp8": each of these may be said once; words without a number are their own.
-  const auto subject = [](const std::string& word) {
-    const size_t digits = word.find_first_of("0123456789");
-    const bool schedule = word == "1f1b" || word == "zb-h1";
-    return digits == 0 || schedule ? word : word.substr(0, digits);
-  };
-  std::set<std::string> said;
-  std::istringstream words(text);
-  bool any = false;
-  for (std::string word; words >> word; any = true) {
-    if (!said.insert(subject(word)).second) {
-      return InvalidInput("{}: '{}' is given twice; remove one", source, subject(word));
-    }
-    if (!read(word)) {
-      return InvalidInput(
-          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN loraN lora-all ring sp overlap tp-exposed tp-async tp-chunked ends "
-          "layers=N,N,... fp8 grad16 grad32 none selective full operators alternate gpipe 1f1b "
-          "kfkb zb-h1",
-          source, word);
-    }
-  }
-  if (!any) return InvalidInput("{}: the mapping is empty; an example: tp8 pp4 dp2 mb1", source);
-  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
-  return m;
-}
 
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,
                           int64_t devices) {

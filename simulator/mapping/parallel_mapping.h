@@ -67,6 +67,10 @@ struct ParallelMapping {
   // adapter of two matrices of this rank (LoRA). 0: all weights are trained.
   int32_t lora = 0;
   bool lora_everywhere = false;
+  // The host keeps the optimizer's states, which its processors update, and under zero 2 and 3 the
+  // gradients (DeepSpeed's ZeRO-Offload); under zero 3 also the weights, of which each layer's are
+  // copied to the device before they are gathered (PyTorch's CPUOffloadPolicy).
+  bool offload = false, offload_weights = false;
   // In which gradients are kept and reduced; 0: as the model's type asks (GradientBytes).
   int32_t gradient_bytes = 0;
 
@@ -92,6 +96,12 @@ std::string ToString(const ParallelMapping& mapping);
 // the global batch, else `global_batch` is taken. `source` names the text in messages.
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
                                              const std::string& source);
+
+// No degree or batch size comes near this; products of two stay inside 32 bits times 2.
+inline constexpr int32_t kMaxDegree = 1 << 20;
+
+// Whether each degree and size is one that a mapping can have, whatever the model.
+absl::Status CheckDegrees(const ParallelMapping& mapping);
 
 // Whether the degrees divide what they divide. The message (infeasible) names the condition, among
 // them GraphPipe's C1 (layers are partitioned), C3 (devices are) and C5 (micro-batches), and what

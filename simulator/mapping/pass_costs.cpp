@@ -7,11 +7,13 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/group_costs.h"
+#include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/layer_costs.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
+#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -30,6 +32,7 @@ class Coster {
         groups_(mapping, cluster),
         e_(Num(ElementSize(model.dtype))),
         gradient_(Num(GradientBytes(model, mapping))),
+        host_(mapping, cluster, e_, gradient_),
         h_(Num(model.hidden)),
         t_(mapping.tensor),
         width_(Num(model.head_size > 0 ? model.heads * model.head_size : model.hidden)),
@@ -241,11 +244,13 @@ class Coster {
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
       if (m_.lora == 0) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
-        root.gather = SimTime::FromSeconds(groups_.RingPass(CollectiveOp::kAllGather, m_.shards(),
+        root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards()) +
+                                           groups_.RingPass(CollectiveOp::kAllGather, m_.shards(),
                                                             m_.tensor, Num(root.weights.count())));
       }
       if (root.gradients > Bytes()) {
-        root.reduce = SimTime::FromSeconds(groups_.ReduceToShards(Num(root.gradients.count())));
+        root.reduce = SimTime::FromSeconds(groups_.ReduceToShards(Num(root.gradients.count())) +
+                                           host_.Gradients(elements / m_.shards()));
       }
       return root;
     };
@@ -263,7 +268,8 @@ class Coster {
                             const auto& seconds) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      exchange.time = SimTime::FromSeconds(seconds(elements * gradient_));
+      exchange.time = SimTime::FromSeconds(
+          seconds(elements * gradient_) + host_.Gradients(elements / std::min(ranks, m_.shards())));
       exchange.backward = 1;
     };
     reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas,
@@ -278,12 +284,14 @@ class Coster {
     if (m_.zero < 3) return;
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
-      times.weight_gather = pass(CollectiveOp::kAllGather, bytes, m_.shards(), m_.tensor);
+      times.weight_gather = pass(CollectiveOp::kAllGather, bytes, m_.shards(), m_.tensor) +
+                            SimTime::FromSeconds(host_.Weights(layer_.dense() / m_.shards()));
       times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
     if (alike > 1 && layer_.expert() > 0) {
       times.expert_weight_gather =
-          pass(CollectiveOp::kAllGather, layer_.expert() * e_, alike, groups_.ExpertSpan());
+          pass(CollectiveOp::kAllGather, layer_.expert() * e_, alike, groups_.ExpertSpan()) +
+          SimTime::FromSeconds(host_.Weights(layer_.expert() / alike));
       times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * e_));
     }
   }
@@ -321,33 +329,13 @@ class Coster {
     times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
     const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
-    times.optimizer = SimTime::FromSeconds(Optimizer(own, kept));
+    const OptimizerCosts optimizer(c_, m_, p_, host_);
+    times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
     if (!ReducesByLayer(m_)) return;
     // What the reductions behind the last backward pass take from it.
     const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
                                    layers * times.layer_backward.seconds());
     times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
-  }
-
-  // Mixed precision: the gradients' norm and clipping, a fused Adam on 32-bit masters, the cast to
-  // the model's type, and clearing of the `kept` gradients for the next iteration.
-  double Optimizer(double own, double kept) const {
-    const auto n = static_cast<int64_t>(own);
-    CostSources sources;
-    const OperatorCall calls[] = {{ReductionOp{1, n}, DType::kFloat32, Direction::kForward},
-                                  {ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward},
-                                  {OptimizerOp{n, 1, OptimizerKind::kAdam, OptimizerImpl::kFused},
-                                   DType::kFloat32, Direction::kForward}};
-    double seconds = 0;
-    for (const OperatorCall& call : calls) seconds += kernels_.Seconds(Kernels(call), sources);
-    if (e_ < 4) {
-      ElementwiseOp cast{n, n};
-      cast.output_dtype = c_.dtype;
-      seconds += kernels_.Seconds(Kernels({cast, DType::kFloat32, Direction::kForward}), sources);
-    }
-    const FillOp clear{static_cast<int64_t>(kept)};
-    const DType dtype = gradient_ >= 4 ? DType::kFloat32 : c_.dtype;
-    return seconds + kernels_.Seconds(Kernels({clear, dtype, Direction::kForward}), sources);
   }
 
   const TransformerConfig& c_;
@@ -356,7 +344,9 @@ class Coster {
   MappedLayer layer_;
   KernelCoster kernels_;
   GroupCosts groups_;
-  double e_, gradient_, h_, t_, width_, kv_, tokens_;
+  double e_, gradient_;
+  HostCosts host_;
+  double h_, t_, width_, kv_, tokens_;
 };
 
 }  // namespace
@@ -368,6 +358,12 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
     return InvalidInput(
         "iteration model: models with an encoder and a decoder are not covered; the "
         "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
+  }
+  if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
+    return Infeasible(
+        "mapping {}: the platform does not state the rate of its hosts' memory, which offloading "
+        "needs; give it as node.host_memory_GBps, and the device's level of kind host",
+        ToString(mapping));
   }
   ClusterParameters own = cluster;
   // Devices at their power limit run at the clock that their silicon allows; others at the same.

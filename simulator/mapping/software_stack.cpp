@@ -12,38 +12,45 @@
 namespace foretrace {
 namespace {
 
+struct Flag {
+  std::string_view key;
+  bool StackRelease::*target;
+};
+constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
+                           {"fused_pointwise", &StackRelease::fused_pointwise},
+                           {"fused_accumulation", &StackRelease::fused_accumulation},
+                           {"blocking_transfers", &StackRelease::blocking_transfers},
+                           {"blocking_chunks", &StackRelease::blocking_chunks},
+                           {"ring_attention", &StackRelease::ring_attention},
+                           {"gathers_ahead", &StackRelease::gathers_ahead},
+                           {"per_parameter_sharding", &StackRelease::per_parameter_sharding},
+                           {"dynamic_scaling", &StackRelease::dynamic_scaling},
+                           {"reduces_scales", &StackRelease::reduces_scales},
+                           {"dropout", &StackRelease::dropout},
+                           {"sequence_parallel", &StackRelease::sequence_parallel},
+                           {"overlap_tensor", &StackRelease::overlap_tensor},
+                           {"chunked_tensor", &StackRelease::chunked_tensor},
+                           {"overlap_gradients", &StackRelease::overlap_gradients},
+                           {"compiled_loss", &StackRelease::compiled_loss},
+                           {"gradient_placeholders", &StackRelease::gradient_placeholders},
+                           {"eager", &StackRelease::eager},
+                           {"separate_products", &StackRelease::separate_products},
+                           {"complex_rotary", &StackRelease::complex_rotary},
+                           {"repeats_keys", &StackRelease::repeats_keys},
+                           {"copies_groups", &StackRelease::copies_groups},
+                           {"wide_merges", &StackRelease::wide_merges},
+                           {"fused_optimizer", &StackRelease::fused_optimizer}};
+
+void CheckKeys(const YamlReader& in) {
+  std::vector<std::string_view> keys = {
+      "since",  "source", "models",    "attention_slowdown", "recompute", "packed_document",
+      "shards", "zero",   "selective", "gradient_bits",      "loss"};
+  for (const Flag& flag : kFlags) keys.push_back(flag.key);
+  in.ExpectKeys(keys);
+}
+
 StackRelease ReadRelease(const YamlReader& in) {
-  static constexpr std::array<std::string_view, 28> kKeys = {"since",
-                                                             "source",
-                                                             "models",
-                                                             "fused_attention",
-                                                             "attention_slowdown",
-                                                             "fused_pointwise",
-                                                             "fused_accumulation",
-                                                             "blocking_transfers",
-                                                             "blocking_chunks",
-                                                             "ring_attention",
-                                                             "recompute",
-                                                             "gathers_ahead",
-                                                             "per_parameter_sharding",
-                                                             "dynamic_scaling",
-                                                             "reduces_scales",
-                                                             "dropout",
-                                                             "packed_document",
-                                                             "sequence_parallel",
-                                                             "overlap_tensor",
-                                                             "chunked_tensor",
-                                                             "gradient_bits",
-                                                             "overlap_gradients",
-                                                             "zero",
-                                                             "selective",
-                                                             "loss",
-                                                             "compiled_loss",
-                                                             "gradient_placeholders",
-                                                             "eager"};
-  static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
-  static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
-  in.ExpectKeys(kKeys);
+  CheckKeys(in);
   StackRelease r;
   r.since = in.String("since", "");
   r.source = in.String("source");
@@ -52,38 +59,24 @@ StackRelease ReadRelease(const YamlReader& in) {
       r.models.push_back(PlainName(name.AsString()));
     }
   }
-  r.fused_attention = in.Bool("fused_attention", false);
+  for (const Flag& flag : kFlags) r.*flag.target = in.Bool(flag.key, r.*flag.target);
   if (in.Has("attention_slowdown")) {
     for (const auto& [chip, slowdown] : in.Child("attention_slowdown").Entries()) {
       r.attention_slowdown[chip] = slowdown.AsNumber(0.5, 10);
     }
   }
-  r.fused_pointwise = in.Bool("fused_pointwise", true);
-  r.fused_accumulation = in.Bool("fused_accumulation", true);
-  r.blocking_transfers = in.Bool("blocking_transfers", false);
-  r.gathers_ahead = in.Bool("gathers_ahead", true);
-  r.per_parameter_sharding = in.Bool("per_parameter_sharding", false);
-  r.dynamic_scaling = in.Bool("dynamic_scaling", false);
-  r.blocking_chunks = in.Bool("blocking_chunks", false);
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
-  r.ring_attention = in.Bool("ring_attention", false);
-  r.reduces_scales = in.Bool("reduces_scales", false);
-  r.dropout = in.Bool("dropout", false);
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
-  r.sequence_parallel = in.Bool("sequence_parallel", false);
-  r.overlap_tensor = in.Bool("overlap_tensor", false);
-  r.chunked_tensor = in.Bool("chunked_tensor", false);
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
-  r.overlap_gradients = in.Bool("overlap_gradients", false);
   r.zero = in.Integer("zero", 0, 3, 0);
+  r.shards = in.Integer("shards", 2, 1 << 20, 0);
+  static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
   if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
     r.selective = Recompute::kOperators;
   }
+  static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
-  r.compiled_loss = in.Bool("compiled_loss", false);
-  r.gradient_placeholders = in.Bool("gradient_placeholders", false);
-  r.eager = in.Bool("eager", false);
   return r;
 }
 

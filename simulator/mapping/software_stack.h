@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
+#include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace {
@@ -18,7 +19,7 @@ inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/st
 std::string PlainName(const std::string& name);
 
 // From a release or date on, until the next.
-struct StackRelease {
+struct StackRelease : KernelForms {
   std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
   std::string source;
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
@@ -47,6 +48,8 @@ struct StackRelease {
   int32_t gradient_bits = 0;    // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
+  // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.
+  int32_t shards = 0;
   Recompute selective = Recompute::kSelective;
   Recompute recompute = Recompute::kNone;  // where a run does not say
   bool blocking_chunks = false;            // ClusterParameters'

@@ -100,15 +100,18 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
     error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
                         m.pipeline, m.context, m.data, model * m.data, row.gpus);
   }
-  const int64_t batch = f.Int("global_batch", 0, error);
+  int64_t batch = f.Int("global_batch", 0, error);
   const int64_t accumulation = f.Int("grad_accum", 0, error);
   int64_t micro = f.Int("micro_batch", 0, error);
-  if (error.empty() && batch == 0) error = "no global_batch is stated";
+  // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
+  const bool any_batch = batch == 0 && f.Text("oom") == "1";
+  if (error.empty() && batch == 0 && !any_batch) error = "no global_batch is stated";
   if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
   if (micro == 0) {
     micro = 1;
     row.notes.emplace_back("micro-batches of one sample, as none is stated");
   }
+  if (any_batch) batch = m.data * micro * std::max<int64_t>(accumulation, 1);
   m.global_batch = static_cast<int32_t>(batch);
   m.micro_batch = static_cast<int32_t>(micro);
   if (error.empty() && batch % (m.data * micro) != 0) {

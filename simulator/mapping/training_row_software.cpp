@@ -83,10 +83,16 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   m.zero = std::max(ZeroOf(sharding), row.software.zero);
   m.gradient_bytes = Contains(sharding, "pure") ? 2 : row.software.gradient_bits / 8;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
-  if (!Contains(sharding, "hsdp") && !Contains(sharding, "hybrid")) return;
-  // Within each node, as HYBRID_SHARD is unless told otherwise.
-  const int32_t inside = std::max(row.gpus_per_node / m.tensor, 1);
-  if (m.replicas() % inside == 0 && inside > 1 && inside < m.replicas()) m.hybrid = inside;
+  m.offload = Contains(sharding, "cpu");
+  m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
+                                      Contains(sharding, "full cpu offload") ||
+                                      (Contains(sharding, "fsdp") && m.offload));
+  int32_t shards = m.zero == 3 ? row.software.shards : 0;
+  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
+    // Within each node, as HYBRID_SHARD is unless told otherwise.
+    shards = std::max(row.gpus_per_node / m.tensor, 1);
+  }
+  if (shards > 1 && shards < m.replicas() && m.replicas() % shards == 0) m.hybrid = shards;
 }
 
 void SetOverlap(const Fields& f, TrainingRow& row) {
@@ -147,6 +153,7 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   const auto slowdown = software.attention_slowdown.find(chip);
   if (slowdown != software.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
   cluster.fused_pointwise = software.fused_pointwise;
+  cluster.forms = software;
   cluster.fused_accumulation = software.fused_accumulation;
   cluster.blocking_transfers = software.blocking_transfers;
   cluster.blocking_chunks = software.blocking_chunks;

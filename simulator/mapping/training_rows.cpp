@@ -50,7 +50,6 @@ std::string NotCovered(const Fields& f) {
     if (model.find(hybrid) == std::string::npos) continue;
     return fmt::format("model '{}': state-space layers are not covered", f.Text("model"));
   }
-  if (Contains(f.Text("sharding"), "cpu")) return "offloading to the CPU is not covered";
   return "";
 }
 

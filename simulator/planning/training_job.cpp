@@ -41,6 +41,22 @@ SimTime RouteLatency(const Topology& topology, int32_t to) {
   return SimTime::FromSeconds(route.latency);
 }
 
+// Devices under one switch of the PCIe tree share its way to the host.
+void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
+  const Accelerator& device = spec.node.accelerator;
+  cluster.host_memory = spec.node.host_memory;
+  double rate = 0;
+  for (const MemoryLevel& level : device.memory) {
+    if (level.kind != MemoryKind::kHost) continue;
+    rate = level.bandwidth.bytes_per_second() * level.efficiency;
+    if (spec.node.host_link == kNoLinkType) continue;
+    const LinkType& shared = spec.links[static_cast<size_t>(spec.node.host_link)];
+    rate = std::min(rate,
+                    level.efficiency * shared.payload_rate() / spec.node.devices_per_pcie_switch);
+  }
+  if (rate > 0) cluster.host_link = Bandwidth::BytesPerSecond(rate);
+}
+
 // Bandwidths and latency of the links, by asking the closed form.
 absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
   const int32_t n = spec.node.devices;
@@ -147,6 +163,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         spec.name, single ? "fp32" : "fp16");
   }
   FORETRACE_RETURN_IF_ERROR(SetLinks(spec, cluster));
+  SetHost(spec, cluster);
   // Products were measured in 16 bits.
   if (ElementSize(dtype) == 2) {
     FORETRACE_ASSIGN_OR_RETURN(cluster.measured,

@@ -53,6 +53,7 @@ struct NodeSpec {
   LinkTypeIndex pcie_link = kNoLinkType;
   int32_t devices_per_pcie_switch = 1;
   LinkTypeIndex host_link = kNoLinkType;  // PCIe switch to host; kNoLinkType: as pcie_link
+  Bandwidth host_memory;                  // of all of the host's DRAM; zero: not stated
   int32_t nics = 0;
   std::vector<int32_t> nic_affinity;  // one NIC per device
 };

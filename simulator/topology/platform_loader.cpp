@@ -95,8 +95,8 @@ class Loader {
   }
 
   void LoadNode(const YamlReader& node) {
-    node.ExpectKeys(std::array<std::string_view, 6>{"devices", "accelerator", "device",
-                                                    "interconnect", "pcie", "nics"});
+    node.ExpectKeys(std::array<std::string_view, 7>{
+        "devices", "accelerator", "device", "interconnect", "pcie", "nics", "host_memory_GBps"});
     if (node.Has("device")) {
       node.Fail(
           "device",
@@ -119,6 +119,9 @@ class Loader {
       node.Fail("interconnect", "kind pcie_tree needs the section node.pcie");
     }
     if (node.Has("nics")) LoadNics(node.Child("nics"));
+    if (node.Has("host_memory_GBps")) {
+      out.host_memory = Bandwidth::GBps(node.Number("host_memory_GBps", 0.001, kMaxGBps));
+    }
   }
 
   // By its name or alias; or a file, which is looked for beside the platform's.

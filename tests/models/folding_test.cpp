@@ -66,7 +66,11 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
     if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
     m.fp8 = rng() % 4 == 0;
+    m.offload = rng() % 4 == 0;
+    m.offload_weights = m.offload && m.zero == 3 && m.replicas() > 1;
     ClusterParameters cluster;
+    cluster.host_link = Bandwidth::GBps(12);
+    cluster.host_memory = Bandwidth::GBps(200);
     cluster.reduces_scales = true;
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;

@@ -3,24 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
+#include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
 namespace {
 
 constexpr double kH = 1024, kH2 = kH * kH;
-
-// hidden 1024, 16 heads, sequence 1024: a layer has 12 h^2 + 13 h weights, the embedding 2,048 h
-// and 1,024 h of positions, the output layer with the final norm 2,050 h.
-TransformerConfig Model() {
-  TransformerConfig c;
-  c.hidden = 1024;
-  c.layers = 4;
-  c.heads = 16;
-  c.vocabulary = 2048;
-  c.sequence = 1024;
-  c.tied = false;
-  return c;
-}
 
 // 100 GB/s in the node and 2 us a ring step; of the device the memory alone counts.
 ClusterParameters MemoryAlone(double gigabytes_per_second) {
@@ -55,16 +43,16 @@ double RingPass(double elements) { return 0.5 * 2 * elements / 100e9 * 1e6 + 2; 
 
 TEST(DividedWeightsTest, RootWeightsAreGatheredAndTheirGradientsReduced) {
   const ClusterParameters p = MemoryAlone(1000);
-  const PassTimes times = Times(Model(), Divided(3), p);
+  const PassTimes times = Times(SmallModel(), Divided(3), p);
   EXPECT_NEAR(times.first_root.gather.us(), RingPass(5122 * kH), 1e-3);
   EXPECT_NEAR(times.first_root.reduce.us(), RingPass(5122 * kH), 1e-3);
   EXPECT_EQ(times.last_root.gather, SimTime());
-  TransformerConfig tied = Model();
+  TransformerConfig tied = SmallModel();
   tied.tied = true;
   EXPECT_NEAR(Times(tied, Divided(3), p).first_root.gather.us(), RingPass(3072 * kH), 1e-3);
   ParallelMapping stages = Divided(3);
   stages.pipeline = 2;
-  const PassTimes two = Times(Model(), stages, p);
+  const PassTimes two = Times(SmallModel(), stages, p);
   EXPECT_NEAR(two.first_root.gather.us(), RingPass(3072 * kH), 1e-3);
   EXPECT_NEAR(two.last_root.reduce.us(), RingPass(2050 * kH), 1e-3);
 }
@@ -73,13 +61,13 @@ TEST(DividedWeightsTest, RootWeightsAreGatheredAndTheirGradientsReduced) {
 // no gradients.
 TEST(DividedWeightsTest, OnlyWhatIsDividedIsExchanged) {
   const ClusterParameters p = MemoryAlone(1000);
-  const RootExchange two = Times(Model(), Divided(2), p).first_root;
+  const RootExchange two = Times(SmallModel(), Divided(2), p).first_root;
   EXPECT_EQ(two.gather, SimTime());
   EXPECT_NEAR(two.reduce.us(), RingPass(5122 * kH), 1e-3);
-  EXPECT_EQ(Times(Model(), Divided(1), p).first_root.reduce, SimTime());
+  EXPECT_EQ(Times(SmallModel(), Divided(1), p).first_root.reduce, SimTime());
   ParallelMapping frozen = Divided(3);
   frozen.lora = 16;
-  const RootExchange lora = Times(Model(), frozen, p).first_root;
+  const RootExchange lora = Times(SmallModel(), frozen, p).first_root;
   EXPECT_NEAR(lora.gather.us(), RingPass(5122 * kH), 1e-3);
   EXPECT_EQ(lora.reduce, SimTime());
 }
@@ -87,11 +75,11 @@ TEST(DividedWeightsTest, OnlyWhatIsDividedIsExchanged) {
 // Each of two micro-batches waits for both: nothing else differs.
 TEST(DividedWeightsTest, RootExchangesAreExposed) {
   const ClusterParameters p = MemoryAlone(1000);
-  PassTimes times = Times(Model(), Divided(3), p);
-  const auto with = PipelineOf(Model(), Divided(3), times);
+  PassTimes times = Times(SmallModel(), Divided(3), p);
+  const auto with = PipelineOf(SmallModel(), Divided(3), times);
   const RootExchange root = times.first_root;
   times.first_root = RootExchange();
-  const auto without = PipelineOf(Model(), Divided(3), times);
+  const auto without = PipelineOf(SmallModel(), Divided(3), times);
   ASSERT_TRUE(with.ok() && without.ok());
   EXPECT_EQ(with->stages[0].forward[0] - without->stages[0].forward[0], root.gather);
   EXPECT_EQ(with->stages[0].backward[0] - without->stages[0].backward[0], root.reduce);
@@ -100,7 +88,7 @@ TEST(DividedWeightsTest, RootExchangesAreExposed) {
 // A gathered weight is read and written in 2 bytes before either pass, a gradient read in 2 and
 // written in the 4 that it is reduced in: 4 and 10 bytes over 1 GB/s.
 TEST(DividedWeightsTest, PerParameterShardingCopiesWeightsAndGradients) {
-  TransformerConfig c = Model();
+  TransformerConfig c = SmallModel();
   c.dtype = DType::kBFloat16;
   ClusterParameters p = MemoryAlone(1);
   const PassTimes flat = Times(c, Divided(3), p);
@@ -130,22 +118,22 @@ TEST(DividedWeightsTest, DynamicScalingReadsOperandsTwice) {
   ParallelMapping m;
   m.fp8 = true;
   ClusterParameters p = MemoryAlone(100);
-  const PassTimes delayed = Times(Model(), m, p);
+  const PassTimes delayed = Times(SmallModel(), m, p);
   p.dynamic_scaling = true;
-  const PassTimes dynamic = Times(Model(), m, p);
+  const PassTimes dynamic = Times(SmallModel(), m, p);
   const double unit = kH2 / 100e9 * 1e6;
   EXPECT_NEAR((dynamic.layer_forward - delayed.layer_forward).us(), 67 * unit, 0.3 * unit);
   EXPECT_NEAR((dynamic.layer_backward - delayed.layer_backward).us(), 113 * unit, 0.3 * unit);
   // Weights that are gathered in 8 bits are not cast where they are used, and half the bytes.
   p.eight_bit_gathers = true;
-  const PassTimes cast = Times(Model(), m, p);
+  const PassTimes cast = Times(SmallModel(), m, p);
   EXPECT_NEAR((cast.layer_forward - delayed.layer_forward).us(), 7 * unit, 0.3 * unit);
   EXPECT_NEAR((cast.layer_backward - delayed.layer_backward).us(), 53 * unit, 0.3 * unit);
   ParallelMapping divided = Divided(3);
   divided.fp8 = true;
-  const Bytes eight = Times(Model(), divided, p).weight_bytes;
+  const Bytes eight = Times(SmallModel(), divided, p).weight_bytes;
   divided.fp8 = false;
-  EXPECT_EQ(Times(Model(), divided, p).weight_bytes.count(), 2 * eight.count());
+  EXPECT_EQ(Times(SmallModel(), divided, p).weight_bytes.count(), 2 * eight.count());
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ TEST(SoftwareStackTest, RecipesOfModels) {
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
             "  - since: v24.11\n    models: [GPT-3, grok]\n    source: t\n    dropout: true\n"
             "  - since: v24.11\n    models: [grok-1 x]\n    source: u\n    packed_document: 200\n"
-            "  - since: v25\n    source: v\n"));
+            "  - since: v25\n    source: v\n    zero: 3\n    shards: 128\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("v25.01", "gpt3-175B").shards, 128);
+  EXPECT_EQ(stack->At("v24.11.1", "gpt3-175B").shards, 0);
   EXPECT_EQ(stack->At("v24.11.1", "gpt3-175B").source, "t");
   EXPECT_EQ(stack->At("v24.11.1", "grok1-314B").source, "t");
   EXPECT_EQ(stack->At("v24.11.1", "Grok-1_X").packed_document, 200);

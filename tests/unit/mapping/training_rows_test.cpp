@@ -149,6 +149,41 @@ TEST(TrainingRowsTest, HybridShardingAndRunsOutOfMemory) {
   EXPECT_EQ(rows[1].mapping.hybrid, 0);
 }
 
+// Where the recipe says so, 16 replicas divide the weights and others hold copies.
+TEST(TrainingRowsTest, ShardsOfARecipe) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].zero = 3;
+  stacks[0].releases[0].shards = 16;
+  const std::string path = testing::TempDir() + "/shards.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,64,H100,8,1,1,64,1,,,1,,64,BF16,,none,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,,none,NeMo,0,1,\n"
+                         "known,,,,,,,,40,H100,8,1,1,40,1,,,1,,40,BF16,,none,NeMo,0,1,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].mapping.hybrid, 16);
+  EXPECT_EQ((*rows)[1].mapping.hybrid, 0);
+  EXPECT_EQ((*rows)[2].mapping.hybrid, 0);
+}
+
+TEST(TrainingRowsTest, StatesOnTheHost) {
+  const auto rows = Read(
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,\"ZeRO-3, optimizer on CPU, parameters on "
+      "CPU\","
+      ",NeMo,0,1,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,,BF16,\"ZeRO-2, optimizer on CPU\",,NeMo,1,,\n"
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,\"FSDP, CPU offload\",,Composer,0,1,\n");
+  for (const TrainingRow& row : rows) {
+    EXPECT_EQ(row.refused, "");
+    EXPECT_TRUE(row.mapping.offload);
+  }
+  EXPECT_TRUE(rows[0].mapping.offload_weights);
+  EXPECT_FALSE(rows[1].mapping.offload_weights);
+  EXPECT_TRUE(rows[2].mapping.offload_weights);
+  // Of a run out of memory the micro-batch counts, whatever the batch.
+  EXPECT_EQ(rows[1].mapping.global_batch, 16);
+}
+
 TEST(TrainingRowsTest, ContradictionsAreListedOthersJudged) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,4,1,2,1,,,1,,16,BF16,none,,NeMo,0,1,\n"

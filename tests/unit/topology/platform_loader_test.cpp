@@ -33,6 +33,11 @@ TEST(PlatformLoader, ReadsValues) {
   EXPECT_EQ(spec->links[0].payload_rate(), 20e9);
   EXPECT_EQ(spec->links[0].latency, SimTime::FromUs(1));
   EXPECT_FALSE(spec->has_library);
+  EXPECT_EQ(spec->node.host_memory, Bandwidth());
+  const auto host =
+      ParsePlatform(Replaced(kGood, "devices: 4", "devices: 4\n  host_memory_GBps: 281.6"), "p");
+  ASSERT_TRUE(host.ok()) << host.status();
+  EXPECT_EQ(host->node.host_memory.gbps(), 281.6);
 }
 
 struct BadCase {
@@ -53,6 +58,7 @@ TEST(PlatformLoader, NamesFileLineKeyAndWhatIsAllowed) {
       {"class: nvlink", "class: string", "'string' is not known; allowed: nvlink, pcie, network"},
       {"devices: 4", "devices: 100000", "p.yaml:5: key 'node.devices': 100000 is outside"},
       {"devices: 4", "devices: 4.5", "must be an integer"},
+      {"devices: 4", "devices: 4\n  host_memory_GBps: 0", "key 'node.host_memory_GBps': 0 is"},
       {"link: nv,", "link: ib,", "p.yaml:6: key 'node.interconnect.link': 'ib' is not one of"},
       {"kind: switch", "kind: mesh", "key 'node.interconnect.edges': missing"},
       {"kind: switch", "kind: mesh, edges: [[0, 1, 1]]", "device 2 is not reachable"},

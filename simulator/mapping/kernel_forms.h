@@ -1,0 +1,29 @@
+#pragma once
+// In which kernels software runs what fewer could.
+
+namespace foretrace {
+
+struct KernelForms {
+  // Queries, keys and values, and both halves of a gated activation's input, are products of their
+  // own, whose input gradients are added up.
+  bool separate_products = false;
+  // Rotary embedding multiplies complex numbers: its operands are cast to 32 bits and back by
+  // kernels of their own, compiled or not, as compilers leave complex numbers to the framework
+  // (torch/_inductor/lowering.py, fallback_node_due_to_unsupported_type).
+  bool complex_rotary = false;
+  // Keys and values are copied for every head that shares them, and their gradients added up.
+  bool repeats_keys = false;
+  // Of a product that makes grouped queries, keys and values at once, queries and values are copied
+  // out, and their gradients together (Megatron Core, transformer/attention.py,
+  // get_query_key_value_tensors; its split's backward pass).
+  bool copies_groups = false;
+  // What the steps of attention over a ring give is merged in 32 bits by PyTorch's own kernels,
+  // all keys and values gathered at once (ring_attention.h); otherwise as Transformer Engine has
+  // it.
+  bool wide_merges = false;
+  // The optimizer is one kernel over all tensors; otherwise PyTorch's foreach kernels, one for each
+  // step of the update.
+  bool fused_optimizer = true;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,170 @@
+// Mappings as words: "tp8 pp4 dp16 mb2".
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/parallel_mapping.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kLayers = "layers=";
+
+// "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
+bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  for (const char* at = text.data(); at <= text.data() + text.size();) {
+    int32_t count = 0;
+    const auto [end, error] = std::from_chars(at, text.data() + text.size(), count);
+    if (error != std::errc() || count < 1 || count > kMaxDegree) return false;
+    layers.push_back(count);
+    if (end == text.data() + text.size()) return true;
+    if (*end != ',') return false;
+    at = end + 1;
+  }
+  return false;
+}
+
+struct Flag {
+  std::string_view word;
+  bool ParallelMapping::*target;
+  bool value = true;
+};
+constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
+                           {"ring", &ParallelMapping::ring},
+                           {"overlap", &ParallelMapping::overlap_gradients},
+                           {"tp-exposed", &ParallelMapping::overlap_tensor, false},
+                           {"tp-async", &ParallelMapping::async_tensor},
+                           {"tp-chunked", &ParallelMapping::chunked_tensor},
+                           {"ends", &ParallelMapping::counted_ends},
+                           {"offload", &ParallelMapping::offload},
+                           {"offload-weights", &ParallelMapping::offload_weights},
+                           {"fp8", &ParallelMapping::fp8},
+                           {"lora-all", &ParallelMapping::lora_everywhere}};
+
+struct Degree {
+  std::string_view word;
+  int32_t ParallelMapping::*target;
+};
+constexpr Degree kDegrees[] = {
+    {"tp", &ParallelMapping::tensor},      {"cp", &ParallelMapping::context},
+    {"pp", &ParallelMapping::pipeline},    {"dp", &ParallelMapping::data},
+    {"ep", &ParallelMapping::expert},      {"etp", &ParallelMapping::expert_tensor},
+    {"mb", &ParallelMapping::micro_batch}, {"gb", &ParallelMapping::global_batch},
+    {"v", &ParallelMapping::chunks},       {"k", &ParallelMapping::k},
+    {"zero", &ParallelMapping::zero},      {"lora", &ParallelMapping::lora},
+    {"hsdp", &ParallelMapping::hybrid}};
+
+bool ReadDegree(std::string_view word, ParallelMapping& m) {
+  for (const auto& [name, target] : kDegrees) {
+    if (!word.starts_with(name)) continue;
+    const std::string_view digits = word.substr(name.size());
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), m.*target);
+    if (error == std::errc() && end == digits.data() + digits.size()) return true;
+  }
+  return false;
+}
+
+bool ReadWord(std::string_view word, ParallelMapping& m) {
+  if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
+  for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
+    if (word != Name(static_cast<Recompute>(i))) continue;
+    m.recompute = static_cast<Recompute>(i);
+    return true;
+  }
+  for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
+    if (word != Name(static_cast<ScheduleKind>(i))) continue;
+    m.schedule = static_cast<ScheduleKind>(i);
+    // Chunks say whether 1F1B interleaves.
+    if (m.schedule == ScheduleKind::kInterleaved) m.schedule = ScheduleKind::k1F1B;
+    return true;
+  }
+  for (const Flag& flag : kFlags) {
+    if (word != flag.word) continue;
+    m.*flag.target = flag.value;
+    return true;
+  }
+  if (word == "grad16" || word == "grad32") {
+    m.gradient_bytes = word == "grad16" ? 2 : 4;
+    return true;
+  }
+  return ReadDegree(word, m);
+}
+
+// "tp" of "tp8": each of these may be said once; words without a number are their own.
+std::string SubjectOf(const std::string& word) {
+  const size_t digits = word.find_first_of("0123456789");
+  const bool schedule = word == "1f1b" || word == "zb-h1";
+  return digits == 0 || schedule ? word : word.substr(0, digits);
+}
+
+}  // namespace
+
+std::string_view Name(Recompute recompute) {
+  static constexpr std::array<std::string_view, 5> kNames = {"none", "selective", "full",
+                                                             "operators", "alternate"};
+  return EnumName(kNames, recompute);
+}
+
+std::string ToString(const ParallelMapping& m) {
+  std::string text = fmt::format("tp{}", m.tensor);
+  if (m.context > 1) text += fmt::format(" cp{}", m.context);
+  text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
+  if (m.ring) text += " ring";
+  if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
+  if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
+  text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
+  if (m.sequence_parallel) text += " sp";
+  if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
+  if (m.overlap_gradients) text += " overlap";
+  if (!m.overlap_tensor) text += " tp-exposed";
+  if (m.async_tensor) text += " tp-async";
+  if (m.chunked_tensor) text += " tp-chunked";
+  if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
+  if (m.offload) text += " offload";
+  if (m.offload_weights) text += " offload-weights";
+  if (m.counted_ends) text += " ends";
+  if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
+  if (m.fp8) text += " fp8";
+  if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
+  if (m.lora_everywhere) text += " lora-all";
+  if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
+  if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
+  if (m.k > 1) text += fmt::format(" k{}", m.k);
+  return text;
+}
+
+absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
+                                             const std::string& source) {
+  ParallelMapping m;
+  m.global_batch = global_batch;
+  std::set<std::string> said;
+  std::istringstream words(text);
+  bool any = false;
+  for (std::string word; words >> word; any = true) {
+    if (!said.insert(SubjectOf(word)).second) {
+      return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
+    }
+    if (!ReadWord(word, m)) {
+      return InvalidInput(
+          "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
+          "zeroN hsdpN loraN lora-all ring sp overlap tp-exposed tp-async tp-chunked offload "
+          "offload-weights ends layers=N,N,... fp8 grad16 grad32 none selective full operators "
+          "alternate gpipe 1f1b kfkb zb-h1",
+          source, word);
+    }
+  }
+  if (!any) return InvalidInput("{}: the mapping is empty; an example: tp8 pp4 dp2 mb1", source);
+  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
+  return m;
+}
+
+}  // namespace foretrace

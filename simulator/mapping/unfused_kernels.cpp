@@ -1,0 +1,153 @@
+#include "simulator/mapping/unfused_kernels.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace foretrace {
+namespace {
+
+constexpr DType kWide = DType::kFloat32;
+
+void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
+            Direction pass = Direction::kForward) {
+  for (const KernelWork& work : Kernels({shape, dtype, pass})) list.push_back(work);
+}
+
+// A kernel that makes n elements of `to` from n of each of its operands.
+void Step(KernelList& list, int64_t n, int64_t operands, DType from, DType to) {
+  ElementwiseOp call{n, operands * n};
+  call.output_dtype = to;
+  Append(list, call, from);
+}
+
+}  // namespace
+
+void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward) const {
+  const GraphOp& op = l_.graph().op(id);
+  const KernelForms& forms = p_.forms;
+  if (forms.separate_products && op.kind == GraphOpKind::kMatmul && op.in_block) {
+    Separate(id, forward, backward);
+  }
+  const bool narrow = ElementSize(l_.graph().tensor(op.inputs[0]).dtype) < 4;
+  if (op.name == "rotary") {
+    if (narrow && (!p_.fused_pointwise || forms.complex_rotary)) {
+      AddRotarySteps(op, forward);
+      AddRotarySteps(op, backward.input);
+    }
+    if (forms.repeats_keys) RepeatKeys(op, forward, backward.input);
+    if (forms.copies_groups) CopyGroups(op, forward, backward.input);
+    return;
+  }
+  if (p_.fused_pointwise || !narrow) return;
+  if (op.kind == GraphOpKind::kNorm) AddNormSteps(op, forward, backward.input);
+  if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
+    AddGateSteps(op, forward, backward.input);
+  }
+}
+
+// What is summed of the input's gradients is read once more where compiled kernels that follow take
+// it in; otherwise it is a kernel of its own.
+void UnfusedKernels::Separate(OpId id, KernelList& forward, BackwardWork& backward) const {
+  const OperatorGraph& g = l_.graph();
+  const GraphOp& op = g.op(id);
+  const auto count = static_cast<int64_t>(op.outputs.size()) * op.parts;
+  const auto calls = CallsOf(g, l_.sizes(), id, Direction::kForward);
+  if (count < 2 || calls.size() != 1) return;
+  const auto* whole = std::get_if<LinearOp>(&calls.front().shape);
+  if (whole == nullptr) return;
+  const DType dtype = calls.front().dtype;
+  forward.clear();
+  backward.weights.clear();
+  const auto is_product = [](const KernelWork& work) { return work.m > 0; };
+  backward.input.erase(std::remove_if(backward.input.begin(), backward.input.end(), is_product),
+                       backward.input.end());
+  for (const TensorId output : op.outputs) {
+    LinearOp each = *whole;
+    each.n = Count(output) / op.parts / std::max<int64_t>(whole->m, 1);
+    for (int8_t part = 0; part < op.parts; ++part) {
+      Append(forward, each, dtype);
+      each.needs_weight_gradient = false;
+      Append(backward.input, each, dtype, Direction::kBackward);
+      std::swap(each.needs_weight_gradient, each.needs_input_gradient);
+      Append(backward.weights, each, dtype, Direction::kBackward);
+      each.needs_input_gradient = each.needs_weight_gradient = true;
+    }
+  }
+  const int64_t n = whole->m * whole->k;
+  for (int64_t i = 1; i < count; ++i) {
+    if (p_.fused_pointwise) {
+      Append(backward.input, ReductionOp{1, n}, dtype);
+    } else {
+      Step(backward.input, n, 2, dtype, dtype);
+    }
+  }
+}
+
+// Of root mean squares: the cast to 32 bits, the square, its mean, the scaling, the cast back; the
+// product with the weights is the fused kernel's own traffic. Backward each step's own gradient,
+// the sum of both ways to the input, and the product with the weights' gradient.
+void UnfusedKernels::AddNormSteps(const GraphOp& op, KernelList& forward,
+                                  KernelList& backward) const {
+  const GraphTensor& input = l_.graph().tensor(op.inputs[0]);
+  const DType dtype = input.dtype;
+  const int64_t n = Count(op.inputs[0]);
+  const int64_t columns = std::max<int64_t>(l_.sizes().of(input.axes.back()), 1);
+  const ReductionOp mean{n / columns, columns};
+  Step(forward, n, 1, dtype, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  Append(forward, mean, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  Step(forward, n, 1, kWide, dtype);
+  Step(backward, n, 2, dtype, dtype);  // weights' gradient before its sum
+  Step(backward, n, 1, dtype, kWide);  // cast
+  Step(backward, n, 1, kWide, kWide);  // scaling, to the input
+  Step(backward, n, 2, kWide, kWide);  // scaling, to the mean
+  Append(backward, mean, kWide);
+  Step(backward, n, 1, kWide, kWide);  // square
+  Step(backward, n, 2, kWide, kWide);  // sum of both
+  Step(backward, n, 1, kWide, dtype);  // cast
+}
+
+// Both casts; the multiplication in 32 bits moves as much again as the fused kernel in 16.
+void UnfusedKernels::AddRotarySteps(const GraphOp& op, KernelList& list) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  int64_t n = 0;
+  for (const TensorId t : op.inputs) n += Count(t);
+  Step(list, n, 1, dtype, kWide);
+  Step(list, n, 1, kWide, dtype);
+  Step(list, n, 0, kWide, kWide);
+}
+
+// The activation's function apart from the product.
+void UnfusedKernels::AddGateSteps(const GraphOp& op, KernelList& forward,
+                                  KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t out = Count(op.outputs[0]);
+  if (Count(op.inputs[0]) <= out) return;
+  Step(forward, out, 1, dtype, dtype);
+  Step(backward, out, 2, dtype, dtype);
+  Step(backward, out, 1, dtype, dtype);
+}
+
+void UnfusedKernels::RepeatKeys(const GraphOp& op, KernelList& forward,
+                                KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t queries = Count(op.inputs[0]), keys = Count(op.inputs[1]);
+  if (keys >= queries) return;
+  for (int i = 0; i < 2; ++i) {
+    Append(forward, ElementwiseOp{queries, keys}, dtype);
+    Append(backward, ElementwiseOp{keys, queries}, dtype);
+  }
+}
+
+void UnfusedKernels::CopyGroups(const GraphOp& op, KernelList& forward,
+                                KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t queries = Count(op.inputs[0]), keys = Count(op.inputs[1]);
+  if (keys >= queries) return;
+  Step(forward, queries, 1, dtype, dtype);
+  Step(forward, keys, 1, dtype, dtype);
+  Step(backward, queries + 2 * keys, 1, dtype, dtype);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,34 @@
+#pragma once
+// The kernels of a mapped layer's operators as the software runs them, where these are more than
+// the graph has.
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapped_layer.h"
+
+namespace foretrace {
+
+// Keeps references to both.
+class UnfusedKernels {
+ public:
+  UnfusedKernels(const MappedLayer& layer, const ClusterParameters& cluster)
+      : l_(layer), p_(cluster) {}
+
+  // Changes what an operator runs forward and backward.
+  void Apply(OpId id, KernelList& forward, BackwardWork& backward) const;
+
+ private:
+  void Separate(OpId id, KernelList& forward, BackwardWork& backward) const;
+  // The kernels that a fused one stands for beyond itself, as PyTorch runs them eagerly.
+  void AddNormSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void AddRotarySteps(const GraphOp& op, KernelList& list) const;
+  void AddGateSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void RepeatKeys(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void CopyGroups(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+
+  int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
+
+  const MappedLayer& l_;
+  const ClusterParameters& p_;
+};
+
+}  // namespace foretrace
