@@ -196,7 +196,7 @@ void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Op
                         });
     if (!like.has_value() && !concat) continue;
     const std::optional<TracedOperator> traced =
-        concat ? ConcatFromFollower(rank, op.call) : known[like->value];
+        concat ? ConcatFromNeighbours(*store_, rank, op.call) : known[like->value];
     if (!traced.has_value()) continue;
     known[call] = traced;
     known[call]->assumed = true;

@@ -209,10 +209,11 @@ TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
   RankScript& rank = job.rank(0);
   rank.Op("aten::cat", {0, 20});
   rank.Kernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>", {5, 6}, 7, {10, 90});
-  rank.Op("aten::zeros", {25, 28});
+  rank.Op("aten::zero_", {25, 28});  // another buffer
   rank.Op("aten::view", {30, 40});
   Tensor t;
   t.dtype = DType::kFloat32;
+  rank.builder().AddTensor(rank.Of("aten::zero_"), t, std::vector<int64_t>{1});
   rank.builder().AddTensor(rank.Of("aten::view"), t, std::vector<int64_t>{1024, 512});
   const TraceStore store = job.Build();
   const KernelCostModel model(Models(), store);
@@ -226,6 +227,34 @@ TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
     EXPECT_EQ(estimate->time, Models()->Predict(work, Precision::kFloat32).time);
     EXPECT_TRUE(estimate->extrapolated);
   }
+}
+
+// trace_diff/control: what follows the gradient of a split works on other tensors.
+TEST_F(TraceTest, TheGradientOfASplitJoinsItsArguments) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("SplitWithSizesBackward0", {0, 30});
+  rank.Op("aten::cat", {2, 20});
+  rank.Kernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>", {5, 6}, 7, {10, 90});
+  rank.Op("aten::mul", {35, 40});
+  Tensor t;
+  t.dtype = DType::kFloat32;
+  for (const int64_t columns : {9375, 9375, 660}) {
+    rank.builder().AddTensor(rank.Of("SplitWithSizesBackward0"), t, std::vector<int64_t>{1024, columns});
+  }
+  rank.builder().AddTensor(rank.Of("aten::mul"), t, std::vector<int64_t>{1024, 128});
+  const TraceStore store = job.Build();
+  TracedOperator traced;
+  const RankTrace& trace = store.ranks()[0];
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    if (store.name(trace, NodeIndex(i)) != "aten::cat") continue;
+    const auto found = ConcatFromNeighbours(store, trace, NodeIndex(i));
+    ASSERT_TRUE(found.has_value());
+    traced = *found;
+  }
+  const auto& op = std::get<ConcatOp>(traced.op.shape);
+  EXPECT_EQ(op.elements, 1024 * (9375 + 9375 + 660));
+  EXPECT_EQ(op.parts, 3);
 }
 
 TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {
