@@ -30,7 +30,7 @@ constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
 // A thread that walks the reduction takes it in chunks whose loads wait for each other. Set by
 // DLRM-8 (V100).
-constexpr double kThinCyclesPerElement = 20;
+constexpr double kThinCyclesPerElement = 14;
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
@@ -58,8 +58,8 @@ bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
   return b > 0;
 }
 
-// CUTLASS numbers blocks in bands of up to eight along the rows, so that those that run side by side
-// share operands; blocks that complete a band have no results
+// CUTLASS numbers blocks in bands of up to eight along the rows, so that those that run side by
+// side share operands; blocks that complete a band have no results
 // (cutlass/gemm/threadblock/threadblock_swizzle.h, GemmIdentityThreadblockSwizzle).
 double InWholeBands(double across) {
   const double band = across >= 6 ? 8 : across >= 3 ? 4 : across;
@@ -178,8 +178,9 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
   const double steps = std::ceil(product.depth / product.split / depth);
   const double resident = ResidentBlocks(device, block, product.element_bytes);
   const double blocks = product.blocks * product.split;
-  // A multiprocessor's units, each at its rate for all blocks that it holds; and a block's own steps,
-  // one after the other, which the last blocks hide from each other the less the fewer they are.
+  // A multiprocessor's units, each at its rate for all blocks that it holds; and a block's own
+  // steps, one after the other, which the last blocks hide from each other the less the fewer they
+  // are.
   const double busy_us = steps * SmoothMax(multiply_us, load_us) + store_us;
   const double alone_us =
       steps * (std::max(multiply_us + load_us, ahead_us) + wait_us) + store_us + trip_us;
