@@ -96,7 +96,7 @@ def other_definitions(result):
 
 STEPS = ("Case", "Goal", "Steps", "Mean", "Max", "Done", "Period", "Starts", "Blocked share", "Command")
 MODELLED_STEPS = ("Case", "Steps", "Mean", "Max", "Replay, mean", "Blocked share", "Command")
-MODELLED_OPERATORS = ("Case", "Operator", "Calls", "Time %", "GMAE", "MAPE", "Bias of the sum", "Beyond", "GMAE alone", "Bias alone")
+MODELLED_OPERATORS = ("Case", "Operator", "Calls", "Time %", "By time", "GMAE", "MAPE", "Bias of the sum", "Beyond", "GMAE alone", "Bias alone")
 
 
 def goal_rows(runner, cases):
@@ -154,6 +154,7 @@ def duration_rows(results):
                 continue
             beyond = 100 * row["extrapolated_count"] / max(row["count"], 1)
             yield (name, row["operator"], str(row["count"]), f"{100 * row['share']:.1f}",
+                   f"{row['time_gmae_percent']:.1f}",
                    f"{row['gmae_percent']:.1f}", f"{row['mape_percent']:.1f}",
                    f"{row['bias_percent']:+.1f}", f"{beyond:.0f}", *alone(row))
 

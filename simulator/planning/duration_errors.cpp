@@ -1,6 +1,7 @@
 #include "simulator/planning/duration_errors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -38,6 +39,17 @@ std::string ShapeOf(const RankTrace& rank, NodeIndex call) {
     text += fmt::format(" {}", fmt::join(rank.dims(tensor), "x"));
   }
   return text;
+}
+
+// As SummarizeErrors, each error by the time of its work instead of all alike.
+double TimeGmaePercent(const std::vector<double>& errors, const std::vector<double>& recorded_us) {
+  constexpr double kFloor = 4e-4;
+  double logs = 0, total_us = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    logs += recorded_us[i] * std::log(std::max(std::abs(errors[i]), kFloor));
+    total_us += recorded_us[i];
+  }
+  return total_us > 0 ? 100 * std::exp(logs / total_us) : 0;
 }
 
 constexpr double kAlone = 0.05;  // share of its time up to which work counts as alone
@@ -154,7 +166,7 @@ std::vector<DurationPair> CompareDurations(const TraceStore& store, const Predic
 
 std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pairs) {
   struct Class {
-    std::vector<double> errors, alone_errors;
+    std::vector<double> errors, recorded_us, alone_errors;
     SimTime recorded, modelled, alone_recorded, alone_modelled;
     int64_t beyond = 0;
   };
@@ -165,6 +177,7 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
     if (pair.recorded <= SimTime()) continue;
     Class& c = classes[pair.operator_class];
     c.errors.push_back(pair.modelled.us() / pair.recorded.us() - 1.0);
+    c.recorded_us.push_back(pair.recorded.us());
     c.recorded += pair.recorded;
     c.modelled += pair.modelled;
     c.beyond += pair.beyond ? 1 : 0;
@@ -178,6 +191,7 @@ std::vector<DurationErrorRow> ErrorsByClass(const std::vector<DurationPair>& pai
     DurationErrorRow row;
     row.operator_class = name;
     row.errors = SummarizeErrors(c.errors);
+    row.time_gmae_percent = TimeGmaePercent(c.errors, c.recorded_us);
     row.bias_percent = 100 * (c.modelled.us() / c.recorded.us() - 1.0);
     row.share = c.recorded.us() / total.us();
     row.extrapolated = c.beyond;

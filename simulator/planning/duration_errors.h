@@ -30,12 +30,13 @@ struct DurationPair {
 
 struct DurationErrorRow {
   std::string case_name;
-  std::string operator_class;  // "gemm", "memcpy htod_pinned", "all_reduce", "(no model)"
-  ErrorSummary errors;         // one for each operator call, collective or lone device node
-  double bias_percent = 0;     // of the summed durations
-  double share = 0;            // of the recorded device time compared
-  int64_t extrapolated = 0;    // calls that are `beyond`
-  ErrorSummary alone;          // of calls that next to nothing ran beside
+  std::string operator_class;    // "gemm", "memcpy htod_pinned", "all_reduce", "(no model)"
+  ErrorSummary errors;           // one for each operator call, collective or lone device node
+  double time_gmae_percent = 0;  // geometric mean of absolute errors, weighted by recorded time
+  double bias_percent = 0;       // of the summed durations
+  double share = 0;              // of the recorded device time compared
+  int64_t extrapolated = 0;      // calls that are `beyond`
+  ErrorSummary alone;            // of calls that next to nothing ran beside
   double alone_bias_percent = 0;
 };
 

@@ -11,10 +11,18 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLISHED = pathlib.Path(os.environ.get("FORETRACE_REALDATA", ROOT / "data")) / "embedding/torchrec_plan_tables.csv"
-spec = importlib.util.spec_from_file_location("torchrec_planner", ROOT / "simulator/api/python/foretrace/torchrec.py")
-planner = importlib.util.module_from_spec(spec)
-sys.modules["torchrec_planner"] = planner
-spec.loader.exec_module(planner)
+
+
+def load(name, file):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "simulator/api/python/foretrace" / file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+planner = load("torchrec_planner", "torchrec.py")
+balance = load("torchrec_rebalance", "rebalance.py")
 
 TABLES = [{"name": f"t{i}", "num_embeddings": 1000 * (i + 1), "embedding_dim": 64, "feature_names": [f"f{i}"], "data_type": "DataType.FP32",
            "pooling_factors": [10.0 + i], "module": "sparse.ebc"} for i in range(8)]
@@ -102,6 +110,57 @@ class Torchrec(unittest.TestCase):
         self.assertEqual(shard.arguments[0], [0, 0])
         self.assertRegex(shard.arguments[2], r"rank:\d/cuda:\d")
         self.assertEqual([t.pooling_factor for t in made.last.tables], [10 + i for i in range(8)])
+
+    def test_rebalance(self):
+        def table(name, ms, gb, width=128, ranks=(0,), sharding="CW"):
+            return balance.Table(name, sharding, ms, gb, width, list(ranks))
+        # 7 5 4 on two ranks beside 2 x 3 by row: 3 + 7 and 3 + 9.
+        plan = balance.rebalance([table("a", 7, 1), table("b", 5, 1), table("c", 4, 1), table("r", 6, 2, ranks=(0, 1), sharding="RW")])
+        self.assertEqual(sorted(plan.perf_ms), [10, 12])
+        self.assertEqual(plan.memory_GB, [2, 3])
+        self.assertEqual(balance.slowest(plan.tables), 19)
+        # Largest first gives 6 3 3 and 5 4, a swap 6 4 and 5 3 3; the report says what moving the largest beside the others costs.
+        plan = balance.rebalance([table(n, ms, 1) for n, ms in zip("abcde", (6, 5, 4, 3, 3))], ranks=2)
+        self.assertEqual(sorted(plan.perf_ms), [10, 11])
+        self.assertIn("rank 0: slowest 17.0 ms (+6.0)", plan.report())
+        # 8 7 6 5 4: largest first gives 8 5 4 and 7 6, a swap 8 7 and 6 5 4.
+        plan = balance.rebalance([table(n, ms, 1) for n, ms in zip("abcde", (8, 7, 6, 5, 4))], ranks=2)
+        self.assertEqual(sorted(plan.perf_ms), [15, 15])
+        # Memory comes before time: two of 3 GB do not share 4 GB.
+        plan = balance.rebalance([table("a", 9, 3), table("b", 1, 3), table("c", 1, 1)], ranks=2, hbm_GB=4)
+        self.assertEqual(max(plan.memory_GB), 4)
+        self.assertNotEqual(plan.shards[0].rank, plan.shards[1].rank)
+        with self.assertRaisesRegex(ValueError, "b: 3.000 GB do not fit: the emptiest rank has 1.000 GB left, 2.000 GB too little"):
+            balance.rebalance([table("a", 9, 3), table("b", 1, 3)], ranks=1, hbm_GB=4)
+        # Shards of a table lie on ranks of their own, and are no narrower than asked for.
+        wide = [table("a", 8, 1, 256), table("b", 1, 1)]
+        self.assertEqual(max(balance.rebalance(wide, ranks=2).perf_ms), 5)
+        self.assertEqual(max(balance.rebalance(wide, ranks=2, min_width=256).perf_ms), 8)
+
+    def test_statistics_that_are_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tables.csv"
+            for text in ("table\n", "table,sharding,perf_ms,hbm_GB,emb_dim,ranks\nx,CW,much,1,8,0\n",
+                         "table,sharding,perf_ms,hbm_GB,emb_dim,ranks\nx,CW,-1,1,8,0\n",
+                         "table,sharding,perf_ms,hbm_GB,emb_dim,ranks\nx,CW,1,1,8,\n"):
+                path.write_text(text)
+                with self.assertRaisesRegex(ValueError, "tables.csv"):
+                    balance.read_statistics(path)
+
+    @unittest.skipUnless(PUBLISHED.exists(), "needs the public data (FORETRACE_REALDATA)")
+    def test_published_plan_by_its_own_estimates(self):
+        tables = balance.read_statistics(PUBLISHED)
+        self.assertAlmostEqual(balance.slowest(tables), 1300.325, delta=0.05)  # as the planner prints it
+        room = 19.17  # the most that its own ranks hold
+        plan = balance.rebalance(tables, hbm_GB=room)
+        self.assertLess(max(plan.perf_ms), 1.001 * plan.bound_ms)
+        self.assertLess(max(plan.perf_ms) / plan.mean_ms, 1.2205)  # the planner: 1.296
+        self.assertLessEqual(max(plan.memory_GB), room)
+        for table, ranks in zip(tables, plan.ranks_of):
+            self.assertEqual(len(ranks), 0 if table.sharding == "RW" else len(table.ranks))
+        self.assertAlmostEqual(sum(plan.perf_ms), sum(t.perf_ms for t in tables), delta=1e-6)
+        narrow = balance.rebalance(tables, hbm_GB=room, min_width=32)
+        self.assertLess(max(narrow.perf_ms) / narrow.mean_ms, 1.01)
 
     @unittest.skipUnless(PUBLISHED.exists(), "needs the public data (FORETRACE_REALDATA)")
     def test_published_plan(self):

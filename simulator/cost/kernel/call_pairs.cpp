@@ -4,10 +4,12 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "simulator/cost/operator/kernel_expander.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -73,6 +75,45 @@ void CompleteLookups(const std::vector<uint32_t>& order, TracedCalls& calls) {
   }
 }
 
+TracedOperator ConcatOf(int64_t elements, int64_t parts, DType dtype) {
+  TracedOperator traced;
+  traced.op = {ConcatOp{elements, parts}, dtype, Direction::kForward};
+  traced.assumed = true;
+  traced.access.elements = elements;
+  return traced;
+}
+
+int64_t Elements(const RankTrace& rank, const Tensor& tensor) {
+  int64_t elements = 1;
+  for (const int64_t size : rank.dims(tensor)) elements = SaturatingProduct({elements, size});
+  return elements;
+}
+
+// Buffers that are cleared are no result of what came before.
+bool IsFill(std::string_view name) {
+  return name == "aten::zero_" || name == "aten::fill_" || name == "aten::zeros";
+}
+
+// The gradient of a split joins the gradients of the parts, which autograd's node takes.
+std::optional<TracedOperator> ConcatOfGradients(const TraceStore& store, const RankTrace& rank,
+                                                NodeIndex call) {
+  const NodeIndex node = rank.parent(call);
+  if (!node.valid() || rank.kind(node) != NodeKind::kCpuOp) return std::nullopt;
+  const std::string_view name = store.name(rank, node);
+  constexpr std::string_view kSplit = "Split", kBackward = "Backward";
+  if (name.find(kSplit) == name.npos || name.find(kBackward) == name.npos) return std::nullopt;
+  int64_t elements = 0, parts = 0;
+  DType dtype = DType::kUnknown;
+  for (const Tensor& tensor : rank.tensors(node)) {
+    if (tensor.is_output || rank.dims(tensor).empty()) continue;
+    elements = SaturatingSum({elements, Elements(rank, tensor)});
+    dtype = tensor.dtype;
+    ++parts;
+  }
+  if (parts < 2) return std::nullopt;
+  return ConcatOf(elements, parts, dtype);
+}
+
 // The output's rows and columns where `dims` can be those of the convolution's output.
 std::optional<std::pair<int64_t, int64_t>> OutputOf(const Conv2dOp& op,
                                                     std::span<const int64_t> dims) {
@@ -108,22 +149,17 @@ void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls) {
   }
 }
 
-std::optional<TracedOperator> ConcatFromFollower(const RankTrace& rank, NodeIndex call) {
+std::optional<TracedOperator> ConcatFromNeighbours(const TraceStore& store, const RankTrace& rank,
+                                                   NodeIndex call) {
+  if (auto parts = ConcatOfGradients(store, rank, call)) return parts;
   constexpr uint32_t kFarthest = 24;  // nodes, those within the concatenation included
   const uint32_t last = std::min(rank.size(), call.value + kFarthest);
   for (uint32_t i = call.value + 1; i < last; ++i) {
     const NodeIndex next(i);
     if (rank.kind(next) != NodeKind::kCpuOp || rank.lane(next) != rank.lane(call)) continue;
-    if (rank.start(next) < rank.end(call)) continue;
+    if (rank.start(next) < rank.end(call) || IsFill(store.name(rank, next))) continue;
     for (const Tensor& tensor : rank.tensors(next)) {
-      if (rank.dims(tensor).empty()) continue;
-      int64_t elements = 1;
-      for (const int64_t size : rank.dims(tensor)) elements = SaturatingProduct({elements, size});
-      TracedOperator traced;
-      traced.op = {ConcatOp{elements, 2}, tensor.dtype, Direction::kForward};
-      traced.assumed = true;
-      traced.access.elements = elements;
-      return traced;
+      if (!rank.dims(tensor).empty()) return ConcatOf(Elements(rank, tensor), 2, tensor.dtype);
     }
   }
   return std::nullopt;

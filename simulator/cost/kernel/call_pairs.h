@@ -23,8 +23,10 @@ void CompletePairs(TracedCalls& calls);
 // norm. The next call of its thread that takes a tensor of as many images and channels names it.
 void CompleteFromFollowers(const RankTrace& rank, TracedCalls& calls);
 
-// A concatenation of a list without shapes, as older profiles write lists: its result is the first
-// tensor of the next call of its thread that has any. nullopt: none is near. Assumed.
-std::optional<TracedOperator> ConcatFromFollower(const RankTrace& rank, NodeIndex call);
+// A concatenation of a list without shapes, as older profiles write lists. Within the gradient of a
+// split its parts are that node's arguments; else its result is the first tensor of the next call
+// of its thread that has any and clears none. nullopt: none is near. Assumed.
+std::optional<TracedOperator> ConcatFromNeighbours(const TraceStore& store, const RankTrace& rank,
+                                                   NodeIndex call);
 
 }  // namespace foretrace

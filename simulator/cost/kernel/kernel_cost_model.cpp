@@ -7,6 +7,7 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/call_pairs.h"
 #include "simulator/cost/kernel/call_signatures.h"
+#include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/kernel/observed_kernels.h"
@@ -136,7 +137,27 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     }
   }
   EstimateByLikes(store, rank, entries);
+  AddCodeFetches(store, rank, entries);
   return entries;
+}
+
+void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& rank,
+                                     std::vector<Entry>& entries) const {
+  const GpuPeaks& device = models_->device();
+  if (!FetchesCodeOnDemand(device)) return;
+  CodeCache cache;
+  // What the recording begins with ran in the iteration before, like all the rest.
+  for (const bool before : {true, false}) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex node(i);
+      if (rank.kind(node) != NodeKind::kKernel) continue;
+      const std::string_view name = store.name(rank, node);
+      const bool fetched = cache.Run(rank.name(node).value, CodeBytes(name));
+      Estimate& estimate = entries[i].estimate;
+      if (before || !fetched || estimate.source == EstimateSource::kMissing) continue;
+      estimate.time += CodeFetchTime(device, name);
+    }
+  }
 }
 
 void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& rank,
@@ -196,7 +217,7 @@ void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Op
                         });
     if (!like.has_value() && !concat) continue;
     const std::optional<TracedOperator> traced =
-        concat ? ConcatFromFollower(rank, op.call) : known[like->value];
+        concat ? ConcatFromNeighbours(*store_, rank, op.call) : known[like->value];
     if (!traced.has_value()) continue;
     known[call] = traced;
     known[call]->assumed = true;

@@ -68,6 +68,9 @@ class KernelCostModel : public CostModel {
   // Adds calls without shapes whose shapes CallSignatures finds.
   void BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const;
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
+  // Products whose kernel's code was displaced since it last ran.
+  void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
+                      std::vector<Entry>& entries) const;
   // Kernels that no call with shapes says anything of.
   void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
                        std::vector<Entry>& entries) const;

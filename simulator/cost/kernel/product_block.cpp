@@ -30,7 +30,7 @@ constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
 // A thread that walks the reduction takes it in chunks whose loads wait for each other. Set by
 // DLRM-8 (V100).
-constexpr double kThinCyclesPerElement = 20;
+constexpr double kThinCyclesPerElement = 14;
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
@@ -56,6 +56,14 @@ bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
   text.remove_prefix(1);
   b = TakeNumber(text);
   return b > 0;
+}
+
+// CUTLASS numbers blocks in bands of up to eight along the rows, so that those that run side by
+// side share operands; blocks that complete a band have no results
+// (cutlass/gemm/threadblock/threadblock_swizzle.h, GemmIdentityThreadblockSwizzle).
+double InWholeBands(double across) {
+  const double band = across >= 6 ? 8 : across >= 3 ? 4 : across;
+  return band * std::ceil(across / band);
 }
 
 bool IsSide(int64_t x) { return x >= 16 && x <= 512 && x % 8 == 0; }
@@ -86,6 +94,7 @@ ProductBlock ProductBlockOf(std::string_view name) {
       continue;
     }
     block.depth = kFp32Depth;
+    block.in_bands = HasAny(name, {"cutlass"});
     if (!rest.starts_with('_')) return block;
     rest.remove_prefix(1);
     constexpr std::string_view kSliced = "sliced1x";  // warps that share a result's reduction
@@ -134,7 +143,8 @@ BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& bloc
   product.written_bytes = static_cast<double>(work.written.count());
   const double launched = waves * device.sms * ResidentBlocks(device, block, product.element_bytes);
   const double steps = std::max(std::floor(product.depth / Positive(block.depth)), 1.0);
-  product.split = std::clamp(std::round(launched / product.blocks), 1.0, steps);
+  const double whole = product.blocks * (block.in_bands ? InWholeBands(across) / across : 1);
+  product.split = std::clamp(std::round(launched / whole), 1.0, steps);
   return product;
 }
 
@@ -168,20 +178,24 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
   const double steps = std::ceil(product.depth / product.split / depth);
   const double resident = ResidentBlocks(device, block, product.element_bytes);
   const double blocks = product.blocks * product.split;
-  // A multiprocessor's units, each at its rate; and a block's own steps, one after the other.
-  const double busy_us =
-      std::ceil(blocks / device.sms) * (steps * SmoothMax(multiply_us, load_us) + store_us);
-  const double rounds = std::ceil(blocks / (device.sms * resident));
-  const double waiting_us =
-      rounds * (steps * (std::max(multiply_us + load_us, ahead_us) + wait_us) + store_us) +
-      (rounds - 1) * trip_us;
+  // A multiprocessor's units, each at its rate for all blocks that it holds; and a block's own
+  // steps, one after the other, which the last blocks hide from each other the less the fewer they
+  // are.
+  const double busy_us = steps * SmoothMax(multiply_us, load_us) + store_us;
+  const double alone_us =
+      steps * (std::max(multiply_us + load_us, ahead_us) + wait_us) + store_us + trip_us;
+  const double most = std::ceil(blocks / device.sms);
+  const double rounds = std::floor(most / resident);
+  const double last_blocks = most - rounds * resident;
+  const double blocks_us = rounds * std::max(resident * busy_us, alone_us) +
+                           (last_blocks > 0 ? std::max(last_blocks * busy_us, alone_us) : 0);
   // Parts of a split reduction are added in turn: each but the first reads what is there.
   const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
   const double written_us = product.written_bytes * (2 * product.split - 1) / bytes_per_us;
   const double memory_us = product.read_bytes / bytes_per_us + written_us;
   // What the last wave writes, no other block's arithmetic hides.
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
-  const double compute_us = std::max(busy_us, waiting_us) + last * written_us;
+  const double compute_us = blocks_us - trip_us + last * written_us;
   return kShortestUs + ColdStartUs(device, kTrips) +
          SmoothSum(compute_us, memory_us, kOverlapPower);
 }

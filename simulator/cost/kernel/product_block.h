@@ -14,7 +14,8 @@ namespace foretrace {
 // column-major), `depth` of the reduction at a time, `stages` of such operands in shared memory.
 struct ProductBlock {
   int64_t rows = 0, cols = 0, depth = 0;
-  int64_t stages = 0;  // 0: the name does not say; operands pass through registers
+  int64_t stages = 0;     // 0: the name does not say; operands pass through registers
+  bool in_bands = false;  // launched in whole bands of blocks
   bool known() const { return rows > 0; }
 };
 

@@ -7,7 +7,6 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/importers/kineto/implied_outputs.h"
-#include "simulator/importers/kineto/occupancy.h"
 #include "simulator/trace/serving_step.h"
 
 namespace foretrace::kineto {
@@ -224,20 +223,6 @@ void Converter::AddTensors(const Event& event, NodeIndex node) {
   }
 }
 
-absl::StatusOr<const OccupancyLimits*> Converter::LimitsOf(const Event& event) {
-  const int64_t id = event.IntegerOr(Field::kDevice, -1);
-  for (const RecordedDevice& device : devices_) {
-    if (device.id == id) return &device.limits;
-  }
-  if (!unnamed_) {
-    unnamed_.emplace();
-    if (options_.occupancy != nullptr) {
-      FORETRACE_ASSIGN_OR_RETURN(*unnamed_, options_.occupancy->Of(""));
-    }
-  }
-  return &*unnamed_;
-}
-
 absl::Status Converter::AddDeviceNode(const Event& event, Category category,
                                       RankTraceBuilder::NodeSpec spec) {
   FORETRACE_ASSIGN_OR_RETURN(spec.lane, StreamLane(event));
@@ -265,11 +250,8 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
     builder_->SetWork(node, {Flop(), Bytes(*bytes)});
-  } else {
-    FORETRACE_ASSIGN_OR_RETURN(const OccupancyLimits* const limits, LimitsOf(event));
-    if (const uint32_t waves = KernelWavesMilli(event, *limits); waves > 0) {
-      builder_->SetWaves(node, waves);
-    }
+  } else if (KernelLaunch launch = KernelLaunchOf(event); launch.known()) {
+    kernel_launches_.push_back({node, event.IntegerOr(Field::kDevice, -1), launch});
   }
   return absl::OkStatus();
 }

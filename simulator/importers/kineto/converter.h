@@ -16,6 +16,7 @@
 #include "simulator/importers/kineto/classify.h"
 #include "simulator/importers/kineto/communication.h"
 #include "simulator/importers/kineto/event_reader.h"
+#include "simulator/importers/kineto/occupancy.h"
 
 namespace foretrace::kineto {
 
@@ -61,6 +62,8 @@ class Converter : public EventSink {
   absl::Status ReadDistributedInfo(std::string_view json_text);
   absl::Status ReadDeviceProperties(std::string_view json_text);
   void ResolveLaunches();
+  // After the header: producers write the devices before the events or behind them.
+  absl::Status ResolveWaves();
   void ResolveSyncs();
   void ResolveCollectives();
   void MarkServingSteps();
@@ -87,8 +90,14 @@ class Converter : public EventSink {
     std::string name;
     OccupancyLimits limits;
   };
-  absl::StatusOr<const OccupancyLimits*> LimitsOf(const Event& event);
+  absl::StatusOr<const OccupancyLimits*> LimitsOf(int64_t device);
 
+  struct LaunchedKernel {
+    NodeIndex node;
+    int64_t device = -1;
+    KernelLaunch launch;
+  };
+  std::vector<LaunchedKernel> kernel_launches_;
   std::vector<RecordedDevice> devices_;
   std::optional<OccupancyLimits> unnamed_;  // of a device that the trace does not describe
   std::optional<int64_t> device_used_;

@@ -218,6 +218,28 @@ void Converter::ResolveLaunches() {
   }
 }
 
+absl::StatusOr<const OccupancyLimits*> Converter::LimitsOf(int64_t device_id) {
+  for (const RecordedDevice& device : devices_) {
+    if (device.id == device_id) return &device.limits;
+  }
+  if (!unnamed_) {
+    unnamed_.emplace();
+    if (options_.occupancy != nullptr) {
+      FORETRACE_ASSIGN_OR_RETURN(*unnamed_, options_.occupancy->Of(""));
+    }
+  }
+  return &*unnamed_;
+}
+
+absl::Status Converter::ResolveWaves() {
+  for (const LaunchedKernel& kernel : kernel_launches_) {
+    FORETRACE_ASSIGN_OR_RETURN(const OccupancyLimits* const limits, LimitsOf(kernel.device));
+    const uint32_t waves = KernelWavesMilli(kernel.launch, *limits);
+    if (waves > 0) builder_->SetWaves(kernel.node, waves);
+  }
+  return absl::OkStatus();
+}
+
 void Converter::ResolveSyncs() {
   absl::flat_hash_map<uint32_t, bool> seen;
   for (const Sync& sync : syncs_) {
@@ -323,6 +345,7 @@ absl::StatusOr<ImportedFile> Converter::Finish() {
     return InvalidInput("{}: no operators, calls or kernels among the events", source_);
   }
   ResolveLaunches();
+  FORETRACE_RETURN_IF_ERROR(ResolveWaves());
   ResolveSyncs();
   ResolveCollectives();
   MarkServingSteps();

@@ -16,25 +16,35 @@ double Real(std::string_view text) {
 
 }  // namespace
 
-uint32_t KernelWavesMilli(const Event& event, const OccupancyLimits& limits) {
+KernelLaunch KernelLaunchOf(const Event& event) {
+  KernelLaunch launch;
   if (const auto waves = event.Integer(Field::kExactWaves)) {
-    return static_cast<uint32_t>(std::clamp<int64_t>(*waves, 0, 4'000'000'000));
+    launch.exact_waves_milli = static_cast<uint32_t>(std::clamp<int64_t>(*waves, 0, 4'000'000'000));
+    return launch;
   }
-  const double blocks = Real(event.Text(Field::kBlocksPerSm));
-  const double warps = Real(event.Text(Field::kWarpsPerSm));
+  launch.blocks = Real(event.Text(Field::kBlocksPerSm));
+  launch.warps = Real(event.Text(Field::kWarpsPerSm));
+  launch.registers = Real(event.Text(Field::kRegisters));
+  launch.shared_bytes = Real(event.Text(Field::kSharedMemory));
+  return launch;
+}
+
+uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits) {
+  if (launch.exact_waves_milli) return *launch.exact_waves_milli;
+  const double blocks = launch.blocks, warps = launch.warps;
   if (!(blocks > 0) || !(warps > 0) || !std::isfinite(blocks) || !std::isfinite(warps)) return 0;
   if (limits.threads <= 0 || limits.warp <= 0) return 0;
   const double warps_per_block = std::max(1.0, std::round(warps / blocks));
   const double resident_warps = std::floor(static_cast<double>(limits.threads) / limits.warp);
   double resident = std::floor(resident_warps / warps_per_block);
   if (limits.blocks > 0) resident = std::min(resident, static_cast<double>(limits.blocks));
-  const double registers = Real(event.Text(Field::kRegisters));
+  const double registers = launch.registers;
   if (registers > 0 && limits.registers > 0) {
     resident = std::min(resident,
                         std::floor(limits.registers / (registers * limits.warp * warps_per_block)));
   }
-  const double shared = Real(event.Text(Field::kSharedMemory)) +
-                        static_cast<double>(limits.reserved_shared_memory.count());
+  const double shared =
+      launch.shared_bytes + static_cast<double>(limits.reserved_shared_memory.count());
   if (shared > 0 && limits.shared_memory > Bytes()) {
     resident =
         std::min(resident, std::floor(static_cast<double>(limits.shared_memory.count()) / shared));

@@ -153,6 +153,25 @@ TEST(Kineto, ReadsRocmNames) {
   EXPECT_EQ(rank.info().origin_ns, 1735632360000001000);
 }
 
+// Producers write the devices before the events or behind them.
+TEST(Kineto, WavesFollowTheRecordedDeviceWhereverItStands) {
+  const std::string kernel =
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":2,"dur":3,
+          "args":{"device":0,"stream":7,"correlation":3,"blocks per SM":0.5,"warps per SM":2,
+                  "registers per thread":100,"shared memory":98304}})";
+  const std::string device =
+      R"("deviceProperties":[{"id":0,"name":"A","maxThreadsPerMultiprocessor":2048,
+          "regsPerMultiprocessor":65536,"warpSize":32,"sharedMemPerMultiprocessor":233472,
+          "sharedMemPerBlockOptin":232448}])";
+  for (const std::string& text : {"{" + device + R"(,"traceEvents":[)" + kernel + "]}",
+                                  R"({"traceEvents":[)" + kernel + "]," + device + "}"}) {
+    const auto store = ImportText(*MakeKinetoImporter(), text);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const RankTrace& rank = store->ranks()[0];
+    EXPECT_EQ(rank.waves_milli(FindNode(*store, rank, "gemm")), 250u);  // two blocks are resident
+  }
+}
+
 TEST(Kineto, CountsKernelsWithoutLaunchAndNamesUnknownCallsByWhatTheyIssue) {
   const auto store = ImportEvents(
       R"({"ph":"X","cat":"cuda_runtime","name":"INVALID","pid":9,"tid":9,"ts":1,"dur":9,

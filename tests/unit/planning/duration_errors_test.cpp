@@ -1,5 +1,7 @@
 #include "simulator/planning/duration_errors.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace foretrace {
@@ -25,6 +27,8 @@ TEST(DurationErrors, CallsThatRanAloneAreToldApart) {
   EXPECT_EQ(rows[0].errors.count, 3u);
   // (10 + 50 + 10) / 3, and 44 of 52 us.
   EXPECT_NEAR(rows[0].errors.mape_percent, 70.0 / 3, 1e-9);
+  EXPECT_NEAR(rows[0].time_gmae_percent, 100 * std::pow(0.1, 30.0 / 52) * std::pow(0.5, 22.0 / 52),
+              1e-9);
   EXPECT_NEAR(rows[0].bias_percent, 100 * (44.0 / 52 - 1), 1e-9);
   EXPECT_EQ(rows[0].alone.count, 2u);
   EXPECT_NEAR(rows[0].alone.mape_percent, 10, 1e-9);

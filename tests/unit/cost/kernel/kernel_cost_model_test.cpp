@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/trace/builder.h"
 #include "tests/support/job_script.h"
@@ -203,16 +204,51 @@ TEST_F(TraceTest, GathersWaitForTheirIndices) {
   EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 700) / 1410.0, 0.01);
 }
 
+// Nine kernels of 16 KiB do not stay in 128: on Volta each is fetched again in every iteration.
+TEST_F(TraceTest, DisplacedCodeOfProductsIsFetchedAgain) {
+  const auto models = std::make_shared<const KernelModels>(*FindGpuPeaks("v100-sxm2-16gb"),
+                                                           std::vector<KernelModel>());
+  const auto first_time = [&](int kernels) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    Tensor t;
+    t.dtype = DType::kFloat32;
+    for (int i = 0; i < kernels; ++i) {
+      const std::string call = "aten::mm", name = "volta_sgemm_128x32_nn_" + std::to_string(i);
+      const double at = 100.0 * i;
+      rank.Op(call, {at, at + 50});
+      for (int operand = 0; operand < 2; ++operand) {
+        rank.builder().AddTensor(rank.Of(call), t, std::vector<int64_t>{64, 64});
+      }
+      rank.Kernel(name, {at + 5, at + 6}, 7, {at + 10, at + 30});
+    }
+    const TraceStore store = job.Build();
+    const KernelCostModel model(models, store);
+    const RankTrace& trace = store.ranks()[0];
+    for (uint32_t i = 0; i < trace.size(); ++i) {
+      if (trace.kind(NodeIndex(i)) != NodeKind::kKernel) continue;
+      const auto estimate = model.Predict(store, trace, NodeIndex(i));
+      return estimate.has_value() ? estimate->time : SimTime();
+    }
+    return SimTime();
+  };
+  EXPECT_GT(first_time(8), SimTime());
+  EXPECT_EQ(first_time(8), first_time(1));
+  EXPECT_EQ(first_time(9) - first_time(8),
+            CodeFetchTime(models->device(), "volta_sgemm_128x32_nn"));
+}
+
 // A list without shapes; the view after it names 1,024 x 512 elements, 60 instructions each.
 TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
   rank.Op("aten::cat", {0, 20});
   rank.Kernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>", {5, 6}, 7, {10, 90});
-  rank.Op("aten::zeros", {25, 28});
+  rank.Op("aten::zero_", {25, 28});  // another buffer
   rank.Op("aten::view", {30, 40});
   Tensor t;
   t.dtype = DType::kFloat32;
+  rank.builder().AddTensor(rank.Of("aten::zero_"), t, std::vector<int64_t>{1});
   rank.builder().AddTensor(rank.Of("aten::view"), t, std::vector<int64_t>{1024, 512});
   const TraceStore store = job.Build();
   const KernelCostModel model(Models(), store);
@@ -226,6 +262,35 @@ TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
     EXPECT_EQ(estimate->time, Models()->Predict(work, Precision::kFloat32).time);
     EXPECT_TRUE(estimate->extrapolated);
   }
+}
+
+// trace_diff/control: what follows the gradient of a split works on other tensors.
+TEST_F(TraceTest, TheGradientOfASplitJoinsItsArguments) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("SplitWithSizesBackward0", {0, 30});
+  rank.Op("aten::cat", {2, 20});
+  rank.Kernel("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>", {5, 6}, 7, {10, 90});
+  rank.Op("aten::mul", {35, 40});
+  Tensor t;
+  t.dtype = DType::kFloat32;
+  for (const int64_t columns : {9375, 9375, 660}) {
+    rank.builder().AddTensor(rank.Of("SplitWithSizesBackward0"), t,
+                             std::vector<int64_t>{1024, columns});
+  }
+  rank.builder().AddTensor(rank.Of("aten::mul"), t, std::vector<int64_t>{1024, 128});
+  const TraceStore store = job.Build();
+  TracedOperator traced;
+  const RankTrace& trace = store.ranks()[0];
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    if (store.name(trace, NodeIndex(i)) != "aten::cat") continue;
+    const auto found = ConcatFromNeighbours(store, trace, NodeIndex(i));
+    ASSERT_TRUE(found.has_value());
+    traced = *found;
+  }
+  const auto& op = std::get<ConcatOp>(traced.op.shape);
+  EXPECT_EQ(op.elements, 1024 * (9375 + 9375 + 660));
+  EXPECT_EQ(op.parts, 3);
 }
 
 TEST_F(TraceTest, AConvolutionsOutputIsWhatTheNextCallTakes) {

@@ -80,5 +80,20 @@ TEST(ProductBlock, SplitFollowsFromTheLaunch) {
   EXPECT_EQ(BlockedProductOf(a100, block, Product(64, 64, 32), 1000).split, 1);
 }
 
+// OWLv2 on H100: 5 x 3072 by 3072 x 768 launches (8, 2, 5) blocks, of which 12 of each 16 have
+// results.
+TEST(ProductBlock, BlocksThatCompleteABandAreNoParts) {
+  const GpuPeaks h100 = Device("h100-sxm5-80gb");
+  const ProductBlock block = ProductBlockOf(
+      "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>");
+  OperatorCall call;
+  call.shape = LinearOp{5, 768, 3072, false};
+  call.dtype = DType::kBFloat16;
+  const KernelWork work = Kernels(call)[0];
+  EXPECT_EQ(BlockedProductOf(h100, block, work, 80 / 264.0).split, 5);
+  call.shape = LinearOp{5, 768, 768, false};
+  EXPECT_EQ(BlockedProductOf(h100, block, Kernels(call)[0], 16 / 264.0).split, 1);
+}
+
 }  // namespace
 }  // namespace foretrace
