@@ -403,7 +403,7 @@ absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
   for (size_t i = 0; i < candidates.size(); ++i) {
     PlannedRun trial;
     FORETRACE_ASSIGN_OR_RETURN(trial.plan, PlanFor(job, candidates[i]));
-    FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true));
+    FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true, options_.progress));
     if (best.plan.schedule != nullptr && trial.run.seconds >= best.run.seconds) continue;
     best = std::move(trial);
     chosen = i;
