@@ -71,6 +71,7 @@ class TransferPlanner {
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   // Of a device's NVLinks into its switch.
   Bandwidth PortRate() const;
+  const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
