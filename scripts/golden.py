@@ -37,6 +37,7 @@ CASES = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
 SLICE = ROOT / "tests" / "data" / "public"
 TIMEOUT_SECONDS = 120
+PROGRESS = re.compile(r"^foretrace: .* s so far\n", re.MULTILINE)  # of what takes ten seconds
 
 
 class Case:
@@ -115,7 +116,7 @@ def run(case, foretrace, real_data):
                 code = -1
                 break
             stdout += done.stdout.decode(errors="backslashreplace")
-            stderr += done.stderr.decode(errors="backslashreplace")
+            stderr += PROGRESS.sub("", done.stderr.decode(errors="backslashreplace"))
             code = done.returncode
         substitutions = {str(run_folder): "$WORK", str(source): "$SRC", str(ROOT): "$SRC",
                          str(data): "$REALDATA", str(real_data): "$REALDATA"}

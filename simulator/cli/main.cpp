@@ -9,8 +9,8 @@
 #include "simulator/console/output.h"
 
 int main(int argc, char** argv) {
-  foretrace::TerminalConsole console;
   const foretrace::Interruption interruption;
+  foretrace::TerminalConsole console;
   const foretrace::ProgramResult result =
       foretrace::RunProgram({.arguments = {argv + 1, argv + argc},
                              .console = &console,

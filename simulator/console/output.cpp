@@ -1,6 +1,8 @@
 #include "simulator/console/output.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,6 +21,11 @@
 namespace foretrace {
 
 namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kBetweenTold = std::chrono::milliseconds(100);
+constexpr auto kBetweenTicks = std::chrono::seconds(1);
+constexpr auto kBetweenLines = std::chrono::seconds(10);
 
 // Sentences, not the columns of a table, a quoted file or a list of Markdown.
 bool IsProse(std::string_view line) {
@@ -49,6 +56,12 @@ std::string Folded(std::string_view text, size_t width) {
 }
 
 }  // namespace
+
+TerminalConsole::TerminalConsole() : terminal_(isatty(STDERR_FILENO) != 0) {
+  if (!Processes::Launched()) {
+    ticker_ = std::jthread([this](const std::stop_token& stop) { Tick(stop); });
+  }
+}
 
 TerminalConsole::~TerminalConsole() { ClearProgress(); }
 
@@ -117,20 +130,44 @@ TextStyle TerminalConsole::style() const {
 }
 
 void TerminalConsole::Progress(std::string_view what, int64_t done, int64_t total) {
-  constexpr auto kPatience = std::chrono::seconds(2);
-  constexpr auto kBetween = std::chrono::milliseconds(100);
   const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  if (now - begin_ < kPatience || now - last_ < kBetween || !isatty(STDERR_FILENO)) return;
+  const Clock::time_point now = Clock::now();
+  if (now - last_ < kBetweenTold) return;
   last_ = now;
-  shown_ = true;
-  fmt::print(stderr, "\r{}: {}/{}\033[K", what, done, total);
+  doing_ = fmt::format("{}: {}/{}", what, done, total);
+  if (terminal_ && now - begin_ >= kPatience) Show(now);
+}
+
+void TerminalConsole::Tick(const std::stop_token& stop) {
+  // Who closed the other end of standard error does not want to read this; it ends nothing.
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+  std::unique_lock lock(mutex_);
+  const Clock::duration between = terminal_ ? kBetweenTicks : kBetweenLines;
+  for (Clock::time_point next = begin_ + (terminal_ ? kPatience : kBetweenLines);;
+       next += between) {
+    ends_.wait_until(lock, stop, next, [] { return false; });
+    if (stop.stop_requested()) return;
+    if (!answering_) Show(next);
+  }
+}
+
+void TerminalConsole::Show(Clock::time_point now) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin_).count();
+  const std::string text = terminal_ ? fmt::format("\r{}, {} s\033[K", doing_, seconds)
+                                     : fmt::format("foretrace: {}, {} s so far\n", doing_, seconds);
+  std::fputs(text.c_str(), stderr);
+  last_ = now;
+  shown_ = terminal_;
 }
 
 void TerminalConsole::ClearProgress() {
   const std::lock_guard lock(mutex_);
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) std::fputs("\r\033[K", stderr);
   shown_ = false;
+  answering_ = true;
 }
 
 std::string CsvQuoted(std::string_view text) {

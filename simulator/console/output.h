@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "simulator/report/text_table.h"
@@ -30,23 +32,35 @@ class Console {
 // The document that PrintJson prints.
 std::string JsonDocument(std::string_view command, std::string_view object);
 
-// Standard output; progress on standard error: on a terminal from two seconds on, else a line every
-// ten seconds.
+// Standard output; progress on standard error until the answer is there: on a terminal from two
+// seconds on, else a line every ten seconds. What tells no progress of its own still says for how
+// long it has been working. Of processes that MPI launched, only those that tell some.
 class TerminalConsole : public Console {
  public:
+  TerminalConsole();
   ~TerminalConsole() override;
   absl::Status Print(std::string_view text) override;
   // Its width and colours where standard output is a terminal, else 100 columns without.
   TextStyle style() const override;
   void Progress(std::string_view what, int64_t done, int64_t total) override;
-  // Takes back what was shown of progress.
+  // Takes back what was shown of progress; no more is shown but what Progress is told.
   void ClearProgress();
 
  private:
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+
+  void Tick(const std::stop_token& stop);
+  void Show(Clock::time_point now);
+
+  const bool terminal_;
+  const Clock::time_point begin_ = Clock::now();
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point last_;
+  std::condition_variable_any ends_;
+  Clock::time_point last_ = begin_;
+  std::string doing_ = "working";
   bool shown_ = false;
+  bool answering_ = false;
+  std::jthread ticker_;
 };
 
 // The schema's version grows when a key changes its meaning or goes.

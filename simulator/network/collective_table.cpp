@@ -132,8 +132,10 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
   for (int64_t bytes = query.first_bytes;;) {
     if (query.progress && !query.progress(static_cast<int64_t>(rows.size()), sizes)) break;
     spec.bytes = Bytes(bytes);
-    FORETRACE_ASSIGN_OR_RETURN(CollectiveRow row, Row(topology, query, planner, spec));
-    rows.push_back(row);
+    const absl::StatusOr<CollectiveRow> row = Row(topology, query, planner, spec);
+    if (absl::IsCancelled(row.status())) break;
+    FORETRACE_RETURN_IF_ERROR(row.status());
+    rows.push_back(*row);
     if (bytes > query.last_bytes / 2 || bytes == query.last_bytes ||
         static_cast<int64_t>(rows.size()) == kMaxRows) {
       break;

@@ -28,8 +28,11 @@ TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform,
   return spec;
 }
 
+absl::Status Interrupted() { return absl::CancelledError("interrupted before the tables' end"); }
+
 // Mean squared log error over the tables for fitting; infinite where prediction fails.
-double Loss(const PlatformSpec& platform, NetworkOptions options, std::vector<StudyTable>& tables) {
+double Loss(const PlatformSpec& platform, const NetworkOptions& options,
+            std::vector<StudyTable>& tables) {
   if (!PredictTables(platform, NetworkTier::kFitted, options, tables).ok()) return INFINITY;
   double sum = 0;
   double count = 0;
@@ -63,8 +66,11 @@ std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, 
   return ordered;
 }
 
-absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, NetworkOptions options,
-                           std::vector<StudyTable>& tables) {
+absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier,
+                           const NetworkOptions& options, std::vector<StudyTable>& tables,
+                           const StudyProgress& progress) {
+  int64_t total = 0, done = 0;
+  for (const StudyTable& table : tables) total += static_cast<int64_t>(table.rows.size());
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(const auto network, MakeNetwork(tier, topology, options));
   for (StudyTable& table : tables) {
@@ -76,6 +82,7 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, Netwo
     table.predicted_us.clear();
     std::vector<double> errors;
     for (const MeasuredCollective& row : table.rows) {
+      if (progress && !progress("rows", done++, total)) return Interrupted();
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate,
                                  network->IsolatedDuration(SpecOf(table, platform, row)));
       table.predicted_us.push_back(estimate.time.us());
@@ -133,8 +140,9 @@ std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, 
 
 }  // namespace
 
-absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
-                                      std::vector<StudyTable> tables, FitWhat what) {
+absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, const NetworkOptions& options,
+                                      std::vector<StudyTable> tables, FitWhat what,
+                                      const StudyProgress& progress) {
   if (what.launch && platform.library.launch == SimTime()) {
     platform.library.launch = SimTime::FromUs(10);  // a start for the search, which only scales
   }
@@ -151,11 +159,16 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions opti
       tables, [](const StudyTable& table) { return table.op == CollectiveOp::kSendRecv; });
   const std::vector<Parameter> parameters = ParametersOf(platform, what, sends);
   double before = INFINITY;
+  constexpr double kFirst = 0.4, kLast = 0.004, kFiner = 0.6;
+  const auto sizes = static_cast<int64_t>(std::ceil(std::log(kLast / kFirst) / std::log(kFiner)));
+  int64_t size = 0;
   // Sweeps at one step size until they no longer help, then finer.
-  for (double step = 0.4; step > 0.004; step *= best < 0.999 * before ? 1.0 : 0.6) {
+  for (double step = kFirst; step > kLast; step *= best < 0.999 * before ? 1.0 : kFiner) {
+    size = std::max(size, static_cast<int64_t>(std::log(step / kFirst) / std::log(kFiner) + 0.5));
     before = best;
     for (const Parameter& scale : parameters) {
       for (const double factor : {1 + step, 1 / (1 + step)}) {
+        if (progress && !progress("step sizes of the fit", size, sizes)) return Interrupted();
         PlatformSpec trial = platform;
         scale(trial, factor);
         keep_if_better(std::move(trial));

@@ -3,7 +3,9 @@
 // efficiencies and the rates of channels. Tables are (operation, ranks, nodes); every other table
 // is for fitting, the rest are held out.
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,9 +29,13 @@ struct StudyTable {
 // for fitting, the second held out, and so on.
 std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes);
 
+// Told how many rows, or step sizes of a fit, are done; false: end with Cancelled.
+using StudyProgress = std::function<bool(std::string_view what, int64_t done, int64_t total)>;
+
 // Fills predictions and errors. Ranks are placed in order on the first `nodes` nodes.
-absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier, NetworkOptions options,
-                           std::vector<StudyTable>& tables);
+absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier,
+                           const NetworkOptions& options, std::vector<StudyTable>& tables,
+                           const StudyProgress& progress = {});
 
 // `links`: latency and efficiency of the link types of class nvlink and network; where the platform
 // states what the library's channels copy, that and the efficiency of exchanges instead of the
@@ -42,8 +48,9 @@ struct FitWhat {
 };
 // Adjusts these to the tables that are not held out, by coordinate search on the mean squared log
 // error of the closed forms.
-absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, NetworkOptions options,
-                                      std::vector<StudyTable> tables, FitWhat what);
+absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, const NetworkOptions& options,
+                                      std::vector<StudyTable> tables, FitWhat what,
+                                      const StudyProgress& progress = {});
 
 // Over all rows of the tables whose held_out is as given.
 ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);

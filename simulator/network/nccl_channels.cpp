@@ -11,6 +11,8 @@ constexpr double kNvlinkStep = 512.0 * 1024;   // NCCL_P2P_NVL_CHUNKSIZE
 constexpr double kNetworkStep = 128.0 * 1024;  // NCCL_P2P_NET_CHUNKSIZE
 constexpr double kPage = 4096;                 // parts are multiples of it
 constexpr int32_t kChannelsPerRemotePeer = 2;
+constexpr int32_t kPeersAtATime = 8;        // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+constexpr double kNicRateOfChannel = 14;    // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
 constexpr double kWarpsOfCollectives = 16;  // NCCL_SIMPLE_MAX_NTHREADS / 32
 constexpr double kWarpsOfSends = 20;        // NCCL_MAX_NTHREADS / 32
 
@@ -19,15 +21,29 @@ int32_t ChannelsOfSends(int32_t channels) {
                                     std::bit_ceil(static_cast<uint32_t>(std::max(channels, 1)))));
 }
 
+// The most channels of a peer on another node: fewer where all peers at a time would load a channel
+// with more than four of them (before 2.29), or would not fit their channels (from then on).
+int32_t MostOfRemotePeer(int32_t ranks, int32_t all, int32_t of_nic) {
+  if (of_nic == 0) {
+    int32_t most = std::min(all, kChannelsPerRemotePeer);
+    while (int64_t{most} * ranks > int64_t{4} * all && most > 1) most /= 2;
+    return most;
+  }
+  int32_t most = ChannelsOfSends(of_nic);
+  const int32_t batches = (ranks + kPeersAtATime - 1) / kPeersAtATime;
+  while (int64_t{most} * batches > all && most > 1) most /= 2;
+  return most;
+}
+
 }  // namespace
 
-PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels) {
+int32_t ChannelsOfNic(Bandwidth nic) {
+  return std::max(1, static_cast<int32_t>(std::ceil(std::floor(nic.gbps()) / kNicRateOfChannel)));
+}
+
+PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels, int32_t of_nic) {
   const int32_t all = ChannelsOfSends(channels);
-  int32_t most = all;
-  if (nodes > 1) {
-    most = std::min(all, kChannelsPerRemotePeer);
-    while (int64_t{most} * ranks > int64_t{4} * all && most > 1) most /= 2;
-  }
+  const int32_t most = nodes > 1 ? MostOfRemotePeer(ranks, all, of_nic) : all;
   PairSplit split;
   split.channels = most;
   while (int64_t{split.channels} * ranks > all && split.channels > 1) split.channels /= 2;
@@ -50,6 +66,19 @@ double PairRounds(const PairSplit& split, int32_t peers, int32_t channels) {
 Bandwidth SendRate(Bandwidth channel, bool both_ways) {
   return Bandwidth::BytesPerSecond(channel.bytes_per_second() * kWarpsOfSends /
                                    kWarpsOfCollectives / (both_ways ? 2 : 1));
+}
+
+Bandwidth NetworkSendRate(Bandwidth channel, Bandwidth network_channel, Bandwidth nic,
+                          bool both_ways) {
+  const auto seconds_a_byte = [](Bandwidth rate) { return 1 / rate.bytes_per_second(); };
+  const double wire = seconds_a_byte(nic);
+  double handling = 0;
+  if (network_channel > Bandwidth()) {
+    handling = std::max(
+        0.0, seconds_a_byte(network_channel) - seconds_a_byte(SendRate(channel, true)) - wire);
+  }
+  return Bandwidth::BytesPerSecond(
+      1 / (seconds_a_byte(SendRate(channel, both_ways)) + wire + handling));
 }
 
 Bandwidth PassRate(Bandwidth channel) {

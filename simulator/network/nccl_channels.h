@@ -1,9 +1,9 @@
 #pragma once
 // What NCCL's channels add to links: a channel is one thread block, which copies what it passes on,
 // so that many bytes cost its time besides the links', and grouped sends use as many channels as
-// NCCL gives a peer. Counts and sizes: release 2.23 (BSD-3-Clause), src/enqueue.cc (addP2pToPlan,
-// calcP2pChannelCount, scheduleP2pTasksToPlan), src/graph/paths.cc (ncclTopoComputeP2pChannels),
-// src/include/device.h.
+// NCCL gives a peer. Counts and sizes: releases 2.23 and 2.29 (BSD-3-Clause), src/enqueue.cc
+// (addP2pToPlan, calcP2pChannelCount, scheduleP2pTasksToPlan), src/graph/paths.cc
+// (ncclTopoGetNchannels, ncclTopoComputeP2pChannels), src/include/device.h.
 
 #include <cstdint>
 
@@ -11,7 +11,8 @@
 
 namespace foretrace {
 
-inline constexpr int32_t kMaxChannels = 32;  // MAXCHANNELS
+inline constexpr int32_t kMaxChannels = 32;          // MAXCHANNELS
+inline constexpr int32_t kChannelsByNicSince = 229;  // release 2.29 (CollectiveLibrary::release)
 
 // How what a rank sends to one peer is split.
 struct PairSplit {
@@ -24,8 +25,13 @@ struct PairSplit {
   double held_part = 0;
 };
 
-// `channels`: those of the communicator's collectives.
-PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels);
+// Channels that releases from 2.29 on give a peer behind a NIC of that rate (14 GB/s each), where
+// older ones give two.
+int32_t ChannelsOfNic(Bandwidth nic);
+// `channels`: those of the communicator's collectives; `of_nic`: ChannelsOfNic, 0 for releases
+// before 2.29.
+PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels,
+                    int32_t of_nic = 0);
 // Rounds that the sends to `peers`, which are this rank too in an all-to-all, take on the
 // communicator's channels.
 double PairRounds(const PairSplit& split, int32_t peers, int32_t channels);
@@ -33,6 +39,11 @@ double PairRounds(const PairSplit& split, int32_t peers, int32_t channels);
 // `channel`: what all warps of a collective copy (CollectiveLibrary). A channel of grouped sends
 // has 20 warps, which all send, or half of which send while the others receive.
 Bandwidth SendRate(Bandwidth channel, bool both_ways);
+// What a channel of grouped sends passes on to one peer behind a NIC by itself: it copies into the
+// buffer that the NIC reads, a step after the other, so that the times of both and of what handles
+// them add up. `network_channel`: measured, both ways, on NICs of `nic`; 0: the handling is free.
+Bandwidth NetworkSendRate(Bandwidth channel, Bandwidth network_channel, Bandwidth nic,
+                          bool both_ways);
 // What a channel of a ring passes on while it receives and sends: of what all warps copy it reads
 // once and writes twice, or reads twice, adds and writes once.
 Bandwidth PassRate(Bandwidth channel);

@@ -224,19 +224,34 @@ absl::Status TransferPlanner::CheckWork(const Job& job, Algorithm algorithm,
       Describe(job.spec), Name(algorithm), messages, kMostMessages);
 }
 
+// The link of a device's NIC; null: the platform has no network of NICs.
+const LinkType* TransferPlanner::Nic() const {
+  const PlatformSpec& spec = topology_.spec();
+  if (spec.fabric.link == kNoLinkType) return nullptr;
+  return &spec.links[static_cast<size_t>(spec.fabric.link)];
+}
+
 // Seconds that copying takes the channels of grouped sends; 0: not known. `exchange`: the share of
 // the NVLinks that is reached.
 double TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                                        double exchange) const {
   const Communicator& c = *job.communicator;
   const CollectiveLibrary& library = topology_.spec().library;
-  if (c.nodes > 1) {
-    if (library.network_channel == Bandwidth()) return 0;
-    const int32_t sends = peers > 1 ? c.size() : 1;  // an all-to-all sends to itself too
-    return PairRounds(split, sends, c.channels) * split.held_part /
-           library.network_channel.bytes_per_second();
-  }
   if (library.channel == Bandwidth()) return 0;
+  if (c.nodes > 1 && peers > 1) {
+    // An all-to-all sends to itself too. Channels have several peers at a time: while a step of one
+    // is on its way they copy another's.
+    return PairRounds(split, c.size(), c.channels) * split.held_part /
+           SendRate(library.channel, true).bytes_per_second();
+  }
+  if (c.nodes > 1) {
+    if (Nic() == nullptr) return 0;
+    const Bandwidth nic = Bandwidth::BytesPerSecond(Nic()->payload_rate());
+    const Bandwidth one =
+        NetworkSendRate(library.channel, library.network_channel, nic, !job.spec.point_to_point);
+    return split.channels * split.held_part /
+           SharedRate(split.channels, one, nic).bytes_per_second();
+  }
   const Bandwidth each = SendRate(library.channel, !job.spec.point_to_point);
   const Bandwidth port = Bandwidth::BytesPerSecond(PortRate().bytes_per_second() * exchange);
   const int32_t parts = peers * split.channels;
@@ -258,7 +273,9 @@ double TransferPlanner::SendsOverChannels(const Job& job, double links, Choice& 
   if (spec.bytes.count() == 0 || !pairs) return links;
   const int32_t peers = all ? c.size() - 1 : 1;
   const auto bytes = static_cast<double>(spec.bytes.count()) / (all ? c.size() : 1);
-  const PairSplit split = SplitPair(bytes, c.size(), c.nodes, c.channels);
+  const bool by_nic = library.release >= kChannelsByNicSince && Nic() != nullptr;
+  const PairSplit split =
+      SplitPair(bytes, c.size(), c.nodes, c.channels, by_nic ? ChannelsOfNic(Nic()->bandwidth) : 0);
   if (both_ways && library.channel > Bandwidth()) {
     choice.cost.launch += split.step / SendRate(library.channel, true).bytes_per_second();
   }
@@ -403,7 +420,7 @@ absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
   for (size_t i = 0; i < candidates.size(); ++i) {
     PlannedRun trial;
     FORETRACE_ASSIGN_OR_RETURN(trial.plan, PlanFor(job, candidates[i]));
-    FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true));
+    FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true, options_.progress));
     if (best.plan.schedule != nullptr && trial.run.seconds >= best.run.seconds) continue;
     best = std::move(trial);
     chosen = i;

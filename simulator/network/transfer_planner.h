@@ -24,6 +24,7 @@ struct NetworkOptions {
   int32_t chunks = 0;  // 0: one, or enough to pipeline where the algorithm does
   // kCount: chosen by size as NCCL does where the platform names a library, else raw.
   Protocol protocol = Protocol::kCount;
+  FlowProgress progress = {};  // of runs of a plan alone
 };
 
 // An algorithm and protocol for one transfer, with the closed-form time.
@@ -46,7 +47,7 @@ struct PlannedRun {
 class TransferPlanner {
  public:
   TransferPlanner(const Topology& topology, NetworkOptions options)
-      : topology_(topology), options_(options), communicators_(topology) {}
+      : topology_(topology), options_(std::move(options)), communicators_(topology) {}
 
   const Topology& topology() const { return topology_; }
   const NetworkOptions& options() const { return options_; }
@@ -70,6 +71,7 @@ class TransferPlanner {
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   // Of a device's NVLinks into its switch.
   Bandwidth PortRate() const;
+  const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;

@@ -119,15 +119,19 @@ absl::StatusOr<NetworkTier> ParseTier(const CollectiveOptions& options) {
 }
 
 absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec platform,
-                                 NetworkOptions network, const CommandContext& context) {
+                                 const NetworkOptions& network, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
   FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
   const bool fit = options.fit || options.fit_launch;
+  const StudyProgress progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
+    return !context.stop.stop_requested();
+  };
   std::string out;
   if (fit) {
-    FORETRACE_ASSIGN_OR_RETURN(platform,
-                               FitLinks(std::move(platform), network, tables,
-                                        {.links = options.fit, .launch = options.fit_launch}));
+    FORETRACE_ASSIGN_OR_RETURN(
+        platform, FitLinks(std::move(platform), network, tables,
+                           {.links = options.fit, .launch = options.fit_launch}, progress));
     const CollectiveLibrary& library = platform.library;
     out += fmt::format(
         "library: launch_us {:.3f} channel_GBps {:.3f} network_channel_GBps {:.3f} "
@@ -139,7 +143,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
                          link.efficiency);
     }
   }
-  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables));
+  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables, progress));
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
       "collective", [&] { return StudyJson(fit ? &platform : nullptr, tier, tables); }));
   if (options.json) {
@@ -202,6 +206,10 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   FORETRACE_ASSIGN_OR_RETURN(CollectiveQuery query, QueryOf(options, network, topology));
   query.progress = [&context](int64_t done, int64_t total) {
     context.console->Progress("sizes", done, total);
+    return !context.stop.stop_requested();
+  };
+  query.options.progress = [&context](int64_t done, int64_t total) {
+    context.console->Progress("messages", done, total);
     return !context.stop.stop_requested();
   };
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));

@@ -181,14 +181,19 @@ class ReportPrinter {
       const OverlapSummary& overlap = report_.overlap[r];
       const SimTime predicted = rank.window.predicted(), recorded = rank.window.recorded();
       const bool known = recorded > SimTime();
+      const bool communicates = overlap.communication > SimTime();
+      const auto of_communication = [&](const std::string& text) {
+        return communicates ? text : std::string("-");
+      };
       table.AddRow({fmt::format("{}", RankNumber(r)), Time(predicted), known ? Time(recorded) : "-",
                     known && !report_.what_if
                         ? fmt::format("{:+.2f}", (Share(predicted, recorded) - 1) * 100)
                         : "-",
                     Percent(rank.blocked_share()), Percent(Share(rank.busy, predicted)),
-                    Time(overlap.communication), Time(overlap.exposed),
-                    Time(overlap.exposed_transfer),
-                    overlap.communication > SimTime() ? Percent(overlap.overlapped_share()) : "-"});
+                    of_communication(Time(overlap.communication)),
+                    of_communication(Time(overlap.exposed)),
+                    of_communication(Time(overlap.exposed_transfer)),
+                    of_communication(Percent(overlap.overlapped_share()))});
     }
     Print(fmt::format(
               "Ranks, {} (exposed: communication while nothing is computed; transfer: without "

@@ -108,12 +108,14 @@ std::string_view Name(Placement placement);
 struct CollectiveLibrary {
   // GPU generation as NCCL's tuner distinguishes it: 0 Volta, 1 Ampere, 2 Hopper.
   int32_t generation = 1;
+  // 100 x major + minor of the release whose rules differ: 229 for 2.29.
+  int32_t release = 223;
   SimTime launch;  // once per collective: kernel start and the first handshake
   // What a channel copies with all warps of a collective, from one buffer to another. 0: not
   // known; the links' efficiency then stands for what channels leave of them too.
   Bandwidth channel;
-  // What a channel sends to a peer on another node: its eight steps of 128 KiB in flight. 0: as the
-  // links.
+  // What a channel sends to a peer on another node while it receives as much. 0: what copying and
+  // the NIC take of it one after the other.
   Bandwidth network_channel;
   // What an all-to-all of three ranks or more in one node reaches of its NVLinks, whose switches'
   // ports then carry messages of several peers at once.

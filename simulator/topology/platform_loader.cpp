@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 
 #include "absl/container/flat_hash_map.h"
@@ -283,12 +284,13 @@ class Loader {
   }
 
   void LoadLibrary(const YamlReader& library) {
-    library.ExpectKeys(std::array<std::string_view, 6>{"gpu_generation", "launch_us",
+    library.ExpectKeys(std::array<std::string_view, 7>{"gpu_generation", "release", "launch_us",
                                                        "channel_GBps", "network_channel_GBps",
                                                        "exchange_efficiency", "fitted"});
     constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
     spec_.has_library = true;
     spec_.library.generation = static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
+    if (library.Has("release")) spec_.library.release = Release(library);
     spec_.library.launch = SimTime::FromUs(library.Number("launch_us", 0, kMaxLatencyUs, 0));
     spec_.library.channel = Bandwidth::GBps(library.Number("channel_GBps", 1e-3, kMaxGBps, 0));
     spec_.library.network_channel =
@@ -298,6 +300,20 @@ class Loader {
     }
     spec_.library.exchange = library.Number("exchange_efficiency", 1e-6, 1, 1);
     spec_.library.fitted = library.String("fitted", "");
+  }
+
+  // "2.29" as 229; the default where it is none.
+  int32_t Release(const YamlReader& library) const {
+    const std::string text = library.String("release");
+    int32_t minor = 0;
+    const char* end = text.data() + text.size();
+    const bool major = text.starts_with("2.");
+    const auto parsed = std::from_chars(text.data() + (major ? 2 : 0), end, minor);
+    if (!major || parsed.ec != std::errc() || parsed.ptr != end || minor < 1 || minor > 99) {
+      library.Fail("release", fmt::format("'{}' is no release of NCCL 2, such as 2.29", text));
+      return spec_.library.release;
+    }
+    return 200 + minor;
   }
 
   // Every pair of devices must have a route.

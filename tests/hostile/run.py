@@ -31,6 +31,7 @@ import mutate
 ROOT = files.ROOT
 SECONDS = 20
 BYTES = 2 << 30
+PROGRESS = re.compile(r"^foretrace: .* s so far\n", re.MULTILINE)  # of what takes ten seconds
 SATURATED_US = 9.2e12  # 2^63 picoseconds are 9.22e12 microseconds
 
 
@@ -90,7 +91,7 @@ def faults(result, wants_json):
         found.append(f"exit code {result.code}")
     if result.peak > BYTES:
         found.append(f"{result.peak >> 20} MB")
-    text = result.err.decode("utf-8", "replace")
+    text = PROGRESS.sub("", result.err.decode("utf-8", "replace"))
     if result.code != 0:
         lines = [line for line in text.split("\n") if line]
         if len(lines) != 1 or not lines[0].startswith("foretrace: error: "):

@@ -107,6 +107,10 @@ KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
 std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& store,
                                                              const RankTrace& rank) {
   std::vector<Entry> entries(rank.size());
+  const std::string& recorded_on = rank.info().device_name;
+  if (!chosen_for_chip_.contains(recorded_on)) {
+    chosen_for_chip_[recorded_on] = ChosenForChip(models_->device(), recorded_on);
+  }
   TracedCalls known, opaque;
   Ops ops;
   for (uint32_t i = 0; i < rank.size(); ++i) {
@@ -237,10 +241,11 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   bool launched = false;  // by the blocks of the main kernel
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
-    if (list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel) {
-      launched |= ByLaunchedProduct(*models_, rank.info().device_name,
-                                    {store.name(rank, mains[0]), rank.waves_milli(mains[0])}, work,
-                                    observed.precision, estimate);
+    if (list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel &&
+        chosen_for_chip_.at(rank.info().device_name)) {
+      launched |=
+          ByLaunchedProduct(*models_, {store.name(rank, mains[0]), rank.waves_milli(mains[0])},
+                            work, observed.precision, estimate);
     }
     estimate.extrapolated |= traced.assumed;
     return estimate;

@@ -88,6 +88,7 @@ class KernelCostModel : public CostModel {
   std::shared_ptr<const KernelModels> models_;
   std::shared_ptr<const EmbeddingModels> embedding_;
   const TraceStore* store_;
+  std::map<std::string, bool> chosen_for_chip_;    // the kernels recorded on a device of that name
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
   std::map<int32_t, std::vector<Lookup>> lookups_;
 };

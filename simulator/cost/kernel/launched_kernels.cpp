@@ -149,9 +149,14 @@ const Passes& PassesOf(std::string_view name) {
 
 }  // namespace
 
-bool ByLaunchedProduct(const KernelModels& models, std::string_view recorded_on,
-                       const Launch& launch, const KernelWork& work, Precision precision,
-                       Estimate& estimate) {
+bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on) {
+  if (recorded_on.empty()) return true;
+  const auto recorded = FindGpuPeaks(recorded_on);
+  return recorded.ok() && Compare(recorded->accelerator, device.accelerator) != DeviceMatch::kOther;
+}
+
+bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const KernelWork& work,
+                       Precision precision, Estimate& estimate) {
   if (!IsProduct(work.kind) || std::min({work.m, work.n, work.k, work.batch}) < 1) return false;
   const GpuPeaks& device = models.device();
   // What was measured knows more than the sizes of blocks, but of the library's own choice.
@@ -161,13 +166,6 @@ bool ByLaunchedProduct(const KernelModels& models, std::string_view recorded_on,
   const std::string_view chip = device.accelerator.chip;
   const bool older = block.known() && (chip.starts_with("GH") || chip.starts_with("GB"));
   if (measured && !older) return false;
-  if (!recorded_on.empty()) {
-    const auto recorded = FindGpuPeaks(recorded_on);
-    if (!recorded.ok() ||
-        Compare(recorded->accelerator, device.accelerator) == DeviceMatch::kOther) {
-      return false;
-    }
-  }
   double us = 0;
   if (block.known()) {
     us = BlockedProductUs(device, precision, StreamEfficiency(models),

@@ -18,13 +18,16 @@ struct Launch {
   uint32_t waves_milli = 0;  // RankTrace::waves_milli
 };
 
-// A product of known sizes, by the blocks of the kernel that ran it: replaces `estimate` where that
-// rests on no measurement of such products. A kernel that was chosen for another chip than the
-// models' says nothing of theirs. False: left as it was. `recorded_on`: the device's name; empty:
-// theirs.
-bool ByLaunchedProduct(const KernelModels& models, std::string_view recorded_on,
-                       const Launch& launch, const KernelWork& work, Precision precision,
-                       Estimate& estimate);
+// Whether the kernels of a recording were chosen for the chip of `device`: those of another one say
+// nothing of it. `recorded_on`: the recorded device's name; empty: that one. Reads files: ask once
+// a recording.
+bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
+
+// A product of known sizes, by the blocks of the kernel that ran it, which was chosen for the
+// models' chip: replaces `estimate` where that rests on no measurement of such products. False:
+// left as it was.
+bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const KernelWork& work,
+                       Precision precision, Estimate& estimate);
 
 // Elements that PyTorch's element-wise kernels, gathers and optimizers name by their threads; what
 // they read and write. nullopt: another kernel, or its grid is not known.

@@ -18,6 +18,8 @@ constexpr int64_t kMaxFlows = int64_t{1} << 23;
 // Pairs that exchange at a time. Each has a route of its own, and every completion shares links
 // anew: a million take minutes.
 constexpr int64_t kMaxPairs = int64_t{1} << 20;
+// Between two reports of progress: some ten milliseconds.
+constexpr int64_t kEventsBetween = int64_t{1} << 16;
 
 }  // namespace
 
@@ -39,8 +41,8 @@ absl::Status CheckInFlight(const TransferPlan& plan) {
       Name(plan.algorithm), schedule.ranks(), schedule.flows(), schedule.steps(), kMaxFlows);
 }
 
-absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan,
-                                 bool collapse) {
+absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan, bool collapse,
+                                 const FlowProgress& progress) {
   PlanRun run;
   run.flows = plan.schedule->flows();
   if (collapse) {
@@ -57,7 +59,16 @@ absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& p
   FluidBackend backend(topology, runner);
   runner.set_backend(&backend);
   runner.Begin(0, plan, 0);
+  // A message is launched, drained and delivered.
+  constexpr int64_t kEventsOfMessage = 3;
+  int64_t told = 0;
   while (!runner.has_finished()) {
+    if (progress && backend.events() >= told + kEventsBetween) {
+      told = backend.events();
+      if (!progress(told / kEventsOfMessage, run.flows)) {
+        return absl::CancelledError("interrupted while messages were simulated");
+      }
+    }
     if (!backend.RunBatch()) {
       return absl::InternalError(
           fmt::format("the network simulation stalled: {}", runner.DescribeRunning()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/statusor.h"
 #include "simulator/network/schedule_runner.h"
@@ -16,12 +17,16 @@ struct PlanRun {
   bool collapsed = false;
 };
 
+// Told now and then how many messages of how many have been simulated; false: end with Cancelled.
+using FlowProgress = std::function<bool(int64_t done, int64_t total)>;
+
 // Refuses a plan that could have more messages in flight at a time than can be simulated.
 absl::Status CheckInFlight(const TransferPlan& plan);
 
 // Runs a plan alone. With `collapse`, flows that are alike are computed from one of them: where all
 // of a step are, and where every rank sends to every other on nodes that can change places. The
 // result has the same bits.
-absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan, bool collapse);
+absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan, bool collapse,
+                                 const FlowProgress& progress = {});
 
 }  // namespace foretrace

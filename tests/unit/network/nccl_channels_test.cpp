@@ -40,6 +40,35 @@ TEST(NcclChannels, ChannelsOfAPeerOnAnotherNode) {
   EXPECT_EQ(SplitPair(32 * kMiB, 80, 10, 16).step, 128 * 1024);
 }
 
+// From 2.29 on a NIC of 50 GB/s asks for four channels of 14 GB/s, fewer where all peers, eight at
+// a time, would need more channels than there are: 16 GPUs of two nodes keep four, 10 to 40 of ten
+// nodes two, 80 one.
+TEST(NcclChannels, ChannelsOfAPeerByTheRateOfItsNic) {
+  EXPECT_EQ(ChannelsOfNic(Bandwidth::GBps(50)), 4);
+  EXPECT_EQ(ChannelsOfNic(Bandwidth::GBps(25)), 2);
+  EXPECT_EQ(ChannelsOfNic(Bandwidth::GBps(12.5)), 1);
+  EXPECT_EQ(SplitPair(32 * kMiB, 16, 2, 16, 4).channels, 4);
+  EXPECT_EQ(SplitPair(32 * kMiB, 10, 10, 4, 4).channels, 2);
+  EXPECT_EQ(SplitPair(32 * kMiB, 20, 10, 8, 4).channels, 2);
+  EXPECT_EQ(SplitPair(32 * kMiB, 40, 10, 16, 4).channels, 2);
+  EXPECT_EQ(SplitPair(32 * kMiB, 80, 10, 16, 4).channels, 1);
+}
+
+// 16 GB/s of a collective's channel are 20 one way and 10 both ways: a gigabyte takes 0.1 s to copy
+// and 0.025 s on a NIC of 40 GB/s. Measured at 5 GB/s, what handles it takes another 0.075 s.
+TEST(NcclChannels, AChannelCopiesAndSendsInTurn) {
+  const auto rate = [](double measured, bool both_ways) {
+    return NetworkSendRate(Bandwidth::GBps(16), Bandwidth::GBps(measured), Bandwidth::GBps(40),
+                           both_ways)
+        .gbps();
+  };
+  EXPECT_NEAR(rate(0, true), 1 / 0.125, 1e-9);
+  EXPECT_NEAR(rate(0, false), 1 / 0.075, 1e-9);
+  EXPECT_NEAR(rate(5, true), 5, 1e-9);
+  EXPECT_NEAR(rate(5, false), 1 / 0.15, 1e-9);
+  EXPECT_NEAR(rate(20, true), 1 / 0.125, 1e-9);  // more than copying and the NIC leave
+}
+
 // A larger message never has less to copy, though NCCL halves its parts at 16 MiB.
 TEST(NcclChannels, HeldPartsDoNotFall) {
   for (const int32_t nodes : {1, 2}) {

@@ -205,6 +205,22 @@ TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_THAT(CollectiveTableJson(*rows), HasSubstr("\"algorithm\":\"ring\""));
 }
 
+// Interrupted in its third size: the two before are the answer.
+TEST(CollectiveTable, InterruptedKeepsWhatThereIs) {
+  const Topology topology = TwoNodes();
+  CollectiveQuery query;
+  query.members = {0, 1};
+  query.first_bytes = 1 << 20;
+  query.last_bytes = 4 << 20;
+  query.progress = [](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 3);
+    return done < 2;
+  };
+  const auto rows = CollectiveTable(topology, query);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->size(), 2u);
+}
+
 // Hopper's switch carries (n+1)/n of the data a port at 5/6 of its rate, 18 links of 25 GB/s each,
 // after 23 us and two pieces of 16 channels x 8 ranks x 128 KiB = 16 MiB.
 TEST(TransferPlanner, ReducesInTheSwitch) {

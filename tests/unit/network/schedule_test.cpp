@@ -181,6 +181,33 @@ double Fluid(const Topology& t, std::unique_ptr<CollectiveSchedule> s, bool coll
   return run->seconds;
 }
 
+// 2 x 255 steps of 256 messages, each launched, drained and delivered.
+TEST(RunAlone, TellsHowFarItIsAndCanBeInterrupted) {
+  const Topology topology = Switch(256);
+  CollectiveRequest request;
+  request.op = Op::kAllReduce;
+  request.ranks = 256;
+  request.bytes = 1e9;
+  request.dimensions = {1, 256};
+  auto schedule = MakeSchedule(Algorithm::kHierarchical, request);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  TransferPlan plan;
+  plan.schedule = *std::move(schedule);
+  for (int32_t r = 0; r < 256; ++r) plan.devices.push_back(r);
+  std::vector<int64_t> told;
+  const auto run = RunAlone(topology, plan, false, [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 2 * 255 * 256);
+    told.push_back(done);
+    return true;
+  });
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_GT(told.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_LE(told.back(), run->flows);
+  const auto cut = RunAlone(topology, plan, false, [](int64_t, int64_t) { return false; });
+  EXPECT_TRUE(absl::IsCancelled(cut.status()));
+}
+
 bool PowerOfTwo(int32_t n) { return (n & (n - 1)) == 0; }
 
 TEST(Schedules, MoveDataAndMatchTheClosedForm) {

@@ -40,6 +40,22 @@ TEST(PlatformLoader, ReadsValues) {
   EXPECT_EQ(host->node.host_memory.gbps(), 281.6);
 }
 
+TEST(PlatformLoader, ReadsTheLibrarysRelease) {
+  const auto with = [](const std::string& release) {
+    return ParsePlatform(std::string(kGood) + "library: {gpu_generation: hopper" + release + "}\n",
+                         "p.yaml");
+  };
+  EXPECT_EQ(with("")->library.release, 223);
+  EXPECT_EQ(with(", release: 2.29")->library.release, 229);
+  EXPECT_EQ(with(", release: \"2.7\"")->library.release, 207);
+  for (const char* bad :
+       {"2", "3.1", "2.", "2.0", "2.100", "2.29.3", "-2.5", ".nan", "\"\"", "2.x"}) {
+    const auto spec = with(std::string(", release: ") + bad);
+    EXPECT_THAT(std::string(spec.status().message()), HasSubstr("p.yaml:7: key 'library.release'"))
+        << bad;
+  }
+}
+
 struct BadCase {
   const char* from;
   const char* to;

@@ -91,11 +91,11 @@ TEST(LaunchedKernels, AnotherChipsKernelSaysNothing) {
   const Launch launch{"volta_sgemm_32x32_sliced1x4_tn", 5000};
   Estimate estimate = models.Predict(work, Precision::kFloat32);
   const SimTime before = estimate.time;
-  EXPECT_FALSE(ByLaunchedProduct(models, "NVIDIA H100 80GB HBM3", launch, work, Precision::kFloat32,
-                                 estimate));
-  EXPECT_EQ(estimate.time, before);
-  EXPECT_TRUE(ByLaunchedProduct(models, "Tesla V100-SXM2-16GB", launch, work, Precision::kFloat32,
-                                estimate));
+  EXPECT_FALSE(ChosenForChip(models.device(), "NVIDIA H100 80GB HBM3"));
+  EXPECT_FALSE(ChosenForChip(models.device(), "a device of no name"));
+  EXPECT_TRUE(ChosenForChip(models.device(), "Tesla V100-SXM2-16GB"));
+  EXPECT_TRUE(ChosenForChip(models.device(), ""));
+  EXPECT_TRUE(ByLaunchedProduct(models, launch, work, Precision::kFloat32, estimate));
   EXPECT_NE(estimate.time, before);
   EXPECT_TRUE(estimate.extrapolated);
 }
