@@ -111,6 +111,8 @@ struct SearchLimits {
   double micro_batch = 0;  // 0: any
   std::optional<bool> recompute;
   std::optional<std::vector<int>> partition_of;
+  // Where kernels are fused or overlap and there are no more shardings than that, all are tried.
+  size_t every = 512;
 };
 
 // Errors: does not fit, by how much; sizes that do not divide.

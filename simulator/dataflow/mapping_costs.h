@@ -3,11 +3,15 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/mapping.h"
 
 namespace foretrace::dataflow {
+
+// Of more than one chip.
+std::vector<NetworkDimension> NetworksOf(const System& system, Role role);
 
 // Of the dimensions with a role, which exchange the bytes of so many samples at once.
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples = 1);

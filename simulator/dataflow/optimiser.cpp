@@ -6,6 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/dataflow/pass_terms.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -35,11 +36,6 @@ std::vector<int64_t> TileCounts(const Workload& workload, const Formulas& formul
   return out;
 }
 
-// Each kernel is a partition.
-bool Alone(const System& system, const SearchLimits& limits) {
-  return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
-}
-
 // With the bound of all partitionings where there are too many to look at each.
 absl::StatusOr<Partitioning> PartitionsOf(const Workload& workload, const MappingCosts& costs,
                                           const SearchLimits& limits) {
@@ -61,6 +57,10 @@ double ForwardNs(const Workload& workload, const Partitioning& partitioning) {
 }
 
 }  // namespace
+
+bool Alone(const System& system, const SearchLimits& limits) {
+  return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
+}
 
 bool Optimiser::MayRecompute(bool recompute) const {
   if (limits_.recompute && *limits_.recompute != recompute) return false;
@@ -171,7 +171,7 @@ absl::Status Optimiser::Deepen(Use& use) {
     const bool proven = best_ && use.bound_ns >= best_->time.total_ns;
     if (!use.open || proven || !Alone(system_, limits_)) break;
   }
-  return absl::OkStatus();
+  return use.open && PassesApart() ? DeepenPasses(use) : absl::OkStatus();
 }
 
 // The fastest partitioning if each kernel had the least of all its shardings.
@@ -198,7 +198,7 @@ ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
   } else if (limits_.tensor_parallel_shardings && use.mapping.tensor > 1) {
     only.shardings = {MegatronShardings(workload_)};
   } else {
-    CandidateSearch search = {Alone(system_, limits_), nodes};
+    CandidateSearch search = {Alone(system_, limits_), limits_.every, nodes};
     if (best_) search.below_ns = best_->time.total_ns;
     return SolveCandidates(ProblemOf(*use.roles), use.roles->system, formulas_, use.mapping,
                            search);
@@ -371,7 +371,10 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
                                 [](const Use& u) { return u.depth != Depth::kDone; });
   best_->shardings_given = limits_.shardings || limits_.tensor_parallel_shardings;
   best_->bound_ns = best_->time.total_ns;
-  for (const Use& u : uses_) {
+  for (Use& u : uses_) {
+    // By the best of all, which may have come later.
+    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total_ns && PassesApart())
+      BoundPasses(u);
     // Nothing of it fits, or it was tried whole.
     if (u.depth == Depth::kDone && u.candidates.empty()) continue;
     best_->bound_ns = std::min(best_->bound_ns, u.bound_ns);

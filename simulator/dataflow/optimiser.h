@@ -17,6 +17,9 @@
 
 namespace foretrace::dataflow {
 
+// Each kernel is a partition.
+bool Alone(const System& system, const SearchLimits& limits);
+
 class Optimiser {
  public:
   // All outlive the optimiser.
@@ -46,6 +49,7 @@ class Optimiser {
     bool only = false;    // there are no shardings besides the candidates'
     bool open = false;    // there are, and one may be faster
     std::vector<std::pair<double, Mapping>> candidates;  // with their bounds
+    std::vector<size_t> forward;  // the best forward pass, whatever the backward one; or empty
   };
 
   bool MayRecompute(bool recompute) const;
@@ -55,6 +59,10 @@ class Optimiser {
   absl::Status Deepen(Use& use);
   absl::Status BoundPartitions(Use& use);
   absl::Status AddCandidates(Use& use, int nodes);
+  bool PassesApart() const;
+  absl::Status DeepenPasses(Use& use);
+  void BoundPasses(Use& use) const;
+  absl::Status AddBalanced(Use& use);
   ShardingCandidates CandidatesOf(const Use& use, int nodes) const;
   const ShardingProblem& ProblemOf(Roles& roles) const;
   absl::StatusOr<Found> Try(Use& use);

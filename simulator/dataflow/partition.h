@@ -57,6 +57,9 @@ struct Partition {
   std::vector<TileAllocation> allocation;  // in order of kernels; empty where by utilisation
 };
 
+// Of a tile of the kernel's result: the tiled axis is cut into pieces, rounded up.
+double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles);
+
 // By kernel, one for each sharding.
 using KernelShares = std::vector<std::vector<ShardedKernel>>;
 

@@ -17,15 +17,14 @@ void ForEach(KernelSet set, const Visit& visit) {
   for (; set != 0; set &= set - 1) visit(static_cast<size_t>(std::countr_zero(set)));
 }
 
-// Of a tile of the tensor: the tiled axis is cut into pieces, rounded up.
+}  // namespace
+
 double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
   if (kernel.tiled == Loop::kCount || kernel.tiled == Loop::kK) return sharded.output_bytes;
   const auto size = sharded.size[static_cast<size_t>(kernel.tiled)];
   return sharded.output_bytes / static_cast<double>(size) *
          static_cast<double>(CeilOf(size, tiles));
 }
-
-}  // namespace
 
 double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word_bytes,
                  double micro_batch, Bytes sram) {

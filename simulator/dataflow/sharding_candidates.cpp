@@ -7,98 +7,11 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/dataflow/limited_shardings.h"
 #include "simulator/dataflow/mapping_costs.h"
+#include "simulator/dataflow/pass_terms.h"
 #include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
-
-bool Overlaps(const System& system, const Formulas& formulas) {
-  return formulas.overlap == Overlap::kMaximum ||
-         (formulas.overlap == Overlap::kByMachine && system.chip.execution == Execution::kDataflow);
-}
-
-int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
-
-// Terms of a pass, each a sum over kernels and tensors.
-class PassTerms {
- public:
-  PassTerms(const Workload& workload, const System& system, const Formulas& formulas,
-            const Mapping& mapping, const TensorGroup& group)
-      : workload_(workload),
-        system_(system),
-        formulas_(formulas),
-        mapping_(mapping),
-        group_(group),
-        replicas_(GroupOf(system, formulas, Role::kData)) {
-    layers_ = static_cast<double>((workload.layers + mapping.pipeline - 1) / mapping.pipeline);
-    micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
-    passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline) - 1);
-  }
-
-  // Alone on a chip.
-  double ComputeNs(size_t i, const ShardedKernel& k) const {
-    const Kernel& kernel = workload_.kernels[i];
-    if (formulas_.kernel_times != nullptr)
-      return formulas_.kernel_times->Ns(workload_.graph, static_cast<OpId>(i), k.size,
-                                        mapping_.micro_batch);
-    if (formulas_.compute_utilisation > 0) return PeakNs(k) / formulas_.compute_utilisation;
-    const auto front = AllocationsOf(system_.chip, kernel, k, mapping_.tiles);
-    return mapping_.micro_batch * static_cast<double>(front.back().cycles) *
-           static_cast<double>(mapping_.tiles) / system_.chip.clock_ghz;
-  }
-  // No more than beside other kernels.
-  double SharedNs(size_t i, const ShardedKernel& k) const {
-    return formulas_.compute_utilisation > 0 ? ComputeNs(i, k) : PeakNs(k);
-  }
-  double WeightNs(const ShardedKernel& k) const {
-    if (formulas_.kernel_times != nullptr || formulas_.iteration == IterationRule::kDse) return 0;
-    const double read = formulas_.iteration == IterationRule::kEarly
-                            ? 1
-                            : TimesRead(formulas_.streamed, k, workload_.word_bytes,
-                                        mapping_.micro_batch, system_.chip.sram);
-    return NsOf(k.weight_bytes * read, system_.memory.bandwidth);
-  }
-  double NetworkNs(double ns) const { return ns * mapping_.micro_batch; }
-  // Written by one partition and read by another.
-  double CrossingNs(double bytes) const {
-    if (formulas_.kernel_times != nullptr) return 0;
-    return NsOf(2 * bytes * mapping_.micro_batch, system_.memory.bandwidth);
-  }
-  double StoredNs(const ShardedKernel& k) const {
-    if (formulas_.kernel_times != nullptr) return 0;
-    return NsOf(k.stored_bytes * mapping_.micro_batch, system_.memory.bandwidth);
-  }
-  // What an iteration adds to its passes for this kernel, as a share of each.
-  double IterationNs(size_t i, const ShardedKernel& k) const {
-    const Kernel& kernel = workload_.kernels[i];
-    double ns = 0;
-    if (formulas_.iteration != IterationRule::kPhysical) {
-      return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
-    }
-    if (kernel.weight_gradient) ns += AllReduceNs(replicas_, k.output_bytes * layers_);
-    if (workload_.trains() && kernel.pass == Direction::kForward)
-      ns += OptimizerNs(system_, workload_, k.weight_bytes * layers_);
-    return ns / passes_;
-  }
-  double Times(size_t i) const {
-    return mapping_.recompute && workload_.kernels[i].pass == Direction::kForward ? 2 : 1;
-  }
-
-  double passes() const { return passes_; }  // of a micro-batch through a layer, in an iteration
-
- private:
-  double PeakNs(const ShardedKernel& k) const {
-    return mapping_.micro_batch * k.flop / system_.chip.gflops();
-  }
-
-  const Workload& workload_;
-  const System& system_;
-  const Formulas& formulas_;
-  const Mapping& mapping_;
-  const TensorGroup& group_;
-  TensorGroup replicas_;
-  double layers_ = 1, micro_batches_ = 1, passes_ = 1;
-};
 
 ShardingObjective SumOfKernels(const PassTerms& terms) {
   ShardingObjective objective;
@@ -141,14 +54,13 @@ void Add(ShardingCandidates& out, Shardings shardings) {
     out.shardings.push_back(std::move(shardings));
 }
 
-constexpr size_t kMostTried = 512;
-
-// All that there are; empty: more than kMostTried.
-std::vector<Shardings> EverySharding(const Workload& workload, const TensorGroup& group) {
+// All that there are; empty: more than `most`.
+std::vector<Shardings> EverySharding(const Workload& workload, const TensorGroup& group,
+                                     size_t most) {
   std::vector<Shardings> all = {{}};
   for (const Kernel& k : workload.kernels) {
     const std::vector<Sharding> choices = AllowedShardings(k, group, false);
-    if (all.size() * choices.size() > kMostTried) return {};
+    if (all.size() * choices.size() > most) return {};
     std::vector<Shardings> longer;
     for (const Shardings& before : all) {
       for (const Sharding s : choices) {
@@ -279,7 +191,7 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
     out.shardings = {Shardings(workload.kernels.size(), Loop::kCount)};
     return out;
   }
-  const PassTerms terms(workload, system, formulas, mapping, group);
+  const PassTerms terms(workload, system, formulas, mapping);
   const ShardingProblem::Mask divided = problem.DividedWeights();
   if (search.alone && !Overlaps(system, formulas)) {
     const ShardingObjective sum = SumOfKernels(terms);
@@ -293,7 +205,7 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
     AddMegatron(workload, group, out);
     return out;
   }
-  out.shardings = EverySharding(workload, group);
+  out.shardings = EverySharding(workload, group, search.every);
   if (!out.shardings.empty()) return out;
   Add(out, problem.ShardingsOf(problem.Solve(Communication(), divided)));
   // Where terms overlap a pass takes no less than any share of them; else their sum.
@@ -319,7 +231,7 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
 Shardings SolveForPartitions(const ShardingProblem& problem, const System& system,
                              const Formulas& formulas, const Mapping& mapping,
                              const std::vector<std::array<double, 3>>& weights) {
-  const PassTerms terms(problem.workload(), system, formulas, mapping, problem.group());
+  const PassTerms terms(problem.workload(), system, formulas, mapping);
   const auto weights_of = [&](size_t kernel) -> const std::array<double, 3>& {
     return weights[static_cast<size_t>(mapping.partition_of[kernel])];
   };

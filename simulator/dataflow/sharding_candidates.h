@@ -34,7 +34,8 @@ struct ShardingCandidates {
 // shardings, all of them. Megatron's are always there.
 struct CandidateSearch {
   bool alone = false;
-  int nodes = 0;  // of the search for the least that fits into memory
+  size_t every = 0;  // where there are no more shardings than that, all of them
+  int nodes = 0;     // of the search for the least that fits into memory
   double below_ns = std::numeric_limits<double>::infinity();  // of an iteration: others are no use
 };
 ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System& system,
