@@ -1,5 +1,6 @@
 #pragma once
 // What-ifs on collectives of compiled jobs: groups of other sizes, gradients in other buckets.
+// Where a rendezvous is added to a program, the job's communicators have it too.
 
 #include <cstdint>
 #include <functional>
@@ -29,5 +30,16 @@ absl::StatusOr<size_t> ChangeGroupSize(const TraceStore& store, const CompiledJo
 absl::StatusOr<size_t> MergeBuckets(const TraceStore& store, const CompiledJob& job,
                                     const ItemSet& items, Bytes bytes, NetworkModel* network,
                                     Program& program);
+
+// All-reduces and reduce-scatters that hold twice `bytes` or more become as many of equal size as
+// hold `bytes` each. The gradients of a bucket get ready in proportion to the device time of the
+// backward pass since the bucket before (of all work, where no call is known to be of a backward
+// pass), which the recording does not show: each piece is issued, at the cost of the launch on
+// record, once its share is, and waits for what it waited for as far as that was issued by then.
+// Its time follows from the bytes as MergeBuckets has it. What waited for the bucket waits for the
+// last piece. Returns how many pieces there are more. Errors: recorded buckets of one size without
+// a network.
+absl::StatusOr<size_t> SplitBuckets(const TraceStore& store, CompiledJob& job, const ItemSet& items,
+                                    Bytes bytes, NetworkModel* network, Program& program);
 
 }  // namespace foretrace

@@ -85,8 +85,7 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
     rank.report.clock_offset = clock_offset[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
-      if (!options.aligned_start && options.semantics == Semantics::kFull)
-        rank.program.start = rank.report.start_skew;
+      if (options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;
     }
     for (const NodeIndex n : rank.missing) job.missing.push_back({r, n});
     job.program.ranks.push_back(std::move(rank.program));

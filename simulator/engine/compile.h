@@ -38,16 +38,6 @@ enum class AbsentRanks : uint8_t {
 
 struct CompileOptions {
   Semantics semantics = Semantics::kFull;
-  // Ablation: leave an ingredient out.
-  bool rank_sync = true;
-  bool stream_sync = true;
-  bool cpu = true;
-  bool blocking = true;
-  // Kernels wait while kernels of other streams still have blocks to place, where the trace knows
-  // how many waves of blocks each has.
-  bool contention = true;
-  // Start all ranks together instead of with their recorded skew.
-  bool aligned_start = false;
   // Simulate what is there.
   bool allow_missing_ranks = false;
   AbsentRanks absent = AbsentRanks::kAsRecorded;
@@ -92,9 +82,14 @@ struct CpuAnchor {
 };
 
 // Waits for which the recording does not show what they wait for (reconstruct/unshown_waits.h).
+struct OtherItemWaits {
+  std::vector<WaitOfItem> instead_of;  // are among the program's
+  std::vector<WaitOfItem> taken;
+};
 struct UnshownItemWaits {
   std::vector<WaitOfItem> chosen;  // are among the program's
   std::vector<WaitOfItem> latest;
+  std::vector<OtherItemWaits> others;  // of waits that held something up
 };
 
 struct CompiledJob {

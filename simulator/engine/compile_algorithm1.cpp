@@ -75,7 +75,7 @@ void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
     for (; edge != sync.device_edges.end() && edge->consumer == node; ++edge) {
       depends = depends || edge->producer == last_communication;
     }
-    if (options_.stream_sync && (stream == 1 || (depends && last_communication.valid()))) {
+    if (stream == 1 || (depends && last_communication.valid())) {
       joined = true;
       last_communication = NodeIndex();
     }

@@ -21,7 +21,7 @@ RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank, const DriverL
     : driver(of_driver) {
   const RankTrace& trace = store.ranks()[rank];
   if (!trace.info().has_times) return;
-  index.emplace(trace, store.strings(), driver);
+  index.emplace(trace, store, driver);
   order = FindIssueOrder(trace, *index);
   sync = InferSync(trace, *index, order);
 }
@@ -82,7 +82,6 @@ bool RankCompiler::ModelsOverheads(const CpuPoint& point) const {
 }
 
 SimTime RankCompiler::Lead(const CpuTimelinePoints& timeline, const CpuPoint& point) {
-  if (!options_.cpu) return SimTime();
   const bool modelled = ModelsOverheads(point);
   if (!modelled && !options_.keep_overheads) return point.lead;
   const auto index = static_cast<uint32_t>(out_.program.items.size());
@@ -104,8 +103,8 @@ void RankCompiler::AddCpuItem(const CpuTimelinePoints& timeline, const CpuPoint&
   item.lead = Lead(timeline, point);
   item.kind = point.blocking ? ItemKind::kBlocking : ItemKind::kCall;
   if (point.blocking) {
-    item.duration = options_.cpu ? options_.sync_costs.call : SimTime();
-  } else if (options_.cpu && !point.is_mark) {
+    item.duration = options_.sync_costs.call;
+  } else if (!point.is_mark) {
     item.duration = ModelsOverheads(point) ? options_.overheads->Mean(
                                                  OverheadKind::kT4, store_.name(rank_, point.node))
                                            : point.duration;
@@ -126,7 +125,7 @@ void RankCompiler::AddTimeline(const CpuTimelinePoints& timeline, bool main) {
     AddCpuItem(timeline, point);
     if (index == lane.begin) {
       // The lane begins with the rank; its first call comes as late as recorded.
-      program.items.back().lead = options_.cpu ? point.recorded_start - recorded_begin_ : SimTime();
+      program.items.back().lead = point.recorded_start - recorded_begin_;
       while (!program.overheads.empty() && program.overheads.back().item == index) {
         program.overheads.pop_back();
       }
@@ -171,7 +170,9 @@ uint32_t RankCompiler::AddDeviceItem(NodeIndex node, uint32_t lane, SimTime prev
   item.node = node;
   item.lane = lane;
   item.kind = ItemKind::kDevice;
-  item.lead = out_.report.latencies.gap;
+  const bool first = index == program.lanes[lane].begin;
+  const NodeKind before = first ? NodeKind::kKernel : rank_.kind(program.items[index - 1].node);
+  item.lead = out_.report.latencies.gap_after(before);
   const NodeIndex call = rank_.launcher(node);
   if (call.valid() && out_.item_of[call.value] != kNoItem) {
     item.issuer = out_.item_of[call.value];
@@ -249,7 +250,6 @@ void RankCompiler::KeepAsRecorded(uint32_t item, SimTime at) {
 void RankCompiler::KeepUnrecordedWaits() {
   for (const HeldWait& wait : out_.report.sync.after_unrecorded) {
     const bool blocks = rank_.kind(wait.held) == NodeKind::kRuntimeCall;
-    if (blocks && !options_.blocking) continue;
     KeepAsRecorded(out_.item_of[wait.held.value],
                    blocks ? rank_.end(wait.held) : rank_.start(wait.held));
     out_.report.in_flight_at_start = true;
@@ -257,9 +257,10 @@ void RankCompiler::KeepUnrecordedWaits() {
   }
 }
 
-// Contention needs at least two streams, and a kernel that fills the device.
+// Kernels wait while kernels of other streams still have blocks to place, where the trace knows how
+// many waves of blocks each has. That needs at least two streams, and a kernel that fills the
+// device.
 void RankCompiler::FindContention() {
-  if (!options_.contention) return;
   RankProgram& program = out_.program;
   size_t streams = 0;
   bool fills = false;
@@ -282,13 +283,11 @@ std::vector<WaitOfItem> RankCompiler::WaitsOf(const std::vector<SyncEdge>& edges
   for (size_t c = 0; c < kEventClasses; ++c) {
     lags[c] = out_.program.lags.Add(latencies.event_of(static_cast<EventClass>(c)));
   }
-  const uint32_t resume =
-      out_.program.lags.Add(options_.cpu ? options_.sync_costs.resume : SimTime());
+  const uint32_t resume = out_.program.lags.Add(options_.sync_costs.resume);
   std::vector<WaitOfItem> waits;
   waits.reserve(edges.size());
   for (const SyncEdge& e : edges) {
     const bool blocks = rank_.kind(e.consumer) == NodeKind::kRuntimeCall;
-    if (blocks ? !options_.blocking : !options_.stream_sync) continue;
     const uint32_t consumer = out_.item_of[e.consumer.value];
     const uint32_t producer = out_.item_of[e.producer.value];
     if (consumer == kNoItem || producer == kNoItem) continue;
@@ -311,10 +310,14 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   waits_.insert(waits_.end(), blocking.begin(), blocking.end());
   out_.unshown.chosen = WaitsOf(sync.unshown.chosen);
   out_.unshown.latest = WaitsOf(sync.unshown.latest);
+  for (const OtherEdges& others : sync.unshown.others) {
+    out_.unshown.others.push_back({WaitsOf(others.instead_of), WaitsOf(others.taken)});
+  }
   sync.device_edges = {};
   sync.block_edges = {};
   sync.unshown.chosen = {};
   sync.unshown.latest = {};
+  sync.unshown.others = {};
   KeepUnrecordedWaits();
   AddLaunchQueueWaits(timelines);
 }

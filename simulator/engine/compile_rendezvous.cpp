@@ -105,9 +105,7 @@ class RendezvousCompiler {
     }
     const AwaitedArrivals awaited = finder_.Find(rendezvous);
     job_.impossible_transfers += awaited.impossible;
-    if (!options_.rank_sync) {
-      program.awaiting = Awaiting::kNone;
-    } else if (!awaited.all) {
+    if (!awaited.all) {
       program.awaiting = awaited.list.empty() ? Awaiting::kNone : Awaiting::kListed;
       for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
     }

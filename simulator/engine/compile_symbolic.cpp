@@ -86,7 +86,7 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
         "replay recorded durations (--durations recorded)",
         rank.info().source, DescribeNode(store, rank, first.node));
   }
-  spec.bytes = bytes;
+  spec.bytes = Bytes(bytes.count() / rendezvous.pieces);
   if (spec.op == CollectiveOp::kAllToAll && rendezvous.members.size() == spec.members.size()) {
     const size_t n = spec.members.size();
     std::vector<int64_t> splits(n * n, 0);

@@ -194,8 +194,7 @@ class DataflowRun {
     if (program_.ranks[r].contention) {
       const Item& item = program_.ranks[r].items[i];
       if (item.placement_share > 0) {
-        rank.placing_until[state.lane] =
-            now + item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
+        rank.placing_until[state.lane] = now + PlacementTime(item);
       }
     }
     steps_.push_back({r, i, false});

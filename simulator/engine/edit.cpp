@@ -32,6 +32,13 @@ ItemSet SelectItems(const Program& program,
   return set;
 }
 
+void SetDuration(Program& program, uint32_t rank, uint32_t item, const Estimate& duration) {
+  Item& set = program.ranks[rank].items[item];
+  set.duration = duration.time;
+  set.source = duration.source;
+  set.extrapolated = duration.extrapolated;
+}
+
 void ChangeDurations(Program& program, const ItemSet& items, const DurationChange& change) {
   FORETRACE_CHECK(items.ranks.size() == program.ranks.size());
   absl::flat_hash_map<uint32_t, size_t> modelled;  // rendezvous -> members chosen

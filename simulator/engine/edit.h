@@ -22,6 +22,10 @@ struct ItemSet {
 ItemSet SelectItems(const Program& program,
                     const std::function<bool(uint32_t rank, const Item& item)>& chosen);
 
+// Binds the duration of an item to an estimate. An item of a rendezvous that the network decides
+// takes what the network says all the same.
+void SetDuration(Program& program, uint32_t rank, uint32_t item, const Estimate& duration);
+
 // Changes how long device work, communication or CPU calls take. A transfer that a network model
 // decides serves all its members: where only some of them are chosen, it changes if that makes it
 // slower.

@@ -65,7 +65,14 @@ class RankExplainer {
         start_(schedule.ranks[rank].start.data()),
         end_(schedule.ranks[rank].end.data()),
         arrivals_(arrivals),
-        rank_(rank) {}
+        rank_(rank) {
+    if (!program_.contention) return;
+    for (uint32_t i = 0; i < program_.items.size(); ++i) {
+      const Item& item = program_.items[i];
+      if (item.placement_share > 0) placed_.emplace_back(start_[i] + PlacementTime(item), i);
+    }
+    std::ranges::sort(placed_);
+  }
 
   void Tell(const LaneProgram& lane, std::span<EngineObserver* const> observers) {
     uint32_t previous = kNoItem;
@@ -137,8 +144,23 @@ class RankExplainer {
       consider((wait.on_start ? start_ : end_)[wait.item] + program_.lags[wait.lag], wait.cause,
                wait.item);
     }
+    if (const uint32_t placed = PlacedAt(index); placed != kNoItem && start_[index] > bound) {
+      cause = WaitCause::kDeviceRoom;
+      binding = placed;
+    }
     event.cause = cause;
     event.binding = Ref(binding);
+  }
+
+  // The work of another stream whose last blocks found room when an item began; kNoItem: none.
+  uint32_t PlacedAt(uint32_t index) const {
+    const Item& item = program_.items[index];
+    if (!item.needs_room) return kNoItem;
+    for (auto at = std::ranges::lower_bound(placed_, std::pair(start_[index], uint32_t{0}));
+         at != placed_.end() && at->first == start_[index]; ++at) {
+      if (program_.items[at->second].lane != item.lane) return at->second;
+    }
+    return kNoItem;
   }
 
   void BindRendezvous(uint32_t index, NodeEvent& event) const {
@@ -161,7 +183,12 @@ class RankExplainer {
     event.active_start = std::clamp(active, event.start, event.end);
     const bool waited = event.active_start > event.start;
     event.end_cause = waited ? WaitCause::kCollectiveArrival : WaitCause::kNetwork;
-    if (waited) event.end_binding = last.node;
+    if (!waited) return;
+    if (active > std::max(last.at, event.start)) {
+      event.end_cause = WaitCause::kCommunicatorBusy;
+    } else {
+      event.end_binding = last.node;
+    }
   }
 
   void BindBlock(uint32_t index, NodeEvent& event) const {
@@ -185,6 +212,7 @@ class RankExplainer {
   const Arrivals& arrivals_;
   uint32_t rank_;
   std::vector<uint32_t> order_;
+  std::vector<std::pair<SimTime, uint32_t>> placed_;  // when all blocks of an item are placed
 };
 
 }  // namespace

@@ -19,9 +19,10 @@ enum class WaitCause : uint8_t {
   kCollectiveArrival,  // other members of its collective, or the partner of a send/recv
   kNetwork,            // the transfer itself
   kCpuBlock,           // CPU held by a synchronising call or blocking copy
-  kCpuHandoff,         // another CPU thread had to reach a point first
+  kDeviceRoom,         // kernels of other streams still had blocks to place
   kLaunchQueue,        // the device's launch queue was full
   kStartSkew,          // the rank started later than the first
+  kCommunicatorBusy,   // all had arrived, but its communicator had a transfer to finish first
   kCount,
 };
 std::string_view Name(WaitCause cause);

@@ -92,6 +92,11 @@ struct Item {
 };
 static_assert(sizeof(Item) == 48);
 
+// From its start until its last blocks are placed.
+inline SimTime PlacementTime(const Item& item) {
+  return item.duration.ScaledBy(static_cast<double>(item.placement_share) / 65536.0);
+}
+
 struct LaneProgram {
   LaneIndex lane;      // a thread of the timeline, or the stream
   uint32_t begin = 0;  // items of this lane: [begin, end)

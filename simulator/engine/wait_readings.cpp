@@ -1,5 +1,6 @@
 #include "simulator/engine/wait_readings.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,34 @@ std::vector<WaitOfItem> AllWaits(const RankProgram& rank) {
   return waits;
 }
 
+void Drop(const std::vector<WaitOfItem>& dropped, std::vector<WaitOfItem>& waits) {
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> pairs;
+  for (const auto& [item, wait] : dropped) pairs.emplace(item, wait.item);
+  std::erase_if(waits, [&](const WaitOfItem& w) {
+    return !w.second.on_start && pairs.contains({w.first, w.second.item});
+  });
+}
+
 }  // namespace
+
+size_t OtherReadings(const CompiledJob& job) {
+  size_t most = 0;
+  for (const UnshownItemWaits& unshown : job.unshown) {
+    most = std::max(most, unshown.others.size());
+  }
+  return most;
+}
+
+void ReadOtherwise(const CompiledJob& job, size_t number, Program& program) {
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    if (number >= job.unshown[r].others.size()) continue;
+    const OtherItemWaits& others = job.unshown[r].others[number];
+    std::vector<WaitOfItem> waits = AllWaits(program.ranks[r]);
+    Drop(others.instead_of, waits);
+    waits.insert(waits.end(), others.taken.begin(), others.taken.end());
+    SetWaits(program.ranks[r], std::move(waits));
+  }
+}
 
 void ReadUnshownWaits(const CompiledJob& job, WaitReading reading, Program& program) {
   for (size_t r = 0; r < program.ranks.size(); ++r) {
@@ -28,11 +56,7 @@ void ReadUnshownWaits(const CompiledJob& job, WaitReading reading, Program& prog
     if (reading == WaitReading::kLatest) {
       waits.insert(waits.end(), unshown.latest.begin(), unshown.latest.end());
     } else {
-      absl::flat_hash_set<std::pair<uint32_t, uint32_t>> chosen;
-      for (const auto& [item, wait] : unshown.chosen) chosen.emplace(item, wait.item);
-      std::erase_if(waits, [&](const WaitOfItem& w) {
-        return !w.second.on_start && chosen.contains({w.first, w.second.item});
-      });
+      Drop(unshown.chosen, waits);
     }
     SetWaits(program.ranks[r], std::move(waits));
   }

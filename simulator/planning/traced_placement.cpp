@@ -172,7 +172,7 @@ class Placer {
     if (!best.ok()) return best.status();
     for (const int32_t choice : best->choices) {
       const KernelChoice& kernel = choices[static_cast<size_t>(choice)];
-      if (kernel.backend != kRecorded) Replace(r, regions, kernel, program.ranks[r]);
+      if (kernel.backend != kRecorded) Replace(r, regions, kernel, program);
     }
     if (r == 0 && !placed_.graph.has_value()) {
       PlacementAnswer graph;
@@ -243,7 +243,8 @@ class Placer {
   }
 
   void Replace(uint32_t r, const TracedRegions& regions, const KernelChoice& kernel,
-               RankProgram& rank) {
+               Program& program) {
+    const std::vector<Item>& all = program.ranks[r].items;
     std::vector<uint32_t> items;
     SimTime before;
     std::string types;
@@ -251,13 +252,10 @@ class Placer {
       types += (types.empty() ? "" : "+") + regions.dag.op(op).type;
       for (const NodeIndex node : regions.kernels[static_cast<size_t>(op)]) {
         items.push_back(items_.at(node.value));
-        before += rank.items[items.back()].duration;
+        before += all[items.back()].duration;
       }
     }
-    Item& last = rank.items[items.back()];
-    last.duration = kernel.time;
-    last.source = kernel.source;
-    last.extrapolated = kernel.extrapolated;
+    SetDuration(program, r, items.back(), {kernel.time, kernel.source, kernel.extrapolated});
     items.pop_back();
     gone_.ranks[r].insert(gone_.ranks[r].end(), items.begin(), items.end());
     ReplacedRegion& region = regions_[{kernel.backend, types}];

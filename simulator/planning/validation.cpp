@@ -96,29 +96,33 @@ void AddBaseline(const ValidationCase& c, const TraceStore& store, const Predict
 absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
                          const SimulationSetup& setup, const HoldOut& hold_out,
                          const Prediction& full, ValidationResult& result) {
-  struct Variant {
-    const char* name;
-    void (*change)(CompileOptions&);
-  };
-  static constexpr Variant kVariants[] = {
-      {"full", [](CompileOptions&) {}},
-      {"without rank-sync", [](CompileOptions& o) { o.rank_sync = false; }},
-      {"without stream-sync", [](CompileOptions& o) { o.stream_sync = false; }},
-      {"without blocking", [](CompileOptions& o) { o.blocking = false; }},
-      {"without contention", [](CompileOptions& o) { o.contention = false; }},
-      {"without cpu", [](CompileOptions& o) { o.cpu = false; }},
-      {"aligned start", [](CompileOptions& o) { o.aligned_start = true; }},
-      {"Algorithm 1", [](CompileOptions& o) { o.semantics = Semantics::kAlgorithm1; }},
-  };
-  for (const Variant& variant : kVariants) {
-    CompileOptions options = setup.compile();
-    variant.change(options);
-    FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                               Simulate(store, setup, options, setup.network()));
-    AblationRow row{c.name, variant.name};
+  const auto add = [&](const char* name, const Prediction& prediction) {
+    AblationRow row{c.name, name};
     MeanError(store, prediction, hold_out, row);
     result.ablation.push_back(row);
+  };
+  static constexpr std::pair<const char*, Ingredient> kVariants[] = {
+      {"without rank-sync", Ingredient::kRankSync},
+      {"without stream-sync", Ingredient::kStreamSync},
+      {"without blocking", Ingredient::kBlocking},
+      {"without contention", Ingredient::kContention},
+      {"without cpu", Ingredient::kCpu},
+      {"aligned start", Ingredient::kStartSkew},
+  };
+  add("full", full);
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, setup.compile()));
+  for (const auto& [name, ingredient] : kVariants) {
+    CompiledJob variant = job;
+    LeaveOut(ingredient, variant);
+    FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                               SimulateJob(store, setup, std::move(variant), setup.network()));
+    add(name, prediction);
   }
+  CompileOptions options = setup.compile();
+  options.semantics = Semantics::kAlgorithm1;
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
+                             Simulate(store, setup, options, setup.network()));
+  add("Algorithm 1", prediction);
   AddBaseline(c, store, full, result);
   return absl::OkStatus();
 }

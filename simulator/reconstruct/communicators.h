@@ -39,6 +39,8 @@ struct MatchedRendezvous {
   // Members that the communicator has but the folder has no trace of.
   uint32_t missing_members = 0;
   bool point_to_point = false;
+  // It moves that part of the bytes that its nodes say: a what-if has split it (comm_edits.h).
+  int64_t pieces = 1;
 };
 
 // What says which operations of a communicator are one, the exact first.

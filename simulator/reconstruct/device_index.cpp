@@ -1,7 +1,6 @@
 #include "simulator/reconstruct/device_index.h"
 
 #include <numeric>
-#include <string_view>
 
 namespace foretrace {
 namespace {
@@ -9,20 +8,10 @@ namespace {
 // Ops nest a few levels deep; hostile input may nest further than is useful to follow.
 constexpr int kMaxDepth = 64;
 
-bool IsCommOpName(std::string_view name) {
-  return name.starts_with("c10d::") || name.starts_with("nccl:") || name.starts_with("rccl:") ||
-         name.starts_with("gloo:") || name == "record_param_comms";
-}
-
 }  // namespace
 
-DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings,
-                         const DriverLimits& driver)
-    : rank_(rank), strings_(strings), driver_(driver), blocking_copies_(rank, driver.staged_copy) {
-  comm_name_.resize(strings.size(), CommOp::kNo);
-  for (uint32_t s = 0; s < strings.size(); ++s) {
-    if (IsCommOpName(strings.Get(StringId(s)))) comm_name_[s] = CommOp::kYes;
-  }
+DeviceIndex::DeviceIndex(const RankTrace& rank, const TraceStore& store, const DriverLimits& driver)
+    : rank_(rank), store_(store), driver_(driver), blocking_copies_(rank, driver.staged_copy) {
   const uint32_t nodes = rank.size();
   issued_begin_.assign(nodes + 1, 0);
   first_.assign(nodes, NodeIndex::kNone);
@@ -55,7 +44,7 @@ DeviceIndex::DeviceIndex(const RankTrace& rank, const StringPool& strings,
       for (int depth = 0; op.valid() && depth < kMaxDepth; ++depth, op = rank.parent(op)) {
         if (first_[op.value] == NodeIndex::kNone) first_[op.value] = device.value;
         last_[op.value] = device.value;
-        if (comm && comm_name_[rank.name(op).value] == CommOp::kYes) issues_comm_[op.value] = true;
+        if (comm && IsCommunicationOp(op)) issues_comm_[op.value] = true;
       }
     }
   }
@@ -72,7 +61,7 @@ bool DeviceIndex::within_issuing_comm_op(NodeIndex node) const {
 bool DeviceIndex::within_comm_op(NodeIndex node) const {
   NodeIndex op = rank_.parent(node);
   for (int depth = 0; op.valid() && depth < kMaxDepth; ++depth, op = rank_.parent(op)) {
-    if (comm_name_[rank_.name(op).value] == CommOp::kYes) return true;
+    if (IsCommunicationOp(op)) return true;
   }
   return false;
 }

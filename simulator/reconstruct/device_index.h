@@ -14,9 +14,9 @@ namespace foretrace {
 class DeviceIndex {
  public:
   // `driver`: of the device that the rank was recorded on.
-  DeviceIndex(const RankTrace& rank, const StringPool& strings, const DriverLimits& driver);
+  DeviceIndex(const RankTrace& rank, const TraceStore& store, const DriverLimits& driver);
 
-  const StringPool& strings() const { return strings_; }
+  const StringPool& strings() const { return store_.strings(); }
   // Device nodes that a runtime call issued, in order of start; more than one for a graph launch.
   std::span<const NodeIndex> issued_by(NodeIndex call) const {
     return {issued_.data() + issued_begin_[call.value],
@@ -32,19 +32,21 @@ class DeviceIndex {
   // First and last device node issued from within a CPU op; invalid when none.
   NodeIndex first_of(NodeIndex op) const { return NodeIndex(first_[op.value]); }
   NodeIndex last_of(NodeIndex op) const { return NodeIndex(last_[op.value]); }
-  // True when the node lies within a communication op (c10d::*, nccl:*, record_param_comms) that
-  // issues communication, as opposed to one that only waits.
+  // True when the node lies within a communication op that issues communication, as opposed to one
+  // that only waits.
   bool within_issuing_comm_op(NodeIndex node) const;
   // True when the node lies within any communication op.
   bool within_comm_op(NodeIndex node) const;
 
  private:
-  enum class CommOp : uint8_t { kNo, kYes };
+  bool IsCommunicationOp(NodeIndex op) const {
+    return store_.roles().of_op(rank_.kind(op), rank_.name(op)).communication;
+  }
+
   const RankTrace& rank_;
-  const StringPool& strings_;
+  const TraceStore& store_;
   DriverLimits driver_;
   BlockingCopies blocking_copies_;
-  std::vector<CommOp> comm_name_;  // by StringId
   std::vector<uint32_t> issued_begin_;
   std::vector<NodeIndex> issued_;
   std::vector<NodeIndex> in_flight_;

@@ -47,6 +47,31 @@ class Search {
         targets_(rank, index, order, queues_, waits, device_edges, block_edges),
         points_(order.timelines.size()) {}
 
+  // Of the sites that `calls` are of.
+  std::vector<OtherReading> Others(const std::vector<NodeIndex>& calls,
+                                   const std::vector<ChosenEdge>& chosen) {
+    std::vector<OtherReading> others;
+    for (const WaitSite& site : SitesOf(waits_, paths_)) {
+      if (!std::ranges::binary_search(calls, waits_[site.waits.front()].call)) continue;
+      std::vector<Target> targets;
+      std::vector<NodeIndex> taken;  // by target
+      for (const uint32_t w : site.waits) {
+        const auto of_wait =
+            std::ranges::lower_bound(chosen, waits_[w].call, {}, &ChosenEdge::wait);
+        if (of_wait == chosen.end() || of_wait->wait != waits_[w].call) continue;
+        for (Target& t : targets_.Of(w)) {
+          if (t.consumer != of_wait->edge.consumer) continue;
+          t.held = t.late;
+          targets.push_back(t);
+          taken.push_back(of_wait->edge.producer);
+        }
+      }
+      const int64_t held = std::ranges::count_if(targets, &Target::held);
+      if (held > 0) AddOthers(site, targets, held, taken, others);
+    }
+    return others;
+  }
+
   EarlierEvents Run() {
     std::vector<WaitSite> sites = SitesOf(waits_, paths_);
     for (WaitSite& site : sites) {
@@ -266,6 +291,35 @@ class Search {
     return points(boundary.timeline).Before(boundary.key, at, boundary.between);
   }
 
+  // Per stream one, the latest that explains most: earlier ones on that stream say less of it.
+  void AddOthers(const WaitSite& site, const std::vector<Target>& targets, int64_t held,
+                 const std::vector<NodeIndex>& taken, std::vector<OtherReading>& others) {
+    uint32_t number = 0;
+    tolerance_ = site.blocks ? kClockNoise : kClockResolution;
+    for (uint32_t lane = 0; lane < rank_.lanes().size() && number < kMostOtherReadings; ++lane) {
+      const LaneIndex stream(lane);
+      if (queues_.of(stream).empty()) continue;
+      if (!site.blocks && stream == rank_.lane(targets.front().consumer)) continue;
+      const std::optional<Choice> choice = BestPoint(site, targets, held, stream);
+      if (!choice.has_value()) continue;
+      std::vector<OtherReading> readings;
+      bool differs = false;
+      for (size_t t = 0; t < targets.size(); ++t) {
+        const SimTime recorded = Recorded(choice->boundary, targets[t].waited_at);
+        if (recorded == SimTime::Min()) continue;
+        const NodeIndex producer = queues_.TailAt(stream, recorded);
+        if (!producer.valid()) continue;
+        differs = differs || producer != taken[t];
+        readings.push_back({number,
+                            waits_[targets[t].wait].call,
+                            {targets[t].consumer, producer, SyncRule::kEarlierEvent}});
+      }
+      if (!differs) continue;
+      others.insert(others.end(), readings.begin(), readings.end());
+      ++number;
+    }
+  }
+
   // False when the choice contradicts a target; counts those that it explains.
   bool Judge(const WaitSite& site, const std::vector<Target>& targets, Choice& choice) {
     for (const Target& t : targets) {
@@ -327,6 +381,16 @@ EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
                                 const std::vector<SyncEdge>& block_edges, Deciding deciding) {
   if (waits.empty()) return {};
   return Search(rank, index, order, waits, device_edges, block_edges, deciding).Run();
+}
+
+std::vector<OtherReading> FindOtherReadings(const RankTrace& rank, const DeviceIndex& index,
+                                            const IssueOrder& order,
+                                            const std::vector<UnnamedWait>& waits,
+                                            const std::vector<NodeIndex>& calls,
+                                            const std::vector<ChosenEdge>& chosen) {
+  static const std::vector<SyncEdge> kNone;
+  if (calls.empty()) return {};
+  return Search(rank, index, order, waits, kNone, kNone, Deciding::kAll).Others(calls, chosen);
 }
 
 std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,

@@ -62,6 +62,23 @@ EarlierEvents FindEarlierEvents(const RankTrace& rank, const DeviceIndex& index,
                                 const std::vector<SyncEdge>& device_edges,
                                 const std::vector<SyncEdge>& block_edges, Deciding deciding);
 
+// Other events that waits from one place of the program can mean, besides what they were taken to:
+// they contradict none of these waits either, and explain most of what these held up.
+struct OtherReading {
+  uint32_t number = 0;  // of the readings of its place
+  NodeIndex wait;
+  SyncEdge edge;
+};
+inline constexpr uint32_t kMostOtherReadings = 3;
+
+// `calls`: the waits that are asked for, ascending; `chosen`: what they were taken to mean, by
+// wait.
+std::vector<OtherReading> FindOtherReadings(const RankTrace& rank, const DeviceIndex& index,
+                                            const IssueOrder& order,
+                                            const std::vector<UnnamedWait>& waits,
+                                            const std::vector<NodeIndex>& calls,
+                                            const std::vector<ChosenEdge>& chosen);
+
 // What stays unexplained with all edges in place; each piece of held work once.
 std::vector<HeldWait> FindHeldWaits(const RankTrace& rank, const DeviceIndex& index,
                                     const IssueOrder& order, const std::vector<UnnamedWait>& waits,

@@ -1,6 +1,7 @@
 #include "simulator/reconstruct/latencies.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "simulator/reconstruct/end_spread.h"
@@ -59,7 +60,7 @@ EventClass EventClassOf(NodeKind producer, NodeKind consumer) {
 
 void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   std::vector<SimTime> stream_end(rank.lanes().size(), SimTime::Min());
-  std::vector<bool> after_comm(rank.lanes().size(), false);
+  std::vector<NodeKind> last(rank.lanes().size(), NodeKind::kKernel);
   auto edge = sync.device_edges.begin();
   const auto sample = [](std::vector<int64_t>& samples, SimTime latency, SimTime longest) {
     if (latency >= SimTime() && latency < longest) samples.push_back(latency.ps());
@@ -70,10 +71,9 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
     const uint32_t lane = rank.lane(n).value;
     const SimTime start = rank.start(n);
     const SimTime before = stream_end[lane];
-    const bool previous_comm = after_comm[lane];
     stream_end[lane] = std::max(before, rank.end(n));
     const bool comm = IsCommunicationKind(rank.kind(n));
-    after_comm[lane] = comm;
+    const NodeKind previous = std::exchange(last[lane], rank.kind(n));
     SimTime dependency = SimTime::Min();
     EventClass event_class = EventClass::kCompute;
     while (edge != sync.device_edges.end() && edge->consumer < n) ++edge;
@@ -96,8 +96,8 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
       sample(event_[static_cast<size_t>(event_class)], start - dependency, kLongest);
     } else if (comm) {
       continue;
-    } else if (before > issued + kIdle + kIdle && !previous_comm) {
-      sample(gap_, start - before, kLongest);
+    } else if (before > issued + kIdle + kIdle && !IsCommunicationKind(previous)) {
+      sample(gap_[static_cast<size_t>(GapClassOf(previous))], start - before, kLongest);
     } else if ((before == SimTime::Min() || before + kIdle < issued) &&
                (dependency == SimTime::Min() || dependency + kIdle < issued)) {
       sample(launch_[c], start - issued, longest);
@@ -109,7 +109,7 @@ Latencies LatenciesOf(const LaunchLatencies& stated) {
   Latencies latencies;
   latencies.launch = {stated.kernel, stated.memset, stated.copy_pinned, stated.copy_from_pageable,
                       stated.copy_to_pageable};
-  latencies.gap = stated.stream_gap;
+  latencies.gap.fill(stated.stream_gap);
   latencies.event.fill(stated.event);
   return latencies;
 }
@@ -131,9 +131,14 @@ Latencies LatencyMeter::Measure(const LaunchLatencies& stated) const {
     result.launch[c] =
         c == static_cast<size_t>(LaunchClass::kKernel) ? Median(samples) : Mean(samples);
   }
-  if (gap_.size() >= kEnough) {
-    result.gap_samples = static_cast<int64_t>(gap_.size());
-    result.gap = Mean(gap_);
+  for (size_t c = 0; c < kGapClasses; ++c) {
+    if (gap_[c].size() >= kEnough) {
+      result.gap_samples[c] = static_cast<int64_t>(gap_[c].size());
+      result.gap[c] = Mean(gap_[c]);
+    } else if (c > 0) {
+      result.gap_samples[c] = result.gap_samples[0];
+      result.gap[c] = result.gap[0];
+    }
   }
   constexpr auto kCompute = static_cast<size_t>(EventClass::kCompute);
   for (size_t c = 0; c < kEventClasses; ++c) {

@@ -35,19 +35,29 @@ inline constexpr size_t kEventClasses = static_cast<size_t>(EventClass::kCount);
 
 EventClass EventClassOf(NodeKind producer, NodeKind consumer);
 
+// What work follows on a busy stream: copy engines and multiprocessors take turns otherwise than
+// kernels do.
+enum class GapClass : uint8_t { kAfterKernel, kAfterCopy, kCount };
+inline constexpr size_t kGapClasses = static_cast<size_t>(GapClass::kCount);
+
+inline GapClass GapClassOf(NodeKind before) {
+  return before == NodeKind::kMemcpy ? GapClass::kAfterCopy : GapClass::kAfterKernel;
+}
+
 struct Latencies {
   // From the begin of a launch call to the begin of its work on an idle stream.
   std::array<SimTime, kLaunchClasses> launch{};
   // Between two pieces of work on a busy stream.
-  SimTime gap;
+  std::array<SimTime, kGapClasses> gap{};
   // From the end of work on one stream to the begin of work on another that waits for it.
   std::array<SimTime, kEventClasses> event{};
   // How many samples each rests on; 0: the device's file.
   std::array<int64_t, kLaunchClasses> launch_samples{};
-  int64_t gap_samples = 0;
+  std::array<int64_t, kGapClasses> gap_samples{};
   std::array<int64_t, kEventClasses> event_samples{};
 
   SimTime launch_of(LaunchClass c) const { return launch[static_cast<size_t>(c)]; }
+  SimTime gap_after(NodeKind before) const { return gap[static_cast<size_t>(GapClassOf(before))]; }
   SimTime event_of(EventClass c) const { return event[static_cast<size_t>(c)]; }
 };
 
@@ -69,7 +79,7 @@ class LatencyMeter {
   // which takes no less than its launch does.
   std::array<std::vector<int64_t>, kLaunchClasses> launch_just_idle_;
   std::array<std::vector<int64_t>, kLaunchClasses> launch_at_most_;
-  std::vector<int64_t> gap_;
+  std::array<std::vector<int64_t>, kGapClasses> gap_;
   std::array<std::vector<int64_t>, kEventClasses> event_;
 };
 

@@ -22,10 +22,12 @@ bool IsRead(SyncRule rule) {
 
 class Finder {
  public:
-  Finder(const RankTrace& rank, const DeviceIndex& index, const std::vector<UnnamedWait>& waits,
-         std::vector<ChosenEdge> chosen, const StreamQueues& queues, const WaitTargets& targets)
+  Finder(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order,
+         const std::vector<UnnamedWait>& waits, std::vector<ChosenEdge> chosen,
+         const StreamQueues& queues, const WaitTargets& targets)
       : rank_(rank),
         index_(index),
+        order_(order),
         waits_(waits),
         chosen_(std::move(chosen)),
         queues_(queues),
@@ -40,6 +42,7 @@ class Finder {
       if (IsShown(site)) {
         for (const uint32_t w : site.waits) {
           for (const ChosenEdge& c : ChosenBy(w)) shown_.push_back(c.edge);
+          shown_calls_.push_back(waits_[w].call);
         }
       } else {
         Add(site);
@@ -55,6 +58,8 @@ class Finder {
     });
     SortEdges(result_.latest);
     std::ranges::sort(result_.calls);
+    std::ranges::sort(shown_calls_);
+    AddOthers(FindOtherReadings(rank_, index_, order_, waits_, shown_calls_, chosen_));
     return std::move(result_);
   }
 
@@ -94,6 +99,26 @@ class Finder {
       }
     }
     return false;
+  }
+
+  void AddOthers(const std::vector<OtherReading>& readings) {
+    for (const OtherReading& reading : readings) {
+      if (result_.others.size() <= reading.number) result_.others.resize(reading.number + 1);
+      OtherEdges& others = result_.others[reading.number];
+      others.taken.push_back(reading.edge);
+      const auto chosen = std::ranges::lower_bound(chosen_, reading.wait, {}, &ChosenEdge::wait);
+      if (chosen != chosen_.end() && chosen->wait == reading.wait) {
+        others.instead_of.push_back(chosen->edge);
+      }
+      result_.ambiguous.push_back(reading.wait);
+    }
+    for (OtherEdges& others : result_.others) {
+      SortEdges(others.taken);
+      SortEdges(others.instead_of);
+    }
+    std::ranges::sort(result_.ambiguous);
+    const auto repeated = std::ranges::unique(result_.ambiguous);
+    result_.ambiguous.erase(repeated.begin(), repeated.end());
   }
 
   // What a wait holds up: what the rules say, else the next work launched.
@@ -140,11 +165,13 @@ class Finder {
 
   const RankTrace& rank_;
   const DeviceIndex& index_;
+  const IssueOrder& order_;
   const std::vector<UnnamedWait>& waits_;
   std::vector<ChosenEdge> chosen_;  // by wait
   const StreamQueues& queues_;
   const WaitTargets& targets_;
   std::vector<SyncEdge> shown_;
+  std::vector<NodeIndex> shown_calls_;
   UnshownWaits result_;
 };
 
@@ -160,7 +187,8 @@ UnshownWaits FindUnshownWaits(const RankTrace& rank, const DeviceIndex& index,
   const std::vector<WaitSite> sites = SitesOf(waits, paths);
   const StreamQueues queues(rank);
   const WaitTargets targets(rank, index, order, queues, waits, device_edges, block_edges);
-  return Finder(rank, index, waits, chosen, queues, targets).Run(sites, device_edges, block_edges);
+  return Finder(rank, index, order, waits, chosen, queues, targets)
+      .Run(sites, device_edges, block_edges);
 }
 
 }  // namespace foretrace

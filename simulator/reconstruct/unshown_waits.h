@@ -14,6 +14,12 @@
 
 namespace foretrace {
 
+// What waits that held something up can mean besides, one place of the program or several.
+struct OtherEdges {
+  std::vector<SyncEdge> instead_of;  // what the rules took them to mean; sorted
+  std::vector<SyncEdge> taken;       // sorted
+};
+
 struct UnshownWaits {
   std::vector<NodeIndex> calls;  // ascending
   // What the rules took them to mean, which is among the rank's edges; sorted.
@@ -21,6 +27,10 @@ struct UnshownWaits {
   // The latest that they can mean: of every stream the last work that had been issued, less as many
   // as any wait from the same place of the program proves not to be meant; sorted.
   std::vector<SyncEdge> latest;
+  // Of waits that held something up. The n-th is the n-th other reading of each place that has so
+  // many.
+  std::vector<OtherEdges> others;
+  std::vector<NodeIndex> ambiguous;  // the waits that have one; ascending
 };
 
 // `waits`: all unnamed ones, in order of time; `chosen`: what the rules took them to mean;

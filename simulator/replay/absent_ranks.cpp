@@ -4,7 +4,9 @@
 #include <set>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/engine/cpu_scale.h"
 #include "simulator/engine/executor.h"
+#include "simulator/replay/run.h"
 
 namespace foretrace {
 namespace {
@@ -92,7 +94,8 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
        {AbsentRanks::kNeverLast, AbsentRanks::kAlike, AbsentRanks::kAsRecorded}) {
     CompileOptions options = setup.compile();
     options.absent = absent;
-    FORETRACE_ASSIGN_OR_RETURN(CompiledJob other, Compile(store, options));
+    FORETRACE_ASSIGN_OR_RETURN(CompiledJob other, CompileJob(store, setup, options));
+    ScaleCpu(other.program, setup.cpu_scale());
     Program program = other.program;
     FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, setup.sizes(), program));
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, run(program));

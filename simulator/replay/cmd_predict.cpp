@@ -101,7 +101,9 @@ absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& se
     skew = std::max(skew, report.start_skew);
   }
   const CompileOptions& given = setup.compile();
-  if (skew == SimTime() || given.aligned_start || given.semantics != Semantics::kFull ||
+  const bool together_already =
+      std::ranges::find(setup.left_out(), Ingredient::kStartSkew) != setup.left_out().end();
+  if (skew == SimTime() || together_already || given.semantics != Semantics::kFull ||
       given.model_communication) {
     return absl::OkStatus();
   }

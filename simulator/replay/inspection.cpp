@@ -102,8 +102,7 @@ Inspection Inspect(const TraceStore& store, const AcceleratorCatalog& accelerato
       out.iterations.push_back({mark.number, rank.info().rank, rank.duration(mark.node)});
     }
     if (rank.info().has_times) {
-      const DeviceIndex index(rank, store.strings(),
-                              accelerators.DriverOf(rank.info().device_name));
+      const DeviceIndex index(rank, store, accelerators.DriverOf(rank.info().device_name));
       const RankSync sync = InferSync(rank, index, FindIssueOrder(rank, index));
       for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
         out.rules[k].applied += sync.rules[k].applied;

@@ -19,8 +19,7 @@
 namespace foretrace {
 bool ReplaysRecording(const SimulationSetup& setup) {
   const CompileOptions& options = setup.compile();
-  return options.semantics == Semantics::kFull && options.rank_sync && options.stream_sync &&
-         options.cpu && options.blocking && options.contention && !options.aligned_start &&
+  return options.semantics == Semantics::kFull && setup.left_out().empty() &&
          !setup.models_durations() && !setup.retargets() && !options.model_communication &&
          options.overheads == nullptr;
 }

@@ -99,10 +99,24 @@ CompileOptions AsRecorded(const SimulationSetup& setup) {
   return recorded;
 }
 
+absl::StatusOr<CompiledJob> CompileJob(const TraceStore& store, const SimulationSetup& setup,
+                                       const CompileOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  for (const Ingredient ingredient : setup.left_out()) LeaveOut(ingredient, job);
+  return job;
+}
+
+absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const SimulationSetup& setup,
+                                       CompiledJob job, NetworkModel* network) {
+  ScaleCpu(job.program, setup.cpu_scale());
+  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, setup.sizes(), job.program));
+  return Replay(store, std::move(job), network);
+}
+
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
                                     const CompileOptions& options, NetworkModel* network,
                                     std::optional<Prediction>* unedited) {
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, options));
   if (options.absent != AbsentRanks::kAsRecorded && job.absent_rendezvous == 0 && !job.symbolic &&
       options.semantics == Semantics::kFull && !setup.what_if().scale_out()) {
     return InvalidInput(
@@ -114,9 +128,7 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
   } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
   }
-  ScaleCpu(job.program, setup.cpu_scale());
-  FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, setup.sizes(), job.program));
-  return Replay(store, std::move(job), network);
+  return SimulateJob(store, setup, std::move(job), network);
 }
 
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) {

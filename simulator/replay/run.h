@@ -17,6 +17,14 @@ namespace foretrace {
 // The options that replay the recording unchanged.
 CompileOptions AsRecorded(const SimulationSetup& setup);
 
+// Compiles the job and leaves out of it what --without says.
+absl::StatusOr<CompiledJob> CompileJob(const TraceStore& store, const SimulationSetup& setup,
+                                       const CompileOptions& options);
+
+// Applies the changes of --what-if to a job of CompileJob, and executes it.
+absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const SimulationSetup& setup,
+                                       CompiledJob job, NetworkModel* network);
+
 // Compiles the job, applies the changes of --what-if, and executes it. `options` are those of the
 // setup, or a variant of them. Where --what-if changes anything, `unedited` (may be null) is set to
 // the replay without it; not on a network in which transfers contend, which runs but once.

@@ -7,6 +7,7 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/cpu_scale.h"
+#include "simulator/replay/run.h"
 #include "simulator/replay/step_report.h"
 
 namespace foretrace {
@@ -14,7 +15,7 @@ namespace {
 
 // The job as it is before it grows.
 absl::StatusOr<CompiledJob> JobOf(const TraceStore& store, const SimulationSetup& setup) {
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, setup.compile()));
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, setup.compile()));
   ScaleCpu(job.program, setup.cpu_scale());
   return job;
 }

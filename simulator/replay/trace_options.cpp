@@ -76,6 +76,18 @@ absl::StatusOr<std::vector<ProfileExtras>> TraceOptions::LoadExtras(
   return ReadProfileExtras(paths, options);
 }
 
+namespace {
+
+Ingredient IngredientOf(std::string_view name) {
+  if (name == "rank-sync") return Ingredient::kRankSync;
+  if (name == "stream-sync") return Ingredient::kStreamSync;
+  if (name == "cpu") return Ingredient::kCpu;
+  if (name == "blocking") return Ingredient::kBlocking;
+  return Ingredient::kContention;
+}
+
+}  // namespace
+
 void SimulationOptions::Register(CLI::App& command) {
   command
       .add_option("--semantics", semantics,
@@ -350,13 +362,9 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   compile.accelerators = setup.accelerators_.get();
   compile.semantics = options.semantics == "algorithm1" ? Semantics::kAlgorithm1 : Semantics::kFull;
   for (const std::string& ingredient : options.without) {
-    if (ingredient == "rank-sync") compile.rank_sync = false;
-    if (ingredient == "stream-sync") compile.stream_sync = false;
-    if (ingredient == "cpu") compile.cpu = false;
-    if (ingredient == "blocking") compile.blocking = false;
-    if (ingredient == "contention") compile.contention = false;
+    setup.left_out_.push_back(IngredientOf(ingredient));
   }
-  compile.aligned_start = options.aligned_start;
+  if (options.aligned_start) setup.left_out_.push_back(Ingredient::kStartSkew);
   compile.allow_missing_ranks = options.allow_missing_ranks;
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/engine/ingredients.h"
 #include "simulator/importers/profile_extras.h"
 #include "simulator/replay/durations.h"
 #include "simulator/replay/what_if.h"
@@ -77,6 +78,8 @@ class SimulationSetup {
   const Topology* topology() const { return topology_.get(); }
   // The changes of --what-if, which are applied to the compiled job.
   const WhatIf& what_if() const { return what_if_; }
+  // What --without and --aligned-start take out of the compiled job.
+  const std::vector<Ingredient>& left_out() const { return left_out_; }
   // How much longer the CPU takes for all it does (engine/cpu_scale.h).
   double cpu_scale() const { return cpu_scale_; }
   // Whether the figures are of another machine than the recorded one, by --on or --cpu-scale.
@@ -110,6 +113,7 @@ class SimulationSetup {
   std::unique_ptr<DurationModels> models_;
   std::unique_ptr<OverheadModel> overheads_;
   WhatIf what_if_;
+  std::vector<Ingredient> left_out_;
   double cpu_scale_ = 1;
   bool retargets_ = false;
   std::unique_ptr<NetworkModel> network_;  // null: as recorded

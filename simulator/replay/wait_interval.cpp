@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/engine/cpu_scale.h"
 #include "simulator/engine/wait_readings.h"
 #include "simulator/replay/replay_check.h"
+#include "simulator/replay/run.h"
 #include "simulator/replay/step_report.h"
 
 namespace foretrace {
@@ -20,7 +20,7 @@ constexpr double kNegligible = 0.01;  // of the step
 
 bool HasUnshownWaits(const CompiledJob& job) {
   return std::ranges::any_of(job.unshown, [](const UnshownItemWaits& u) {
-    return !u.chosen.empty() || !u.latest.empty();
+    return !u.chosen.empty() || !u.latest.empty() || !u.others.empty();
   });
 }
 
@@ -47,14 +47,20 @@ absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(
   interval.least = interval.most = interval.as_taken;
   for (const RankCompileReport& report : prediction.job.reports) {
     interval.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
+    interval.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
   }
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, Compile(store, setup.compile()));
-  for (const WaitReading reading : {WaitReading::kNothing, WaitReading::kLatest}) {
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, setup.compile()));
+  // Waits for nothing, for the latest, and the other readings.
+  for (size_t reading = 0; reading < 2 + OtherReadings(job); ++reading) {
     CompiledJob other = job;
-    ReadUnshownWaits(job, reading, other.program);
-    ScaleCpu(other.program, setup.cpu_scale());
-    FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, setup.sizes(), other.program));
-    const absl::StatusOr<Prediction> read = Replay(store, std::move(other), setup.network());
+    if (reading < 2) {
+      ReadUnshownWaits(job, reading == 0 ? WaitReading::kNothing : WaitReading::kLatest,
+                       other.program);
+    } else {
+      ReadOtherwise(job, reading - 2, other.program);
+    }
+    const absl::StatusOr<Prediction> read =
+        SimulateJob(store, setup, std::move(other), setup.network());
     if (!read.ok()) continue;  // moved work and that reading exclude each other: a deadlock
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*read));
     interval.least = std::min(interval.least, time);
@@ -70,14 +76,23 @@ std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Predictio
   }
   std::string first;
   for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
-    const auto& calls = prediction.job.reports[r].sync.unshown.calls;
-    if (!calls.empty()) first = DescribeCall(store, store.ranks()[r], calls.front());
+    for (const auto* calls : {&prediction.job.reports[r].sync.unshown.calls,
+                              &prediction.job.reports[r].sync.unshown.ambiguous}) {
+      if (first.empty() && !calls->empty()) {
+        first = DescribeCall(store, store.ranks()[r], calls->front());
+      }
+    }
   }
   return fmt::format(
-      "{} waits held nothing up when recorded, and nothing shows what they wait for (the first: "
+      "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the first: "
       "{}); by what they can mean, the step takes between {:.3f} and {:.3f} ms; profiles that name "
       "events say it",
-      interval.waits, first, interval.least.us() * 1e-3, interval.most.us() * 1e-3);
+      interval.waits,
+      interval.ambiguous == 0
+          ? ""
+          : fmt::format(", and what {} others waited for can be read in more than one way",
+                        interval.ambiguous),
+      first, interval.least.us() * 1e-3, interval.most.us() * 1e-3);
 }
 
 }  // namespace foretrace

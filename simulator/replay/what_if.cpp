@@ -155,10 +155,9 @@ bool WhatIf::resizes_collectives() const {
          });
 }
 
-absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
-                                   const CompiledJob& job, NetworkModel* network,
-                                   Program& program) {
-  const ItemSet items = SelectItems(program, [&](uint32_t r, const Item& item) {
+ItemSet WhatIf::SelectDeviceWork(const Edit& edit, const TraceStore& store, const CompiledJob& job,
+                                 const Program& program) {
+  return SelectItems(program, [&](uint32_t r, const Item& item) {
     if (item.kind == ItemKind::kBlocking) return false;
     const RankTrace& rank = store.ranks()[r];
     // Calls of symbolic traces have durations of their own.
@@ -169,6 +168,11 @@ absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store,
         item.kind == ItemKind::kComm ? CommunicatorOf(job, item.rendezvous) : std::string_view();
     return edit.selector.Selects(store, rank, item.node, communicator);
   });
+}
+
+absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store, CompiledJob& job,
+                                   NetworkModel* network, Program& program) {
+  const ItemSet items = SelectDeviceWork(edit, store, job, program);
   if (items.empty()) return SelectsNothing(edit.text, "device work");
   if (edit.action == Action::kRanks || edit.action == Action::kBuckets) {
     return ChangeCollectives(edit, store, job, items, network, program);
@@ -217,9 +221,9 @@ absl::Status WhatIf::Restructure(const Edit& edit, const TraceStore& store, cons
                       edit.action == Action::kFuse ? "fuse" : "capture in a graph");
 }
 
-absl::Status WhatIf::ChangeCollectives(const Edit& edit, const TraceStore& store,
-                                       const CompiledJob& job, const ItemSet& items,
-                                       NetworkModel* network, Program& program) {
+absl::Status WhatIf::ChangeCollectives(const Edit& edit, const TraceStore& store, CompiledJob& job,
+                                       const ItemSet& items, NetworkModel* network,
+                                       Program& program) {
   const bool ranks = edit.action == Action::kRanks;
   if (job.symbolic || job.semantics != Semantics::kFull) {
     return InvalidInput("--what-if {}: only recorded jobs can be restructured, and not with {}",
@@ -232,19 +236,31 @@ absl::Status WhatIf::ChangeCollectives(const Edit& edit, const TraceStore& store
         "a --platform that holds them (`foretrace list platforms`)",
         edit.text);
   }
-  const auto changed =
-      ranks
-          ? ChangeGroupSize(store, job, items, static_cast<int32_t>(edit.number), *network, program)
-          : MergeBuckets(store, job, items, Bytes(edit.number), network, program);
+  const auto changed = ranks ? ChangeGroupSize(store, job, items, static_cast<int32_t>(edit.number),
+                                               *network, program)
+                             : ChangeBuckets(edit, store, job, items, network, program);
   if (!changed.ok()) {
     return InvalidInput("--what-if {}: {}", edit.text, std::string(changed.status().message()));
   }
   if (*changed > 0) return absl::OkStatus();
   if (ranks) return SelectsNothing(edit.text, "collectives that meet");
   return InvalidInput(
-      "--what-if {}: no two neighbouring all-reduces or reduce-scatters of a step and communicator "
-      "hold less together; buckets can be made larger than recorded, not smaller",
+      "--what-if {}: no all-reduce or reduce-scatter holds twice as much, and no two neighbours of "
+      "a "
+      "step and communicator begin with one that holds less",
       edit.text);
+}
+
+absl::StatusOr<size_t> WhatIf::ChangeBuckets(const Edit& edit, const TraceStore& store,
+                                             CompiledJob& job, const ItemSet& items,
+                                             NetworkModel* network, Program& program) {
+  const Bytes bytes(edit.number);
+  FORETRACE_ASSIGN_OR_RETURN(const size_t more,
+                             SplitBuckets(store, job, items, bytes, network, program));
+  const ItemSet split = SelectDeviceWork(edit, store, job, program);
+  FORETRACE_ASSIGN_OR_RETURN(const size_t gone,
+                             MergeBuckets(store, job, split, bytes, network, program));
+  return more + gone;
 }
 
 absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program) {
@@ -301,7 +317,7 @@ absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Progr
   return absl::OkStatus();
 }
 
-absl::Status WhatIf::Apply(const TraceStore& store, const CompiledJob& job, NetworkModel* network,
+absl::Status WhatIf::Apply(const TraceStore& store, CompiledJob& job, NetworkModel* network,
                            Program& program) const {
   for (const Edit& edit : edits_) {
     if (edit.action == Action::kDelay) {

@@ -16,8 +16,8 @@
 //     stream=N     device work runs on that stream, beside what follows it on its own
 //                                              name=embedding_backward:stream=40
 //     ranks=N      the communicators of the collectives have N members    comm=dp:ranks=64
-//     buckets=S    neighbouring all-reduces or reduce-scatters become one that holds S; bytes with
-//                  MB or MiB                   comm=dp:buckets=50MB
+//     buckets=S    all-reduces or reduce-scatters hold S: larger ones become several, and smaller
+//                  neighbours one; bytes with MB or MiB    comm=dp:buckets=50MB
 //     delay=T      the selected ranks start T later (a straggler from the start)
 //   T is a number with us, ms or s.
 
@@ -55,10 +55,11 @@ class WhatIf {
   // Asks for times of collectives that were not recorded.
   bool resizes_collectives() const;
 
-  // Applies all edits, in order, to a program compiled as `job`. `network` says what collectives of
+  // Applies all edits, in order, to a program compiled as `job`, whose communicators learn of
+  // collectives that are added. `network` says what collectives of
   // other sizes take; null: none does. Errors: an edit that selects nothing, or nothing that its
   // action could apply to.
-  absl::Status Apply(const TraceStore& store, const CompiledJob& job, NetworkModel* network,
+  absl::Status Apply(const TraceStore& store, CompiledJob& job, NetworkModel* network,
                      Program& program) const;
 
  private:
@@ -82,14 +83,18 @@ class WhatIf {
   };
 
   static absl::StatusOr<Edit> ParseEdit(const std::string& text);
-  static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store,
-                                    const CompiledJob& job, NetworkModel* network,
-                                    Program& program);
+  static ItemSet SelectDeviceWork(const Edit& edit, const TraceStore& store, const CompiledJob& job,
+                                  const Program& program);
+  static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store, CompiledJob& job,
+                                    NetworkModel* network, Program& program);
   static absl::Status Restructure(const Edit& edit, const TraceStore& store, const CompiledJob& job,
                                   const ItemSet& items, Program& program);
-  static absl::Status ChangeCollectives(const Edit& edit, const TraceStore& store,
-                                        const CompiledJob& job, const ItemSet& items,
-                                        NetworkModel* network, Program& program);
+  static absl::Status ChangeCollectives(const Edit& edit, const TraceStore& store, CompiledJob& job,
+                                        const ItemSet& items, NetworkModel* network,
+                                        Program& program);
+  static absl::StatusOr<size_t> ChangeBuckets(const Edit& edit, const TraceStore& store,
+                                              CompiledJob& job, const ItemSet& items,
+                                              NetworkModel* network, Program& program);
   static absl::Status ApplyToCpu(const Edit& edit, const TraceStore& store, Program& program);
 
   std::vector<Edit> edits_;

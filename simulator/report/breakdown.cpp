@@ -20,7 +20,9 @@ void Account(const ExecutedNode& event, WorkGroup group, const IterationWindow& 
   const SimTime end = std::clamp(event.end, active, window.predicted_end);
   StreamBreakdown& b = lane.breakdown;
   b.idle[static_cast<size_t>(event.cause)] += start - lane.cursor;
-  b.idle[static_cast<size_t>(WaitCause::kCollectiveArrival)] += active - start;
+  const bool busy = event.end_cause == WaitCause::kCommunicatorBusy;
+  b.idle[static_cast<size_t>(busy ? event.end_cause : WaitCause::kCollectiveArrival)] +=
+      active - start;
   b.work[static_cast<size_t>(group)] += end - active;
   lane.cursor = end;
   ++b.nodes;

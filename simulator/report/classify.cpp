@@ -1,6 +1,5 @@
 #include "simulator/report/classify.h"
 
-#include <algorithm>
 #include <array>
 
 #include "simulator/base/enum_names.h"
@@ -11,149 +10,6 @@ namespace {
 using Family = KernelClass::Family;
 using Direction = KernelClass::Direction;
 
-struct Pattern {
-  std::string_view text;  // case-sensitive substring of the kernel's name
-  Family family;
-};
-
-// The first match wins, so that the specific stand before the general: "fbgemm_gpu" and
-// "implicit_convolve_sgemm" contain "gemm" and are none. Names as PyTorch, FBGEMM, cuBLAS, cuDNN,
-// CUTLASS, NCCL, RCCL, Tensile (AMD), MIOpen and FlashAttention give them to profilers.
-constexpr Pattern kKernelPatterns[] = {
-    // Communication kernels of traces whose importer could not tell them.
-    {"nccl", Family::kCommunication},
-    {"rccl", Family::kCommunication},
-    // Embedding lookup: FBGEMM table-batched, PyTorch's embedding and embedding_bag.
-    {"embedding", Family::kEmbedding},
-    {"EmbeddingBag", Family::kEmbedding},
-    {"bounds_check_indices", Family::kEmbedding},
-    {"linearize_index_kernel", Family::kEmbedding},
-    {"krn_partials_reduce", Family::kEmbedding},
-    {"compute_grad_weight", Family::kEmbedding},
-    // Attention: memory-efficient and flash kernels.
-    {"fmha", Family::kAttention},
-    {"flash_fwd", Family::kAttention},
-    {"flash_bwd", Family::kAttention},
-    {"flash::", Family::kAttention},
-    {"attn_fwd", Family::kAttention},
-    {"attn_bwd", Family::kAttention},
-    {"AttentionKernel", Family::kAttention},
-    {"AttentionBackwardKernel", Family::kAttention},
-    // Movement of data, before the families whose names these contain.
-    {"direct_copy_kernel", Family::kMemory},
-    {"copy_kernel", Family::kMemory},
-    {"copy_async_kernel", Family::kMemory},
-    {"copyBuffer", Family::kMemory},
-    {"fillBuffer", Family::kMemory},
-    {"CatArrayBatchedCopy", Family::kMemory},
-    {"FillFunctor", Family::kMemory},
-    {"nchwToNhwc", Family::kMemory},
-    {"nhwcToNchw", Family::kMemory},
-    {"transpose", Family::kMemory},
-    {"permute_", Family::kMemory},
-    {"index_elementwise_kernel", Family::kMemory},
-    {"indexSelect", Family::kMemory},
-    {"index_select", Family::kMemory},
-    {"gather_kernel", Family::kMemory},
-    {"scatter_gather", Family::kMemory},
-    {"indexing_backward_kernel", Family::kMemory},
-    {"indexFuncLargeIndex", Family::kMemory},
-    {"triu_tril", Family::kMemory},
-    {"fbgemm_gpu", Family::kOther},
-    // Convolution by any algorithm, before GEMM: most are implicit GEMMs.
-    {"fprop", Family::kConvolution},
-    {"dgrad", Family::kConvolution},
-    {"wgrad", Family::kConvolution},
-    {"scudnn", Family::kConvolution},
-    {"hcudnn", Family::kConvolution},
-    {"h884cudnn", Family::kConvolution},
-    {"s16816cudnn", Family::kConvolution},
-    {"winograd", Family::kConvolution},
-    {"convolve", Family::kConvolution},
-    {"conv2d", Family::kConvolution},
-    {"conv_depthwise", Family::kConvolution},
-    {"naive_conv", Family::kConvolution},
-    {"igemm_fwd", Family::kConvolution},
-    {"igemm_bwd", Family::kConvolution},
-    {"igemm_wrw", Family::kConvolution},
-    {"miopenSp3Asm", Family::kConvolution},
-    {"im2col", Family::kConvolution},
-    {"Im2d2Col", Family::kConvolution},
-    {"col2im", Family::kConvolution},
-    {"fft2d_", Family::kConvolution},
-    {"implicit_gemm", Family::kConvolution},
-    {"computeOffsetsKernel", Family::kConvolution},
-    {"cudnn::cnn::", Family::kConvolution},
-    // Matrix products, their split-K reductions and fused epilogues.
-    {"gemm", Family::kGemm},
-    {"gemv", Family::kGemm},
-    {"Cijk_", Family::kGemm},
-    {"cutlass", Family::kGemm},
-    {"nvjet", Family::kGemm},
-    {"splitKreduce", Family::kGemm},
-    {"cublas", Family::kGemm},
-    {"dot_kernel", Family::kGemm},
-    {"epilogue::impl", Family::kGemm},
-    // A name that is recognised as none of these.
-    {"bn_fw", Family::kOther},
-    {"bn_bw", Family::kOther},
-    {"elementwise", Family::kOther},
-    {"reduce_kernel", Family::kOther},
-};
-
-struct DirectionPattern {
-  std::string_view text;
-  Direction direction;
-};
-constexpr DirectionPattern kDirectionPatterns[] = {
-    {"backward", Direction::kBackward}, {"Backward", Direction::kBackward},
-    {"dgrad", Direction::kBackward},    {"wgrad", Direction::kBackward},
-    {"_bwd", Direction::kBackward},     {"igemm_wrw", Direction::kBackward},
-    {"bn_bw", Direction::kBackward},    {"fprop", Direction::kForward},
-    {"forward", Direction::kForward},   {"_fwd", Direction::kForward},
-};
-// Not "winogradForward*": cuDNN names a data transform so in the backward pass too. The pattern
-// "forward" above does not match its capital.
-
-// Finds the first of a table's patterns that a text contains, in one pass over the text: at each
-// position only patterns that begin with the character there are compared.
-template <size_t N>
-class FirstMatch {
- public:
-  template <typename Entry>
-  consteval explicit FirstMatch(const Entry (&table)[N]) {
-    static_assert(N < kNone);
-    first_.fill(kNone);
-    for (size_t i = N; i-- > 0;) {
-      uint8_t& first = first_[static_cast<unsigned char>(table[i].text.front())];
-      next_[i] = first;
-      first = static_cast<uint8_t>(i);
-    }
-  }
-  template <typename Entry>
-  const Entry* Find(const Entry (&table)[N], std::string_view text) const {
-    size_t best = N;
-    for (size_t at = 0; at < text.size(); ++at) {
-      for (uint8_t i = first_[static_cast<unsigned char>(text[at])]; i < best; i = next_[i]) {
-        if (text.substr(at).starts_with(table[i].text)) best = i;
-      }
-    }
-    return best == N ? nullptr : &table[best];
-  }
-
- private:
-  static constexpr uint8_t kNone = 0xff;
-  // By first character: the first pattern that begins with it; by pattern: the next that does.
-  std::array<uint8_t, 256> first_{};
-  std::array<uint8_t, N> next_{};
-};
-template <typename Entry, size_t N>
-FirstMatch(const Entry (&)[N]) -> FirstMatch<N>;
-
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 // Bits of op_flags_.
 constexpr uint8_t kBackwardBit = 1;
 constexpr uint8_t kEmbeddingBit = 2;
@@ -161,7 +17,7 @@ constexpr uint8_t kConvolutionBit = 4;
 constexpr int kCollectiveShift = 3;  // CollectiveOp in the upper five bits
 static_assert(static_cast<int>(CollectiveOp::kCount) <= 32);
 
-uint8_t Pack(const OpClass& c) {
+uint8_t Pack(const OpRole& c) {
   return static_cast<uint8_t>((c.backward ? kBackwardBit : 0) | (c.embedding ? kEmbeddingBit : 0) |
                               (c.convolution ? kConvolutionBit : 0) |
                               (static_cast<int>(c.collective) << kCollectiveShift));
@@ -204,55 +60,7 @@ std::string_view Name(WorkGroup group) {
   return EnumName(kNames, group);
 }
 
-KernelClass ClassifyKernelName(std::string_view name) {
-  static constexpr FirstMatch kFamilies(kKernelPatterns);
-  static constexpr FirstMatch kDirections(kDirectionPatterns);
-  KernelClass result;
-  if (const Pattern* pattern = kFamilies.Find(kKernelPatterns, name)) {
-    result.family = pattern->family;
-  }
-  if (const DirectionPattern* pattern = kDirections.Find(kDirectionPatterns, name)) {
-    result.direction = pattern->direction;
-  }
-  return result;
-}
-
-OpClass ClassifyOpName(std::string_view name, NodeKind kind) {
-  OpClass result;
-  const std::string lower = LowerCase(name);
-  const bool annotation = kind == NodeKind::kAnnotation;
-  // A range called "forward_backward" says nothing of its parts.
-  result.backward = (Contains(lower, "backward") && !(annotation && Contains(lower, "forward"))) ||
-                    Contains(lower, "autograd::engine") || Contains(lower, "torch::autograd::");
-  if (annotation) {
-    if (name.starts_with("nccl:")) result.collective = ParseCollectiveOp(name.substr(5));
-    return result;
-  }
-  // Ops, not modules: a module range such as "EmbeddingBagCollection" holds its communication too.
-  result.embedding =
-      Contains(lower, "aten::embedding") || Contains(lower, "aten::_embedding") ||
-      Contains(lower, "embedding_codegen") || Contains(lower, "splitlookupfunction") ||
-      Contains(lower, "embeddingbackward") || Contains(lower, "embeddingbagbackward") ||
-      Contains(lower, "embeddingdensebackward") || Contains(lower, "fbgemm::bounds_check_indices");
-  result.convolution = Contains(lower, "aten::conv") || Contains(lower, "aten::_conv") ||
-                       Contains(lower, "aten::cudnn_conv") ||
-                       Contains(lower, "aten::miopen_conv") ||
-                       Contains(lower, "convolutionbackward");
-  if (name.starts_with("c10d::") || name.starts_with("nccl:")) {
-    result.collective = ParseCollectiveOp(name.substr(name.find_first_of(':') + 1));
-  }
-  return result;
-}
-
-Classifier::Classifier(const TraceStore& store)
-    : store_(store), record_param_comms_(store.strings().Find("record_param_comms")) {
-  const size_t names = store.strings().size();
-  kernel_class_.resize(names);
-  // Per name, as op and as annotation; 0xff: not yet looked at (an impossible value: its collective
-  // bits exceed CollectiveOp).
-  std::array<std::vector<uint8_t>, 2> own = {std::vector<uint8_t>(names, 0xff),
-                                             std::vector<uint8_t>(names, 0xff)};
-  std::vector<bool> kernel_seen(names);
+Classifier::Classifier(const TraceStore& store) : store_(store) {
   op_flags_.resize(store.ranks().size());
   for (size_t r = 0; r < store.ranks().size(); ++r) {
     const RankTrace& rank = store.ranks()[r];
@@ -260,20 +68,7 @@ Classifier::Classifier(const TraceStore& store)
     flags.assign(rank.size(), 0);
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex n(i);
-      const uint32_t name = rank.name(n).value;
-      const NodeKind kind = rank.kind(n);
-      if (kind == NodeKind::kKernel && !kernel_seen[name]) {
-        kernel_seen[name] = true;
-        kernel_class_[name] = ClassifyKernelName(store.strings().Get(StringId(name)));
-      }
-      uint8_t own_flags = 0;
-      if (kind == NodeKind::kCpuOp || kind == NodeKind::kAnnotation) {
-        uint8_t& cached = own[kind == NodeKind::kAnnotation][name];
-        if (cached == 0xff) {
-          cached = Pack(ClassifyOpName(store.strings().Get(StringId(name)), kind));
-        }
-        own_flags = cached;
-      }
+      const uint8_t own_flags = Pack(store.roles().of_op(rank.kind(n), rank.name(n)));
       // Nodes come after what encloses them. Only device nodes take from their launcher instead,
       // and Group() does that; in file-ordered traces a parent may come later and is then not
       // inherited from.
@@ -294,7 +89,7 @@ NodeIndex Classifier::FrameworkOp(RankIndex rank_index, NodeIndex node) const {
   NodeIndex bookkeeping;
   for (int depth = 0; depth < 1000 && op.valid(); ++depth) {
     if (rank.kind(op) == NodeKind::kCpuOp) {
-      if (rank.name(op) != record_param_comms_) return op;
+      if (!store_.roles().of_op(NodeKind::kCpuOp, rank.name(op)).bookkeeping) return op;
       bookkeeping = op;
     }
     op = rank.parent(op);
@@ -317,7 +112,7 @@ WorkGroup Classifier::Group(RankIndex rank_index, NodeIndex node) const {
     const bool vague = op == CollectiveOp::kUnknown || op == CollectiveOp::kSendRecv;
     return CollectiveGroup(vague && declared != CollectiveOp::kUnknown ? declared : op);
   }
-  const KernelClass c = kernel_class_[rank.name(node).value];
+  const KernelClass c = store_.roles().of_kernel(rank.name(node));
   const bool backward = c.direction == Direction::kUnknown ? (flags & kBackwardBit) != 0
                                                            : c.direction == Direction::kBackward;
   switch (c.family) {

@@ -34,49 +34,20 @@ inline bool IsCommunication(WorkGroup group) {
   return group >= WorkGroup::kAllToAll && group <= WorkGroup::kSendRecv;
 }
 
-// What a kernel's own name says.
-struct KernelClass {
-  enum class Family : uint8_t {
-    kUnknown,
-    kEmbedding,
-    kGemm,
-    kConvolution,
-    kAttention,
-    kMemory,
-    kOther,
-    kCommunication,
-  };
-  enum class Direction : uint8_t { kUnknown, kForward, kBackward };
-  Family family = Family::kUnknown;
-  Direction direction = Direction::kUnknown;
-};
-KernelClass ClassifyKernelName(std::string_view name);
-
-// What the name of an op or annotation says of the kernels below it.
-struct OpClass {
-  bool backward = false;
-  bool embedding = false;
-  bool convolution = false;
-  CollectiveOp collective = CollectiveOp::kUnknown;
-};
-OpClass ClassifyOpName(std::string_view name, NodeKind kind);
-
-// Classifies device nodes. Each distinct name is looked at once, and each op inherits from the ops
-// around it once, at construction: O(nodes + names * patterns). Group() is two array reads.
+// Classifies device nodes by the roles of names. Each op inherits from the ops around it once, at
+// construction; Group() is two array reads.
 class Classifier {
  public:
   explicit Classifier(const TraceStore& store);
   // The node must be device work.
   WorkGroup Group(RankIndex rank, NodeIndex node) const;
   // The innermost framework op that issued a device node or encloses a CPU node; invalid when none.
-  // PyTorch's bookkeeping op "record_param_comms" stands for the op around it, where there is one.
+  // An op of bookkeeping stands for the op around it, where there is one.
   NodeIndex FrameworkOp(RankIndex rank, NodeIndex node) const;
 
  private:
   const TraceStore& store_;
-  std::vector<KernelClass> kernel_class_;       // by StringId
   std::vector<std::vector<uint8_t>> op_flags_;  // by rank, node
-  StringId record_param_comms_;                 // invalid: not in the traces
 };
 
 }  // namespace foretrace

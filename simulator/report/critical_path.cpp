@@ -22,13 +22,14 @@ PathActivity GapActivity(WaitCause cause, bool on_cpu) {
     case WaitCause::kDependency:
       return PathActivity::kDependencyLatency;
     case WaitCause::kCollectiveArrival:
+    case WaitCause::kCommunicatorBusy:
       return PathActivity::kArrivalLatency;
     case WaitCause::kNetwork:
       return PathActivity::kTransfer;
     case WaitCause::kCpuBlock:
       return PathActivity::kBlockReturn;
-    case WaitCause::kCpuHandoff:
-      return PathActivity::kCpuHandoff;
+    case WaitCause::kDeviceRoom:
+      return PathActivity::kDeviceRoom;
     case WaitCause::kLaunchQueue:
       return PathActivity::kLaunchQueue;
     case WaitCause::kStartSkew:
@@ -286,7 +287,7 @@ std::string_view Name(PathActivity activity) {
                                                               "dependency_latency",
                                                               "arrival_latency",
                                                               "block_return",
-                                                              "cpu_handoff",
+                                                              "device_room",
                                                               "launch_queue",
                                                               "start_skew",
                                                               "unexplained"};

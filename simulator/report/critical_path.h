@@ -22,7 +22,7 @@ enum class PathActivity : uint8_t {
   kDependencyLatency,  // from the end of work on another lane to the start of what waits for it
   kArrivalLatency,     // from the progress of the last member to the start of the transfer
   kBlockReturn,        // from the end of device work to the return of the call that waits for it
-  kCpuHandoff,         // from one CPU thread to another
+  kDeviceRoom,         // from room on the device to the start of the kernel
   kLaunchQueue,        // from a slot in the launch queue to the return of the launch
   kStartSkew,          // before the iteration of another rank that the path runs through had begun
   kUnexplained,        // the events name nothing that the rest of the time was spent on

@@ -29,7 +29,8 @@ void EventTable::OnNode(const NodeEvent& event) {
   }
   FORETRACE_CHECK(event.node.node.value < rank.position.size());
   uint32_t& position = rank.position[event.node.node.value];
-  if (position != kAbsent) return;
+  // A bucket that a what-if has split is several events of one node.
+  if (position != kAbsent && event.rendezvous == NodeEvent::kNoRendezvous) return;
   position = static_cast<uint32_t>(rank.events.size());
   rank.events.push_back({event.start, event.active_start, event.end, event.binding,
                          event.end_binding, event.node.node, event.rendezvous,

@@ -77,6 +77,8 @@ struct WaitInterval {
   SimTime least;      // they wait for nothing
   SimTime most;       // for the latest that the recording allows
   int64_t waits = 0;  // in the whole recording
+  // Waits that held something up and can mean more than one thing, all of which the interval has.
+  int64_t ambiguous = 0;
 };
 
 // The step on more ranks than recorded, by when the last of them comes: never after the last of

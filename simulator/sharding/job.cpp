@@ -7,6 +7,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/engine/edit.h"
 #include "simulator/sharding/rank_script.h"
 #include "simulator/trace/builder.h"
 
@@ -290,9 +291,8 @@ absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const Den
     const Estimate estimate = collectives.Time(CollectiveOp::kAllReduce, CommScope::kWorld, bytes);
     const uint32_t item = builder.ItemOf({ShardedRankScript::kCommunication, c});
     job.buckets_[item] = bytes;
-    for (RankProgram& rank : job.program_.ranks) {
-      rank.items[item].duration = estimate.time;
-      rank.items[item].source = estimate.source;
+    for (uint32_t r = 0; r < job.program_.ranks.size(); ++r) {
+      SetDuration(job.program_, r, item, estimate);
     }
   }
   return job;
@@ -303,20 +303,22 @@ void ShardedJob::SetWork(const PlanWork& work, SimTime table_step,
   FORETRACE_CHECK(work.shape == shape_ && ranks.size() == program_.ranks.size());
   for (uint32_t r = 0; r < program_.ranks.size(); ++r) {
     const PlanWork::Rank& rank = work.ranks[ranks[r]];
-    SetDuration(r, lookup_forward_, rank.lookups.forward);
-    SetDuration(r, lookup_backward_, rank.lookups.backward);
-    SetDuration(r, copy_forward_, rank.table_copies.forward);
-    SetDuration(r, copy_backward_, rank.table_copies.backward);
-    SetDuration(r, copy_step_, table_step);
+    const auto set = [&](uint32_t item, SimTime time) {
+      if (item == kNoItem) return;
+      SetDuration(program_, r, item, {time, EstimateSource::kAnalytic});
+    };
+    set(lookup_forward_, rank.lookups.forward);
+    set(lookup_backward_, rank.lookups.backward);
+    set(copy_forward_, rank.table_copies.forward);
+    set(copy_backward_, rank.table_copies.backward);
+    set(copy_step_, table_step);
     for (size_t step = 0; step < work.comm.size(); ++step) {
       const std::vector<Estimate>& times = work.comm[step];
       if (times.empty()) continue;
       const size_t at = ScopeOf(static_cast<CommStep>(step)) == CommScope::kNode
                             ? ranks[r] / static_cast<uint32_t>(ranks_per_node_)
                             : 0;
-      Item& item = program_.ranks[r].items[comm_[step]];
-      item.duration = times[at].time;
-      item.source = times[at].source;
+      SetDuration(program_, r, comm_[step], times[at]);
     }
   }
 }

@@ -61,9 +61,6 @@ class ShardedJob {
  private:
   friend class JobBuilder;
   explicit ShardedJob(TraceStore store) : store_(std::move(store)) { comm_.fill(kNoItem); }
-  void SetDuration(uint32_t rank, uint32_t item, SimTime duration) {
-    if (item != kNoItem) program_.ranks[rank].items[item].duration = duration;
-  }
 
   PlanShape shape_;
   Program program_;

@@ -7,6 +7,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/engine/edit.h"
 #include "simulator/engine/executor.h"
 
 namespace foretrace {
@@ -39,6 +40,8 @@ LookupKind KindOfKernel(const TraceStore& store, const RankTrace& rank, NodeInde
   }
   return LookupKind::kNone;
 }
+
+Estimate Recorded(SimTime time) { return {time, EstimateSource::kRecorded}; }
 
 int64_t IterationOf(const RankTrace& rank, NodeIndex node) {
   if (rank.iterations().empty()) return 0;
@@ -182,14 +185,12 @@ void TemplateJob::ChooseIteration(const Schedule& schedule) {
 
 void TemplateJob::Set(uint32_t rank, const Replaced& replaced, SimTime total,
                       EstimateSource source) {
-  std::vector<Item>& items = job_.program.ranks[rank].items;
   for (size_t i = 0; i < replaced.items.size(); ++i) {
     const double share = replaced.total > SimTime()
                              ? static_cast<double>(replaced.recorded[i].ps()) /
                                    static_cast<double>(replaced.total.ps())
                              : 1.0 / static_cast<double>(replaced.items.size());
-    items[replaced.items[i]].duration = total.ScaledBy(share);
-    items[replaced.items[i]].source = source;
+    SetDuration(job_.program, rank, replaced.items[i], {total.ScaledBy(share), source});
   }
 }
 
@@ -204,10 +205,9 @@ void TemplateJob::SetWork(const PlanWork& work, EstimateSource lookups) {
     const std::vector<Estimate>& times = work.comm[static_cast<size_t>(m.step)];
     // A plan of the task that exchanges no indices leaves that of the capture as it was.
     for (size_t i = 0; i < m.recorded.size(); ++i) {
-      const auto& member = job_.program.rendezvous[m.rendezvous].members[i];
-      Item& item = job_.program.ranks[member.rank].items[member.item];
-      item.duration = times.empty() ? m.recorded[i] : times.front().time;
-      item.source = times.empty() ? EstimateSource::kRecorded : times.front().source;
+      const auto& [rank, item] = job_.program.rendezvous[m.rendezvous].members[i];
+      SetDuration(job_.program, rank, item,
+                  times.empty() ? Recorded(m.recorded[i]) : times.front());
     }
   }
 }
@@ -217,19 +217,15 @@ void TemplateJob::SetRecorded() {
     for (const auto& [number, iteration] : ranks_[r]) {
       for (const Replaced* replaced : {&iteration.forward, &iteration.backward}) {
         for (size_t i = 0; i < replaced->items.size(); ++i) {
-          Item& item = job_.program.ranks[r].items[replaced->items[i]];
-          item.duration = replaced->recorded[i];
-          item.source = EstimateSource::kRecorded;
+          SetDuration(job_.program, r, replaced->items[i], Recorded(replaced->recorded[i]));
         }
       }
     }
   }
   for (const ReplacedRendezvous& m : rendezvous_) {
     for (size_t i = 0; i < m.recorded.size(); ++i) {
-      const auto& member = job_.program.rendezvous[m.rendezvous].members[i];
-      Item& item = job_.program.ranks[member.rank].items[member.item];
-      item.duration = m.recorded[i];
-      item.source = EstimateSource::kRecorded;
+      const auto& [rank, item] = job_.program.rendezvous[m.rendezvous].members[i];
+      SetDuration(job_.program, rank, item, Recorded(m.recorded[i]));
     }
   }
 }

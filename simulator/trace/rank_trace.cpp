@@ -81,6 +81,7 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
     store.ranks_.push_back(std::move(trace));
   }
   store.AlignClocks();
+  store.roles_.Assign(store.ranks_, *store.strings_);
   for (const RankTrace& rank : store.ranks_) {
     for (const ProcessGroup& group : rank.process_groups()) {
       const auto [it, inserted] = store.process_groups_.emplace(group.name, group);

@@ -24,6 +24,7 @@
 #include "simulator/base/units.h"
 #include "simulator/trace/columns.h"
 #include "simulator/trace/kinds.h"
+#include "simulator/trace/name_roles.h"
 
 namespace foretrace {
 
@@ -250,6 +251,7 @@ class TraceStore {
 
   std::span<const RankTrace> ranks() const { return ranks_; }
   const StringPool& strings() const { return *strings_; }
+  const NameRoles& roles() const { return roles_; }
   std::string_view name(const RankTrace& rank, NodeIndex n) const {
     return strings_->Get(rank.name(n));
   }
@@ -272,6 +274,7 @@ class TraceStore {
 
   std::vector<RankTrace> ranks_;
   std::unique_ptr<StringPool> strings_;
+  NameRoles roles_;
   Diagnostics diagnostics_;
   std::map<std::string, ProcessGroup, std::less<>> process_groups_;
   int32_t world_size_ = 0;

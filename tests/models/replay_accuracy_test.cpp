@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "simulator/engine/ingredients.h"
 #include "simulator/engine/replay.h"
 #include "simulator/importers/import.h"
 #include "tests/support/real_data.h"
@@ -24,12 +26,17 @@ struct StepErrorPercent {
 };
 
 std::vector<StepErrorPercent> StepErrors(const std::vector<std::string>& paths,
-                                         const CompileOptions& options) {
+                                         const CompileOptions& options,
+                                         std::optional<Ingredient> without = std::nullopt) {
   std::vector<StepErrorPercent> errors;
   const auto store = ImportTraces(paths, {});
   EXPECT_TRUE(store.ok()) << store.status();
   if (!store.ok()) return errors;
-  const auto prediction = Predict(*store, options, nullptr);
+  auto job = Compile(*store, options);
+  EXPECT_TRUE(job.ok()) << job.status();
+  if (!job.ok()) return errors;
+  if (without.has_value()) LeaveOut(*without, *job);
+  const auto prediction = Replay(*store, *std::move(job), nullptr);
   EXPECT_TRUE(prediction.ok()) << prediction.status();
   if (!prediction.ok()) return errors;
   EXPECT_TRUE(prediction->marked_iterations);
@@ -77,11 +84,9 @@ TEST(ReplayAccuracy, DlrmOnEightRanks) {
 TEST(ReplayAccuracy, DlrmNeedsEveryIngredient) {
   FORETRACE_SKIP_WITHOUT(RealData(kDlrmProfile));
   FORETRACE_SKIP_WITHOUT(RealData(kDlrmGraph));
-  for (bool CompileOptions::*ingredient : {&CompileOptions::rank_sync, &CompileOptions::stream_sync,
-                                           &CompileOptions::cpu, &CompileOptions::blocking}) {
-    CompileOptions options;
-    options.*ingredient = false;
-    const auto errors = StepErrors({RealData(kDlrmProfile), RealData(kDlrmGraph)}, options);
+  for (const Ingredient ingredient :
+       {Ingredient::kRankSync, Ingredient::kStreamSync, Ingredient::kCpu, Ingredient::kBlocking}) {
+    const auto errors = StepErrors({RealData(kDlrmProfile), RealData(kDlrmGraph)}, {}, ingredient);
     EXPECT_GT(MeanAbsolute(errors, false), 1.0);
   }
 }

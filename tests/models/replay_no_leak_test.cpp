@@ -72,7 +72,7 @@ class Waits {
 
   void AddCalls(uint32_t r) {
     const RankTrace& rank = store_.ranks()[r];
-    const DeviceIndex index(rank, store_.strings(), TestDriver());
+    const DeviceIndex index(rank, store_, TestDriver());
     bounds_.emplace_back(rank.size());
     for (const CpuTimeline& timeline : FindIssueOrder(rank, index).timelines) {
       for (size_t k = 0; k < timeline.calls.size(); ++k) {
@@ -120,7 +120,7 @@ class Waits {
     const std::vector<SimTime> offset = EstimateClockOffsets(store_, *map);
     std::vector<RankSync> syncs;
     for (const RankTrace& rank : store_.ranks()) {
-      const DeviceIndex index(rank, store_.strings(), TestDriver());
+      const DeviceIndex index(rank, store_, TestDriver());
       syncs.push_back(InferSync(rank, index, FindIssueOrder(rank, index)));
     }
     for (const MatchedRendezvous& rendezvous : map->rendezvous) {

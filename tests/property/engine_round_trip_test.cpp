@@ -21,7 +21,7 @@ CompileOptions FixedLatencies() {
   CompileOptions options;
   Latencies latencies;
   latencies.launch.fill(Us(5));
-  latencies.gap = Us(1);
+  latencies.gap.fill(Us(1));
   latencies.event.fill(Us(2));
   options.latencies = latencies;
   options.accelerators = &TestAccelerators();

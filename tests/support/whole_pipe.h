@@ -103,7 +103,7 @@ inline absl::Status PredictAndReport(const TraceStore& store, const PipeOptions&
                              SimulationSetup::Make(options.simulation, store));
   CompileOptions compile = setup.compile();
   compile.keep_overheads = compile.keep_overheads || options.sensitivity;
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, Compile(store, compile));
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, compile));
   if (setup.network() == nullptr) CheckExecutors(store, job);
   std::optional<Prediction> unedited;
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,

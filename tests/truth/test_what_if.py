@@ -264,6 +264,16 @@ class WhatIf(unittest.TestCase):
                     (["collective=all_reduce:buckets=8MB", "name=gemm.*_nt,rank=2:x0.3"],
                      {"buckets": merged, "slower": {2: 0.3}})], 0.002)
 
+    def test_gradients_in_smaller_buckets(self):
+        """Those of 4 layers become two, that of 6 three; those of 2 hold 4 MB already, and so does the
+        last. With 6 MB the first two become one, and those of 6 layers two."""
+        recorded = [2, 4, 4, 6, 2, 4]
+        self.check(lambda change: truth.bucketed(4, **{"buckets": recorded, **(change or {})}),
+                   [(["collective=all_reduce:buckets=4MB"], {"buckets": [2] * 11}),
+                    (["collective=all_reduce:buckets=4MB", "name=gemm.*_nt,rank=2:x0.3"],
+                     {"buckets": [2] * 11, "slower": {2: 0.3}}),
+                    (["collective=all_reduce:buckets=6MB"], {"buckets": [6, 4, 3, 3, 6]})], 0.002)
+
     def test_work_on_another_stream(self):
         self.check(lambda change: truth.auxiliary(8, **(change or {})),
                    [(["op=topk:stream=50"], {"beside": True}),

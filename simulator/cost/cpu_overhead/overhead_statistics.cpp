@@ -45,7 +45,7 @@ OverheadStatistics OverheadStatistics::Extract(const TraceStore& store,
   OverheadStatistics statistics;
   for (const RankTrace& rank : store.ranks()) {
     if (!rank.info().has_times) continue;
-    const DeviceIndex index(rank, store.strings(), accelerators.DriverOf(rank.info().device_name));
+    const DeviceIndex index(rank, store, accelerators.DriverOf(rank.info().device_name));
     const IssueOrder order = FindIssueOrder(rank, index);
     const RankSync sync = InferSync(rank, index, order);
     for (size_t t = 0; t < order.timelines.size(); ++t) {

@@ -118,6 +118,64 @@ TEST(CommEdits, OneSizeNeedsANetwork) {
   EXPECT_RAN(Edited(Reductions(1000, 1000), merge(&network)), 0, "c2", 73, 108);
 }
 
+// c2 of 2000 bytes becomes two of 1000, 20 us each. Half of g2a and g2b, the work since c1, is done
+// with g2a: the first piece is launched behind it, by 4 us more in [25, 29), and waits for g2a
+// alone.
+TEST(CommEdits, ABucketIsSplitWhereItsGradientsGetReady) {
+  JobScript job(2);
+  for (size_t r = 0; r < 2; ++r) {
+    job.rank(r)
+        .Group("world", {0, 1})
+        .Kernel("g1", {0, 4}, 7, {5, 15})
+        .Collective("c1", CollectiveOp::kAllReduce, "world", {10, 14}, 20, {17, 37}, 1000)
+        .Kernel("g2a", {20, 24}, 7, {25, 75})
+        .Kernel("g2b", {30, 34}, 7, {76, 126})
+        .Collective("c2", CollectiveOp::kAllReduce, "world", {40, 44}, 20, {128, 158}, 2000)
+        .Kernel("opt", {50, 54}, 7, {160, 170})
+        .Depends("opt", "c2");
+  }
+  const Outcome outcome =
+      Edited(std::move(job), [](const TraceStore& store, CompiledJob& compiled) {
+        const auto more = SplitBuckets(store, compiled, Collectives(compiled.program), Bytes(1000),
+                                       nullptr, compiled.program);
+        ASSERT_TRUE(more.ok()) << more.status();
+        EXPECT_EQ(*more, 1u);
+        EXPECT_EQ(compiled.program.rendezvous.size(), compiled.communicators.rendezvous.size());
+      });
+  for (const uint32_t rank : {0u, 1u}) {
+    EXPECT_RAN(outcome, rank, "launch g2b", 34, 38);
+    EXPECT_RAN(outcome, rank, "g2b", 76, 126);
+    EXPECT_RAN(outcome, rank, "opt", 150, 160);  // the last piece [128, 148)
+    // The piece: behind g2a, which ends at 75, and the event.
+    const RankProgram& program = outcome.prediction.job.program.ranks[rank];
+    std::vector<std::pair<double, double>> reduced;
+    for (uint32_t i = 0; i < program.items.size(); ++i) {
+      if (program.items[i].kind != ItemKind::kComm) continue;
+      const RankSchedule& times = outcome.prediction.schedule.ranks[rank];
+      reduced.emplace_back(times.start[i].us(), times.end[i].us());
+    }
+    EXPECT_THAT(reduced,
+                ElementsAre(testing::Pair(17, 37), testing::Pair(77, 97), testing::Pair(128, 148)));
+  }
+}
+
+TEST(CommEdits, BucketsThatHoldLessThanTwiceAsMuchAreNotSplit) {
+  Edited(Reductions(), [](const TraceStore& store, CompiledJob& job) {
+    const auto more =
+        SplitBuckets(store, job, Collectives(job.program), Bytes(1001), nullptr, job.program);
+    ASSERT_TRUE(more.ok()) << more.status();
+    EXPECT_EQ(*more, 0u);
+  });
+}
+
+TEST(CommEdits, PiecesAreBounded) {
+  Edited(Reductions(1000, 1 << 30), [](const TraceStore& store, CompiledJob& job) {
+    const auto more =
+        SplitBuckets(store, job, Collectives(job.program), Bytes(1000), nullptr, job.program);
+    EXPECT_THAT(more.status().message(), HasSubstr("would become 1073741 (at most 4096)"));
+  });
+}
+
 TEST(CommEdits, WhatWaitsTooEarlyForABucketIsRefused) {
   JobScript job(2);
   for (size_t r = 0; r < 2; ++r) {

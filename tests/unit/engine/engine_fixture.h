@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simulator/engine/edit.h"
+#include "simulator/engine/ingredients.h"
 #include "simulator/engine/replay.h"
 #include "tests/support/job_script.h"
 #include "tests/support/test_driver.h"
@@ -20,7 +21,7 @@ inline CompileOptions RoundLatencies() {
   CompileOptions options;
   Latencies latencies;
   latencies.launch.fill(Us(5));
-  latencies.gap = Us(1);
+  latencies.gap.fill(Us(1));
   latencies.event.fill(Us(2));
   options.latencies = latencies;
   options.sync_costs = {Us(3), Us(6)};
@@ -47,21 +48,34 @@ struct Outcome {
   }
 };
 
-inline Outcome Simulate(JobScript& script, const CompileOptions& options = RoundLatencies(),
-                        NetworkModel* network = nullptr, EngineObserver* observer = nullptr,
-                        const std::function<void(Program&)>& edit = nullptr) {
+inline Outcome SimulateJob(JobScript& script, const CompileOptions& options, NetworkModel* network,
+                           EngineObserver* observer,
+                           const std::function<void(CompiledJob&)>& edit) {
   TraceStore store = script.Build();
   std::vector<EngineObserver*> observers;
   if (observer != nullptr) observers.push_back(observer);
   auto job = Compile(store, options);
   if (!job.ok()) ADD_FAILURE() << job.status();
   FORETRACE_CHECK(job.ok());
-  if (edit != nullptr) edit(job->program);
+  edit(*job);
   auto prediction = Replay(store, *std::move(job), network);
   if (!prediction.ok()) ADD_FAILURE() << prediction.status();
   FORETRACE_CHECK(prediction.ok());
   Tell(store, *prediction, observers, ProgramUse::kKeep);
   return {std::move(store), *std::move(prediction)};
+}
+
+inline Outcome Simulate(JobScript& script, const CompileOptions& options = RoundLatencies(),
+                        NetworkModel* network = nullptr, EngineObserver* observer = nullptr,
+                        const std::function<void(Program&)>& edit = nullptr) {
+  return SimulateJob(script, options, network, observer, [&](CompiledJob& job) {
+    if (edit != nullptr) edit(job.program);
+  });
+}
+
+inline Outcome SimulateWithout(Ingredient ingredient, JobScript& script) {
+  return SimulateJob(script, RoundLatencies(), nullptr, nullptr,
+                     [&](CompiledJob& job) { LeaveOut(ingredient, job); });
 }
 
 #define EXPECT_RAN(outcome, rank, name, from, to) \

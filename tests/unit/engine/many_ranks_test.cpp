@@ -32,18 +32,14 @@ TEST(Rendezvous, BeginsWithTheLastMemberAndEndsOnAllAtOnce) {
 
 TEST(Rendezvous, AlignedStartTakesTheSkewAway) {
   JobScript job = AllReduceJob();
-  CompileOptions options = RoundLatencies();
-  options.aligned_start = true;
-  const Outcome outcome = Simulate(job, options);
+  const Outcome outcome = SimulateWithout(Ingredient::kStartSkew, job);
   EXPECT_RAN(outcome, 0, "ar", 5, 25);
   EXPECT_RAN(outcome, 1, "ar", 5, 25);
 }
 
 TEST(Rendezvous, WithoutRankSyncEachMemberTakesTheIntrinsicTimeAlone) {
   JobScript job = AllReduceJob();
-  CompileOptions options = RoundLatencies();
-  options.rank_sync = false;
-  const Outcome outcome = Simulate(job, options);
+  const Outcome outcome = SimulateWithout(Ingredient::kRankSync, job);
   EXPECT_RAN(outcome, 0, "ar", 5, 25);
   EXPECT_RAN(outcome, 1, "ar", 25, 45);
 }

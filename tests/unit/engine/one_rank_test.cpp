@@ -50,9 +50,7 @@ TEST(Event, WorkBehindAStreamWaitFollowsTheRecordedWork) {
 
 TEST(Event, WithoutStreamSyncNothingWaits) {
   JobScript job = EventJob();
-  CompileOptions options = RoundLatencies();
-  options.stream_sync = false;
-  EXPECT_RAN(Simulate(job, options), 0, "b", 11, 21);
+  EXPECT_RAN(SimulateWithout(Ingredient::kStreamSync, job), 0, "b", 11, 21);
 }
 
 // Recorded: k ends at 109, the call returns at 115 = 109 + 6, and 9 us of overhead follow.
@@ -86,9 +84,7 @@ TEST(Blocking, SynchroniseOfAnIdleDeviceTakesItsCall) {
 
 TEST(Blocking, WithoutBlockingACallCostsOnlyItself) {
   JobScript job = SynchronizeJob();
-  CompileOptions options = RoundLatencies();
-  options.blocking = false;
-  const Outcome outcome = Simulate(job, options);
+  const Outcome outcome = SimulateWithout(Ingredient::kBlocking, job);
   EXPECT_RAN(outcome, 0, "sync", 5, 8);
   EXPECT_RAN(outcome, 0, "launch next", 17, 21);
 }
@@ -173,19 +169,33 @@ TEST(Contention, OtherStreamsFindRoomWithTheLastWave) {
   EXPECT_NEAR(other.end - other.start, 20, 1e-6);
 }
 
+TEST(Contention, WaitingForRoomIsNamedWithTheKernelThatTookIt) {
+  class Causes : public EngineObserver {
+   public:
+    void OnNode(const NodeEvent& event) override { events.push_back(event); }
+    std::vector<NodeEvent> events;
+  };
+  JobScript job = ContentionJob();
+  Causes causes;
+  const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, &causes);
+  const NodeIndex other = FindNode(outcome.store, 0, "other");
+  for (const NodeEvent& event : causes.events) {
+    if (event.node.node != other) continue;
+    EXPECT_EQ(event.cause, WaitCause::kDeviceRoom);
+    EXPECT_EQ(outcome.store.name(outcome.store.ranks()[0], event.binding.node), "wide");
+  }
+  EXPECT_FALSE(causes.events.empty());
+}
+
 TEST(Contention, CanBeSwitchedOff) {
   JobScript job = ContentionJob();
-  CompileOptions options = RoundLatencies();
-  options.contention = false;
-  EXPECT_RAN(Simulate(job, options), 0, "other", 11, 31);
+  EXPECT_RAN(SimulateWithout(Ingredient::kContention, job), 0, "other", 11, 31);
 }
 
 TEST(Ablation, WithoutCpuCallsTakeNoTime) {
   JobScript job(1);
   job.rank(0).Kernel("a", {0, 4}, 7, {9, 19}).Kernel("b", {100, 104}, 8, {109, 119});
-  CompileOptions options = RoundLatencies();
-  options.cpu = false;
-  const Outcome outcome = Simulate(job, options);
+  const Outcome outcome = SimulateWithout(Ingredient::kCpu, job);
   EXPECT_RAN(outcome, 0, "launch b", 0, 0);
   EXPECT_RAN(outcome, 0, "b", 5, 15);
 }

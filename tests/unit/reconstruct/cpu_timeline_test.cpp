@@ -16,7 +16,7 @@ namespace {
 struct Timeline {
   explicit Timeline(JobScript& job, bool with_marks = false) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store.strings(), TestDriver());
+    const DeviceIndex index(rank, store, TestDriver());
     const IssueOrder order = FindIssueOrder(rank, index);
     const RankSync sync = InferSync(rank, index, order);
     points = BuildCpuTimeline(rank, order.timelines.at(0), index, sync, {Us(3), Us(6)}, with_marks);
@@ -37,7 +37,7 @@ struct Timeline {
 IssueOrder OrderOf(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  return FindIssueOrder(rank, DeviceIndex(rank, store.strings(), TestDriver()));
+  return FindIssueOrder(rank, DeviceIndex(rank, store, TestDriver()));
 }
 
 using Text = std::vector<std::string>;

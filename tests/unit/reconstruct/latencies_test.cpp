@@ -14,7 +14,7 @@ namespace {
 Latencies Measured(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store.strings(), TestDriver());
+  const DeviceIndex index(rank, store, TestDriver());
   LatencyMeter meter;
   meter.Add(rank, InferSync(rank, index, FindIssueOrder(rank, index)));
   return meter.Measure(TestDriver().latencies);
@@ -36,7 +36,7 @@ TEST(LatencyMeter, LaunchLatencyIsTheMedianOnIdleStreams) {
   const Latencies latencies = OfLaunches(5);
   EXPECT_EQ(latencies.launch_of(LaunchClass::kKernel), Us(7));
   EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 5);
-  EXPECT_EQ(latencies.gap_samples, 0);
+  EXPECT_EQ(latencies.gap_samples[0], 0);
   EXPECT_EQ(latencies.event_samples, (std::array<int64_t, kEventClasses>{}));
 }
 
@@ -85,8 +85,34 @@ TEST(LatencyMeter, GapsOfABusyStreamAreAveraged) {
     job.rank(0).Kernel("k" + std::to_string(k), {10.0 + 5 * k, 13.0 + 5 * k}, 7, {start, end});
   }
   const Latencies latencies = Measured(job);
-  EXPECT_EQ(latencies.gap, Us(2));
-  EXPECT_EQ(latencies.gap_samples, 5);
+  EXPECT_EQ(latencies.gap_after(NodeKind::kKernel), Us(2));
+  EXPECT_EQ(latencies.gap_samples[0], 5);
+}
+
+// On one stream, a copy and a kernel in turn, each launched at once: 9 us after a copy, 1 us after
+// a kernel.
+TEST(LatencyMeter, GapsAfterCopiesAreAClassOfTheirOwn) {
+  JobScript job(1);
+  double end = 107;
+  job.rank(0).Kernel("k", {0, 4}, 7, {7, end});
+  for (int k = 0; k < 10; ++k) {
+    const bool copy = k % 2 == 0;
+    const double start = end + (copy ? 1 : 9);
+    end = start + 100;
+    const Span call{10.0 + 5 * k, 13.0 + 5 * k};
+    const std::string name = "w" + std::to_string(k);
+    if (copy) {
+      job.rank(0).Device(name, NodeKind::kMemcpy,
+                         static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned), call, 7,
+                         {start, end});
+    } else {
+      job.rank(0).Kernel(name, call, 7, {start, end});
+    }
+  }
+  const Latencies latencies = Measured(job);
+  EXPECT_EQ(latencies.gap_after(NodeKind::kMemcpy), Us(9));
+  EXPECT_EQ(latencies.gap_after(NodeKind::kKernel), Us(1));
+  EXPECT_EQ(latencies.gap_samples, (std::array<int64_t, kGapClasses>{5, 5}));
 }
 
 TEST(LatencyMeter, EventLatencyIsTheMedianAfterWorkOfAnotherStream) {
@@ -119,7 +145,7 @@ TEST(LatencyMeter, CommunicationGivesNoSamplesNorDoesWorkAfterIt) {
     end += 200;
   }
   const Latencies latencies = Measured(job);
-  EXPECT_EQ(latencies.gap_samples, 0);
+  EXPECT_EQ(latencies.gap_samples[0], 0);
   EXPECT_EQ(latencies.launch_samples[static_cast<size_t>(LaunchClass::kKernel)], 0);
 }
 

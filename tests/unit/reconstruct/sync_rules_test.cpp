@@ -17,7 +17,7 @@ namespace {
 struct Inferred {
   explicit Inferred(JobScript& job) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store.strings(), TestDriver());
+    const DeviceIndex index(rank, store, TestDriver());
     sync = InferSync(rank, index, FindIssueOrder(rank, index));
   }
   const RuleCount& rule(SyncRule rule) const { return sync.rules[static_cast<int>(rule)]; }
@@ -228,7 +228,7 @@ TraceStore Prefetching(double from_event) {
 
 RankSync SyncOf(const TraceStore& store) {
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store.strings(), TestDriver());
+  const DeviceIndex index(rank, store, TestDriver());
   return InferSync(rank, index, FindIssueOrder(rank, index));
 }
 
