@@ -1,6 +1,6 @@
 #include "simulator/workload/transformer_graph.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace foretrace {
 namespace {
@@ -373,33 +373,6 @@ class Builder {
 
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config, TransformerStack stack) {
   return Builder(config, stack).Build();
-}
-
-Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& config,
-                        const TransformerShares& shares) {
-  Binding sizes = model.graph.Declared();
-  const TransformerAxes& a = model.axes;
-  const auto set = [&](AxisId axis, int64_t size) { sizes.size[static_cast<size_t>(axis)] = size; };
-  const auto divide = [&](AxisId axis, int64_t by) {
-    set(axis, std::max<int64_t>(sizes.of(axis) / by, 1));
-  };
-  const int64_t tokens = config.sequence * shares.micro_batch / shares.context;
-  const int64_t split = shares.sequence_parallel ? shares.tensor : 1;
-  set(a.batch, shares.micro_batch);
-  set(a.queries, config.sequence / shares.context);
-  set(a.keys, config.sequence);
-  set(a.stream, tokens / split);
-  // Whole experts are visited by each device's own tokens.
-  const bool whole = config.experts > 0 && shares.expert_tensor == 1;
-  set(a.visits, tokens * config.top_k / (whole ? split : 1));
-  set(a.stream_visits, tokens * config.top_k / split);
-  for (const AxisId axis : {a.heads, a.kv_heads, a.vocabulary}) divide(axis, shares.tensor);
-  if (!whole) divide(a.ffn, shares.tensor);
-  if (!whole && a.up != a.ffn) divide(a.up, shares.tensor);
-  if (config.shared_ffn > 0) divide(a.shared, shares.tensor);
-  if (config.shared_ffn > 0 && a.shared_up != a.shared) divide(a.shared_up, shares.tensor);
-  if (config.experts > 0) divide(a.experts, shares.expert);
-  return sizes;
 }
 
 }  // namespace foretrace
