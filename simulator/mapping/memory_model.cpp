@@ -62,35 +62,64 @@ double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recomput
   return Stashed(MappedLayer(c, m), recompute, c.eager);
 }
 
-MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  if (const int64_t dense = DenseLayers(c); dense > 0) {
-    return Mean(StageMemoryOf(WithLayersOf(c, true), WithoutExperts(m), stage),
-                StageMemoryOf(WithLayersOf(c, false), m, stage), Num(dense) / Num(c.layers));
-  }
+namespace {
+
+// What a device has of a stage's weights, their gradients and the optimizer's states, wherever it
+// keeps them.
+MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
+                      const MappedLayer& layer) {
   const double e = Num(ElementSize(c.dtype));
   const bool first = stage == 0, last = stage + 1 == m.pipeline;
   const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
-  const MappedLayer layer(c, m);
-  const bool tied = IsTied(c);
   // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
   // else.
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
-                       (last && !(tied && first) ? layer.head() : 0);
+                       (last && !(IsTied(c) && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
   const auto divided = [&](int32_t from, bool trained = false) {
     if (trained && m.lora > 0) return layers * layer.adapters() / (m.zero < from ? 1 : m.shards());
     if (m.zero < from) return dense + expert;
     return dense / m.shards() + expert / m.expert_replicas();
   };
-  MemoryLedger use;
-  if (!m.offload_weights) use.weights = Rounded(e * divided(3));
-  const bool on_device = !m.offload || m.zero < 2;
-  if (on_device) use.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
+  MemoryLedger states;
+  states.weights = Rounded(e * divided(3));
+  states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
+  states.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
+  return states;
+}
+
+// Of these, what the host keeps.
+MemoryLedger OnHost(const ParallelMapping& m, MemoryLedger states) {
+  if (!m.offload_weights) states.weights = Bytes();
+  if (!m.offload || m.zero < 2) states.gradients = Bytes();
+  if (!m.offload) states.optimizer = Bytes();
+  return states;
+}
+
+// By `of_kind(model, mapping)`, of layers of both kinds in proportion.
+template <typename OfKind>
+MemoryLedger OfBothKinds(const TransformerConfig& c, const ParallelMapping& m,
+                         const OfKind& of_kind) {
+  const int64_t dense = DenseLayers(c);
+  if (dense == 0) return of_kind(c, m);
+  return Mean(of_kind(WithLayersOf(c, true), WithoutExperts(m)), of_kind(WithLayersOf(c, false), m),
+              Num(dense) / Num(c.layers));
+}
+
+MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  const double e = Num(ElementSize(c.dtype));
+  const bool last = stage + 1 == m.pipeline;
+  const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const MappedLayer layer(c, m);
+  MemoryLedger use = StatesOf(c, m, stage, layer);
+  const MemoryLedger host = OnHost(m, use);
+  use.weights = use.weights - host.weights;
+  use.gradients = use.gradients - host.gradients;
+  use.optimizer = use.optimizer - host.optimizer;
   if (c.gradient_placeholders && m.lora == 0 && m.zero < 2) {
     const double local = Num(std::max<int64_t>(c.experts / m.expert, 1));
     use.gradients += Rounded(e * (layer.dense() + layer.expert() / local));
   }
-  if (!m.offload) use.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
   if (m.zero >= 3) {
     const double g = Num(GradientBytes(c, m)), trained = m.lora > 0 ? 0 : 1;
     // Two layers' weights, one layer's gradients and their form for the reduction.
@@ -112,6 +141,20 @@ MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m,
     use.logits = Rounded(held * logits.kept * Num(1 + c.further_tokens) + logits.passing);
   }
   return use;
+}
+
+}  // namespace
+
+MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  return OfBothKinds(c, m, [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
+    return DeviceMemoryOf(kind, mapping, stage);
+  });
+}
+
+MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  return OfBothKinds(c, m, [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
+    return OnHost(mapping, StatesOf(kind, mapping, stage, MappedLayer(kind, mapping)));
+  });
 }
 
 MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {

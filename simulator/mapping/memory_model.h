@@ -17,6 +17,11 @@ namespace foretrace {
 MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                            int32_t stage);
 
+// What the host keeps for each of the stage's devices (ParallelMapping::offload): of states alone,
+// without the buffers that they pass through.
+MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                          int32_t stage);
+
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
 MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 

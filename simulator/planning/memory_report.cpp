@@ -16,34 +16,41 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
   FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
   using Align = TextTable::Align;
-  TextTable table({{"stage"},
-                   {"peak GiB"},
-                   {"at ms"},
-                   {"during", Align::kLeft},
-                   {"weights"},
-                   {"gradients"},
-                   {"optimizer"},
-                   {"activations"},
-                   {"held"},
-                   {"other"}});
+  std::vector<TextTable::Column> columns = {
+      {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
+      {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
+      {"held"},    {"other"}};
+  if (mapping.offload) columns.push_back({"host"});
+  TextTable table(columns);
   const auto gib = [](Bytes b) {
     return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
   };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& stage = stages[s];
     const MemoryLedger& use = stage.peak;
-    table.AddRow(
-        {fmt::format("{}", s), gib(use.total()), fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
-         fmt::format("{} of micro-batch {}",
-                     stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
-                     stage.peak_pass.microbatch),
-         gib(use.weights), gib(use.gradients), gib(use.optimizer), gib(use.activations),
-         fmt::format("{}", stage.passes_held), gib(use.recomputed + use.logits + use.gathered)});
+    std::vector<std::string> cells = {
+        fmt::format("{}", s),
+        gib(use.total()),
+        fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
+        fmt::format("{} of micro-batch {}",
+                    stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
+                    stage.peak_pass.microbatch),
+        gib(use.weights),
+        gib(use.gradients),
+        gib(use.optimizer),
+        gib(use.activations),
+        fmt::format("{}", stage.passes_held),
+        gib(use.recomputed + use.logits + use.gathered)};
+    if (mapping.offload) {
+      cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
+    }
+    table.AddRow(std::move(cells));
   }
   return fmt::format(
              "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
-             "are; other: recomputed layer, logits, gathered weights)\n",
-             Gib(static_cast<double>(job.capacity.count()))) +
+             "are; other: recomputed layer, logits, gathered weights{})\n",
+             Gib(static_cast<double>(job.capacity.count())),
+             mapping.offload ? "; host: states that it keeps for each device" : "") +
          table.Format(style);
 }
 

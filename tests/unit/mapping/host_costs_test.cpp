@@ -98,5 +98,26 @@ TEST(HostCostsTest, AreWordsOfAMapping) {
   EXPECT_TRUE(m->offload && m->offload_weights);
 }
 
+// What leaves the device is on the host: 12 bytes of optimizer state a weight, with zero 2 and 3 the
+// gradients, with offload-weights the weights.
+TEST(HostCostsTest, StatesAreInOneMemoryOrTheOther) {
+  const double weights = (4 * kLayer + kRoot) / 2;  // of two replicas
+  for (const int32_t zero : {1, 2, 3}) {
+    for (const bool too : {false, true}) {
+      if (too && zero < 3) continue;
+      const ParallelMapping m = Offloaded(zero, too);
+      const MemoryLedger device = StageMemoryOf(SmallModel(), m, 0);
+      const MemoryLedger host = HostMemoryOf(SmallModel(), m, 0);
+      const MemoryLedger all = StageMemoryOf(SmallModel(), Kept(m), 0);
+      EXPECT_EQ(device.total() + host.total(), all.total()) << zero;
+      EXPECT_NEAR(static_cast<double>(host.optimizer.count()), 12 * weights, 16);
+      EXPECT_EQ(host.gradients, zero >= 2 ? all.gradients : Bytes());
+      EXPECT_EQ(host.weights, too ? all.weights : Bytes());
+      EXPECT_EQ(host.activations, Bytes());
+      EXPECT_EQ(HostMemoryOf(SmallModel(), Kept(m), 0).total(), Bytes());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foretrace
