@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -24,10 +25,36 @@ std::string LastTwo(const std::string& path) {
   return (p.parent_path().filename() / p.filename()).string();
 }
 
+// The library with its version: up to the first word like "2.29"; empty: it states none.
+std::string Versioned(std::string_view library) {
+  std::string words;
+  for (const std::string& word :
+       std::vector<std::string>(absl::StrSplit(std::string(library), ' ', absl::SkipEmpty()))) {
+    words += words.empty() ? word : " " + word;
+    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != word.npos) return words;
+  }
+  return "";
+}
+
+std::vector<std::string> StackOf(const std::vector<BenchmarkRow>& rows,
+                                 const std::vector<std::string>& prior) {
+  std::set<std::string> stack(prior.begin(), prior.end());
+  std::string_view last;
+  for (const BenchmarkRow& row : rows) {
+    if (row.library == last) continue;  // tables repeat it line by line
+    last = row.library;
+    if (std::string versioned = Versioned(last); !versioned.empty()) {
+      stack.insert(std::move(versioned));
+    }
+  }
+  return {stack.begin(), stack.end()};
+}
+
 // A calibration to correct or to evaluate.
 struct Prior {
   std::unique_ptr<FittedModels> models;
   std::vector<std::map<std::string, std::string, std::less<>>> sources;
+  std::vector<std::string> stack;
 };
 
 // What the tables say about one platform.
@@ -206,6 +233,7 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   header.interconnect = options.fit.interconnect != Interconnect::kUnknown
                             ? options.fit.interconnect
                             : data.interconnect;
+  header.stack = StackOf(data.rows, prior.stack);
   header.date = !options.date.empty() ? options.date : data.date.empty() ? "undated" : data.date;
   header.command = CommandLine(fitter, options, data);
   header.note = options.note;
@@ -277,6 +305,7 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
     FORETRACE_ASSIGN_OR_RETURN(auto loaded, fitter.Load(prior_path));
     prior.models = std::move(loaded.second);
     prior.sources = std::move(loaded.first.sources);
+    prior.stack = std::move(loaded.first.stack);
   }
   if (!options.output_platform.empty() && platforms.size() > 1) {
     return InvalidInput("one name for {} platforms; choose one with --platform", platforms.size());

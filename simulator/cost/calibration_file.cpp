@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "absl/strings/str_join.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -56,6 +57,7 @@ absl::StatusOr<CalibrationHeader> ParseHeaderOrThrow(const YAML::Node& root,
   }
   if (header.platform.empty()) return InvalidInput("{}: no platform", path);
   header.interconnect = ParseInterconnect(Text(root, "interconnect"));
+  for (const YAML::Node& software : root["stack"]) header.stack.push_back(software.Scalar());
   header.date = Text(root, "date");
   header.command = Text(root, "command");
   header.note = Text(root, "note");
@@ -102,9 +104,11 @@ std::string YamlQuoted(std::string_view text) {
 
 std::string HeaderYaml(const CalibrationHeader& header) {
   std::string yaml = fmt::format(
-      "foretrace_calibration: {}\nkind: {}\nplatform: {}\ninterconnect: {}\ndate: {}\n"
+      "foretrace_calibration: {}\nkind: {}\nplatform: {}\ninterconnect: {}\nstack: [{}]\ndate: {}\n"
       "command: {}\n",
       kCalibrationVersion, header.kind, YamlQuoted(header.platform), Name(header.interconnect),
+      absl::StrJoin(header.stack, ", ",
+                    [](std::string* out, const std::string& s) { *out += YamlQuoted(s); }),
       YamlQuoted(header.date), YamlQuoted(header.command));
   if (!header.note.empty()) yaml += fmt::format("note: {}\n", YamlQuoted(header.note));
   yaml += "sources:\n";

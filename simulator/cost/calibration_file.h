@@ -32,6 +32,9 @@ struct CalibrationHeader {
   std::string kind;      // "collective", "kernel", "overheads", "embedding", "memory"
   std::string platform;  // "a100-sxm4-nvswitch"
   Interconnect interconnect = Interconnect::kUnknown;
+  // Software that ran what was measured, with versions: "nccl 2.29.2". The same kernels and
+  // collectives take other times under another release. Empty: the tables do not say.
+  std::vector<std::string> stack;
   std::string date;     // of the calibration, YYYY-MM-DD; "undated" when nobody gave it
   std::string command;  // that made the file
   std::string note;     // what the numbers rest on, in words; may be empty

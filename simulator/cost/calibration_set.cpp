@@ -3,6 +3,9 @@
 #include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "absl/strings/str_join.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/collective/collective_file.h"
@@ -14,6 +17,9 @@ namespace {
 
 absl::Status NotePlatform(const CalibrationHeader& header, const std::string& path,
                           CalibrationSet& set) {
+  if (!header.stack.empty()) {
+    set.stacks.emplace_back(std::filesystem::path(path).stem().string(), header.stack);
+  }
   if (set.platform.empty()) set.platform = header.platform;
   if (set.platform == header.platform) return absl::OkStatus();
   return InvalidInput(
@@ -68,6 +74,15 @@ absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder) {
         folder);
   }
   return set;
+}
+
+std::string StackNote(const CalibrationSet& set) {
+  if (set.stacks.empty()) return "";
+  return fmt::format("calibration {}: {}", std::filesystem::path(set.folder).filename().string(),
+                     absl::StrJoin(set.stacks, "; ", [](std::string* out, const auto& family) {
+                       *out += fmt::format("{} measured with {}", family.first,
+                                           absl::StrJoin(family.second, ", "));
+                     }));
 }
 
 }  // namespace foretrace

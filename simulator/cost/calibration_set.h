@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,9 @@ namespace foretrace {
 struct CalibrationSet {
   std::string folder;
   std::string platform;  // as the files name it
+  // What each file's measurements ran on: {"kernels", {"torch 2.1.0"}}; files that do not say are
+  // left out.
+  std::vector<std::pair<std::string, std::vector<std::string>>> stacks;
   // Null where the folder has no such file.
   std::shared_ptr<const KernelModels> kernels;
   std::shared_ptr<const CollectiveCalibration> collectives;
@@ -30,5 +34,8 @@ struct CalibrationSet {
 // as far as they are there. Errors: none is; a file that cannot be read or is not what its name
 // says; files of different platforms.
 absl::StatusOr<CalibrationSet> LoadCalibrationSet(const std::string& folder);
+
+// "calibration v100-pcie: kernels measured with torch 2.1.0"; empty where no file says.
+std::string StackNote(const CalibrationSet& set);
 
 }  // namespace foretrace

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "simulator/base/enum_names.h"
@@ -60,13 +61,28 @@ std::vector<std::string> FamiliesOf(const CalibrationSet& set) {
   return families;
 }
 
+std::vector<std::string> StackOf(const CalibrationSet& set) {
+  std::vector<std::string> stack;
+  for (const auto& [family, software] : set.stacks) {
+    stack.insert(stack.end(), software.begin(), software.end());
+  }
+  std::ranges::sort(stack);
+  stack.erase(std::unique(stack.begin(), stack.end()), stack.end());
+  return stack;
+}
+
 absl::StatusOr<Listing> Calibrations() {
   Listing out;
-  out.columns = {{"name", "calibration"}, {"accelerator", "GPU"}, {"families", "of"}, {"file", ""}};
+  out.columns = {{"name", "calibration"},
+                 {"accelerator", "GPU"},
+                 {"families", "of"},
+                 {"stack", "measured with"},
+                 {"file", ""}};
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
   for (const ShippedFile& file : ListShipped(kCalibrations)) {
     FORETRACE_ASSIGN_OR_RETURN(const CalibrationSet set, LoadCalibrationSet(file.path));
-    out.rows.push_back(Cells{file.name, DeviceOf(set, catalog), FamiliesOf(set), file.path});
+    out.rows.push_back(
+        Cells{file.name, DeviceOf(set, catalog), FamiliesOf(set), StackOf(set), file.path});
   }
   return out;
 }

@@ -114,6 +114,7 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   }
   FORETRACE_ASSIGN_OR_RETURN(
       set.kernels, KernelsOn(*device, set.kernels, fmt::format("--kernels {}", folder), notes));
+  if (std::string note = StackNote(set); !note.empty()) notes.push_back(std::move(note));
   const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
 }

@@ -178,6 +178,9 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
       all = std::make_unique<CalibrationSet>(std::move(set));
       continue;
     }
+    for (auto& [family, stack] : set.stacks) {
+      all->stacks.emplace_back(fmt::format("{} of {}", family, name), std::move(stack));
+    }
     if (all->kernels == nullptr) all->kernels = set.kernels;
     if (all->collectives == nullptr) all->collectives = set.collectives;
     if (all->copies == nullptr) all->copies = set.copies;
@@ -197,6 +200,11 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModels> kernels,
                              KernelsOf(calibration, platform, store, models->notes));
   NoteOtherDevice(kernels->device(), store, models->notes);
+  if (calibration != nullptr) {
+    if (std::string note = StackNote(*calibration); !note.empty()) {
+      models->notes.push_back(std::move(note));
+    }
+  }
   if (!ModelsWork(plan, store)) models->notes.clear();
   models->chain.Append(
       std::make_unique<RecordedCostModel>([&plan, &store](const RankTrace& rank, NodeIndex node) {

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import types
@@ -161,6 +162,17 @@ class Torchrec(unittest.TestCase):
         self.assertAlmostEqual(sum(plan.perf_ms), sum(t.perf_ms for t in tables), delta=1e-6)
         narrow = balance.rebalance(tables, hbm_GB=room, min_width=32)
         self.assertLess(max(narrow.perf_ms) / narrow.mean_ms, 1.01)
+
+    @unittest.skipUnless(PUBLISHED.exists(), "needs the public data (FORETRACE_REALDATA)")
+    def test_published_model_as_a_task(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "task.yaml"
+            subprocess.run([sys.executable, ROOT / "scripts/import_torchrec.py", PUBLISHED, "-o", path, "--platform", "dgx-h100",
+                            "--hbm-GB", "138"], check=True)
+            done = subprocess.run([os.environ["FORETRACE"], "shard", path, "--sharders", "lpt", "--json"], capture_output=True, check=True)
+        answer = json.loads(done.stdout)
+        self.assertEqual(len(answer["best"]["ranks"]), 96)
+        self.assertTrue(answer["plans"][0]["feasible"])
 
     @unittest.skipUnless(PUBLISHED.exists(), "needs the public data (FORETRACE_REALDATA)")
     def test_published_plan(self):

@@ -12,6 +12,7 @@
 #include "simulator/calibrate/collective/collective_fitter.h"
 #include "simulator/calibrate/memcpy/memory_fitter.h"
 #include "simulator/calibrate/overheads/overhead_fitter.h"
+#include "simulator/cost/calibration_set.h"
 
 namespace foretrace {
 namespace {
@@ -98,6 +99,30 @@ TEST_F(CalibrateTest, TheWrittenFilePredictsWhatTheFitDid) {
   for (size_t i = 0; i < loaded->rows.size(); ++i) {
     EXPECT_NEAR(loaded->rows[i].predicted_us / fitted->rows[i].predicted_us, 1, 1e-9);
   }
+}
+
+// Releases of one stack differ: the file says which were measured, as far as the tables do.
+TEST_F(CalibrateTest, NamesTheReleasesThatWereMeasured) {
+  std::string text = Read(Collectives("lab", "p", 1));
+  const std::string plain = ",nccl,lab";
+  for (const char* by :
+       {",nccl 2.29.2,lab", ",vidur up_proj Llama-2-7b,lab", ",nccl of torch 2.10,lab"}) {
+    text.replace(text.find(plain), plain.size(), by);
+  }
+  CalibrateOptions options;
+  options.tables = {Write("versions.csv", text)};
+  options.output = (folder_ / "of").string();
+  ASSERT_TRUE(RunCalibrate(CollectiveFitter(), options).ok());
+  const std::string folder = (folder_ / "of" / "p").string();
+  EXPECT_THAT(Read(folder + "/collectives.yaml"),
+              HasSubstr("stack: [\"nccl 2.29.2\", \"nccl of torch 2.10\"]\n"));
+  const auto set = LoadCalibrationSet(folder);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(StackNote(*set),
+            "calibration p: collectives measured with nccl 2.29.2, nccl of torch 2.10");
+  options.tables = {Collectives("unstated", "q", 1)};
+  ASSERT_TRUE(RunCalibrate(CollectiveFitter(), options).ok());
+  EXPECT_EQ(StackNote(*LoadCalibrationSet((folder_ / "of" / "q").string())), "");
 }
 
 TEST_F(CalibrateTest, AdaptsWithThreePoints) {

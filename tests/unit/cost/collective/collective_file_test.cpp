@@ -12,6 +12,7 @@ constexpr char kFile[] = R"(foretrace_calibration: 1
 kind: collective
 platform: "p"
 interconnect: switch
+stack: ["nccl 2.29.2", "torch 2.1.0"]
 date: "2026-01-31"
 command: "c"
 sources:
@@ -67,8 +68,8 @@ TEST(CollectiveFile, RefusesOtherVersionsAndKinds) {
 }
 
 TEST(CollectiveFile, NamesTheLineOfABrokenModel) {
-  EXPECT_THAT(MessageFor(With("ranks: 8", "ranks: eight")), HasSubstr("c.yaml:13:"));
-  EXPECT_THAT(MessageFor(With("ranks: 8", "ranks: 1")), HasSubstr("c.yaml:12: model 0: 1 ranks"));
+  EXPECT_THAT(MessageFor(With("ranks: 8", "ranks: eight")), HasSubstr("c.yaml:14:"));
+  EXPECT_THAT(MessageFor(With("ranks: 8", "ranks: 1")), HasSubstr("c.yaml:13: model 0: 1 ranks"));
   EXPECT_THAT(MessageFor(With("op: all_reduce", "op: magic")), HasSubstr("unknown op"));
   EXPECT_THAT(MessageFor(With("form: curve", "form: spline")), HasSubstr("unknown form"));
   EXPECT_THAT(MessageFor(With("[1.2, 21, 0.6, 1.1]", "[1.2, 21, 0.6]")), HasSubstr("four numbers"));

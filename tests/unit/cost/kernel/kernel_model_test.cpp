@@ -12,6 +12,7 @@
 #include "simulator/calibrate/kernel/kernel_fit.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
 #include "simulator/cost/kernel/analytic_memory.h"
+#include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/kernel_file.h"
 #include "simulator/cost/kernel/roofline.h"
 
@@ -178,6 +179,23 @@ KernelModels Fitted() {
   model->residual = *TreeEnsemble::Create(1, 7, {0}, {inf}, {0.1f, 0.2f});
   model->residual_clip = 0.15;
   return KernelModels(A100(), {*model});
+}
+
+// Rows that the device holds at once: a fit with the benchmark's own overhead knows less of their
+// time than the chain of their loads and sums does; without overhead, or in waves, the fit stands.
+TEST(KernelModels, RowsOfOneWaveAreNotHiddenByABenchmarksOverhead) {
+  const KernelWork few = Only(LayerNormOp{1024, 128}), many = Only(LayerNormOp{65536, 128});
+  const auto us = [](double overhead_us, const KernelWork& work) {
+    KernelModel model;
+    model.key = KeyOf(work, Precision::kFloat32);
+    model.form = KernelForm::kMemory;
+    model.memory.row_us = 6;
+    model.measurement.overhead_us = overhead_us;
+    return KernelModels(A100(), {model}).Predict(work, Precision::kFloat32).time.us();
+  };
+  EXPECT_LT(us(35, few), us(0, few) - 2);
+  EXPECT_NEAR(us(35, few), AnalyticRowsUs(KernelModel().memory, A100(), few), 0.01);
+  EXPECT_EQ(us(35, many), us(0, many));
 }
 
 TEST(KernelModels, FlagsWhatLiesOutsideTheCalibratedRange) {
