@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
@@ -160,12 +161,14 @@ absl::Status WriteFile(const std::string& path, std::string_view text) {
 
 absl::Status CheckFileName(std::string_view name, std::string_view what) {
   if (!name.empty() && name[0] != '.' && name.find('/') == std::string_view::npos &&
-      name.find('\0') == std::string_view::npos && name.size() <= 200) {
+      std::ranges::none_of(
+          name, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); }) &&
+      name.size() <= 200) {
     return absl::OkStatus();
   }
   return InvalidInput(
-      "{} '{}' must be the name of a file within the output folder: no '/', not "
-      "hidden, at most 200 bytes",
+      "{} '{}' must be the name of a file within the output folder: no '/', no "
+      "control characters, not hidden, at most 200 bytes",
       what, Excerpt(name, 60));
 }
 

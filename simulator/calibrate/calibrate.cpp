@@ -283,6 +283,16 @@ absl::Status CheckOptions(const CalibrateOptions& options) {
   if (!options.calibration.empty() && (!options.adapt.empty() || !options.output.empty())) {
     return InvalidInput("--calibration evaluates; it goes neither with --adapt nor --output");
   }
+  for (const std::string& test : options.test_tables) {
+    for (const std::string& fitted : options.tables) {
+      std::error_code error;
+      if (!std::filesystem::equivalent(test, fitted, error)) continue;
+      return InvalidInput(
+          "{}: is fitted and cannot be the --test of the fit too; --hold-out keeps "
+          "rows of it back",
+          test);
+    }
+  }
   if (!options.hold_out.empty() && tests) {
     return InvalidInput("--hold-out and --test exclude each other");
   }

@@ -1,5 +1,8 @@
 #include "simulator/console/answer_files.h"
 
+#include <filesystem>
+
+#include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/csv_tables.h"
 #include "simulator/console/output.h"
@@ -17,6 +20,22 @@ absl::Status AnswerFiles::Write(std::string_view command,
     FORETRACE_RETURN_IF_ERROR(WriteCsvTables(command, document, tables, inputs));
   }
   written_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status AnswerFiles::CheckBeside(const std::string& folder) const {
+  std::error_code error;
+  const auto path = [&error](const std::filesystem::path& p) {
+    return std::filesystem::weakly_canonical(p, error);
+  };
+  const std::filesystem::path taken = path(folder);
+  if (!page.empty() && path(page) == taken / "index.html") {
+    return InvalidInput("--html {}: is the page that is written to {} anyway; leave it out", page,
+                        folder);
+  }
+  if (!tables.empty() && path(tables) == taken) {
+    return InvalidInput("--csv and --output are both {}", tables);
+  }
   return absl::OkStatus();
 }
 

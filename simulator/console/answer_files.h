@@ -25,6 +25,8 @@ class AnswerFiles {
   // the answer of `command`. `inputs` are not replaced. Errors: those of the files.
   absl::Status Write(std::string_view command, const std::function<std::string()>& object,
                      const ProtectedFiles& inputs);
+  // That a command which writes index.html and tables into `folder` replaces neither of them.
+  absl::Status CheckBeside(const std::string& folder) const;
   // Another process of the same run writes them.
   void LeaveToAnother() { written_ = true; }
 

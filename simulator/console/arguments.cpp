@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
@@ -25,12 +27,28 @@ bool Parses(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// "2026-01-31", of a day that there is.
+bool IsDate(std::string_view text) {
+  int year = 0;
+  unsigned month = 0, day = 0;
+  return text.size() == 10 && text[4] == '-' && text[7] == '-' && absl::ascii_isdigit(text[0]) &&
+         Parses(text.substr(0, 4), year) && absl::ascii_isdigit(text[5]) &&
+         Parses(text.substr(5, 2), month) && absl::ascii_isdigit(text[8]) &&
+         Parses(text.substr(8), day) &&
+         std::chrono::year_month_day(std::chrono::year(year), std::chrono::month(month),
+                                     std::chrono::day(day))
+             .ok();
+}
+
 absl::Status CheckValue(const ::CLI::Option& option, const std::string& text) {
   const std::string name = option.get_name();
   const std::string shown = Excerpt(text, 60);
   if (text.empty()) return InvalidInput("{}: its value is empty", name);
   if (text.find('\0') != std::string::npos) return InvalidInput("{}: holds a NUL byte", name);
   const std::string type = option.get_type_name();
+  if (type == "YYYY-MM-DD" && !IsDate(text)) {
+    return InvalidInput("{}: '{}' is no date; write for example 2026-01-31", name, shown);
+  }
   if (type.starts_with("FLOAT")) {
     double value = 0;
     if (!Parses(text, value) || !std::isfinite(value)) {

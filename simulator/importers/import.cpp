@@ -99,8 +99,7 @@ std::optional<int32_t> NumberAfterRankWord(std::string_view name) {
 }
 
 // Whether documents lie in several folders, whose numbers may then be ranks. That of a folder which
-// holds them all is a date or the like. (Traces that are whole by themselves are built before the
-// others are known: theirs always counts.)
+// holds them all is a date or the like.
 bool InSeveralFolders(const std::vector<Document>& documents) {
   return std::any_of(documents.begin(), documents.end(), [&](const Document& d) {
     return FolderOf(d.name) != FolderOf(documents.front().name);
@@ -141,7 +140,6 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
     out.documents.push_back({name, std::move(imported), std::nullopt});
     Document& added = out.documents.back();
     if (added.file.role == TraceRole::kComplete) {
-      added.file.builder->info().rank = RankOf(added, true).value_or(0);
       FORETRACE_ASSIGN_OR_RETURN(added.built, added.file.builder->Build(added.file.build_options));
       added.file.builder.reset();
     }
@@ -213,7 +211,7 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
   const bool several_folders = InSeveralFolders(documents);
   for (size_t i = 0; i < documents.size(); ++i) {
     const Document& document = documents[i];
-    std::optional<int32_t> rank = RankOf(document, several_folders || document.built);
+    std::optional<int32_t> rank = RankOf(document, several_folders);
     if (!rank) {
       const auto same_role =
           std::count_if(documents.begin(), documents.end(),
@@ -253,7 +251,10 @@ absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& docume
   const size_t main = files.complete  ? *files.complete
                       : files.profile ? *files.profile
                                       : *files.graph;
-  if (documents[main].built) return *std::move(documents[main].built);
+  if (documents[main].built) {
+    documents[main].built->trace.SetRank(rank);
+    return *std::move(documents[main].built);
+  }
   ImportedFile& file = documents[main].file;
   file.builder->info().rank = rank;
   if (files.profile && files.graph) {

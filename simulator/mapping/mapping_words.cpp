@@ -99,11 +99,17 @@ bool ReadWord(std::string_view word, ParallelMapping& m) {
   return ReadDegree(word, m);
 }
 
-// "tp" of "tp8": each of these may be said once; words without a number are their own.
+// "tp" of "tp8": each of these may be said once, and one word of recomputation and of schedules;
+// other words without a number are their own.
 std::string SubjectOf(const std::string& word) {
+  for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
+    if (word == Name(static_cast<Recompute>(i))) return "recomputation";
+  }
+  for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
+    if (word == Name(static_cast<ScheduleKind>(i))) return "schedule";
+  }
   const size_t digits = word.find_first_of("0123456789");
-  const bool schedule = word == "1f1b" || word == "zb-h1";
-  return digits == 0 || schedule ? word : word.substr(0, digits);
+  return digits == 0 ? word : word.substr(0, digits);
 }
 
 }  // namespace

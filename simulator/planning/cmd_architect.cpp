@@ -23,6 +23,7 @@
 namespace foretrace {
 namespace {
 
+constexpr int32_t kHysteresis = 5;
 constexpr ShippedKind kSpaces = {"space of accelerators", "topologies/spaces", ".yaml"};
 
 struct ArchitectOptions {
@@ -36,7 +37,7 @@ struct ArchitectOptions {
   std::vector<std::string> weights;
   int32_t samples = 0;
   std::string search = "exact";
-  int32_t hysteresis = 5;
+  std::optional<int32_t> hysteresis;  // kHysteresis
   bool compare = false;
   std::string objective = "throughput";
   double optimizer_factor = 0;
@@ -176,7 +177,7 @@ absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport&
 absl::Status SearchAll(const ArchitectOptions& o, const MachineSearch& machines,
                        const std::vector<SearchedModel>& models, SearchSetup setup,
                        ArchitectReport& report) {
-  const int hysteresis = report.exact ? 0 : o.hysteresis;
+  const int hysteresis = report.exact ? 0 : o.hysteresis.value_or(kHysteresis);
   std::vector<double> reference;
   for (const SearchedModel& model : models) {
     ModelFindings findings;
@@ -189,7 +190,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const MachineSearch& machines,
     const double best = findings.best().score;
     if (report.exact && o.compare) {
       FORETRACE_ASSIGN_OR_RETURN(const FoundDesign early,
-                                 machines.Find({model}, setup, o.hysteresis));
+                                 machines.Find({model}, setup, o.hysteresis.value_or(kHysteresis)));
       findings.hysteresis_loss = 1 - early.best().score / best;
     }
     reference.push_back(findings.best().plans[0].throughput);
@@ -220,7 +221,14 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
                                     const CommandContext& context) {
   ArchitectReport report;
   report.exact = o.search == "exact";
-  report.hysteresis = report.exact && !o.compare ? 0 : o.hysteresis;
+  report.hysteresis = report.exact && !o.compare ? 0 : o.hysteresis.value_or(kHysteresis);
+  if (report.exact && !o.compare && o.hysteresis) {
+    return InvalidInput(
+        "--hysteresis would change nothing: it is of --search hysteresis, and of --compare");
+  }
+  if (!report.exact && o.compare) {
+    return InvalidInput("--compare would change nothing: it is of --search exact");
+  }
   report.objective = ObjectiveOf(o.objective);
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kSpaces, o.space));
   FORETRACE_ASSIGN_OR_RETURN(std::string inputs, ReadTextFile(file, kMaxYamlBytes));
@@ -263,6 +271,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
 }
 
 absl::Status Architect(const ArchitectOptions& o, const CommandContext& context) {
+  if (!o.output.empty()) FORETRACE_RETURN_IF_ERROR(context.answer_files->CheckBeside(o.output));
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
   FORETRACE_ASSIGN_OR_RETURN(const ArchitectReport report, Run(o, *processes, context));
   if (processes->rank() != 0) {
@@ -285,9 +294,10 @@ void AddSearchOptions(CLI::App& command, ArchitectOptions& o) {
                   "throughput falls")
       ->check(CLI::IsMember({"exact", "hysteresis"}))
       ->capture_default_str();
-  command.add_option("--hysteresis", o.hysteresis, "buckets of area in a row that must not rise")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  command
+      .add_option("--hysteresis", o.hysteresis,
+                  "buckets of area in a row that must not rise (default: 5)")
+      ->check(CLI::Range(1, 1000));
   command.add_flag("--compare", o.compare,
                    "with --search exact: also what hysteresis would have lost");
   command.add_option("--objective", o.objective, "what the best design has most of")

@@ -197,6 +197,14 @@ absl::Status Run(const PowerCalibrationOptions& options, const CommandContext& c
   }
   FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec platform, FindPlatform(options.platform, 1));
   FORETRACE_ASSIGN_OR_RETURN(MeasuredPowers measured, ReadPowers(options.table, platform));
+  const Accelerator& device = platform.node.accelerator;
+  if (device.physical.power_w > 0 && measured.limit_w > device.physical.power_w) {
+    return InvalidInput(
+        "{}: a power_limit_W of {:g}, but --platform {} has {}, rated at {:g} W; name a platform "
+        "of "
+        "the device that was measured",
+        options.table, measured.limit_w, options.platform, device.name, device.physical.power_w);
+  }
   PowerAnswer answer;
   FORETRACE_ASSIGN_OR_RETURN(answer.fit, FitPower(measured.rows, measured.limit_w));
   answer.fit.model.device = platform.node.accelerator.name;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
@@ -34,8 +35,13 @@ bool IsFolder(const std::string& path) {
 absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandContext& context) {
   if (!options.test.empty()) return InvalidInput("--test goes with tables of operators");
   std::vector<serve::PreparedRun> runs;
+  std::set<std::filesystem::path> known;
   for (const std::string& folder : options.inputs) {
     if (!IsFolder(folder)) return InvalidInput("{}: is no folder of a measured run", folder);
+    std::error_code error;
+    if (!known.insert(std::filesystem::canonical(folder, error)).second) {
+      return InvalidInput("{}: given twice; a run is held out against the others", folder);
+    }
     ServingValidationOptions one = options.serving;
     one.run = folder;
     FORETRACE_ASSIGN_OR_RETURN(runs.emplace_back(), PrepareRun(one));

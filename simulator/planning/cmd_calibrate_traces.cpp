@@ -64,13 +64,25 @@ std::string Json(const OverheadStatistics& statistics, const std::string& writte
   return {buffer.GetString(), buffer.GetSize()};
 }
 
+// A rank that is asked for and has no trace would be left out in silence.
+absl::Status CheckThere(const std::set<int32_t>& ranks, const TraceStore& store) {
+  for (const int32_t wanted : ranks) {
+    const bool there = std::ranges::any_of(
+        store.ranks(), [&](const RankTrace& rank) { return rank.info().rank == wanted; });
+    if (!there) return InvalidInput("--ranks: the traces have no rank {}", wanted);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
                                const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
   OverheadFilter filter;
   if (!options.ranks.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks, ParseRankList(options.ranks));
+    FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks,
+                               ParseNumberList("--ranks", options.ranks));
+    FORETRACE_RETURN_IF_ERROR(CheckThere(ranks, store));
     filter = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
   }
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,

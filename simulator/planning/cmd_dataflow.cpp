@@ -210,9 +210,10 @@ void RegisterModel(CLI::App& command, DataflowOptions& o) {
                   "the accelerator that --kernels is of (default: the chip's name)")
       ->type_name("NAME")
       ->needs("--kernels");
-  command.add_flag(
-      "--cycles", o.cycles,
-      "cycles of the chip's tiles, shared among kernels, instead of a share of the peak");
+  command
+      .add_flag("--cycles", o.cycles,
+                "cycles of the chip's tiles, shared among kernels, instead of a share of the peak")
+      ->excludes("--utilisation");
 }
 
 }  // namespace

@@ -41,14 +41,22 @@ absl::Status CheckOptions(const ValidateOptions& o) {
   const auto idle = [&](std::initializer_list<const char*> names) -> absl::Status {
     const std::string given = o.first_given(names);
     if (given.empty()) return absl::OkStatus();
-    return InvalidInput("{} would change nothing beside {}: it is of --trace", given, what);
+    return InvalidInput("{} would change nothing beside {}", given, what);
   };
   FORETRACE_RETURN_IF_ERROR(
       idle({"--semantics", "--without", "--aligned-start", "--allow-missing-ranks", "--absent",
             "--overheads", "--what-if", "--cpu-scale", "--on", "--network", "--durations",
             "--ranks", "--data-parallel", "--strict", "--ignore", "--process-groups"}));
+  if (serving && !o.cases_file.empty()) {
+    return InvalidInput("{} would change nothing beside --serving", o.cases_file);
+  }
   if (!mappings && !serving) return idle({"--platform", "--calibration"});
-  if (serving) FORETRACE_RETURN_IF_ERROR(idle({"--calibration"}));
+  if (serving) {
+    FORETRACE_RETURN_IF_ERROR(
+        idle({"--calibration", "--mappings", "--kernels", "--workload", "--workloads", "--fit",
+              "--hold-out-half", "--fit-stacks", "--recompute"}));
+  }
+  FORETRACE_RETURN_IF_ERROR(idle({"--trace"}));
   return idle({"--overheads-from-ranks", "--overheads-from-steps", "--ablation", "--rows"});
 }
 

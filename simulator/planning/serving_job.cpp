@@ -161,6 +161,11 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   if (options.preemption == "recompute") engine.preemption = serve::Preemption::kRecompute;
   for (const std::string& text : options.kv_tiers) {
     FORETRACE_ASSIGN_OR_RETURN(serve::KvTierSpec tier, serve::ParseKvTier(text));
+    for (const serve::KvTierSpec& other : engine.kv_tiers) {
+      if (other.name == tier.name) {
+        return InvalidInput("--kv-tier: '{}' is given twice; remove one", tier.name);
+      }
+    }
     engine.kv_tiers.push_back(std::move(tier));
   }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
@@ -181,9 +186,21 @@ serve::ServiceLevel LevelOf(const ServingOptions& options) {
 absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
                                                  int32_t max_model_len,
                                                  std::vector<std::string>& notes) {
-  if (options.requests.empty()) return serve::GenerateRequests(options.generator);
+  const bool by_priority = options.policy == "priority";
+  if (options.requests.empty()) {
+    if (!by_priority) return serve::GenerateRequests(options.generator);
+    return InvalidInput(
+        "--policy priority would change nothing: generated requests have none; --requests names a "
+        "file with the column priority");
+  }
   FORETRACE_ASSIGN_OR_RETURN(serve::RequestTrace trace,
                              serve::ReadRequests(options.requests, options.prefix_block, notes));
+  if (by_priority && std::ranges::all_of(trace.requests, [&](const serve::Request& request) {
+        return request.priority == trace.requests.front().priority;
+      })) {
+    return InvalidInput("--policy priority would change nothing: {} names no different priorities",
+                        options.requests);
+  }
   if (!options.skip_too_long) return trace;
   const size_t all = trace.requests.size();
   std::erase_if(trace.requests, [&](const serve::Request& r) {

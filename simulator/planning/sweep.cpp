@@ -79,6 +79,22 @@ std::vector<std::string> OptionsOf(std::string_view help) {
   return options;
 }
 
+// How outputs are spelled in a help text: "--timeline", "-o".
+std::set<std::string> OutputsOf(std::string_view help) {
+  static const RE2 kOutput(
+      "(?m)^\\s+(-\\w)?(?:,\\s*)?(--[a-z][a-z0-9-]*)? (?:FILE|DIR|TEXT|CSV|YAML)");
+  std::set<std::string> outputs;
+  const size_t from = help.find("\nOutput:\n");
+  if (from == std::string_view::npos) return outputs;
+  help = help.substr(from, help.find("\nExamples:", from) - from);
+  re2::StringPiece rest(help.data(), help.size());
+  for (std::string letter, name; RE2::FindAndConsume(&rest, kOutput, &letter, &name);) {
+    if (!letter.empty()) outputs.insert(letter);
+    if (!name.empty()) outputs.insert(name);
+  }
+  return outputs;
+}
+
 // A reference to the value at "links.nvlink4.bandwidth_GBps"; undefined where there is none.
 YAML::Node Find(const YAML::Node& root, std::string_view path) {
   YAML::Node at;
@@ -160,7 +176,27 @@ absl::StatusOr<SweptCommand> SweptCommand::Make(std::vector<std::string> argumen
     return InvalidInput("--over: {:.0f} points; at most {}", points, kMostValues);
   }
   out.axes_ = std::move(axes);
+  if (points > 1) FORETRACE_RETURN_IF_ERROR(out.CheckOutputs(help));
   return out;
+}
+
+absl::Status SweptCommand::CheckOutputs(std::string_view help) const {
+  const std::set<std::string> outputs = OutputsOf(help);
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const size_t equals = arguments_[i].find('=');
+    const std::string option = arguments_[i].substr(0, equals);
+    if (!outputs.contains(option)) continue;
+    const bool apart = equals == std::string::npos && i + 1 < arguments_.size();
+    const std::string value = apart ? arguments_[i + 1] : arguments_[i].substr(option.size());
+    for (const SweepAxis& axis : axes_) {
+      if (axis.values.size() < 2 || value.find("{" + axis.name + "}") != std::string::npos)
+        continue;
+      return InvalidInput(
+          "{} {}: every value of {} would write over it; name it by {{{}}}, as in {{{}}}.json",
+          option, Excerpt(apart ? value : value.substr(1), 60), axis.name, axis.name, axis.name);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SweptCommand::Target> SweptCommand::TargetOf(const SweepAxis& axis,

@@ -47,6 +47,8 @@ class SweptCommand {
   SweptCommand() = default;
   absl::StatusOr<Target> TargetOf(const SweepAxis& axis, std::string_view help);
   absl::Status LoadPlatformFile();
+  // That points do not write over each other's files. `help`: of the command.
+  absl::Status CheckOutputs(std::string_view help) const;
 
   std::vector<std::string> arguments_;
   std::vector<SweepAxis> axes_;

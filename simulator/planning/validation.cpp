@@ -29,7 +29,7 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
   OverheadFilter source;
   if (!c.overheads_from_ranks.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks,
-                               ParseRankList(c.overheads_from_ranks));
+                               ParseNumberList("overheads from ranks", c.overheads_from_ranks));
     source = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
     out.judged = [ranks](int32_t rank, int64_t) { return !ranks.contains(rank); };
   } else if (!c.overheads_from_steps.empty()) {

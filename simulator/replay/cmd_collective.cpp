@@ -190,6 +190,21 @@ absl::StatusOr<CollectiveQuery> QueryOf(const CollectiveOptions& options,
   return query;
 }
 
+// The protocols of small messages are those of rings and trees.
+absl::Status CheckProtocol(Protocol protocol, CollectiveOp op,
+                           const std::vector<CollectiveRow>& rows) {
+  const bool small = protocol == Protocol::kLl || protocol == Protocol::kLl128;
+  const auto has = [](const CollectiveRow& row) {
+    return row.algorithm == Algorithm::kRing || row.algorithm == Algorithm::kDoubleBinaryTree;
+  };
+  if (!small || rows.empty() || std::any_of(rows.begin(), rows.end(), has)) return absl::OkStatus();
+  return InvalidInput(
+      "--protocol {} would change nothing: {} by algorithm {} is modelled in Simple alone; rings "
+      "and "
+      "trees have other protocols",
+      Name(protocol), Name(op), Name(rows.front().algorithm));
+}
+
 absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
@@ -222,6 +237,7 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
         "switch and hierarchical algorithms have",
         Name(query.op), Name(rows.front().algorithm));
   }
+  FORETRACE_RETURN_IF_ERROR(CheckProtocol(network.protocol, query.op, rows));
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
   FORETRACE_RETURN_IF_ERROR(

@@ -6,8 +6,8 @@
 
 namespace foretrace {
 
-absl::StatusOr<std::set<int32_t>> ParseRankList(std::string_view text) {
-  std::set<int32_t> ranks;
+absl::StatusOr<std::set<int32_t>> ParseNumberList(std::string_view what, std::string_view text) {
+  std::set<int32_t> numbers;
   const std::string_view whole = text;
   const char* at = text.data();
   const char* const end = text.data() + text.size();
@@ -22,13 +22,14 @@ absl::StatusOr<std::set<int32_t>> ParseRankList(std::string_view text) {
     }
     const bool separated = next == end || (*next == ',' && next + 1 < end);
     if (error != std::errc() || low < 0 || high < low || high - low > 1'000'000 || !separated) {
-      return InvalidInput("\"{}\" is not a list of ranks; expected e.g. 0,2,4-7", whole);
+      return InvalidInput("{}: \"{}\" is not a list of numbers; expected e.g. 0,2,4-7", what,
+                          Excerpt(whole, 60));
     }
-    for (int32_t r = low; r <= high; ++r) ranks.insert(r);
+    for (int32_t r = low; r <= high; ++r) numbers.insert(r);
     at = next == end ? end : next + 1;
   }
-  if (ranks.empty()) return InvalidInput("empty list of ranks; expected e.g. 0,2,4-7");
-  return ranks;
+  if (numbers.empty()) return InvalidInput("{}: an empty list; expected e.g. 0,2,4-7", what);
+  return numbers;
 }
 
 }  // namespace foretrace

@@ -7,7 +7,8 @@
 
 namespace foretrace {
 
-// "0,2,4-7" to its numbers. Errors: anything else, or more than a million ranks.
-absl::StatusOr<std::set<int32_t>> ParseRankList(std::string_view text);
+// "0,2,4-7" to its numbers; `what` names it in messages. Errors: anything else, or more than a
+// million.
+absl::StatusOr<std::set<int32_t>> ParseNumberList(std::string_view what, std::string_view text);
 
 }  // namespace foretrace

@@ -45,7 +45,7 @@ void NoteLinks(const LinkLoads& loads, std::vector<std::string>& notes) {
 absl::Status CheckKnown(const char* option, const std::string& list,
                         const std::set<int64_t>& known) {
   if (list.empty()) return absl::OkStatus();
-  FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> wanted, ParseRankList(list));
+  FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> wanted, ParseNumberList(option, list));
   for (const int32_t number : wanted) {
     if (known.contains(number)) continue;
     return InvalidInput("{} {}: the traces have no {}; they have {}", option, Excerpt(list, 60),
@@ -75,10 +75,10 @@ void TimelineRequest::Register(CLI::App& command) {
 absl::StatusOr<TimelineRequest::Narrowed> TimelineRequest::Wanted() const {
   Narrowed wanted;
   if (!ranks.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(wanted.ranks, ParseRankList(ranks));
+    FORETRACE_ASSIGN_OR_RETURN(wanted.ranks, ParseNumberList("--timeline-ranks", ranks));
   }
   if (!steps.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(wanted.steps, ParseRankList(steps));
+    FORETRACE_ASSIGN_OR_RETURN(wanted.steps, ParseNumberList("--timeline-steps", steps));
   }
   return wanted;
 }

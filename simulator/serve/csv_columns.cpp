@@ -55,6 +55,9 @@ absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::strin
   table.at_ = end + 1;
   table.line_ = 1;
   for (const std::string_view column : columns) {
+    if (std::ranges::count(table.header_, column) > 1) {
+      return InvalidInput("{}:1: the header has the column '{}' twice", file, column);
+    }
     if (table.Also(column) >= 0) continue;
     return InvalidInput("{}:1: the header has no column '{}'", file, column);
   }

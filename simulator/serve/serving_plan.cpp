@@ -1,6 +1,7 @@
 #include "simulator/serve/serving_plan.h"
 
 #include <charconv>
+#include <set>
 
 #include "absl/strings/str_split.h"
 #include "simulator/base/error.h"
@@ -36,15 +37,19 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
 
 absl::StatusOr<ServingPlan> ParseServingPlan(std::string_view text) {
   ServingPlan plan;
+  std::set<std::string_view> said;
   for (const absl::string_view word : absl::StrSplit(absl::string_view(text.data(), text.size()),
                                                      absl::ByAnyChar(" ,"), absl::SkipEmpty())) {
     const std::string_view w(word.data(), word.size());
+    const size_t letters = w.find_first_of("0123456789");
+    const std::string_view name = w.substr(0, letters);
+    if (!said.insert(name).second) {
+      return InvalidInput("--parallel: '{}' is given twice; remove one", std::string(name));
+    }
     if (w == "ep") {
       plan.expert = true;
       continue;
     }
-    const size_t letters = w.find_first_of("0123456789");
-    const std::string_view name = w.substr(0, letters);
     int32_t* degree = name == "tp"    ? &plan.tensor
                       : name == "pp"  ? &plan.pipeline
                       : name == "dp"  ? &plan.data

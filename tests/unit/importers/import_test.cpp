@@ -73,6 +73,25 @@ TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRank) {
               ElementsAre(4, 5));
 }
 
+// Chakra traces are built one by one, before it is known in how many folders they lie.
+TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRankOfWholeTraces) {
+  const TempFolder folder;
+  const std::string graph =
+      R"({"workload_name": "w", "workload_graph": [{"Id": 1, "Name": "op", "NodeType": 4}]})";
+  const auto one = ImportTraces({folder.Write("run_2024/graph.json", graph)}, {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(Ranks(*one), ElementsAre(0));
+  EXPECT_EQ(one->world_size(), 1);
+  const auto two = ImportTraces(
+      {folder.Write("jobs/run_4/graph.json", graph), folder.Write("jobs/run_5/graph.json", graph)},
+      {});
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_THAT(Ranks(*two), ElementsAre(4, 5));
+  const auto named = ImportTraces({folder.Write("job/rank3/graph.json", graph)}, {});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_THAT(Ranks(*named), ElementsAre(3));
+}
+
 TEST(ImportTraces, TakesFilesFoldersAndTars) {
   const TempFolder folder;
   const std::string a = folder.Write("set/b/rank1.json", Trace(1000));
