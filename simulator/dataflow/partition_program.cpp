@@ -23,8 +23,12 @@ using Terms = std::vector<std::pair<int, double>>;
 class Program {
  public:
   Program(const Workload& workload, const PartitionCosts& costs, const PartitionLimits& limits,
-          KernelSet pass, int partitions)
-      : workload_(workload), costs_(costs), limits_(limits), partitions_(partitions) {
+          KernelSet pass, int partitions, double unit_ns)
+      : workload_(workload),
+        costs_(costs),
+        limits_(limits),
+        partitions_(partitions),
+        unit_ns_(unit_ns) {
     index_.assign(costs.size(), -1);
     for (size_t i = 0; i < costs.size(); ++i) {
       if (!Has(pass, static_cast<int>(i))) continue;
@@ -171,30 +175,32 @@ class Program {
 
   void AddPartition(int p) {
     Terms compute, memory, network, sram;
+    const double chip = costs_.SramCapacity();
     for (size_t k = 0; k < kernels_.size(); ++k) {
       const PartitionCosts::Additive of = costs_.SumOf(KernelSet{1} << kernels_[k]);
-      AddIn(k, p, of.compute_ns, compute);
-      AddIn(k, p, of.network_ns, network);
-      AddIn(k, p, of.memory_ns, memory);
-      AddIn(k, p, RoomOf(k), sram);
+      AddIn(k, p, of.compute_ns / unit_ns_, compute);
+      AddIn(k, p, of.network_ns / unit_ns_, network);
+      AddIn(k, p, of.memory_ns / unit_ns_, memory);
+      AddIn(k, p, RoomOf(k) / chip, sram);
     }
     for (size_t t = 0; t < workload_.tensors.size(); ++t) {
       const Tensor& tensor = workload_.tensors[t];
-      const double ns = costs_.MemoryNs(costs_.TensorBytes(t));
+      const double time = costs_.MemoryNs(costs_.TensorBytes(t)) / unit_ns_;
       for (const int kernel : {tensor.from, tensor.to}) {
         if (!In(kernel)) continue;
-        AddIn(Index(kernel), p, ns, memory);
+        AddIn(Index(kernel), p, time, memory);
         if (In(tensor.from) && In(tensor.to))
-          AddIn(Index(kernel), p, 2 * costs_.TileBytesOf(t), sram);
+          AddIn(Index(kernel), p, 2 * costs_.TileBytesOf(t) / chip, sram);
       }
     }
     for (size_t t = 0; t < inside_.size(); ++t) {
       const auto z = static_cast<int>(Z(t, p));
-      memory.emplace_back(z, -2 * costs_.MemoryNs(costs_.TensorBytes(inside_[t])));
-      sram.emplace_back(z, (costs_.TilesUnderWay(inside_[t]) - 4) * costs_.TileBytesOf(inside_[t]));
+      memory.emplace_back(z, -2 * costs_.MemoryNs(costs_.TensorBytes(inside_[t])) / unit_ns_);
+      sram.emplace_back(
+          z, (costs_.TilesUnderWay(inside_[t]) - 4) * costs_.TileBytesOf(inside_[t]) / chip);
     }
     // Tiles are rounded; what fits in one way of adding up fits in another.
-    Row(std::move(sram), -kNoBound, costs_.SramCapacity() * (1 + 1e-9));
+    Row(std::move(sram), -kNoBound, 1 + 1e-9);
     AddMemoryLimit(p);
     if (!costs_.overlaps()) {
       for (const Terms* more : {&memory, &network})
@@ -227,16 +233,18 @@ class Program {
     }
     for (size_t t = 0; t < inside_.size(); ++t)
       live.emplace_back(static_cast<int>(Z(t, p)), -costs_.TensorBytes(inside_[t]));
-    Row(std::move(live), -kNoBound, (limits_.dram_bytes - before) * (1 + 1e-9));
+    for (auto& [column, bytes] : live) bytes /= limits_.dram_bytes;
+    Row(std::move(live), -kNoBound, 1 - before / limits_.dram_bytes + 1e-9);
   }
 
   const Workload& workload_;
   const PartitionCosts& costs_;
   const PartitionLimits& limits_;
   int partitions_ = 1;
-  std::vector<int> index_;                 // by kernel: in kernels_; -1: of another pass
-  std::vector<size_t> kernels_;            // of the pass
-  std::vector<size_t> inside_;             // tensors
+  double unit_ns_ = 1;           // what times are counted in: solvers' tolerances are those of ones
+  std::vector<int> index_;       // by kernel: in kernels_; -1: of another pass
+  std::vector<size_t> kernels_;  // of the pass
+  std::vector<size_t> inside_;   // tensors
   std::vector<std::vector<Terms>> times_;  // by partition: terms of which it takes the longest
   MilpProblem problem_;
 };
@@ -291,13 +299,13 @@ absl::StatusOr<Partitioning> SolvePartitionProgram(const Workload& workload,
     }
     const int partitions =
         std::max(used, MostPartitions(workload, costs, limits, pass, split.most));
-    Program program(workload, costs, limits, pass, partitions);
+    Program program(workload, costs, limits, pass, partitions, start.time_ns);
     program.Start(own);
     program.problem().max_nodes = nodes;
     FORETRACE_ASSIGN_OR_RETURN(const MilpSolution solution, SolveMilp(program.problem()));
     if (solution.found()) own = program.PartitionOf(solution.values);
     optimal = optimal && solution.status == MilpStatus::kOptimal;
-    bound_ns += std::max(0.0, solution.bound);
+    bound_ns += start.time_ns * std::max(0.0, solution.bound);
     for (size_t k = 0; k < own.size(); ++k) partition_of[program.kernels()[k]] = first + own[k];
     first += partitions;
   }
