@@ -6,6 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/dataflow/partition_program.h"
 #include "simulator/dataflow/pass_terms.h"
 
 namespace foretrace::dataflow {
@@ -357,6 +358,19 @@ absl::Status Optimiser::Note(const absl::Status& status) {
   return absl::OkStatus();
 }
 
+// Partitions of the best mapping that are not proven: by the integer program from there.
+absl::Status Optimiser::ProvePartitions() {
+  constexpr int kNodes = 20;
+  if (limits_.partition_of || best_->proven()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
+                             MappingCosts::Create(workload_, system_, formulas_, best_->mapping));
+  FORETRACE_ASSIGN_OR_RETURN(Partitioning found,
+                             SolvePartitionProgram(workload_, costs.partitions(), costs.limits(),
+                                                   best_->partitioning, kNodes));
+  FORETRACE_ASSIGN_OR_RETURN(*best_, costs.Finish(std::move(found)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<MappedWorkload> Optimiser::Take() {
   if (!best_) {
     // What fits into memory as a whole and nowhere in its partitions is nearer than what does not.
@@ -366,6 +380,7 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
         "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}",
         workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch);
   }
+  FORETRACE_RETURN_IF_ERROR(ProvePartitions());
   best_->candidates = static_cast<int64_t>(uses_.size());
   best_->pruned = std::count_if(uses_.begin(), uses_.end(),
                                 [](const Use& u) { return u.depth != Depth::kDone; });

@@ -72,6 +72,7 @@ class Optimiser {
   absl::Status ImproveTogether(const Use& use, Found& best);
   absl::Status Keep(Mapping mapping, double exact, Found& best) const;
   absl::Status Note(const absl::Status& status);
+  absl::Status ProvePartitions();
   absl::StatusOr<MappedWorkload> Take();
 
   const Workload& workload_;

@@ -74,6 +74,13 @@ std::vector<KernelSet> Downsets(const Units& units) {
   return out;
 }
 
+// What the first kernels are, in their order.
+std::vector<KernelSet> InOrder(KernelSet subset) {
+  std::vector<KernelSet> out = {0};
+  for (; subset != 0; subset &= subset - 1) out.push_back(out.back() | (subset & -subset));
+  return out;
+}
+
 struct Path {
   double time = kNever;
   int before = -1;  // index of the downset that its last partition begins from
@@ -211,20 +218,27 @@ absl::StatusOr<Partitioning> EvaluatePartitions(const Workload& workload,
   return out;
 }
 
-absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const PartitionCosts& costs,
-                                             const PartitionLimits& limits) {
+PassPartitions PassesOf(const Workload& workload, const PartitionLimits& limits) {
   const size_t n = workload.kernels.size();
   KernelSet forward = 0, backward = 0;
   for (size_t i = 0; i < n; ++i) {
     (workload.kernels[i].pass == Direction::kForward ? forward : backward) |= KernelSet{1} << i;
   }
-  std::vector<KernelSet> passes = {forward, backward};
-  int most = limits.partitions > 0 ? limits.partitions : static_cast<int>(n);
+  PassPartitions out = {{forward, backward}, 0};
+  int& most = out.most;
+  most = limits.partitions > 0 ? limits.partitions : static_cast<int>(n);
   if (!limits.apart || most == 1) {
-    passes = {forward | backward};
+    out.passes = {forward | backward};
   } else if (backward != 0) {
     most = limits.partitions > 0 ? (most + 1) / 2 : most;
   }
+  return out;
+}
+
+absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const PartitionCosts& costs,
+                                             const PartitionLimits& limits) {
+  const size_t n = workload.kernels.size();
+  const auto [passes, most] = PassesOf(workload, limits);
   std::vector<int> partition_of(n, 0);
   bool exact = true;
   int next = 0;
@@ -245,11 +259,7 @@ absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const Par
         exact = false;
         downsets = Downsets(GluedUnits(costs, pass));
       }
-      if (downsets.empty()) {
-        return Infeasible(
-            "workload {}: more than {} downsets; give fewer kernels that can run in any order",
-            workload.name, kMaxDownsets);
-      }
+      if (downsets.empty()) downsets = InOrder(pass);
       sets = LatticeSearch(costs, limits, done).Solve(downsets, most);
     }
     if (sets.empty()) return NothingFits(costs, limits, workload, pass);

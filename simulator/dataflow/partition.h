@@ -94,6 +94,15 @@ class PartitionCosts {
   // Each kernel a partition: of the kernels of a pass.
   double AloneNs(Direction pass) const;
   bool overlaps() const { return overlaps_; }
+  // What partitions' costs are made of, by kernel and tensor, bytes of all samples.
+  double KernelSramBytes(size_t kernel) const { return sram_bytes_[kernel]; }
+  double TileBytesOf(size_t tensor) const { return tile_bytes_[tensor]; }
+  double TilesUnderWay(size_t tensor) const { return depth_[tensor]; }
+  double TensorBytes(size_t tensor) const {
+    return sharded_.tensors[tensor].bytes * rules_.micro_batch;
+  }
+  double MemoryNs(double bytes) const;
+  double SramCapacity() const;
   const std::vector<KernelSet>& predecessors() const { return predecessors_; }
   size_t size() const { return sharded_.kernels.size(); }
   const PartitionRules& rules() const { return rules_; }
@@ -138,9 +147,17 @@ struct Partitioning {
   double bound_ns = 0;
 };
 
+// Passes, each of which has partitions of its own, and how many.
+struct PassPartitions {
+  std::vector<KernelSet> passes;  // in order
+  int most = 0;                   // partitions of each
+};
+PassPartitions PassesOf(const Workload& workload, const PartitionLimits& limits);
+
 // The fastest: a shortest path over the lattice of downsets. Exact up to kMaxDownsets of them; with
-// more, kernels that nothing reads run with the last of what they read, and bound_ns says how far
-// the result may be from the best. Errors: nothing fits, with what is missing.
+// more, kernels that nothing reads run with the last of what they read, or kernels run in the order
+// that they are in, and bound_ns says how far the result may be from the best
+// (partition_program.h goes on from there). Errors: nothing fits, with what is missing.
 inline constexpr size_t kMaxDownsets = 40'000;
 absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const PartitionCosts& costs,
                                              const PartitionLimits& limits);

@@ -102,6 +102,12 @@ double PartitionCosts::MeasuredNs(KernelSet set) const {
   return ns;
 }
 
+double PartitionCosts::MemoryNs(double bytes) const {
+  return rules_.kernel_ns.empty() ? NsOf(bytes, system_.memory.bandwidth) : 0;
+}
+
+double PartitionCosts::SramCapacity() const { return CountOf(system_.chip.sram); }
+
 double PartitionCosts::OwnBytes(size_t kernel) const {
   return (rules_.read_apart ? 0 : workload_.kernels[kernel].memory_bytes) +
          sharded_.kernels[kernel].stored_bytes;

@@ -14,7 +14,7 @@
 namespace foretrace::dataflow {
 namespace {
 
-constexpr size_t kMostKernels = 64;
+constexpr size_t kMostKernels = 64, kMostLayouts = 8;
 using Bytes64 = std::array<uint8_t, kMostKernels>;
 
 bool Has(KernelSet set, size_t kernel) { return ((set >> kernel) & 1) != 0; }
@@ -79,6 +79,9 @@ class PassSearch {
     PassFound found;
     double slack = 1e-3;
     const double least = RestCompute(0);
+    for (const auto& read : layouts_) {
+      if (read.size() > kMostLayouts) return found;
+    }
     for (bool last = false; !last; slack *= 3) {
       below_ns_ = std::min(least * (1 + slack), limits_.below_ns);
       last = below_ns_ == limits_.below_ns;
@@ -257,6 +260,10 @@ class PassSearch {
     }
     return frontier;
   }
+  bool GiveUp() {
+    made_ = limits_.labels + 1;
+    return false;
+  }
   static bool Fits(KernelSet frontier) {
     return std::popcount(frontier) <= static_cast<int>(4 * std::tuple_size_v<Key>);
   }
@@ -287,7 +294,7 @@ class PassSearch {
       Joining joining = {before, set, set | KernelSet{1} << i, 0, 0, {}};
       joining.frontier = Frontier(joining.larger);
       joining.rest = RestCompute(joining.larger);
-      if (!Fits(joining.frontier)) return false;
+      if (!Fits(joining.frontier)) return GiveUp();
       for (const Label& l : labels) {
         const bool streams = set != before && l.sram > CountOf(system_.chip.sram);
         if (streams) continue;

@@ -98,8 +98,10 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
                       "the best of {} candidates, {} passed over by their bound; partitions "
                       "proven{}\n",
                       m.candidates, m.pruned, ShardingProof(m))
-                : fmt::format("of {} candidates; partitions at most {:.2f} % above the best\n",
-                              m.candidates, 100 * gap);
+                : fmt::format(
+                      "of {} candidates; too many orders of kernels to try: partitions at most "
+                      "{:.3g} % above the best ones, the iteration {:.3g} % above any mapping's\n",
+                      m.candidates, 100 * gap, 100 * m.gap());
   }
   return text + table.Format(style);
 }

@@ -6,9 +6,11 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "simulator/dataflow/mapping.h"
+#include "simulator/dataflow/partition_program.h"
 #include "tests/unit/dataflow/random_workloads.h"
 
 namespace foretrace::dataflow {
@@ -79,6 +81,94 @@ TEST(BruteForce, PartitionsOf200RandomGraphs) {
   }
   EXPECT_GT(feasible, 120);
   EXPECT_GT(limited, 10);
+}
+
+// The integer program from every kernel's own partition, or whatever else fits, against the
+// lattice.
+TEST(BruteForce, ProgramOf60RandomGraphs) {
+  std::mt19937 random(29);
+  int solved = 0, improved = 0, bounded = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Workload w = RandomWorkload(random, 8, round % 3 == 0);
+    const System system = RandomSystem(random);
+    const TensorGroup group = {{system.dimensions[0].network}};
+    const ShardedWorkload sharded = Shard(w, SolveShardings(w, group, false), group);
+    PartitionRules rules;
+    rules.overlap = round % 4 == 0 ? Overlap::kSum : Overlap::kMaximum;
+    rules.load_weights = round % 5 == 0;
+    rules.tiles = 1 << (round % 5);
+    const PartitionCosts costs(w, sharded, system, rules, {});
+    PartitionLimits limits;
+    limits.partitions = round % 6 == 5 ? 4 : 0;
+    limits.dram_bytes = round % 7 == 0 ? 60'000 : 0;
+    const auto exact = SolvePartitions(w, costs, limits);
+    if (!exact.ok()) continue;
+    Partitioning start = *exact;
+    std::vector<int> each(w.kernels.size());
+    std::iota(each.begin(), each.end(), 0);
+    const auto alone = EvaluatePartitions(w, costs, each);
+    const bool fits = alone.ok() && limits.partitions == 0 && limits.dram_bytes == 0;
+    if (fits) start = *alone;
+    start.bound_ns = 0;
+    for (const int nodes : {1, 20'000}) {
+      const auto found = SolvePartitionProgram(w, costs, limits, start, nodes);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_LE(found->bound_ns, exact->time_ns * (1 + 1e-9)) << round;
+      EXPECT_GE(found->time_ns, exact->time_ns * (1 - 1e-9)) << round;
+      if (nodes == 1) continue;
+      ++solved;
+      EXPECT_NEAR(found->time_ns, exact->time_ns, 1e-5 * exact->time_ns) << round;
+      improved += found->time_ns < start.time_ns * (1 - 1e-9) ? 1 : 0;
+      bounded += found->bound_ns > exact->time_ns * (1 - 1e-4) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(solved, 30);
+  EXPECT_GT(improved, 10);
+  EXPECT_EQ(bounded, solved);
+}
+
+// Eight chains of three kernels: 4^8 downsets. What the program finds is no worse than kernels in
+// their order, and says how far it may be off; with room for all on the chip it is proven.
+TEST(Program, WideGraph) {
+  LoopGraph graph;
+  const auto add = [&](const std::string& name, bool weighted, std::vector<OpId> inputs) {
+    LoopNest nest;
+    const std::array<int64_t, kLoops> size = {1, 512, weighted ? 512 : 1, 64};
+    for (size_t l = 1; l < kLoops; ++l) nest.axes[l] = {graph.AddAxis("", size[l])};
+    if (!weighted) nest.axes[2].clear();
+    return graph.Add(name, weighted ? GraphOpKind::kMatmul : GraphOpKind::kElementwise,
+                     std::move(nest), inputs, TensorRole::kActivation);
+  };
+  const OpId source = add("source", false, {});
+  std::vector<OpId> ends;
+  for (int chain = 0; chain < 8; ++chain) {
+    OpId last = source;
+    for (int i = 0; i < 3; ++i)
+      last = add("c" + std::to_string(chain) + std::to_string(i), i % 2 == 0, {last});
+    ends.push_back(last);
+  }
+  add("sink", false, ends);
+  Workload w = MakeWorkload("wide", std::move(graph));
+  w.tiled_size = 64;
+  ASSERT_TRUE(Validate(w).ok());
+  std::mt19937 random(1);
+  System system = RandomSystem(random);
+  for (const int64_t sram : {100'000'000, 2'500'000}) {
+    system.chip.sram = Bytes(sram);
+    const ShardedWorkload sharded =
+        Shard(w, Shardings(w.kernels.size(), Loop::kCount), TensorGroup{});
+    PartitionRules rules;
+    rules.tiles = 64;
+    const PartitionCosts costs(w, sharded, system, rules, {});
+    const auto start = SolvePartitions(w, costs, {});
+    ASSERT_TRUE(start.ok()) << start.status();
+    const auto found = SolvePartitionProgram(w, costs, {}, *start, 2);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_LE(found->time_ns, start->time_ns);
+    EXPECT_GE(found->bound_ns, start->bound_ns);
+    EXPECT_LE(found->bound_ns, found->time_ns);
+    EXPECT_EQ(found->bound_ns == found->time_ns, sram == 100'000'000);
+  }
 }
 
 // Tries all shardings, kernel by kernel; of a partial choice the cost so far bounds the rest.
