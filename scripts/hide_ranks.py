@@ -25,9 +25,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/truth"))
-import combinations  # noqa: E402
 import job as truth  # noqa: E402
-import pipelines  # noqa: E402
 
 MODES = ("never-last", "alike", "changed-alike", "as-recorded")
 GEMMS = "name=gemm"
@@ -115,9 +113,6 @@ def jobs():
                    step=5)
     yield TruthJob("gradients in buckets, 4 ranks", 4,
                    lambda s: truth.bucketed(4, [2, 4, 4, 2], s))
-    yield TruthJob("lookups ahead, 4 ranks", 4, lambda s: pipelines.lookup_ahead(4, slower=s), step=5)
-    yield TruthJob("sharded optimizer, 4 ranks", 4,
-                   lambda s: combinations.distributed_optimizer(4, slower=s), step=5)
     data = os.environ.get("FORETRACE_REALDATA")
     folder = pathlib.Path(data) / "param-et_replay" if data else None
     if folder is None or not folder.is_dir():

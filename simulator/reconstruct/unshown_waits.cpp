@@ -1,6 +1,7 @@
 #include "simulator/reconstruct/unshown_waits.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -39,14 +40,15 @@ class Finder {
   UnshownWaits Run(const std::vector<WaitSite>& sites, const std::vector<SyncEdge>& device_edges,
                    const std::vector<SyncEdge>& block_edges) {
     for (const WaitSite& site : sites) {
-      if (IsShown(site)) {
-        for (const uint32_t w : site.waits) {
-          for (const ChosenEdge& c : ChosenBy(w)) shown_.push_back(c.edge);
-          shown_calls_.push_back(waits_[w].call);
-        }
-      } else {
-        Add(site);
+      const std::set<Streams> shown = ShownBy(site);
+      WaitSite rest = site;
+      std::erase_if(rest.waits, [&](uint32_t w) { return !shown.empty() && MayMean(w, shown); });
+      for (const uint32_t w : site.waits) {
+        if (std::ranges::binary_search(rest.waits, w)) continue;
+        for (const ChosenEdge& c : ChosenBy(w)) shown_.push_back(c.edge);
+        shown_calls_.push_back(waits_[w].call);
       }
+      if (!rest.waits.empty()) Add(rest);
     }
     // Work may wait for the same by several calls, and by what the recording states.
     SortEdges(shown_);
@@ -92,13 +94,29 @@ class Finder {
            rank_.start(e.consumer) - rank_.end(e.producer) <= kTight;
   }
 
-  bool IsShown(const WaitSite& site) const {
+  // What waits, and for what.
+  using Streams = std::pair<LaneIndex, LaneIndex>;
+  Streams StreamsOf(const SyncEdge& e) const {
+    return {rank_.lane(e.consumer), rank_.lane(e.producer)};
+  }
+
+  // Those between which some of the site's waits held something up.
+  std::set<Streams> ShownBy(const WaitSite& site) const {
+    std::set<Streams> shown;
     for (const uint32_t w : site.waits) {
       for (const ChosenEdge& c : ChosenBy(w)) {
-        if (Decided(c.edge)) return true;
+        if (Decided(c.edge)) shown.insert(StreamsOf(c.edge));
       }
     }
-    return false;
+    return shown;
+  }
+
+  // Whether it was taken to be between such streams, or for nothing.
+  bool MayMean(uint32_t wait, const std::set<Streams>& shown) const {
+    const auto chosen = ChosenBy(wait);
+    return chosen.empty() || std::ranges::any_of(chosen, [&](const ChosenEdge& c) {
+             return shown.contains(StreamsOf(c.edge));
+           });
   }
 
   void AddOthers(const std::vector<OtherReading>& readings) {

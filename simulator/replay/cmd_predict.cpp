@@ -164,9 +164,11 @@ absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& set
                              const Prediction& prediction, ReportOptions& report) {
   if (!report.iteration.has_value()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(
-      report.unshown, IntervalOfWaits(store, setup, prediction, *report.iteration, report.step));
-  if (!report.unshown.has_value()) return absl::OkStatus();
-  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *report.unshown);
+      const std::optional<WaitIntervals> intervals,
+      IntervalsOfWaits(store, setup, prediction, *report.iteration, report.step));
+  if (!intervals.has_value()) return absl::OkStatus();
+  report.unshown = intervals->step;
+  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *intervals);
   if (doubt.has_value()) {
     report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
   }

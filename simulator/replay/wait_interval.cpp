@@ -24,9 +24,34 @@ bool HasUnshownWaits(const CompiledJob& job) {
   });
 }
 
+WaitInterval At(SimTime time) { return {time, time, time}; }
+
+void Widen(WaitInterval& interval, SimTime time) {
+  interval.least = std::min(interval.least, time);
+  interval.most = std::max(interval.most, time);
+}
+
+double Width(const WaitInterval& interval) {
+  return interval.as_taken > SimTime()
+             ? (interval.most - interval.least).us() / interval.as_taken.us()
+             : 0;
+}
+
+// By rank; zero where it has no such iteration.
+std::vector<SimTime> MarkedTimes(const Prediction& prediction, int64_t iteration) {
+  std::vector<SimTime> times;
+  for (const PredictedRank& rank : prediction.ranks) {
+    times.emplace_back();
+    for (const PredictedIteration& it : rank.iterations) {
+      if (it.number == iteration) times.back() = it.predicted_end - it.predicted_start;
+    }
+  }
+  return times;
+}
+
 }  // namespace
 
-absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(
+absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
     int64_t iteration, const std::optional<StepSummary>& step) {
   if (prediction.job.symbolic || prediction.job.semantics != Semantics::kFull ||
@@ -42,13 +67,11 @@ absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(
                                SummarizeStep(store, p, iteration, setup.network(), same_notes));
     return summary.has_value() ? summary->period : step->period;
   };
-  WaitInterval interval;
-  FORETRACE_ASSIGN_OR_RETURN(interval.as_taken, time_of(prediction));
-  interval.least = interval.most = interval.as_taken;
-  for (const RankCompileReport& report : prediction.job.reports) {
-    interval.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
-    interval.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
-  }
+  WaitIntervals intervals;
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime as_taken, time_of(prediction));
+  intervals.step = At(as_taken);
+  std::vector<WaitInterval> marked;  // by rank
+  for (const SimTime time : MarkedTimes(prediction, iteration)) marked.push_back(At(time));
   FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, setup.compile()));
   // Waits for nothing, for the latest, and the other readings.
   for (size_t reading = 0; reading < 2 + OtherReadings(job); ++reading) {
@@ -63,17 +86,23 @@ absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(
         SimulateJob(store, setup, std::move(other), setup.network());
     if (!read.ok()) continue;  // moved work and that reading exclude each other: a deadlock
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*read));
-    interval.least = std::min(interval.least, time);
-    interval.most = std::max(interval.most, time);
+    Widen(intervals.step, time);
+    const std::vector<SimTime> times = MarkedTimes(*read, iteration);
+    for (size_t r = 0; r < marked.size(); ++r) Widen(marked[r], times[r]);
   }
-  return interval;
+  intervals.marked = *std::ranges::max_element(marked, {}, Width);
+  for (const RankCompileReport& report : prediction.job.reports) {
+    intervals.step.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
+    intervals.step.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
+  }
+  return intervals;
 }
 
 std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,
-                                        const WaitInterval& interval) {
-  if ((interval.most - interval.least).us() <= kNegligible * interval.as_taken.us()) {
-    return std::nullopt;
-  }
+                                        const WaitIntervals& intervals) {
+  const bool of_step = Width(intervals.step) > kNegligible;
+  if (!of_step && Width(intervals.marked) <= kNegligible) return std::nullopt;
+  const WaitInterval& shown = of_step ? intervals.step : intervals.marked;
   std::string first;
   for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
     for (const auto* calls : {&prediction.job.reports[r].sync.unshown.calls,
@@ -85,14 +114,14 @@ std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Predictio
   }
   return fmt::format(
       "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the first: "
-      "{}); by what they can mean, the step takes between {:.3f} and {:.3f} ms; profiles that name "
+      "{}); by what they can mean, the {} takes between {:.3f} and {:.3f} ms; profiles that name "
       "events say it",
-      interval.waits,
-      interval.ambiguous == 0
+      intervals.step.waits,
+      intervals.step.ambiguous == 0
           ? ""
           : fmt::format(", and what {} others waited for can be read in more than one way",
-                        interval.ambiguous),
-      first, interval.least.us() * 1e-3, interval.most.us() * 1e-3);
+                        intervals.step.ambiguous),
+      first, of_step ? "step" : "iteration", shown.least.us() * 1e-3, shown.most.us() * 1e-3);
 }
 
 }  // namespace foretrace

@@ -1,5 +1,6 @@
 #pragma once
-// How much a prediction owes to what waits are taken to mean that held nothing up when recorded.
+// How much a prediction owes to what waits are taken to mean of which the recording does not show
+// it (reconstruct/unshown_waits.h).
 
 #include <optional>
 #include <string>
@@ -11,18 +12,24 @@
 
 namespace foretrace {
 
-// The step, as `step` of `prediction` has it, where such waits wait for nothing, and where they
-// wait for the latest that the recording allows, with the changes of --what-if applied. Unset where
-// the recording is replayed unchanged, which does not depend on them; where it shows what all waits
-// wait for; and on a network in which transfers contend, which would have to run again.
-absl::StatusOr<std::optional<WaitInterval>> IntervalOfWaits(const TraceStore& store,
-                                                            const SimulationSetup& setup,
-                                                            const Prediction& prediction,
-                                                            int64_t iteration,
-                                                            const std::optional<StepSummary>& step);
+struct WaitIntervals {
+  WaitInterval step;  // as `step` of the prediction has it
+  // The iteration between its marks, on the rank on which it is the widest: where its CPU runs
+  // ahead of its device, a step in steady state may owe nothing to waits that one iteration hangs
+  // on.
+  WaitInterval marked;
+};
 
-// In plain words, where the interval is wider than 1 % of the step.
+// Where such waits wait for nothing, where they wait for the latest that the recording allows, and
+// by every other reading, with the changes of --what-if applied. Unset where the recording is
+// replayed unchanged, which does not depend on them; where it shows what all waits wait for; and on
+// a network in which transfers contend, which would have to run again.
+absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
+    const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
+    int64_t iteration, const std::optional<StepSummary>& step);
+
+// In plain words, where an interval is wider than 1 % of what it is of.
 std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,
-                                        const WaitInterval& interval);
+                                        const WaitIntervals& intervals);
 
 }  // namespace foretrace

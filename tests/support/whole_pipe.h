@@ -80,8 +80,9 @@ inline absl::Status ReportStep(const TraceStore& store, const SimulationSetup& s
   FORETRACE_ASSIGN_OR_RETURN(report.step,
                              SummarizeStep(store, prediction, step, setup.network(), report.notes));
   NoteBlockedShare(prediction, step, report.notes);
-  FORETRACE_ASSIGN_OR_RETURN(report.unshown,
-                             IntervalOfWaits(store, setup, prediction, step, report.step));
+  FORETRACE_ASSIGN_OR_RETURN(const std::optional<WaitIntervals> intervals,
+                             IntervalsOfWaits(store, setup, prediction, step, report.step));
+  if (intervals.has_value()) report.unshown = intervals->step;
   FORETRACE_ASSIGN_OR_RETURN(report.absent, IntervalOfAbsentRanks(store, setup, prediction, step));
   if (sensitivity && report.step.has_value()) {
     FORETRACE_ASSIGN_OR_RETURN(report.sensitivity,
