@@ -1,7 +1,6 @@
 #include "simulator/replay/scale_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 #include <string_view>
@@ -33,8 +32,9 @@ double ReplayError(const Prediction& replayed, int64_t iteration) {
       recorded = std::max(recorded, it.recorded_end - it.recorded_start);
     }
   }
-  if (recorded <= SimTime()) return 0;
-  return std::abs(predicted.seconds() / recorded.seconds() - 1);
+  if (recorded <= SimTime() || predicted <= SimTime()) return 0;
+  const double ratio = predicted.seconds() / recorded.seconds();
+  return std::max(ratio, 1 / ratio) - 1;
 }
 
 // What the members of rendezvous `index` do, and how often the recording shows that.
@@ -168,7 +168,7 @@ absl::StatusOr<std::optional<ScaleOutSummary>> SummarizeScaleOut(const TraceStor
   }
   const Prediction* replayed = scaled.unedited != nullptr ? scaled.unedited : &scaled.prediction;
   out.replay_error = ReplayError(*replayed, scaled.iteration);
-  out.lower = out.lower.ScaledBy(1 - std::min(out.replay_error, 1.0));
+  out.lower = out.lower.ScaledBy(1 / (1 + out.replay_error));
   out.upper = out.upper.ScaledBy(1 + out.replay_error);
   return out;
 }
