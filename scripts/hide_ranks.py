@@ -182,13 +182,16 @@ def few_ranks(foretrace, job, folder):
             except RuntimeError as error:
                 if "data parallelism" not in str(error):
                     raise
-                row += ["no such group", "-"]
+                row += ["no such group"] + ["-", "-"] * (absent == "never-last")
                 continue
             row.append(f"{100 * (slowest(report, kept) / expected - 1):+.2f}")
             if absent == "never-last":
                 ends = [100 * (report["scale_out"][k] / report["scale_out"]["expected_us"] - 1)
                         for k in ("lower_us", "upper_us")]
                 row.append(f"{ends[0]:+.2f} to {ends[1]:+.2f}")
+                share = expected / slowest(report, kept) * report["scale_out"]["expected_us"]
+                inside = report["scale_out"]["lower_us"] <= share <= report["scale_out"]["upper_us"]
+                row.append("yes" if inside else "no")
         yield row
 
 
@@ -200,7 +203,7 @@ def main():
     options = parser.parse_args()
     if options.ranks:
         print("| job | ranks at hand | truth us | waits as recorded, error % | spread alone, error % "
-              "| interval around it % |\n|---|--:|--:|--:|--:|---|")
+              "| interval around it % | holds the truth |\n|---|--:|--:|--:|--:|---|---|")
     else:
         print("| job | kept | change | truth us | " + " | ".join(f"{m} %" for m in MODES)
               + " | in interval |")

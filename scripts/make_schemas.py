@@ -43,7 +43,9 @@ COMMANDS = {
               "llama3.1-8b --platform dgx-h200 --requests tests/data/serving/requests.csv",
               "llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --replicas 2 --decode-engines 1",
               "llama3.1-8b --platform dgx-h100 --rate 4 --count 20 --search --gpus 2"],
-    "place": ["gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb"],
+    "place": ["gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb",
+              "gpt3-1.3b --backends framework,tensorrt --device a100-sxm4-80gb --graph-level tensorrt --ablation",
+              "tests/data/public/hta-traces/trace_diff/control/control.json.gz --allow-missing-ranks --backends torch-compile --ablation"],
     "sweep": [f"predict {SAMPLE} --over cpu-scale=0.5,1 --scaling weak", f"predict {SAMPLE} --over top=1,2 --value step.period_us"],
     "list": ["platforms", "calibrations", "workloads", "gpus"],
     "architect": [f"gpt-small bert-large {ARCHITECT} --widths 1,2 --micro-batches 1,4 --compare",
@@ -58,14 +60,14 @@ COMMANDS = {
     "explore": ["dfmodel-fft -o OUT"],
     "generate": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp2 mb1 gb8' -o OUT"],
     "serve-study": ["volumes", "decode --platform dgx-a100 --devices 4", "drafts --draft-us 81.1 --target-us 31507"],
-    "shard-study": ["traces/samples/dlrm_sharding.yaml"],
+    "shard-study": ["traces/samples/dlrm_sharding.yaml", "traces/samples/dlrm_sharding.yaml --search"],
     "shard-tasks": ["tests/data/sharding/locality.txt --platform paper-4xa100 --per-part 1 -o OUT"],
 }
 # Members that no document here has as null: where nothing was recorded that a replay could repeat.
 NULLABLE = {"predict": ["reliable"]}
 # Objects whose members are names of the input or of kinds of work, all of one type.
 UNITS = ("_us", "_ns", "_s", "_bytes", "_percent", "_share")
-MAPS = {"work_us", "idle_us", "sources_us", "activities_us", "groups_us", "collective_bytes", "source_shares", "repairs"}
+MAPS = {"shardings", "work_us", "idle_us", "sources_us", "activities_us", "groups_us", "collective_bytes", "source_shares", "repairs"}
 
 
 def document(foretrace, command, arguments):

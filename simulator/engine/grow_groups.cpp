@@ -294,27 +294,32 @@ std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t s
 }
 
 absl::StatusOr<double> GroupResizer::Ratio(uint32_t index, int32_t size) {
-  const MatchedRendezvous& matched = job_.communicators.rendezvous[index];
-  const MatchedCommunicator& communicator = job_.communicators.communicators[matched.communicator];
+  const MatchedCommunicator& communicator =
+      job_.communicators.communicators[job_.communicators.rendezvous[index].communicator];
   if (size == GroupSize(communicator)) return 1;
-  FORETRACE_CHECK(network_ != nullptr);
-  FORETRACE_ASSIGN_OR_RETURN(TransferSpec from, TransferOf(store_, communicator, matched));
-  const Kind kind(matched.communicator, from.op, from.bytes.count(), size);
-  if (const auto found = known_.find(kind); found != known_.end()) return found->second;
-  from.members = ResizedGroup(from.members, GroupSize(communicator));
-  from.split_bytes.clear();  // by how much the largest exceeds the others stays
-  TransferSpec to = from;
-  to.members = ResizedGroup(from.members, size);
-  if (from.op == CollectiveOp::kGather || from.op == CollectiveOp::kScatter) {
-    to.bytes = Bytes(from.bytes.count() / static_cast<int64_t>(from.members.size()) * size);
-  }
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate before, network_->IsolatedDuration(from));
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate after, network_->IsolatedDuration(to));
-  if (before.time == SimTime()) {
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime before, Transfer(index, GroupSize(communicator)));
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime after, Transfer(index, size));
+  if (before == SimTime()) {
     return InvalidInput("communicator {} has one member, which says nothing of larger groups",
                         communicator.name);
   }
-  return known_[kind] = after.time.seconds() / before.time.seconds();
+  return after.seconds() / before.seconds();
+}
+
+absl::StatusOr<SimTime> GroupResizer::Transfer(uint32_t index, int32_t size) {
+  FORETRACE_CHECK(network_ != nullptr);
+  const MatchedRendezvous& matched = job_.communicators.rendezvous[index];
+  const MatchedCommunicator& communicator = job_.communicators.communicators[matched.communicator];
+  FORETRACE_ASSIGN_OR_RETURN(TransferSpec spec, TransferOf(store_, communicator, matched));
+  const Kind kind(matched.communicator, spec.op, spec.bytes.count(), size);
+  if (const auto found = known_.find(kind); found != known_.end()) return found->second;
+  const int32_t recorded = GroupSize(communicator);
+  spec.members = ResizedGroup(spec.members, size);
+  spec.split_bytes.clear();  // by how much the largest exceeds the others stays
+  const bool rooted = spec.op == CollectiveOp::kGather || spec.op == CollectiveOp::kScatter;
+  if (rooted && size != recorded) spec.bytes = Bytes(spec.bytes.count() / recorded * size);
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(spec));
+  return known_[kind] = estimate.time;
 }
 
 absl::StatusOr<std::vector<GroupGrowth>> GrowGroups(const TraceStore& store, const CompiledJob& job,

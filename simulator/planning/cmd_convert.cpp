@@ -101,6 +101,24 @@ void DescribeView(const CommView& view, Written& out) {
   for (const std::string& doubt : view.doubts) out.text += "note: " + doubt + "\n";
 }
 
+void WriteGroups(const CommView& view, JsonWriter& json) {
+  json.Key("groups");
+  json.StartArray();
+  for (const CommView::Group& group : view.groups) {
+    json.StartObject();
+    json.Field("number", static_cast<int64_t>(group.number));
+    json.Field("name", group.name);
+    json.Field("declared", group.declared);
+    json.Field("matched_by", Name(group.matched_by));
+    json.Key("ranks");
+    json.StartArray();
+    for (const int32_t rank : group.ranks) json.Int(rank);
+    json.EndArray();
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 absl::Status Check(const TraceStore& store, const CommView& view, Written& out) {
   FORETRACE_ASSIGN_OR_RETURN(const Portability found, CheckPortability(store, view));
   out.text += fmt::format(
@@ -124,7 +142,9 @@ absl::Status Check(const TraceStore& store, const CommView& view, Written& out) 
   out.json.Field("unordered", found.unordered);
   out.json.Field("without_size", found.without_size);
   out.json.Field("without_duration", found.without_duration);
+  out.json.Field("unsupported", found.unsupported);
   out.json.Field("problems", found.problems);
+  WriteGroups(view, out.json);
   out.json.EndObject();
   for (const std::string& problem : found.problems) out.text += "problem: " + problem + "\n";
   out.portable = found.ok();

@@ -1,3 +1,4 @@
+#include <array>
 #include <memory>
 
 #include "simulator/base/error.h"
@@ -23,15 +24,38 @@ struct GenerateCommandOptions {
   bool json = false;
 };
 
-std::string Json(const std::string& output, const GeneratedJob& generated,
+// How many nodes there are of each kind.
+void WriteKinds(const TraceStore& store, JsonWriter& json) {
+  std::array<int64_t, static_cast<size_t>(NodeKind::kCount)> counts{};
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t n = 0; n < rank.size(); ++n) {
+      ++counts[static_cast<size_t>(rank.kind(NodeIndex(n)))];
+    }
+  }
+  json.Key("kinds");
+  json.StartArray();
+  for (size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] == 0) continue;
+    json.StartObject();
+    json.Field("kind", Name(static_cast<NodeKind>(kind)));
+    json.Field("nodes", counts[kind]);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+std::string Json(const GenerateCommandOptions& o, const GeneratedJob& generated,
                  const std::vector<std::string>& notes) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
-  json.Field("output", output);
+  json.Field("workload", o.job.workload);
+  json.Field("mapping", o.mapping);
+  json.Field("output", o.output);
   json.Field("ranks", static_cast<int64_t>(generated.store.ranks().size()));
   json.Field("nodes", static_cast<int64_t>(generated.store.node_count()));
   json.Field("iteration_time_us", generated.iteration.us());
+  WriteKinds(generated.store, json);
   json.Field("notes", notes);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};
@@ -55,7 +79,7 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   options.launch = SimTime::FromUs(o.launch_us);
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, options));
   FORETRACE_RETURN_IF_ERROR(WriteChakra(generated.store, o.output, TraceFiles(o.prefix, context)));
-  const auto document = [&] { return Json(o.output, generated, job.notes); };
+  const auto document = [&] { return Json(o, generated, job.notes); };
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
   if (o.json) return context.console->PrintJson("generate", document());
   std::string text =

@@ -106,6 +106,7 @@ class RankingWriter {
     Integer("sent_bytes", load.sent.count());
     Integer("received_bytes", load.received.count());
     Integer("memory_bytes", memory.total().count());
+    Integer("host_bytes", memory.host.count());
     Key("memory");
     w_.StartObject();
     Integer("weights_bytes", memory.weights.count());

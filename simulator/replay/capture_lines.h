@@ -46,19 +46,28 @@ inline constexpr std::string_view kDeviceNameCost =
 inline constexpr std::string_view kStepsCost =
     "no steady state: the first step's device work runs into the next, which is then not seen";
 inline constexpr std::string_view kRanksCost =
-    "what absent ranks are waited for is an interval, not a figure";
+    "what absent ranks are waited for is an interval, not a figure: from one rank nine jobs of "
+    "known "
+    "timing are 1.4 % off under a change in the mean and 3.9 at most, from all 0.1 at most";
 inline constexpr std::string_view kShapesCost =
-    "kernels cannot be modelled on another device (--on, --durations model)";
+    "kernels can hardly be modelled on another device (--on, --durations model): modelled steps of "
+    "a "
+    "public capture are 109 instead of 3.5 % off without them";
 inline constexpr std::string_view kExecutionTraceCost =
     "dependencies come from events and rules instead of tensors";
 inline constexpr std::string_view kEventsCost =
-    "what waits for what is inferred from times, by rules (inspect says how well they fit)";
+    "what waits for what is inferred from times, by rules (inspect says how well they fit): nine "
+    "jobs "
+    "of known timing are within 0.1 % under a change without it, too";
 inline constexpr std::string_view kGroupsCost =
-    "members of communicators are inferred from which kernels end together";
+    "members of communicators are inferred from which kernels end together: one of nine jobs of "
+    "known timing is 1.6 % off under a change, the others 0.1 at most";
 inline constexpr std::string_view kSizesCost =
     "communication cannot be modelled on another network (--on, --network)";
 inline constexpr std::string_view kSequenceCost =
-    "operations are matched by their order; recordings cut at different places may be misaligned";
+    "operations are matched by their order (nine jobs of known timing lose nothing); recordings "
+    "cut "
+    "at different places may be misaligned";
 inline constexpr std::string_view kStacksCost = "no time by line of the program";
 inline constexpr std::string_view kModulesCost = "no time by module (predict --by module)";
 inline constexpr std::string_view kMemoryCost = "no memory over time (predict --memory)";

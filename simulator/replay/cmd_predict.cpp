@@ -240,13 +240,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   report_options.iteration =
       options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
-  unedited.reset();
   FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report_options));
-  if (report_options.iteration.has_value()) {
-    FORETRACE_ASSIGN_OR_RETURN(report_options.scale_out,
-                               SummarizeScaleOut(store, setup, prediction,
-                                                 *report_options.iteration, report_options.step));
-  }
   if (report_options.doubt.has_value() && options.traces.strict) {
     return Infeasible("--strict: {}", *report_options.doubt);
   }
@@ -254,7 +248,12 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
     FORETRACE_ASSIGN_OR_RETURN(
         report_options.absent,
         IntervalOfAbsentRanks(store, setup, prediction, *report_options.iteration));
+    FORETRACE_ASSIGN_OR_RETURN(report_options.scale_out,
+                               SummarizeScaleOut(store, setup,
+                                                 {*report_options.iteration, prediction, before,
+                                                  report_options.step, report_options.absent}));
   }
+  unedited.reset();
   if (options.sensitivity) {
     if (!report_options.step.has_value()) {
       return Infeasible(
@@ -361,9 +360,10 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
                     "also the device memory at its peak: when, by which op and module, of which "
                     "phase (recorded with profile_memory)");
   command
-      ->add_option("--memory-if", options->memory_if,
-                   "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "
-                   "ranges, zero=STAGE/N; may be repeated")
+      ->add_option(
+          "--memory-if", options->memory_if,
+          "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "
+          "ranges, segments=N of the forward pass recomputed, zero=STAGE/N; may be repeated")
       ->allow_extra_args(false)
       ->type_name("CHANGE")
       ->needs("--memory");

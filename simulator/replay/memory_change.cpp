@@ -24,7 +24,7 @@ using Role = Bytes MemoryLedger::*;
 absl::Status Misunderstood(std::string_view text) {
   return InvalidInput(
       "--memory-if {}: not understood; there are micro-batch=xF (x2), recompute=REGEX of modules "
-      "or ranges, zero=STAGE/N (3/8)",
+      "or ranges, segments=N (8), zero=STAGE/N (3/8)",
       Excerpt(text, 80));
 }
 
@@ -42,9 +42,16 @@ class Ledger {
 
   absl::StatusOr<MemoryPeak> Peak() {
     for (const MemoryBlock& block : blocks_) roles_.push_back(RoleOf(block));
+    for (size_t i = 0; i < recording_.events().size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      if (recording_.PhaseOf(Event(at)) == MemoryPhase::kBackward) backward_.push_back(at);
+    }
     Before();
     if (change_.recompute() != nullptr) {
-      FORETRACE_RETURN_IF_ERROR(Recompute());
+      FORETRACE_RETURN_IF_ERROR(RecomputeCalls());
+    }
+    if (change_.segments() > 0) {
+      FORETRACE_RETURN_IF_ERROR(RecomputeSegments());
     }
     FORETRACE_RETURN_IF_ERROR(CheckShards());
     for (size_t b = 0; b < blocks_.size(); ++b) {
@@ -137,33 +144,82 @@ class Ledger {
     return kept;
   }
 
-  absl::Status Recompute() {
+  // What a part of the forward pass keeps goes at `end`, a place of twice the events' numbers, but
+  // for the last, which it returns. Whether anything does.
+  bool Recompute(std::span<const size_t> blocks, int64_t end) {
+    const std::span<const size_t> inner = blocks.first(blocks.size() - 1);
+    int64_t again = MemoryBlock::kNever;
+    for (const size_t b : inner) {
+      const bool backward = recording_.PhaseOf(Event(blocks_[b].until)) == MemoryPhase::kBackward;
+      if (backward) again = std::min(again, blocks_[b].until);
+    }
+    if (again == MemoryBlock::kNever) return false;
+    for (const size_t b : inner) {
+      dropped_.insert(b);
+      const auto bytes = static_cast<double>(blocks_[b].bytes);
+      Hold(2 * blocks_[b].from, std::min(end, 2 * blocks_[b].until), bytes,
+           &MemoryLedger::activations);
+      if (blocks_[b].until >= again)
+        Hold(2 * again - 1, 2 * blocks_[b].until, bytes, &MemoryLedger::recomputed);
+    }
+    return true;
+  }
+
+  absl::Status RecomputeCalls() {
     bool any = false;
     for (const auto& [call, blocks] : Kept()) {
-      // The last of them is what it returns.
-      const std::span<const size_t> inner = std::span(blocks).first(blocks.size() - 1);
-      int64_t again = MemoryBlock::kNever;
-      for (const size_t b : inner) {
-        const bool backward = recording_.PhaseOf(Event(blocks_[b].until)) == MemoryPhase::kBackward;
-        if (backward) again = std::min(again, blocks_[b].until);
-      }
-      if (again == MemoryBlock::kNever) continue;
-      const int64_t end = 2 * EventAfter(call, inner.front()) - 1;
-      for (const size_t b : inner) {
-        any = true;
-        dropped_.insert(b);
-        const auto bytes = static_cast<double>(blocks_[b].bytes);
-        Hold(2 * blocks_[b].from, end, bytes, &MemoryLedger::activations);
-        if (blocks_[b].until >= again)
-          Hold(2 * again - 1, 2 * blocks_[b].until, bytes, &MemoryLedger::recomputed);
-      }
+      any |= Recompute(blocks, 2 * EventAfter(call, blocks.front()) - 1);
     }
     if (any) return absl::OkStatus();
     return Infeasible(
         "--memory-if recompute={}: rank {} has no module or range of that name that keeps anything "
-        "for its backward pass{}",
+        "for its backward pass{}; segments=N does without names",
         Excerpt(change_.recompute()->pattern(), 60), recording_.rank().info().rank,
         recording_.trains() ? "" : ", of which none is recorded");
+  }
+
+  // Each forward pass by itself: between two stands a backward pass.
+  absl::Status RecomputeSegments() {
+    std::map<int64_t, std::vector<size_t>> passes;  // by the first event of the next backward pass
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      const MemoryBlock& block = blocks_[b];
+      if (block.from < 0 || block.until == MemoryBlock::kNever) continue;
+      if (dropped_.contains(b)) continue;  // within a call that is recomputed
+      if (recording_.PhaseOf(Event(block.from)) != MemoryPhase::kForward) continue;
+      if (recording_.PhaseOf(Event(block.until)) != MemoryPhase::kBackward) continue;
+      passes[BackwardAfter(block.from)].push_back(b);
+    }
+    bool any = false;
+    for (const auto& [backward, blocks] : passes) any |= RecomputePass(blocks);
+    if (any) return absl::OkStatus();
+    return Infeasible(
+        "--memory-if segments={}: rank {} {}", change_.segments(), recording_.rank().info().rank,
+        passes.empty() ? "keeps nothing for a backward pass, of which none is recorded"
+                       : "keeps fewer tensors than that");
+  }
+
+  bool RecomputePass(const std::vector<size_t>& blocks) {
+    double all = 0, before = 0;
+    for (const size_t b : blocks) all += static_cast<double>(blocks_[b].bytes);
+    const auto segment_at = [&](double bytes) {
+      return static_cast<int64_t>(bytes / all * change_.segments());
+    };
+    bool any = false;
+    for (size_t first = 0, last = 0; first < blocks.size(); first = last) {
+      const int64_t segment = segment_at(before);
+      for (; last < blocks.size() && segment_at(before) == segment; ++last) {
+        before += static_cast<double>(blocks_[blocks[last]].bytes);
+      }
+      const int64_t end = 2 * blocks_[blocks[last - 1]].from + 1;
+      any |= Recompute(std::span(blocks).subspan(first, last - first), end);
+    }
+    return any;
+  }
+
+  // The first event of a backward pass after event `from`.
+  int64_t BackwardAfter(int64_t from) const {
+    const auto next = std::ranges::upper_bound(backward_, from);
+    return next == backward_.end() ? MemoryBlock::kNever : *next;
   }
 
   // The first event after the call ends in which `block` is allocated.
@@ -222,8 +278,9 @@ class Ledger {
   const MemoryRecording& recording_;
   const MemoryChange& change_;
   const std::vector<MemoryBlock> blocks_;
-  std::vector<Role> roles_;   // by block
-  std::set<size_t> dropped_;  // blocks that Recompute holds
+  std::vector<Role> roles_;        // by block
+  std::set<size_t> dropped_;       // blocks that Recompute holds
+  std::vector<int64_t> backward_;  // events of backward passes
   std::vector<Held> held_;
   int64_t largest_gradient_ = 0;
   bool told_apart_ = false;
@@ -249,6 +306,11 @@ absl::StatusOr<MemoryChange> MemoryChange::Parse(const std::vector<std::string>&
       if (value.empty() || !change.recompute_->ok()) {
         return InvalidInput("--memory-if {}: {}", Excerpt(text, 80),
                             value.empty() ? "no expression" : change.recompute_->error());
+      }
+    } else if (key == "segments") {
+      if (!absl::SimpleAtoi(value, &change.segments_) || change.segments_ < 1 ||
+          change.segments_ > 1 << 20) {
+        return Misunderstood(text);
       }
     } else if (key == "zero") {
       const std::pair<std::string, std::string> of = absl::StrSplit(value, absl::MaxSplits('/', 1));

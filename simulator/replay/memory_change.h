@@ -18,6 +18,9 @@ namespace foretrace {
 //   micro-batch=xF    as many times as many samples in a forward pass
 //   recompute=REGEX   calls of modules, or ranges, of that name keep only what they return; the
 //                     rest is there again from when their backward pass first frees some of it
+//   segments=N        the same of the forward pass in N parts, each with as much of what it keeps
+//                     for the backward pass (Chen et al., arXiv:1604.06174, section 3): of
+//                     recordings without modules and ranges
 //   zero=STAGE/N      N more ranks divide the optimizer's state (stage 1), gradients too (2),
 //                     weights too (3)
 class MemoryChange {
@@ -25,9 +28,12 @@ class MemoryChange {
   // Errors: text that does not follow the grammar.
   static absl::StatusOr<MemoryChange> Parse(const std::vector<std::string>& texts);
 
-  bool empty() const { return micro_batch_ == 1 && recompute_ == nullptr && stage_ == 0; }
+  bool empty() const {
+    return micro_batch_ == 1 && recompute_ == nullptr && segments_ == 0 && stage_ == 0;
+  }
   double micro_batch() const { return micro_batch_; }
   const RE2* recompute() const { return recompute_.get(); }  // null: nothing
+  int32_t segments() const { return segments_; }             // 0: nothing
   int32_t stage() const { return stage_; }
   int32_t shards() const { return shards_; }
   // 1 of how many of what that stage divides.
@@ -36,6 +42,7 @@ class MemoryChange {
  private:
   double micro_batch_ = 1;
   std::shared_ptr<const RE2> recompute_;
+  int32_t segments_ = 0;
   int32_t stage_ = 0, shards_ = 1;
 };
 

@@ -125,7 +125,8 @@ absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Predict
 std::vector<StepCause> Differences(const ExplainedRun& before, const ExplainedRun& after) {
   const auto names = [](const ExplainedRun& run) -> CommunicatorNames {
     return [&run](uint32_t rendezvous) -> std::string_view {
-      return rendezvous < run.communicators_.size() ? run.communicators_[rendezvous] : "";
+      if (rendezvous >= run.communicators_.size()) return "";
+      return run.communicators_[rendezvous];
     };
   };
   const CommunicatorNames of_before = names(before), of_after = names(after);

@@ -164,8 +164,18 @@ class HeadlinePrinter {
 
   // Between which times the step lies on more ranks, and what grew.
   void ScaleOut(const ScaleOutSummary& s) {
-    Line(fmt::format("  on {} ranks between {} and {}, by when the last of them comes", s.ranks,
-                     unit_.Number(s.lower), unit_.Text(s.upper)));
+    std::string because = fmt::format("when the last of them comes ({} to {})",
+                                      unit_.Number(s.last_at_hand), unit_.Text(s.last_late));
+    if (s.absent_upper > SimTime()) {
+      because += fmt::format(", what stands in for ranks without a trace ({} to {})",
+                             unit_.Number(s.absent_lower), unit_.Text(s.absent_upper));
+    }
+    if (s.replay_error > 0) {
+      because += fmt::format(", and that the replay misses the recorded step by {:.2f} %",
+                             100 * s.replay_error);
+    }
+    Line(fmt::format("  on {} ranks between {} and {}, by {}", s.ranks, unit_.Number(s.lower),
+                     unit_.Text(s.upper), because));
     if (s.supposed_slowdown > 0) {
       std::vector<std::string_view> groups;
       for (const ScaleOutSummary::Group& g : s.groups) {

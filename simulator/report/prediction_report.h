@@ -95,7 +95,12 @@ struct ScaleOutSummary {
   int32_t ranks = 0;
   int32_t recorded = 0;
   int32_t at_hand = 0;
+  // Between all that is doubted: the last arrival, what stands in for ranks without a trace, and
+  // the share by which the replay misses the step that was recorded.
   SimTime lower, expected, upper;
+  SimTime last_at_hand, last_late;     // by the last arrival alone
+  SimTime absent_lower, absent_upper;  // by ranks without a trace; zero: all have one
+  double replay_error = 0;
   // By which the upper end supposes a rank to be slower between collectives of groups that show no
   // spread; 0: all show it.
   double supposed_slowdown = 0;

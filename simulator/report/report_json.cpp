@@ -2,26 +2,24 @@
 
 #include <string_view>
 
-#include "simulator/base/utf8.h"
+#include "simulator/report/report_fields.h"
+#include "simulator/report/step_json.h"
 #include "simulator/trace/serving_step.h"
 
 namespace foretrace {
 namespace {
 
-class ReportWriter {
+class ReportWriter : private ReportFields {
  public:
   ReportWriter(const PredictionReport& report, const TraceStore& store, JsonWriter& json)
-      : report_(report), store_(store), json_(json) {}
+      : ReportFields(store, json), report_(report) {}
 
   void Members() {
     Int("iteration", report_.iteration);
     Time("iteration_time_us", report_.iteration_time);
     Recorded(report_.recorded_time);
     Time("baseline_us", report_.baseline);
-    Step();
-    Absent();
-    Unshown();
-    ScaleOut();
+    WriteStepMembers(report_, store_, json_);
     Key("reliable");
     // Null: there is no recorded time to judge it by.
     if (report_.recorded_time > SimTime() || report_.doubt.has_value()) {
@@ -61,162 +59,6 @@ class ReportWriter {
   }
 
  private:
-  void Key(std::string_view key) {
-    json_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
-  }
-  void Text(std::string_view text) {
-    const std::string valid = ValidUtf8(text);
-    json_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-  }
-  void Int(std::string_view key, int64_t value) { Key(key), json_.Int64(value); }
-  void Number(std::string_view key, double value) { Key(key), json_.Double(value); }
-  void Time(std::string_view key, SimTime time) { Number(key, time.us()); }
-  void String(std::string_view key, std::string_view text) { Key(key), Text(text); }
-  void Rank(std::string_view key, RankIndex rank) { Int(key, store_.ranks()[rank].info().rank); }
-  void Lane(std::string_view key, RankIndex rank, LaneIndex lane) {
-    Key(key);
-    lane.valid() ? Text(store_.ranks()[rank].lane_at(lane).label) : static_cast<void>(json_.Null());
-  }
-  void Recorded(SimTime time) {
-    Key("recorded_iteration_time_us");
-    time > SimTime() ? json_.Double(time.us()) : json_.Null();
-  }
-  template <typename Body>
-  void Object(Body body) {
-    json_.StartObject();
-    body();
-    json_.EndObject();
-  }
-  template <typename Range, typename Item>
-  void List(std::string_view key, const Range& range, Item item) {
-    Key(key);
-    json_.StartArray();
-    for (const auto& element : range) item(element);
-    json_.EndArray();
-  }
-  // {name: time} of what is not zero, from an array by enumerator.
-  template <typename Enum, size_t N>
-  void Times(std::string_view key, const std::array<SimTime, N>& times) {
-    Key(key);
-    Object([&] {
-      for (size_t i = 0; i < N; ++i) {
-        if (times[i] != SimTime()) Time(Name(static_cast<Enum>(i)), times[i]);
-      }
-    });
-  }
-
-  // Null where zero: not known.
-  void Known(std::string_view key, SimTime time) {
-    Key(key);
-    time > SimTime() ? json_.Double(time.us()) : json_.Null();
-  }
-
-  void Absent() {
-    Key("absent_ranks");
-    if (!report_.absent.has_value()) {
-      json_.Null();
-      return;
-    }
-    const AbsentInterval& a = *report_.absent;
-    Object([&] {
-      Time("lower_us", a.lower());
-      Time("upper_us", a.upper());
-      Time("never_last_us", a.never_last);
-      Time("alike_us", a.alike);
-      Time("changed_alike_us", a.changed_alike);
-      Time("as_recorded_us", a.as_recorded);
-      Int("absent", a.absent);
-      Int("rendezvous", a.rendezvous);
-      Int("communicators", a.communicators);
-    });
-  }
-
-  void Unshown() {
-    Key("unshown_waits");
-    if (!report_.unshown.has_value()) {
-      json_.Null();
-      return;
-    }
-    const WaitInterval& w = *report_.unshown;
-    Object([&] {
-      Time("as_taken_us", w.as_taken);
-      Time("lower_us", w.least);
-      Time("upper_us", w.most);
-      Int("waits", w.waits);
-    });
-  }
-
-  void ScaleOut() {
-    Key("scale_out");
-    if (!report_.scale_out.has_value()) {
-      json_.Null();
-      return;
-    }
-    const ScaleOutSummary& s = *report_.scale_out;
-    Object([&] {
-      Int("ranks", s.ranks);
-      Int("recorded_ranks", s.recorded);
-      Int("ranks_at_hand", s.at_hand);
-      Time("lower_us", s.lower);
-      Time("expected_us", s.expected);
-      Time("upper_us", s.upper);
-      Number("supposed_slowdown", s.supposed_slowdown);
-      Time("optimizer_before_us", s.optimizer_before);
-      Time("optimizer_after_us", s.optimizer_after);
-      List("groups", s.groups, [&](const ScaleOutSummary::Group& g) {
-        Object([&] {
-          String("group", g.communicator);
-          Int("from", g.from);
-          Int("to", g.to);
-          Int("count", g.rendezvous);
-          Time("transfer_before_us", g.transfers_before);
-          Time("transfer_after_us", g.transfers_after);
-          Time("later_us", g.later);
-          Key("supposed");
-          json_.Bool(g.supposed);
-        });
-      });
-    });
-  }
-
-  void Step() {
-    Key("step");
-    if (!report_.step.has_value()) {
-      json_.Null();
-    } else {
-      const StepSummary& step = *report_.step;
-      Object([&] {
-        Time("period_us", step.period);
-        Time("cpu_period_us", step.cpu_period);
-        Key("settled");
-        json_.Bool(step.settled);
-        Int("repetitions", step.copies);
-        Known("recorded_period_us", step.recorded_period);
-        Time("completion_us", step.completion);
-        Known("recorded_completion_us", step.recorded_completion);
-        Known("unedited_period_us", step.unedited_period);
-      });
-    }
-    List("sensitivity", report_.sensitivity, [this](const SensitivityRow& row) {
-      Object([&] {
-        String("kind", row.kind);
-        String("name", row.name);
-        Int("count", row.count);
-        Time("time_us", row.time);
-        Number("cost_per_us", row.cost);
-        Time("gain_us", row.gain);
-      });
-    });
-    List("difference", report_.causes, [this](const StepCause& cause) {
-      Object([&] {
-        String("cause", cause.what);
-        Time("before_us", cause.before);
-        Time("after_us", cause.after);
-        Time("difference_us", cause.difference());
-      });
-    });
-  }
-
   void WriteRank(const RankSummary& rank) {
     const OverlapSummary& overlap = report_.overlap[rank.rank];
     Object([&] {
@@ -379,8 +221,6 @@ class ReportWriter {
   }
 
   const PredictionReport& report_;
-  const TraceStore& store_;
-  JsonWriter& json_;
 };
 
 }  // namespace

@@ -21,8 +21,10 @@ namespace foretrace {
 //   unshown_waits (null: nothing changed, or the recording shows what all waits wait for):
 //     as_taken_us, lower_us, upper_us, waits
 //   scale_out (null without --ranks): ranks, recorded_ranks, ranks_at_hand, lower_us, expected_us,
-//     upper_us, optimizer_before_us, optimizer_after_us (0: not sharded), groups[]: group, from,
-//     to, count, transfer_before_us, transfer_after_us, later_us
+//     upper_us (of all that follows), last_at_hand_us, last_late_us, absent_lower_us,
+//     absent_upper_us (0: no rank lacks a trace), replay_error_share, supposed_slowdown,
+//     optimizer_before_us, optimizer_after_us (0: not sharded), groups[]: group, from, to, count,
+//     transfer_before_us, transfer_after_us, later_us, supposed
 //   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
 //   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
 //     difference_us

@@ -41,6 +41,17 @@ def schema(command):
     return json.loads((ROOT / "proto/json" / f"{command}.json").read_text())
 
 
+def unknown(value, schema, where=""):
+    """Members of a document that its schema does not name; it allows more, but those that are there it describes. Points of
+    sweeps have members that the command line names."""
+    if isinstance(value, list):
+        return [name for v in value for name in unknown(v, schema.get("items", {}), f"{where}[]")]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    found = [f"{where}.{name}" for name in value if name not in schema["properties"] and where != ".points[]"]
+    return found + [name for k, v in value.items() for name in unknown(v, schema["properties"].get(k, {}), f"{where}.{k}")]
+
+
 @unittest.skipIf(jsonschema is None, "needs jsonschema (Debian: python3-jsonschema)")
 class Schemas(unittest.TestCase):
     def test_schemas_are_schemas(self):
@@ -68,7 +79,9 @@ class Schemas(unittest.TestCase):
                     continue  # built without modules
                 self.assertEqual(done.returncode, 0, done.stderr)
                 document = json.loads(done.stdout)
-                jsonschema.Draft202012Validator(schema(document["command"].replace(" ", "-"))).validate(document)
+                described = schema(document["command"].replace(" ", "-"))
+                jsonschema.Draft202012Validator(described).validate(document)
+                self.assertEqual(sorted(set(unknown(document, described))), [], "scripts/make_schemas.py describes them")
 
     def test_documents_of_golden_cases(self):
         """Every document that a golden case asks for, also where it prints but a part."""
@@ -94,7 +107,9 @@ exit "${{PIPESTATUS[0]}}"
                 if "error" in document:
                     continue
                 with self.subTest(document["command"]):
-                    jsonschema.Draft202012Validator(schema(document["command"].replace(" ", "-"))).validate(document)
+                    described = schema(document["command"].replace(" ", "-"))
+                    jsonschema.Draft202012Validator(described).validate(document)
+                    self.assertEqual(sorted(set(unknown(document, described))), [])
                 seen.add(document["command"])
         self.assertGreater(len(seen), 8, seen)
 

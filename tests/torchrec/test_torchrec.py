@@ -68,7 +68,9 @@ class Torchrec(unittest.TestCase):
         self.assertGreater(plan.iteration_time_us, 0)
         self.assertTrue(all(value >= 1 for value in plan.imbalance().values()))
         report = plan.report()
-        for text in ("Rank", "HBM (GB)", "Best: lpt", "Second: naive", "Imbalance", "t7"):
+        self.assertEqual(len({len(line) for line in report.splitlines()}), 1, "a frame")
+        for text in ("Planner Statistics", "Rank", "HBM (GB)", "DDR (GB)", "Input (MB)", "Best: lpt", "Second: naive", "Imbalance",
+                     "Longest Critical Path", "Peak Memory Pressure", "sparse.ebc.t7"):
             self.assertIn(text, report)
 
     def test_constraints_and_reservation(self):

@@ -34,6 +34,23 @@ class Absent(unittest.TestCase):
                 self.assertLess(interval["lower_us"], 1.01 * longest)
                 self.assertGreater(interval["upper_us"], 0.99 * longest)
 
+    def test_whole_job_of_some_ranks(self):
+        """`--ranks` of as many as recorded: the interval holds what the ranks at hand take in the whole job, also where
+        none of the groups that grow lacks a member."""
+        job = truth.megatron(3, 4, steps=(3, 4, 5))
+        for present in ([0], [0, 2, 4, 6], [0, 1, 2, 3]):
+            with tempfile.TemporaryDirectory() as folder:
+                job.write(folder)
+                for rank in set(range(8)) - set(present):
+                    os.remove(os.path.join(folder, f"rank{rank}.json"))
+                longest = max(job.step_times(4)[rank] for rank in present)
+                for absent in ("alike", "never-last"):
+                    found = report(folder, step=4, options=[SOME, "--ranks", "8", "--absent", absent])
+                    scale = found["scale_out"]
+                    taken = scale["expected_us"] * longest / found["iteration_time_us"]
+                    self.assertLessEqual(scale["lower_us"], taken + 0.01, (present, absent))
+                    self.assertGreaterEqual(scale["upper_us"], taken - 0.01, (present, absent))
+
     def test_replicas(self):
         self.check(4, lambda s: truth.data_parallel(4, 12, s, steps=(3, 4, 5)))
         self.check(4, lambda s: combinations.distributed_optimizer(4, slower=s))

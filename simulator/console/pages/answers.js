@@ -16,12 +16,12 @@ function flame(where, attribution) {
   const bars = attribution.rows.map((r, i) => {
     starts[i] = within.get(r.parent) ?? (r.parent < 0 ? 0 : starts[r.parent]);
     within.set(r.parent, starts[i] + r.total.device_us);
-    return { x: [starts[i], starts[i] + r.total.device_us], y: r.depth, name: r.name, us: r.total.device_us };
+    return { x: [ms(starts[i]), ms(starts[i] + r.total.device_us)], y: r.depth, name: r.name, us: r.total.device_us };
   }).filter((b) => b.us > total / 1000 && b.y < levels);
   chart(where, `${(100 * attribution.attributed_share).toFixed(1)} % of the device's time belongs to a ${attribution.to}${attribution.issued_before_recording?.device_us > 0 ? `, of what was issued while recording` : ''}`, { type: 'bar',
     data: { labels: Array.from({ length: levels }, (_, i) => i), datasets: [{ data: bars, grouped: false, barPercentage: 1, categoryPercentage: 1,
       borderWidth: 1, borderColor: colour('--paper'), backgroundColor: bars.map((_, i) => palette(i)) }] },
-    options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('us', { max: total }), y: axis('depth') },
+    options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('ms', { max: ms(total) }), y: axis('depth') },
       plugins: { legend: { display: false }, tooltip: { callbacks: { title: () => '', label: (at) => `${at.raw.name}: ${shown(at.raw.us, '_us')} (${(100 * at.raw.us / total).toFixed(1)} %)` } } } } },
   'point at a bar for its name', 60 + 22 * levels);
 }
@@ -52,7 +52,7 @@ answers.predict = (a) => {
     a.step?.period_us ? `in steady state ${shown(a.step.period_us, '_us')} a step` : '',
     a.scale_out ? `on ${a.scale_out.ranks} ranks between ${shown(a.scale_out.lower_us, '_us')} and ${shown(a.scale_out.upper_us, '_us')}, from ${a.scale_out.ranks_at_hand} of ${a.scale_out.recorded_ranks}` : '',
     `the busiest stream alone would take ${shown(a.baseline_us, '_us')}`]);
-  notes(a.notes);
+  notes([...(a.doubt ? [`warning: ${a.doubt}`] : []), ...a.notes]);
   if (a.scale_out?.groups.length > 0) {
     stacked(section('More ranks'), 'Collectives of groups that grow', a.scale_out.groups.flatMap((g) => [`${g.group}: ${g.from} ranks`, `${g.to} ranks`]), {
       transfer: a.scale_out.groups.flatMap((g) => [ms(g.transfer_before_us), ms(g.transfer_after_us)]),
@@ -73,8 +73,9 @@ answers.predict = (a) => {
   const path = section('Critical path');
   const rows = [...new Set(a.critical_path.runs.map((r) => `rank ${r.rank}`))].sort();
   const kinds = [...new Set(a.critical_path.runs.map((r) => r.kind))];
+  const colours = coloursOf(kinds.map(words));
   chart(path, 'What decides when the iteration ends', { type: 'bar', data: { labels: rows,
-    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: colourOf(words(kind), i + 2), grouped: false,
+    datasets: kinds.map((kind, i) => ({ label: words(kind), backgroundColor: colours[i], grouped: false,
       data: a.critical_path.runs.filter((r) => r.kind === kind).map((r) => ({
         x: [ms(r.start_us), ms(r.start_us + r.time_us)], y: `rank ${r.rank}`, text: `${r.lane}: ${r.name}, ${shown(r.time_us, '_us')}` })) })) },
   options: { indexAxis: 'y', parsing: { xAxisKey: 'x', yAxisKey: 'y' }, scales: { x: axis('ms'), y: axis('') },
@@ -224,6 +225,8 @@ answers.calibrate = (a) => {
 answers.diff = (a) => {
   headline(`${a.difference_us < 0 ? 'Faster' : 'Slower'} by ${shown(Math.abs(a.difference_us), '_us')}`,
     [`before ${shown(a.before.time_us, '_us')}, after ${shown(a.after.time_us, '_us')} (${percent(a.after.time_us, a.before.time_us)})`]);
+  const steps = [['before', a.before.time_us], ['after', a.after.time_us]].map(([name, us]) => ({ name, us }));
+  bars(section('The step'), 'Before and after', steps, 'name', 'us', 'us');
   bars(section('Where it comes from'), 'Difference by cause', a.causes.slice(0, 30), 'cause', 'difference_us', 'us');
 };
 
@@ -293,6 +296,10 @@ answers.place = (a) => {
     bars(section(`Calls of ${g.engine}`), g.proven ? 'No placement is cheaper than the one over frontiers' : 'Best found, and what no placement is below',
       [['one by one', g.op_level_us], ['evolution', g.evolved_us], ['over frontiers', g.exact_us], ['bound', g.bound_us]]
         .map(([name, v]) => ({ name, v })), 'name', 'v', 'us');
+    const generations = (g.evolved_by_generation_us ?? []).map((us, i) => ({ x: i + 1, y: ms(us) }));
+    if (generations.length > 1) {
+      scatter(page.lastChild, 'Evolution', { 'best of the generation': generations }, axis('generation'), axis('ms'), ['best of the generation']);
+    }
   }
 };
 
@@ -343,7 +350,22 @@ answers.inspect = (a) => {
     bars(held, `Lines that hold it, device ${most.device}`, most.holders.slice(0, 20).map((h) => ({ line: h.line || '(no stack)', MB: h.bytes / 1e6 })), 'line', 'MB', 'MB');
     return;
   }
-  headline(`${a.nodes ?? ''} nodes of ${(a.ranks ?? []).length ?? ''} ranks`, a.missing ?? []);
+  if (a.by_rank === undefined) {  // lists of kernels or operators
+    headline(`${(a.kernels ?? a.ops ?? []).length} kinds of work`);
+    return;
+  }
+  headline(`${a.nodes} nodes of ${a.ranks} ${a.ranks === 1 ? 'rank' : 'ranks'}${a.world_size > a.ranks ? `, of a job of ${a.world_size}` : ''}`, a.missing ?? []);
+  const ranks = a.by_rank.map((r) => `rank ${r.rank}`);
+  stacked(section('What each rank holds'), 'Device work', ranks, { kernels: a.by_rank.map((r) => r.kernels),
+    'copies and fills': a.by_rank.map((r) => r.copies), communication: a.by_rank.map((r) => r.collectives) }, 'nodes');
+  const steps = [...new Set(a.iterations.map((i) => i.number))];
+  if (steps.length > 0 && steps.length <= 12) {
+    const at = new Map(a.iterations.map((i) => [`${i.rank} ${i.number}`, i.duration_us]));
+    stacked(section('Recorded steps'), 'Duration between their marks', ranks, Object.fromEntries(
+      steps.map((n) => [`step ${n}`, a.by_rank.map((r) => ms(at.get(`${r.rank} ${n}`) ?? 0))])), 'ms', '', false);
+  }
+  const sent = a.communicators.filter((c) => c.bytes > 0).sort((x, y) => y.bytes - x.bytes).slice(0, 20);
+  bars(section('Communicators'), 'Bytes of the rank that sends most, in the whole recording', sent.map((c) => ({ name: `${c.name} (${c.ranks.length} ranks)`, MB: c.bytes / 1e6 })), 'name', 'MB', 'MB');
 };
 
 answers.explore = (a) => {
@@ -364,6 +386,8 @@ answers.explore = (a) => {
 answers.generate = (a) => {
   headline(`${a.ranks} ranks, ${a.nodes} nodes; an iteration takes ${shown(a.iteration_time_us, '_us')}`, [`in ${a.output}`]);
   notes(a.notes);
+  facts(section('The job'), { workload: a.workload, mapping: a.mapping, 'nodes a rank': a.nodes / a.ranks });
+  bars(section('What the traces hold'), 'Nodes by kind', a.kinds, 'kind', 'nodes', 'nodes', 'of all ranks; `foretrace predict` on the folder says where the time goes');
 };
 
 answers.convert = (a) => {
@@ -371,11 +395,21 @@ answers.convert = (a) => {
   headline(a.nodes === undefined ? 'Checked for other simulators' : `${a.ranks} ranks, ${a.nodes} nodes, in ${a.output}`,
     [a.check === undefined ? '' : problems.length === 0 ? 'another simulator runs them to their end' : 'another simulator would not run them to their end']);
   notes([...problems, ...(a.communication?.doubts ?? [])]);
+  const c = a.check;
+  if (c === undefined) return;
+  bars(section('What another simulator finds'), 'Nodes', [['work and communication', c.nodes], ['collectives', c.collectives], ['sends', c.sends], ['receives', c.receives],
+    ['never run', c.never_run], ['may overtake another of their group', c.unordered], ['of a type that does not run', c.unsupported],
+    ['communication of 0 bytes', c.without_size], ['work without duration', c.without_duration]].map(([name, nodes]) => ({ name, nodes })), 'name', 'nodes', 'nodes');
 };
 
 answers.list = (a) => {
-  const lists = Object.values(a).filter(Array.isArray);
-  headline(`${lists.reduce((n, l) => n + l.length, 0)} names`);
+  const kinds = Object.entries(a).filter(([key, l]) => Array.isArray(l) && key !== 'folders');
+  headline(kinds.map(([key, l]) => `${l.length} ${words(key)}`).join(', '), [`in ${(a.folders ?? []).join(', ')}`]);
+  const gpus = (a.gpus ?? []).filter((g) => g.memory_GBps > 0 && g.fp16_TFLOPS > 0);
+  if (gpus.length === 0) return;
+  scatter(section('Computation and memory'), 'Rate of half precision against bandwidth of memory', { accelerators: gpus.map((g) => ({
+    x: g.memory_GBps, y: g.fp16_TFLOPS, text: `${g.name}: ${g.fp16_TFLOPS} TFLOP/s, ${g.memory_GBps} GB/s` })) },
+  axis('GB/s', LOG), axis('TFLOP/s', LOG), [], 'point at a mark for its name');
 };
 
 answers.other = (a) => {

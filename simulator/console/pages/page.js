@@ -21,7 +21,15 @@ const palette = (i) => colour(`--c${i % 8}`);
 // Work, transfers, waiting and idleness have the same colour on every page.
 const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
   [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^memory$/, 2], [/^(nothing|idle|none|start skew)/, 7]];
-const colourOf = (label, i) => (label === 'free' ? colour('--line') : palette((MEANINGS.find(([name]) => name.test(label)) ?? [null, i])[1]));
+const meaningOf = (label) => (MEANINGS.find(([name]) => name.test(label)) ?? [null, null])[1];
+// A colour each: what has a meaning its own, the others those that are left.
+function coloursOf(labels) {
+  const taken = new Set(labels.map(meaningOf));
+  const left = [0, 1, 2, 3, 4, 5, 6, 7].filter((c) => !taken.has(c));
+  let next = 0;
+  return labels.map((label) => (label === 'free' ? colour('--line')
+    : palette(meaningOf(label) ?? (left.length > 0 ? left[next++ % left.length] : next++))));
+}
 const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
@@ -46,6 +54,7 @@ function shown(value, path = '') {
   if (/bytes/.test(key)) return value === 0 ? '0' : scaled(value, SIZE);
   if (/share$|utilisation$|^(sources|source_shares|mfu)$/.test(key)) return `${(100 * value).toFixed(1)} %`;
   if (/percent$/.test(key)) return `${value.toFixed(2)} %`;
+  if (Math.abs(value) >= 1e15) return value.toExponential(3);
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
@@ -60,13 +69,15 @@ function section(title) {
   return node;
 }
 
-function facts(where, object) {
+function facts(where, object, within = '') {
   const entries = Object.entries(object).filter(([, v]) => v !== null && v !== '' && typeof v !== 'object');
   if (entries.length === 0) return;
   where.append(el('dl', {}, ...entries.map(([key, value]) => el('div', {},
     el('dt', {}, heading(key)),
-    el('dd', {}, short(shown(value, key)))))));
+    el('dd', {}, short(shown(value, within + key)))))));
 }
+
+const MOST_IN_CELL = 12;  // numbers; longer lists are series, which are drawn
 
 // Objects within a row become columns "outer.inner"; lists of plain values are joined.
 function flat(row, prefix = '', out = {}) {
@@ -74,6 +85,7 @@ function flat(row, prefix = '', out = {}) {
     const name = prefix + key;
     if (isObject(value)) flat(value, `${name}.`, out);
     else if (!Array.isArray(value)) out[name] = value;
+    else if (value.length > MOST_IN_CELL && value.every((v) => typeof v === 'number')) out[name] = `${value.length} values`;
     else if (!value.some((v) => v !== null && typeof v === 'object')) out[name] = value.join(', ');
   }
   return out;
@@ -157,23 +169,38 @@ function chart(where, title, config, note = '', height = 320) {
 
 // Bytes as 1 kB, 10 kB, ...: of a logarithmic axis the powers of ten alone have a name.
 const byteTicks = { ticks: { maxRotation: 0, callback: (v) => (/^1(0*)$/.test(String(v)) ? scaled(v, SIZE).replace(/\.0+ /, ' ') : '') } };
+// Names beside bars have at most half of a narrow chart.
+const names = (more = {}) => axis('', { ...more, ticks: { autoSkip: false, callback(value) {
+  const name = this.getLabelForValue(value), most = Math.max(12, Math.floor(this.chart.width / 14));
+  return name.length > most ? `${name.slice(0, most - 1)}\u2026` : name;
+} } });
 const axis = (text, more = {}) => ({ title: { display: true, text }, grid: { color: colour('--line') }, ...more });
 
 // One bar a label, of parts that add up: {part: [value by label]}; beside each other where they do not.
-function stacked(where, title, labels, parts, unit, note, add = true) {
+function stacked(where, title, labels, parts, unit, note, add = true, range = {}) {
   const datasets = Object.entries(parts).filter(([, values]) => values.some((v) => v > 0))
-    .map(([label, data], i) => ({ label: words(label), data, backgroundColor: colourOf(words(label), i) }));
+    .map(([label, data]) => ({ label: words(label), data }));
+  const colours = coloursOf(datasets.map((d) => d.label));
+  datasets.forEach((d, i) => { d.backgroundColor = colours[i]; });
   chart(where, title, { type: 'bar', data: { labels, datasets }, options: { indexAxis: 'y',
-    scales: { x: axis(unit, { stacked: add }), y: axis('', { stacked: add, ticks: { autoSkip: false } }) } } }, note,
-  70 + (add ? 24 : 44) * Math.max(2, labels.length) + 20 * Math.floor(datasets.length / 6));
+    scales: { x: axis(unit, { stacked: add, ...range }), y: names({ stacked: add }) } } }, note,
+  70 + (add ? 24 : 44) * Math.max(2, labels.length) + 20 * Math.floor(datasets.length * 180 / Math.min(1180, innerWidth)));
 }
 
-function bars(where, title, rows, label, value, unit, note) {
+// Of microseconds, which may be ms or s of a size that reads.
+function axisUnit(values, unit) {
+  const largest = Math.max(...values.map((v) => Math.abs(v ?? 0)));
+  if (unit !== 'us' || largest < 1e4) return [1, unit];
+  return largest < 1e7 ? [1e3, 'ms'] : [1e6, 's'];
+}
+
+function bars(where, title, rows, label, value, givenUnit, note) {
   if (rows.length === 0) return;
+  const [factor, unit] = axisUnit(rows.map((r) => r[value]), givenUnit);
   chart(where, title, { type: 'bar',
-    data: { labels: rows.map((r) => String(r[label]).slice(0, 70)), datasets: [{ label: unit, data: rows.map((r) => r[value]),
+    data: { labels: rows.map((r) => String(r[label]).slice(0, 70)), datasets: [{ label: unit, data: rows.map((r) => r[value] / factor),
       backgroundColor: rows.map((r) => (r[value] < 0 ? palette(2) : palette(0))) }] },
-    options: { indexAxis: 'y', plugins: { legend: { display: false } }, scales: { x: axis(unit), y: axis('') } } },
+    options: { indexAxis: 'y', plugins: { legend: { display: false } }, scales: { x: axis(unit), y: names() } } },
   note, 70 + 22 * Math.max(2, rows.length));
 }
 
@@ -190,7 +217,7 @@ function scatter(where, title, groups, x, y, lines = [], note = '', colours = {}
 function shareBar(where, title, shares) {
   const parts = Object.fromEntries(Object.entries(shares).filter(([, v]) => v > 0).map(([k, v]) => [k, [100 * v]]));
   if (Object.keys(parts).length === 0) return;
-  stacked(where, title, [''], parts, '%');
+  stacked(where, title, [''], parts, '%', '', true, { max: 100 });
 }
 
 function headline(verdict, why = []) {
@@ -215,7 +242,7 @@ function everything(where, { description, ...object }, title = '') {
     } else if (isObject(value)) {
       const inner = flat(value);
       if (Object.values(inner).some((v) => v !== null && v !== '')) where.append(el('h3', {}, name));
-      facts(where, inner);
+      facts(where, inner, `${key}.`);
       for (const [k, v] of Object.entries(value)) {
         if (Array.isArray(v) && v.length > 0 && isObject(v[0])) table(where, `${name}: ${words(k)}`, v);
       }

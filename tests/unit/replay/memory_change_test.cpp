@@ -73,6 +73,21 @@ TEST_F(MemoryChangeTest, RecomputationMovesThePeakIntoTheBackwardPass) {
   EXPECT_FALSE(Peak({"recompute=head"}).ok());
 }
 
+TEST_F(MemoryChangeTest, SegmentsRecomputeWithoutNames) {
+  // Of 300 bytes two parts of 150 are the two blocks.
+  const auto peak = Peak({"segments=2"});
+  ASSERT_TRUE(peak.ok()) << peak.status();
+  EXPECT_EQ(peak->ledger.total().count(), 1270);
+  EXPECT_EQ(peak->ledger.recomputed.count(), 100);
+  // In one all is there again before the backward pass frees the first of it.
+  EXPECT_EQ(Peak({"segments=1"})->ledger.total().count(), 1360);
+  extras_.frames.clear();
+  EXPECT_EQ(Peak({"segments=2"})->ledger.total().count(), 1270);
+  EXPECT_FALSE(Peak({"segments=4"}).ok());  // each tensor alone is what its part returns
+  extras_.autograd.clear();
+  EXPECT_FALSE(Peak({"segments=2"}).ok());
+}
+
 TEST_F(MemoryChangeTest, ShardingDividesWhatTheStageSays) {
   EXPECT_EQ(Peak({"zero=1/4"})->ledger.total().count(), 1360);
   EXPECT_EQ(Peak({"zero=2/4"})->ledger.total().count(), 1315);
@@ -92,7 +107,7 @@ TEST_F(MemoryChangeTest, WithoutGradientsNothingIsToldApart) {
 
 TEST(MemoryChange, RefusesWhatIsNoChange) {
   for (const char* text : {"micro-batch=2", "micro-batch=x0", "micro-batch=xnan", "zero=4/8",
-                           "zero=1/1", "zero=1", "recompute=", "recompute=(", "batch=x2", ""}) {
+                           "zero=1/1", "zero=1", "recompute=", "recompute=(", "segments=0", "segments=x2", "batch=x2", ""}) {
     EXPECT_FALSE(MemoryChange::Parse({text}).ok()) << text;
   }
 }

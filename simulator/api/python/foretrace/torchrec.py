@@ -147,42 +147,75 @@ class Plan:
         return out
 
     def report(self, tables=40):
-        """Ranks and tables as torchrec's planner prints them, then why this plan, the second best, and the imbalance."""
-        best = self.answer["best"]
-        ranks = {r["rank"]: r for r in best["ranks"]}
+        """Ranks and tables in the frame and columns of torchrec's EmbeddingStats, then why this plan, the second best, and the
+        imbalance. Perf in brackets: lookups forward, all-to-all, lookups backward, collectives of row-wise tables."""
+        best, plans = self.answer["best"], self.answer["plans"]
+        found = sum(p["feasible"] for p in plans)
+        text = ["--- Planner Statistics ---",
+                f"--- Evaluated {max(self.answer['evaluated'], len(plans))} proposal(s), found {found} possible plan(s) ---", None]
+        text += _columns(["Rank", "HBM (GB)", "DDR (GB)", "Perf (ms)", "Input (MB)", "Output (MB)", "Shards"], self._rank_rows())
+        text += ["", "Perf: lookups forward, all-to-all, lookups backward, collectives of row-wise tables; of one iteration, simulated",
+                 "Input: received, Output: sent in an iteration, Shards: number of tables", None]
+        order = sorted(self.tables, key=lambda t: -t.pooling_factor * t.embedding_dim)
+        text += _columns(["FQN", "Sharding", "Compute Kernel", "Pooling Factor", "Features", "Emb Dim", "Hash Size", "Ranks"],
+                         [self._table_row(t) for t in order[:tables]])
+        if len(order) > tables:
+            text.append(f"... and {len(order) - tables} tables with less to look up")
+        text += [None, f"Best: {best['sharder']}, {best['iteration_time_us'] / 1e3:.3f} ms an iteration of {len(plans)} plans"]
+        others = [p for p in plans if p["sharder"] != best["sharder"] and p["feasible"]]
+        if others:
+            second = others[0]
+            text.append(f"Second: {second['sharder']}, {100 * (second['iteration_time_us'] / best['iteration_time_us'] - 1):+.2f} %, "
+                        f"lookup imbalance {second['lookup_imbalance']:.2f} against {best['lookup_imbalance']:.2f}")
+        slowest = max(best["ranks"], key=_perf_us)
+        fullest = max(best["ranks"], key=lambda r: r["memory_bytes"])
+        text.append("Imbalance (largest over mean): " + ", ".join(f"{key} {value:.2f}" for key, value in self.imbalance().items()))
+        text.append(f"Longest Critical Path: {_perf_us(slowest) / 1e3:.3f} ms on rank {slowest['rank']}")
+        text.append(f"Peak Memory Pressure: {fullest['memory_bytes'] / 1e9:.3f} GB on rank {fullest['rank']}")
+        text += [f"note: {note}" for note in self.answer.get("notes", [])]
+        width = max(98, *(len(line) + 2 for line in text if line is not None))
+        edge = "#" * (width + 2)
+        lines = [f"#{'-' * (width - 2):^{width}}#" if line is None else f"#{line:^{width}}#" if line.startswith("--- ")
+                 else f"# {line:<{width - 1}}#" for line in text]
+        return "\n".join([edge, *lines, edge]) + "\n"
+
+    def _rank_rows(self):
         shards = {}
         for p in self._placements.values():
             for rank in p["ranks"]:
                 kinds = shards.setdefault(rank, {})
                 kinds[KINDS[p["sharding_type"]]] = kinds.get(KINDS[p["sharding_type"]], 0) + 1
-        lines = [f"{'Rank':>6} {'HBM (GB)':>16} {'Perf (ms)':>34} {'Output (MB)':>12}  Shards"]
-        for rank, r in sorted(ranks.items()):
+        used = sorted({kind for kinds in shards.values() for kind in kinds})
+        rows = []
+        for r in sorted(self.answer["best"]["ranks"], key=lambda r: r["rank"]):
             hbm = r["memory_bytes"] / 1e9
-            parts = [r["lookup_forward_us"], r["all_to_all_us"], r["lookup_backward_us"], r["row_collectives_us"]]
-            perf = f"{sum(parts) / 1e3:.3f} ({','.join(f'{p / 1e3:.2f}' for p in parts)})"
-            kinds = " ".join(f"{kind}: {n}" for kind, n in sorted(shards.get(rank, {}).items()))
-            lines.append(f"{rank:>6} {hbm:>9.3f} ({100 * hbm / self._capacity:>3.0f}%) {perf:>34} {r['sent_bytes'] / 1e6:>12.2f}  {kinds}")
-        lines.append("Perf: lookups forward, all-to-all, lookups backward, collectives of row-wise tables; of one iteration, simulated")
-        lines.append("")
-        lines.append(f"{'Table':<44} {'Sharding':>8} {'Kernel':>8} {'Pooling':>9} {'Dim':>5} {'Rows':>12}  Ranks")
-        order = sorted(self.tables, key=lambda t: -t.pooling_factor * t.embedding_dim)
-        for table in order[:tables]:
-            p = self._placements[table.name]
-            placed = ",".join(map(str, p["ranks"])) if len(p["ranks"]) <= 8 else f"{p['ranks'][0]}-{p['ranks'][-1]} ({len(p['ranks'])})"
-            lines.append(f"{table.name[-44:]:<44} {KINDS[p['sharding_type']]:>8} {p['compute_kernel']:>8} {table.pooling_factor:>9.2f} "
-                         f"{table.embedding_dim:>5} {table.num_embeddings:>12}  {placed}")
-        if len(order) > tables:
-            lines.append(f"... and {len(order) - tables} tables with less to look up")
-        lines.append("")
-        others = [p for p in self.answer["plans"] if p["sharder"] != best["sharder"] and p["feasible"]]
-        lines.append(f"Best: {best['sharder']}, {best['iteration_time_us'] / 1e3:.3f} ms an iteration of {len(self.answer['plans'])} plans")
-        if others:
-            second = others[0]
-            lines.append(f"Second: {second['sharder']}, {100 * (second['iteration_time_us'] / best['iteration_time_us'] - 1):+.2f} %, "
-                         f"lookup imbalance {second['lookup_imbalance']:.2f} against {best['lookup_imbalance']:.2f}")
-        lines.append("Imbalance (largest over mean): " + ", ".join(f"{key} {value:.2f}" for key, value in self.imbalance().items()))
-        lines += [f"note: {note}" for note in self.answer.get("notes", [])]
-        return "\n".join(lines) + "\n"
+            parts = (r["lookup_forward_us"], r["all_to_all_us"], r["lookup_backward_us"], r["row_collectives_us"])
+            rows.append([str(r["rank"]), f"{hbm:.3f} ({100 * hbm / self._capacity:.0f}%)", f"{r['host_bytes'] / 1e9:.3f}",
+                         f"{_perf_us(r) / 1e3:.3f} ({','.join(f'{p / 1e3:.2f}' for p in parts)})", f"{r['received_bytes'] / 1e6:.2f}",
+                         f"{r['sent_bytes'] / 1e6:.2f}", " ".join(f"{k}: {shards.get(r['rank'], {}).get(k, 0)}" for k in used)])
+        return rows
+
+    def _table_row(self, table):
+        p = self._placements[table.name]
+        ranks = p["ranks"]
+        placed = ",".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}-{ranks[-1]} ({len(ranks)})"
+        name = f"{table.module}.{table.name}" if table.module else table.name
+        return [name[-44:], KINDS[p["sharding_type"]], p["compute_kernel"], f"{table.pooling_factor:.2f}", str(max(1, len(table.feature_names))),
+                str(table.embedding_dim), str(table.num_embeddings), placed]
+
+
+def _perf_us(rank):
+    return rank["lookup_forward_us"] + rank["all_to_all_us"] + rank["lookup_backward_us"] + rank["row_collectives_us"]
+
+
+def _columns(header, rows):
+    """Lines of a table with a rule below its header; the first and last column to the left, others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+
+    def line(cells):
+        last = len(cells) - 1
+        return "   ".join(c.ljust(w) if i in (0, last) else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+    return [line(header), line(["-" * w for w in widths]), *map(line, rows)]
 
 
 class Planner:
