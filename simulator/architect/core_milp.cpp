@@ -51,9 +51,10 @@ class CoreProgram {
   absl::StatusOr<CoreSchedule> Solve(const ScheduleLimits& limits) {
     program_.max_nodes = static_cast<int>(std::min<int64_t>(limits.max_nodes, 1 << 30));
     while (true) {
-      FORETRACE_ASSIGN_OR_RETURN(const auto values, SolveMilp(program_));
-      if (!values) return Infeasible("schedule: the solver found none within its limit; raise it");
-      if (!Separate(*values)) return Decode(*values);
+      FORETRACE_ASSIGN_OR_RETURN(const MilpSolution solution, SolveMilp(program_));
+      if (!solution.found())
+        return Infeasible("schedule: the solver found none within its limit; raise it");
+      if (!Separate(solution.values)) return Decode(solution.values);
     }
   }
 

@@ -41,10 +41,45 @@ double Objective(const MilpProblem& problem, const std::vector<double>& values) 
   return sum;
 }
 
+// The start, where the solver kept none.
+void TakeBest(const MilpProblem& problem, const CbcModel& model, MilpSolution& solution) {
+  const double* best = model.bestSolution();
+  if (best != nullptr) {
+    solution.values.assign(best, best + problem.columns.size());
+    for (size_t c = 0; c < solution.values.size(); ++c) {
+      if (problem.columns[c].integer) solution.values[c] = std::round(solution.values[c]);
+    }
+  }
+  const double started = problem.start.empty() ? kNoBound : Objective(problem, problem.start);
+  if (best == nullptr || started < Objective(problem, solution.values)) {
+    solution.values = problem.start;
+  }
+  if (solution.found()) solution.objective = Objective(problem, solution.values);
+}
+
+// What ended the search: CbcModel::status and secondaryStatus.
+void TakeBound(const CbcModel& model, MilpSolution& solution) {
+  constexpr int kFinished = 0, kUnboundedRelaxation = 7;
+  const bool finished = model.status() == kFinished;
+  if (finished && model.secondaryStatus() == kUnboundedRelaxation) {
+    solution.status = MilpStatus::kUnbounded;
+    return;
+  }
+  if (!solution.found()) {
+    solution.status = finished ? MilpStatus::kInfeasible : MilpStatus::kNothing;
+    if (finished) solution.bound = kNoBound;
+  } else {
+    solution.status = MilpStatus::kFeasible;
+  }
+  // 1e50 and the like stand for "none yet".
+  const double bound = model.getBestPossibleObjValue();
+  if (solution.status != MilpStatus::kInfeasible && std::abs(bound) < 1e49) solution.bound = bound;
+}
+
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] void foretrace_solve_with_cbc(
-    const MilpProblem& problem, std::optional<std::vector<double>>& solution) {
+extern "C" [[gnu::visibility("default")]] void foretrace_solve_with_cbc(const MilpProblem& problem,
+                                                                        MilpSolution& solution) {
   OsiClpSolverInterface solver;
   solver.messageHandler()->setLogLevel(0);
   Load(problem, solver);
@@ -57,8 +92,9 @@ extern "C" [[gnu::visibility("default")]] void foretrace_solve_with_cbc(
                           Objective(problem, problem.start), true);
   }
   model.branchAndBound();
-  const double* best = model.bestSolution();
-  if (best != nullptr) solution.emplace(best, best + problem.columns.size());
+  solution.nodes = model.getNodeCount();
+  TakeBest(problem, model, solution);
+  TakeBound(model, solution);
 }
 static_assert(std::is_same_v<decltype(foretrace_solve_with_cbc), SolveWithCbc>);
 

@@ -50,11 +50,11 @@ class AssignmentProgram {
     program.start = SeedSolution();
     program.max_nodes = static_cast<int>(std::min(kMostNodes, kNodesTimesVariables / variables()));
     program.relative_gap = kGap;
-    FORETRACE_ASSIGN_OR_RETURN(const auto solution, SolveMilp(program));
+    FORETRACE_ASSIGN_OR_RETURN(const MilpSolution solution, SolveMilp(program));
     ShardingPlan plan = seed_;
-    if (!solution) return plan;  // nothing better than the seed within the limits
+    if (!solution.found()) return plan;  // nothing better than the seed within the limits
     for (size_t u = 0; u < units_.size(); ++u) {
-      const double* x = solution->data() + u * gpus_;
+      const double* x = solution.values.data() + u * gpus_;
       plan.tables[units_[u].table].ranks[units_[u].position] =
           static_cast<int32_t>(std::max_element(x, x + gpus_) - x);
     }
