@@ -53,10 +53,6 @@ class Matching {
   int32_t chains_ = 0;
 };
 
-bool Uses(const CoreOp& op, CoreClass core) {
-  return op.core == core || op.core == CoreClass::kFused;
-}
-
 }  // namespace
 
 std::string_view Name(CoreClass core) {

@@ -50,6 +50,10 @@ struct CoreSchedule {
   bool optimal() const { return makespan == bound; }
 };
 
+// `core` is kTensor or kVector.
+inline bool Uses(const CoreOp& op, CoreClass core) {
+  return op.core == core || op.core == CoreClass::kFused;
+}
 // Whether running on all cores can pay: it excludes everything else.
 inline bool MayRunOnAll(const CoreOp& op) { return op.all < op.one; }
 inline SimTime Shortest(const CoreOp& op) { return op.all < op.one ? op.all : op.one; }

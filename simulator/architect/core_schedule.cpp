@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/architect/core_milp.h"
 #include "simulator/architect/core_search.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -72,7 +73,10 @@ absl::StatusOr<CoreSchedule> ScheduleCores(const CoreGraph& graph, const CoreCou
           ids.size(), kMaxSearchedOps);
     }
     const Subgraph part = Cut(graph, ids);
-    const CoreSchedule found = SearchSchedule(part.graph, part.order, cores, limits);
+    FORETRACE_ASSIGN_OR_RETURN(
+        const CoreSchedule found,
+        ImproveByMilp(part.graph, part.order, cores,
+                      SearchSchedule(part.graph, part.order, cores, limits), limits));
     for (size_t k = 0; k < ids.size(); ++k) {
       ScheduledOp at = found.ops[k];
       at.start += whole.makespan;

@@ -17,11 +17,17 @@ class Cores {
     if (core == CoreClass::kTensor) return FirstOf(tensor_);
     if (core == CoreClass::kVector) return FirstOf(vector_);
     std::pair<int32_t, SimTime> best{0, SimTime::Max()};
-    for (size_t c = 0; c < std::min(tensor_.size(), vector_.size()); ++c) {
-      const SimTime free = std::max(tensor_[c], vector_[c]);
-      if (free < best.second) best = {static_cast<int32_t>(c), free};
+    for (int32_t c = 0; c < static_cast<int32_t>(std::min(tensor_.size(), vector_.size())); ++c) {
+      const SimTime free = FreeFrom(core, c);
+      if (free < best.second) best = {c, free};
     }
     return best;
+  }
+  SimTime FreeFrom(CoreClass core, int32_t c) const {
+    const auto at = static_cast<size_t>(c);
+    if (core == CoreClass::kTensor) return tensor_[at];
+    if (core == CoreClass::kVector) return vector_[at];
+    return std::max(tensor_[at], vector_[at]);
   }
   void Occupy(CoreClass core, int32_t c, SimTime until) {
     if (core != CoreClass::kVector) tensor_[static_cast<size_t>(c)] = until;
@@ -35,40 +41,6 @@ class Cores {
   }
   std::vector<SimTime> tensor_, vector_;
 };
-
-// Places the operators in `sequence`, a topological order, each as early as its inputs, its core
-// and operators that run alone allow.
-CoreSchedule Place(const CoreGraph& graph, const std::vector<int32_t>& sequence,
-                   const CoreCounts& counts, const std::vector<bool>& on_all) {
-  CoreSchedule schedule;
-  schedule.ops.resize(graph.ops.size());
-  std::vector<SimTime> ready(graph.ops.size());
-  Cores cores(counts);
-  SimTime alone_until;
-  for (const int32_t id : sequence) {
-    const auto i = static_cast<size_t>(id);
-    const CoreOp& op = graph.ops[i];
-    ScheduledOp& at = schedule.ops[i];
-    at.on_all = on_all[i];
-    if (at.on_all) {
-      at.start = schedule.makespan;
-      at.end = alone_until = at.start + op.all;
-    } else {
-      const auto [core, free] = cores.First(op.core);
-      at.core = core;
-      at.start = std::max({free, ready[i], alone_until});
-      at.end = at.start + op.one;
-      cores.Occupy(op.core, core, at.end);
-    }
-    schedule.makespan = std::max(schedule.makespan, at.end);
-    for (const auto& [from, to] : graph.edges) {
-      if (from == id) {
-        ready[static_cast<size_t>(to)] = std::max(ready[static_cast<size_t>(to)], at.end);
-      }
-    }
-  }
-  return schedule;
-}
 
 std::vector<SimTime> Tails(const CoreGraph& graph, const std::vector<int32_t>& order) {
   std::vector<SimTime> tails(graph.ops.size());
@@ -106,6 +78,38 @@ std::vector<int32_t> ByTails(const CoreGraph& graph, const std::vector<SimTime>&
 
 }  // namespace
 
+CoreSchedule PlaceInOrder(const CoreGraph& graph, const std::vector<int32_t>& sequence,
+                          const CoreCounts& counts, const std::vector<bool>& on_all,
+                          const std::vector<int32_t>& on_core) {
+  CoreSchedule schedule;
+  schedule.ops.resize(graph.ops.size());
+  std::vector<SimTime> ready(graph.ops.size());
+  Cores cores(counts);
+  SimTime alone_until;
+  for (const int32_t id : sequence) {
+    const auto i = static_cast<size_t>(id);
+    const CoreOp& op = graph.ops[i];
+    ScheduledOp& at = schedule.ops[i];
+    at.on_all = on_all[i];
+    if (at.on_all) {
+      at.start = schedule.makespan;
+      at.end = alone_until = at.start + op.all;
+    } else {
+      at.core = on_core.empty() ? cores.First(op.core).first : on_core[i];
+      at.start = std::max({cores.FreeFrom(op.core, at.core), ready[i], alone_until});
+      at.end = at.start + op.one;
+      cores.Occupy(op.core, at.core, at.end);
+    }
+    schedule.makespan = std::max(schedule.makespan, at.end);
+    for (const auto& [from, to] : graph.edges) {
+      if (from == id) {
+        ready[static_cast<size_t>(to)] = std::max(ready[static_cast<size_t>(to)], at.end);
+      }
+    }
+  }
+  return schedule;
+}
+
 SimTime MakespanBound(const CoreGraph& graph, const std::vector<int32_t>& order,
                       const CoreCounts& cores) {
   return CoreBounds(graph, order, cores).Whole();
@@ -115,9 +119,9 @@ CoreSchedule ListSchedule(const CoreGraph& graph, const std::vector<int32_t>& or
                           const CoreCounts& cores) {
   const std::vector<int32_t> sequence = ByTails(graph, Tails(graph, order));
   std::vector<bool> on_all(graph.ops.size());
-  CoreSchedule best = Place(graph, sequence, cores, on_all);
+  CoreSchedule best = PlaceInOrder(graph, sequence, cores, on_all);
   for (size_t i = 0; i < on_all.size(); ++i) on_all[i] = MayRunOnAll(graph.ops[i]);
-  CoreSchedule other = Place(graph, sequence, cores, on_all);
+  CoreSchedule other = PlaceInOrder(graph, sequence, cores, on_all);
   if (other.makespan < best.makespan) {
     best = std::move(other);
   } else {
@@ -129,7 +133,7 @@ CoreSchedule ListSchedule(const CoreGraph& graph, const std::vector<int32_t>& or
     for (size_t i = 0; i < on_all.size(); ++i) {
       if (!MayRunOnAll(graph.ops[i])) continue;
       on_all[i] = !on_all[i];
-      CoreSchedule changed = Place(graph, sequence, cores, on_all);
+      CoreSchedule changed = PlaceInOrder(graph, sequence, cores, on_all);
       if (changed.makespan < best.makespan) {
         best = std::move(changed);
         better = true;

@@ -41,7 +41,7 @@ struct ArchitectOptions {
   bool compare = false;
   std::string objective = "throughput";
   double optimizer_factor = 0;
-  int64_t nodes = 2000;
+  int64_t nodes = ScheduleLimits().max_nodes;
   int32_t jobs = 0;
   std::string output, journal;
   bool timings = false;
@@ -251,7 +251,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
     FORETRACE_ASSIGN_OR_RETURN(
         LineJournal opened,
         LineJournal::Open(o.journal,
-                          {"architect journal 1", question + inputs,
+                          {"architect journal 2", question + inputs,
                            "models, space, devices, batch, memory, widths, micro-batches, "
                            "objective, nodes"},
                           processes));

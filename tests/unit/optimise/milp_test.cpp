@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <thread>
 
 namespace foretrace {
 namespace {
@@ -145,6 +146,32 @@ TEST_F(Milp, GapOfWhatALimitEnds) {
   EXPECT_LE(near.gap(), 0.2);
   EXPECT_LE(near.bound, proven.objective + 1e-6);
   EXPECT_LE(near.nodes, proven.nodes);
+}
+
+TEST_F(Milp, ThreadsChangeNothing) {
+  std::mt19937 random(17);
+  std::vector<MilpProblem> problems;
+  for (int i = 0; i < 40; ++i) {
+    problems.push_back(RandomProblem(random, 25));
+    problems.back().max_nodes = 200;
+  }
+  std::vector<MilpSolution> alone;
+  for (const MilpProblem& problem : problems) alone.push_back(Solved(problem));
+  std::vector<std::vector<MilpSolution>> beside(4);
+  std::vector<std::thread> threads;
+  for (std::vector<MilpSolution>& found : beside) {
+    threads.emplace_back([&] {
+      for (const MilpProblem& problem : problems) found.push_back(Solved(problem));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<MilpSolution>& found : beside) {
+    for (size_t i = 0; i < problems.size(); ++i) {
+      ASSERT_EQ(found[i].values, alone[i].values) << i;
+      ASSERT_EQ(found[i].bound, alone[i].bound) << i;
+      ASSERT_EQ(found[i].nodes, alone[i].nodes) << i;
+    }
+  }
 }
 
 TEST_F(Milp, UnboundedAndContinuous) {
