@@ -38,11 +38,7 @@ class RankWriter {
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     for (const Pass& pass : pipeline_.stages[static_cast<size_t>(stage_)].passes) WritePass(pass);
     if (!ReducesByLayer(m_)) Reduce(0, 1, out_.last());
-    if (reduced_.valid()) {
-      out_.Compute("optimizer", passes_.optimizer, reduced_);
-    } else {
-      out_.Compute("optimizer", passes_.optimizer);
-    }
+    out_.Compute("optimizer", passes_.optimizer, reduced_);
     return out_.Build();
   }
 
@@ -126,41 +122,45 @@ class RankWriter {
     return std::nullopt;
   }
 
-  void WritePass(const Pass& pass) {
-    const bool forward = pass.kind == PassKind::kForward;
-    const bool weight = pass.kind == PassKind::kBackwardWeight;
-    const std::string name = fmt::format("{} micro-batch {} chunk {}",
-                                         forward  ? "forward"
-                                         : weight ? "weight gradient"
-                                                  : "backward",
-                                         pass.microbatch, pass.chunk);
-    if (weight) {
-      for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
-        out_.Compute(name, passes_.layer_weight);
-        ReduceLayer(pass, layer);
-      }
-      return;
+  static std::string NameOf(const Pass& pass) {
+    return fmt::format("{} micro-batch {} chunk {}",
+                       pass.kind == PassKind::kForward          ? "forward"
+                       : pass.kind == PassKind::kBackwardWeight ? "weight gradient"
+                                                                : "backward",
+                       pass.microbatch, pass.chunk);
+  }
+
+  void WriteWeights(const Pass& pass) {
+    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+      out_.Compute(NameOf(pass), passes_.layer_weight);
+      ReduceLayer(pass, layer);
     }
-    // Tags tell edge, direction and micro-batch apart.
-    const auto tag = [&](size_t edge) {
-      return static_cast<int32_t>((edge * 2 + (forward ? 0 : 1)) *
-                                      static_cast<size_t>(pipeline_.mini_batch) +
-                                  static_cast<size_t>(pass.microbatch));
-    };
-    const auto message = [&](NodeKind kind, const char* what, std::pair<size_t, int32_t> end) {
-      return TraceEmitter::Message{kind,
-                                   CollectiveOp::kUnknown,
-                                   what + name,
-                                   pipeline_group_,
-                                   m_.pipeline,
-                                   passes_.transfer_bytes,
-                                   passes_.transfer,
-                                   RankOf(end.second, replica_, shard_),
-                                   tag(end.first)};
-    };
+  }
+
+  // To or from a neighbouring stage, over an edge. Tags tell edge, direction and micro-batch apart.
+  TraceEmitter::Message MessageOf(const Pass& pass, NodeKind kind, const char* what,
+                                  std::pair<size_t, int32_t> end) const {
+    const size_t way = end.first * 2 + (pass.kind == PassKind::kForward ? 0 : 1);
+    const auto tag = static_cast<int32_t>(way * static_cast<size_t>(pipeline_.mini_batch) +
+                                          static_cast<size_t>(pass.microbatch));
+    return {kind,
+            CollectiveOp::kUnknown,
+            what + NameOf(pass),
+            pipeline_group_,
+            m_.pipeline,
+            passes_.transfer_bytes,
+            passes_.transfer,
+            RankOf(end.second, replica_, shard_),
+            tag};
+  }
+
+  void WritePass(const Pass& pass) {
+    if (pass.kind == PassKind::kBackwardWeight) return WriteWeights(pass);
+    const bool forward = pass.kind == PassKind::kForward;
+    const std::string name = NameOf(pass);
     NodeIndex input;
     if (const auto source = Neighbour(pass.chunk, forward)) {
-      input = out_.Communicate(message(NodeKind::kRecv, "recv ", *source), NodeIndex());
+      input = out_.Communicate(MessageOf(pass, NodeKind::kRecv, "recv ", *source), NodeIndex());
     }
     const bool head = stage_ + 1 == m_.pipeline && pass.chunk + 1 == m_.chunks;
     if (head && !forward) {
@@ -190,7 +190,7 @@ class RankWriter {
           out_.last()));
     }
     if (const auto sink = Neighbour(pass.chunk, !forward)) {
-      out_.Communicate(message(NodeKind::kSend, "send ", *sink), out_.last());
+      out_.Communicate(MessageOf(pass, NodeKind::kSend, "send ", *sink), out_.last());
     }
   }
 

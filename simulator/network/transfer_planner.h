@@ -59,6 +59,10 @@ class TransferPlanner {
   absl::StatusOr<PlannedRun> PlanAndRun(const TransferSpec& spec);
 
  private:
+  // In-switch reduction passes pieces through three stages: into the buffers that the switch reads,
+  // through the switch, and out of the buffers that it writes. One fills them, one drains them.
+  static constexpr double kSwitchPieces = 2;
+
   struct Job {
     const TransferSpec& spec;
     std::shared_ptr<const Communicator> communicator;

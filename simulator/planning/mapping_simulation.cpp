@@ -52,9 +52,10 @@ absl::Status SimulateRows(const TrainingJob& job, const std::string& platform,
   }
   if (simulated == 0 && failed > 0) return first_failure;
   if (failed > 0) {
-    report.notes.push_back(fmt::format("--network {}: {} of {} mappings are not simulated, the "
-                                       "first because: {}",
-                                       tier, failed, count, std::string(first_failure.message())));
+    report.notes.push_back(
+        fmt::format("--network {}: {} of {} mappings are not simulated, the "
+                    "first because: {}",
+                    tier, failed, count, std::string(first_failure.message())));
   }
   return absl::OkStatus();
 }

@@ -18,7 +18,8 @@ namespace foretrace {
 absl::StatusOr<SimTime> SimulateMapping(const TrainingJob& job, const MappingFile& mapping,
                                         const std::string& platform, const std::string& tier);
 
-// Simulates the first `top` rows of the report. Those that cannot be are noted. Errors: none can be.
+// Simulates the first `top` rows of the report. Those that cannot be are noted. Errors: none can
+// be.
 absl::Status SimulateRows(const TrainingJob& job, const std::string& platform,
                           const std::string& tier, size_t top, const CommandContext& context,
                           SearchReport& report);

@@ -25,15 +25,15 @@ std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() 
 std::vector<TextTable::Column> Columns(const std::string& network) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {{"", Align::kRight},
-          {"mapping", Align::kLeft},
-          {"searcher", Align::kLeft},
-          {"ms"},
-          {"samples/s"},
-          {"MFU %"},
-          {"GiB"},
-          {"bubble %"},
-          {"exposed %"},
-          {"surrogate %"}};
+                                            {"mapping", Align::kLeft},
+                                            {"searcher", Align::kLeft},
+                                            {"ms"},
+                                            {"samples/s"},
+                                            {"MFU %"},
+                                            {"GiB"},
+                                            {"bubble %"},
+                                            {"exposed %"},
+                                            {"surrogate %"}};
   if (!network.empty()) {
     columns.insert(columns.begin() + kSimulatedColumn, {network + " ms"});
   }
@@ -42,16 +42,17 @@ std::vector<TextTable::Column> Columns(const std::string& network) {
 
 std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated) {
   const Evaluation& e = row.evaluation;
-  std::vector<std::string> cells = {fmt::format("{}", number),
-          row.text,
-          row.searcher,
-          Milliseconds(e.iteration),
-          fmt::format("{:.2f}", row.throughput),
-          fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
-          fmt::format("{:.1f}", Gib(e.memory)),
-          fmt::format("{:.1f}", 100 * e.bubble),
-          fmt::format("{:.1f}", 100 * e.exposed_communication),
-          row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
+  std::vector<std::string> cells = {
+      fmt::format("{}", number),
+      row.text,
+      row.searcher,
+      Milliseconds(e.iteration),
+      fmt::format("{:.2f}", row.throughput),
+      fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
+      fmt::format("{:.1f}", Gib(e.memory)),
+      fmt::format("{:.1f}", 100 * e.bubble),
+      fmt::format("{:.1f}", 100 * e.exposed_communication),
+      row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
   if (simulated) {
     cells.insert(cells.begin() + kSimulatedColumn,
                  row.simulated > SimTime() ? Milliseconds(row.simulated) : "-");

@@ -236,6 +236,10 @@ def slips():
     yield Case("nothing/search_seed", SEARCH + " --searcher exhaustive --seed 7", (2,), ("--seed", "local"))
     yield Case("nothing/search_steps", SEARCH + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1' --steps 7", (2,),
                ("--steps", "--compare"))
+    yield Case("mapping/offload_weights", SEARCH + " --compare 'dp4 mb1 zero2 offload offload-weights' 'dp4 mb1'", (3,),
+               ("offload-weights needs offload, zero3",))
+    yield Case("mapping/offload_host", SEARCH.replace("dgx-a100", "paper-4xa100") +
+               " --compare 'dp4 mb1 zero2 offload' 'dp4 mb1'", (3,), ("node.host_memory_GBps",))
     yield Case("nothing/shard_seed", "shard $SEEDS/task.yaml --sharders naive --seed 7", (2,), ("--seed", "random"))
     yield Case("nothing/form", "calibrate collective $SEEDS/lab.csv --form curve --adapt "
                "$SEEDS/calibration/collectives.yaml", (2,), ("--form", "--adapt"))

@@ -17,14 +17,17 @@ namespace {
 TEST(DescendTest, EndsWhereNoChangeImproves) {
   int x = 0, asked = 0;
   const auto cost = [](int at) { return (at - 7) * (at - 7); };
-  const absl::Status done = Descend([] { return std::vector<int>{-1, 1}; },
-                                    [&](int by) -> absl::StatusOr<bool> {
-                                      ++asked;
-                                      if (cost(x + by) >= cost(x)) return false;
-                                      x += by;
-                                      return true;
-                                    },
-                                    [] { return false; });
+  const absl::Status done = Descend(
+      [] {
+        return std::vector<int>{-1, 1};
+      },
+      [&](int by) -> absl::StatusOr<bool> {
+        ++asked;
+        if (cost(x + by) >= cost(x)) return false;
+        x += by;
+        return true;
+      },
+      [] { return false; });
   EXPECT_TRUE(done.ok());
   EXPECT_EQ(x, 7);
   EXPECT_EQ(asked, 7 * 2 + 2);  // each step tries the wrong side first; the last round tries both
@@ -44,15 +47,15 @@ TEST(DescendTest, EndsWhenSpent) {
 }
 
 TEST(DescendTest, PassesErrorsOn) {
-  const absl::Status failed = Descend(
-      [] { return std::vector<int>{1}; },
-      [](int) -> absl::StatusOr<bool> { return InvalidInput("no such change"); },
-      [] { return false; });
+  const absl::Status failed =
+      Descend([] { return std::vector<int>{1}; },
+              [](int) -> absl::StatusOr<bool> { return InvalidInput("no such change"); },
+              [] { return false; });
   EXPECT_EQ(failed.message(), "no such change");
 }
 
-// Two valleys, at 10 with cost 5 and at 40 with cost 1; between them a ridge of cost 6. Descent from
-// 0 ends in the first; annealing at up to twice the cost passes the ridge.
+// Two valleys, at 10 with cost 5 and at 40 with cost 1; between them a ridge of cost 6. Descent
+// from 0 ends in the first; annealing at up to twice the cost passes the ridge.
 double Valleys(int x) { return x < 25 ? 5 + std::abs(x - 10) / 15.0 : 1 + std::abs(x - 40) / 3.0; }
 
 std::optional<int> Step(int x, std::mt19937_64& rng) {

@@ -1,0 +1,111 @@
+// What NCCL's own algorithms take, among which the planner chooses.
+
+#include <algorithm>
+#include <bit>
+
+#include "simulator/network/transfer_planner.h"
+
+namespace foretrace {
+namespace {
+
+int32_t CeilLog2(int32_t n) {
+  return n <= 1 ? 0 : static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(n - 1)));
+}
+
+}  // namespace
+
+double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& cost) const {
+  return (1 - c.ring_inter_share) * c.ring_latency_intra * cost.intra_latency +
+         c.ring_inter_share * c.ring_latency_inter * cost.inter_latency;
+}
+
+Bandwidth TransferPlanner::PortRate() const {
+  const PlatformSpec& spec = topology_.spec();
+  const LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
+  return Bandwidth::BytesPerSecond(spec.node.links_per_device * link.payload_rate());
+}
+
+bool TransferPlanner::Allowed(const Choice& candidate) const {
+  return (options_.protocol == Protocol::kCount || options_.protocol == candidate.protocol) &&
+         (options_.algorithm == Algorithm::kAuto || options_.algorithm == candidate.algorithm);
+}
+
+void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
+  const Communicator& c = *job.communicator;
+  const int32_t n = c.size();
+  const int32_t steps = job.spec.op == CollectiveOp::kAllReduce ? 2 * (n - 1) : n - 1;
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  for (Protocol protocol : kNcclProtocols) {
+    Choice candidate{Algorithm::kRing, protocol};
+    candidate.cost =
+        RingCost(protocol, topology_.spec().library.generation, c.nodes, c.ranks_per_node);
+    candidate.cost.launch += topology_.spec().library.launch.seconds();
+    const Bandwidth channel = topology_.spec().library.channel;
+    // Between nodes a proxy sends what is in buffers while the channel receives.
+    if (c.nodes == 1) candidate.cost.launch += LastReceive(bytes / n, c.channels, channel);
+    if (channel > Bandwidth() && c.ranks_per_node > 1 && n > 2) {
+      const double shared =
+          SharedRate(c.channels, PassRate(channel), PortRate()).bytes_per_second();
+      candidate.cost.bandwidth *= std::min(1.0, shared / c.ring_bandwidth);
+    }
+    const double bandwidth =
+        std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    candidate.seconds =
+        candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth);
+    if (Allowed(candidate)) out.push_back(candidate);
+  }
+}
+
+void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) const {
+  const Communicator& c = *job.communicator;
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  for (Protocol protocol : kNcclProtocols) {
+    Choice candidate{Algorithm::kDoubleBinaryTree, protocol};
+    candidate.cost = TreeCost(protocol, topology_.spec().library.generation, c.nodes);
+    candidate.cost.launch += topology_.spec().library.launch.seconds();
+    // A chain inside a node, a binary tree over nodes, there and back; every port carries the data
+    // twice (NCCL's tuner: algorithm bandwidth is half of the trees' bus bandwidth).
+    const int32_t chain_hops = 2 * (c.ranks_per_node - 1);
+    const int32_t tree_hops = 2 * CeilLog2(c.nodes);
+    const double latency = chain_hops * c.ring_latency_intra * candidate.cost.intra_latency +
+                           tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
+    const double bandwidth =
+        std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    const double fill = (chain_hops + tree_hops - 1) * PieceBytes(job, candidate) / bandwidth;
+    candidate.seconds = candidate.cost.launch + latency + fill + 2 * bytes / bandwidth;
+    if (Allowed(candidate)) out.push_back(candidate);
+  }
+}
+
+// Hopper's NVSwitch reduces in the switch. Two ranks would exchange more than their data.
+void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const {
+  const Communicator& c = *job.communicator;
+  const PlatformSpec& spec = topology_.spec();
+  if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
+      spec.node.interconnect != InterconnectKind::kSwitch || !SwitchReduces(job.spec.dtype)) {
+    return;
+  }
+  Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};
+  candidate.cost = NvlsCost(c.size());
+  candidate.cost.launch += spec.library.launch.seconds();
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  candidate.seconds = candidate.cost.launch + (bytes + kSwitchPieces * PieceBytes(job, candidate)) /
+                                                  (c.ring_bandwidth * candidate.cost.bandwidth);
+  if (Allowed(candidate)) out.push_back(candidate);
+}
+
+// What a pipeline passes on whole, hop by hop.
+double TransferPlanner::PieceBytes(const Job& job, const Choice& choice) const {
+  const Communicator& c = *job.communicator;
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  if (choice.algorithm == Algorithm::kInSwitch) return NvlsPieceBytes(bytes, c.size());
+  if (options_.chunks > 0) return bytes / options_.chunks;
+  // Between nodes proxies pass whole pieces on, so the first one fills every hop in turn before the
+  // others stream behind it. Trees of one node show no such fill: they are chains of small slices.
+  const bool tree = choice.algorithm == Algorithm::kDoubleBinaryTree;
+  if (tree && c.nodes == 1 && choice.protocol != Protocol::kRaw) return 0;
+  const Protocol protocol = choice.protocol == Protocol::kRaw ? Protocol::kSimple : choice.protocol;
+  return c.channels * TreeChunkBytes(protocol, bytes, c.channels, c.nodes, c.ranks_per_node);
+}
+
+}  // namespace foretrace
