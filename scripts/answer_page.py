@@ -30,10 +30,10 @@ def tables_of(markdown):
 
 def write_page(command, document, path):
     parts = {name: (ROOT / "simulator/console/pages" / name).read_text()
-             for name in ("page.css", "page.js", "answers.js", "chart.licence")}
+             for name in ("page.css", "page.js", "inputs.js", "answers.js", "chart.licence")}
     own = ROOT / "simulator/console/pages/chart.min.js"
     charts = (own if own.exists() else PACKAGED).read_text()
-    script = parts["page.js"] + parts["answers.js"]
+    script = parts["page.js"] + parts["inputs.js"] + parts["answers.js"]
 
     def source(text):
         return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

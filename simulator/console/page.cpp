@@ -77,8 +77,10 @@ absl::Status WritePage(std::string_view command, const std::string& document,
   }
   FORETRACE_ASSIGN_OR_RETURN(const std::string style, Part("page.css", ""));
   FORETRACE_ASSIGN_OR_RETURN(std::string script, Part("page.js", ""));
-  FORETRACE_ASSIGN_OR_RETURN(const std::string answers, Part("answers.js", ""));
-  script += answers;
+  for (const char* const part : {"inputs.js", "answers.js"}) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string more, Part(part, ""));
+    script += more;
+  }
   FORETRACE_ASSIGN_OR_RETURN(const std::string licence, Part("chart.licence", ""));
   FORETRACE_ASSIGN_OR_RETURN(const std::string charts,
                              Part("chart.min.js", "/usr/share/javascript/chart.js/chart.min.js"));

@@ -225,7 +225,8 @@ def slips():
     for name, size, exits in (("allocation", "9000000000000000000", (0, 3)), ("least", "-9223372036854775808", (0, 3))):
         yield Case(f"saturated/memory_{name}", "predict m.json --memory --memory-if micro-batch=x1000000 --json", exits, (),
                    f"sed 's/\"Bytes\": 100000000/\"Bytes\": {size}/' $SRC/tests/data/profile/modules.json > m.json")
-    for number, change in enumerate(("micro-batch=x1e400", "micro-batch=xnan", "zero=3/99999999999", "zero=1/0", "recompute=(", "recompute=[", "=", "")):
+    for number, change in enumerate(("micro-batch=x1e400", "micro-batch=xnan", "zero=3/99999999999", "zero=1/0", "recompute=(",
+                                     "recompute=[", "segments=0", "segments=99999999999", "=", "")):
         yield Case(f"slips/memory_if_{number}",
                    f"predict $SRC/tests/data/profile/modules.json --memory --memory-if '{change}'", (2,), ("--memory-if",))
     yield Case("saturated/simgrid_units", f"{COLLECTIVE} --bytes 400T --network simgrid --json", (3,), (counted,))

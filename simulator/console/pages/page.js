@@ -5,6 +5,7 @@
 const answer = JSON.parse(document.getElementById('answer').textContent);
 const page = document.getElementById('page');
 const charts = [];  // drawn on this page
+const answers = {};  // by command: draws the page of an answer
 
 function el(tag, attributes, ...children) {
   const node = document.createElement(tag);

@@ -106,8 +106,9 @@ TEST_F(MemoryChangeTest, WithoutGradientsNothingIsToldApart) {
 }
 
 TEST(MemoryChange, RefusesWhatIsNoChange) {
-  for (const char* text : {"micro-batch=2", "micro-batch=x0", "micro-batch=xnan", "zero=4/8",
-                           "zero=1/1", "zero=1", "recompute=", "recompute=(", "segments=0", "segments=x2", "batch=x2", ""}) {
+  for (const char* text :
+       {"micro-batch=2", "micro-batch=x0", "micro-batch=xnan", "zero=4/8", "zero=1/1", "zero=1",
+        "recompute=", "recompute=(", "segments=0", "segments=x2", "batch=x2", ""}) {
     EXPECT_FALSE(MemoryChange::Parse({text}).ok()) << text;
   }
 }
