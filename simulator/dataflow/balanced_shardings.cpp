@@ -35,7 +35,7 @@ class Game {
   }
 
   BalancedShardings Solve(double below_ns) {
-    constexpr int kRounds = 80, kMost = 6;
+    constexpr int kRounds = 40, kMost = 6;
     BalancedShardings out;
     for (int round = 0; round < kRounds && out.bound_ns < below_ns && room_ > 0; ++round) {
       const bool mean = round % 10 == 9;  // of the weights until now

@@ -265,10 +265,9 @@ absl::StatusOr<Optimiser::Found> Optimiser::Try(Use& use) {
     if (best->time.total_ns >= before) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(Mapping(best->mapping), best));
   }
-  if (use.only) {
-    use.bound_ns = best ? std::max(use.bound_ns, best->time.total_ns)
-                        : std::numeric_limits<double>::infinity();
-  }
+  if (use.only && !best) use.bound_ns = std::numeric_limits<double>::infinity();
+  const bool all = best && (best->proven() || limits_.partition_of);
+  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total_ns);
   return best;
 }
 

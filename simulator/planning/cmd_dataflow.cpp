@@ -93,15 +93,16 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   if (m.candidates > 0) {
     const double gap =
         m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;
+    const std::string whole =
+        m.gap() < 1e-9 ? ""
+                       : fmt::format(", the iteration {:.3g} % above any mapping's", 100 * m.gap());
     text += m.proven()
                 ? fmt::format(
                       "the best of {} candidates, {} passed over by their bound; partitions "
                       "proven{}\n",
                       m.candidates, m.pruned, ShardingProof(m))
-                : fmt::format(
-                      "of {} candidates; too many orders of kernels to try: partitions at most "
-                      "{:.3g} % above the best ones, the iteration {:.3g} % above any mapping's\n",
-                      m.candidates, 100 * gap, 100 * m.gap());
+                : fmt::format("of {} candidates; partitions at most {:.2f} % above the best{}\n",
+                              m.candidates, 100 * gap, whole);
   }
   return text + table.Format(style);
 }
