@@ -135,8 +135,8 @@ class Finder {
       SortEdges(others.instead_of);
     }
     std::ranges::sort(result_.ambiguous);
-    const auto repeated = std::ranges::unique(result_.ambiguous);
-    result_.ambiguous.erase(repeated.begin(), repeated.end());
+    result_.ambiguous.erase(std::unique(result_.ambiguous.begin(), result_.ambiguous.end()),
+                            result_.ambiguous.end());
   }
 
   // What a wait holds up: what the rules say, else the next work launched.
