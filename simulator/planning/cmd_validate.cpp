@@ -47,8 +47,8 @@ absl::Status CheckOptions(const ValidateOptions& o) {
       idle({"--semantics", "--without", "--aligned-start", "--allow-missing-ranks", "--absent",
             "--overheads", "--what-if", "--cpu-scale", "--on", "--network", "--durations",
             "--ranks", "--data-parallel", "--strict", "--ignore", "--process-groups"}));
-  if (serving && !o.cases_file.empty()) {
-    return InvalidInput("{} would change nothing beside --serving", o.cases_file);
+  if ((serving || mappings) && !o.cases_file.empty()) {
+    return InvalidInput("{} would change nothing beside {}", o.cases_file, what);
   }
   if (!mappings && !serving) return idle({"--platform", "--calibration"});
   if (serving) {

@@ -58,8 +58,9 @@ REFUSED = {
     "prefix_escape": (f"convert {S} -o out --prefix $'a\\x1bb'", ("--prefix",), ""),
     "as_control": ("calibrate collective $SEEDS/lab.csv -o out --as $'a\\tb'", ("--as",), ""),
     "explore_page": ("explore dfmodel-fft -o out --html out/index.html", ("--html", "out"), ""),
-    "explore_page_dots": ("explore dfmodel-fft -o ./out/ --html x/../out/index.html", ("--html",), ""),
+    "explore_page_dots": ("explore dfmodel-fft -o ./out/ --html out//index.html", ("--html",), ""),
     "explore_tables": ("explore dfmodel-fft -o made --csv made/", ("--csv", "made"), "mkdir made"),
+    "one_file_two_spellings": (f"predict {S} --html ./x --timeline x", ("x",), ""),
     "architect_page": (ARCHITECT + " -o out --html out/index.html", ("--html",), ""),
     "hysteresis": (ARCHITECT + " --hysteresis 3", ("--hysteresis", NOTHING), ""),
     "hysteresis_compare": (ARCHITECT + " --search hysteresis --compare", ("--compare", NOTHING), ""),
@@ -175,7 +176,7 @@ def choices(case):
     parsed = "python3 -c 'import xml.dom.minidom as m; m.parse(\"x.svg\")'"
     for name, command, setup in (
             ("place", "place n.yaml --backends framework --device v100-sxm2-16gb --svg x.svg",
-             f"sed 's/g[.]linear\\b/{odd}/g; s/^name: .*/name: {odd}/' $SEEDS/network.yaml > n.yaml"),
+             f"sed 's/name: d[.]sigmoid,/name: {odd},/; s/^name: .*/name: {odd}/' $SEEDS/network.yaml > n.yaml"),
             ("shard", "shard t.yaml --sharders naive --svg x.svg",
              f"sed 's/^name: .*/name: {odd}/; s/name: cities/name: {odd}/' $SEEDS/task.yaml > t.yaml"),
             ("search", "search w.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none --max-chunks 1 --svg x.svg",
