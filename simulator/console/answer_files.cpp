@@ -26,7 +26,8 @@ absl::Status AnswerFiles::Write(std::string_view command,
 absl::Status AnswerFiles::CheckBeside(const std::string& folder) const {
   std::error_code error;
   const auto path = [&error](const std::filesystem::path& p) {
-    return std::filesystem::weakly_canonical(p, error);
+    const auto whole = std::filesystem::weakly_canonical(std::filesystem::absolute(p), error);
+    return whole.has_filename() ? whole : whole.parent_path();
   };
   const std::filesystem::path taken = path(folder);
   if (!page.empty() && path(page) == taken / "index.html") {

@@ -119,7 +119,7 @@ absl::Status CheckOutputs(const ::CLI::App& command, const ProtectedFiles& input
                             option->get_name(), OneLine(text));
       }
       std::error_code error;
-      const auto path = std::filesystem::weakly_canonical(text, error);
+      const auto path = std::filesystem::weakly_canonical(std::filesystem::absolute(text), error);
       if (error || std::filesystem::is_directory(path, error) ||
           std::filesystem::is_character_file(path, error)) {
         continue;

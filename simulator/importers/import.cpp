@@ -252,7 +252,7 @@ absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& docume
                       : files.profile ? *files.profile
                                       : *files.graph;
   if (documents[main].built) {
-    documents[main].built->trace.SetRank(rank);
+    RankTraceBuilder::SetRank(rank, documents[main].built->trace);
     return *std::move(documents[main].built);
   }
   ImportedFile& file = documents[main].file;

@@ -199,9 +199,10 @@ void RegisterModel(CLI::App& command, DataflowOptions& o) {
                   "compute, memory and network of a partition: at once or one after another")
       ->check(CLI::IsMember({"machine", "overlap", "nonoverlap"}))
       ->capture_default_str();
-  command.add_option("--utilisation", o.utilisation, "share of the peak that kernels reach")
-      ->check(CLI::Range(0.01, 1.0))
-      ->capture_default_str();
+  auto* utilisation =
+      command.add_option("--utilisation", o.utilisation, "share of the peak that kernels reach")
+          ->check(CLI::Range(0.01, 1.0))
+          ->capture_default_str();
   command
       .add_option("--kernels", o.kernels,
                   "measured kernels, and all-reduces within the first dimension where it is a "
@@ -216,7 +217,7 @@ void RegisterModel(CLI::App& command, DataflowOptions& o) {
   command
       .add_flag("--cycles", o.cycles,
                 "cycles of the chip's tiles, shared among kernels, instead of a share of the peak")
-      ->excludes("--utilisation");
+      ->excludes(utilisation);
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ absl::Status CheckOptions(const ValidateOptions& o) {
       idle({"--semantics", "--without", "--aligned-start", "--allow-missing-ranks", "--absent",
             "--overheads", "--what-if", "--cpu-scale", "--on", "--network", "--durations",
             "--ranks", "--data-parallel", "--strict", "--ignore", "--process-groups"}));
-  if (serving && !o.cases_file.empty()) {
-    return InvalidInput("{} would change nothing beside --serving", o.cases_file);
+  if ((serving || mappings) && !o.cases_file.empty()) {
+    return InvalidInput("{} would change nothing beside {}", o.cases_file, what);
   }
   if (!mappings && !serving) return idle({"--platform", "--calibration"});
   if (serving) {
@@ -78,44 +78,48 @@ absl::StatusOr<std::vector<ValidationCase>> Cases(const ValidateOptions& options
   return std::vector<ValidationCase>{options.inline_case};
 }
 
+absl::Status RunServing(const ValidateOptions& options, const CommandContext& context) {
+  ServingValidationOptions serving = options.serving;
+  serving.platform = options.inline_case.simulation.platform;
+  FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
+  FORETRACE_RETURN_IF_ERROR(
+      context.WriteAnswer("validate", [&] { return RunValidationJson(run); }));
+  if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
+  return context.console->Print(RunValidationText(run));
+}
+
+absl::Status RunMappings(const ValidateOptions& options, const CommandContext& context) {
+  MappingValidationOptions mappings = options.mappings;
+  mappings.platform = options.inline_case.simulation.platform;
+  const auto& calibrations = options.inline_case.simulation.durations.calibrations;
+  if (calibrations.size() > 1) {
+    return InvalidInput(
+        "--mappings takes one --calibration: a file of what training attains on the "
+        "device, \"none\", or \"auto\"");
+  }
+  if (!calibrations.empty()) mappings.calibration = calibrations.front();
+  if (IsTrainingTable(mappings.rows)) {
+    FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
+    FORETRACE_RETURN_IF_ERROR(
+        context.WriteAnswer("validate", [&] { return TrainingValidationJson(jobs); }));
+    if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
+    return context.console->Print(TrainingValidationText(jobs, context.console->style()));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
+  FORETRACE_RETURN_IF_ERROR(
+      context.WriteAnswer("validate", [&] { return MappingValidationJson(result); }));
+  if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
+  return context.console->Print(MappingValidationText(result, context.console->style()));
+}
+
 absl::Status RunValidate(const ValidateOptions& options, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
-  if (!options.serving.run.empty()) {
-    ServingValidationOptions serving = options.serving;
-    serving.platform = options.inline_case.simulation.platform;
-    FORETRACE_ASSIGN_OR_RETURN(const serve::RunValidation run, ValidateServing(serving));
-    FORETRACE_RETURN_IF_ERROR(
-        context.WriteAnswer("validate", [&] { return RunValidationJson(run); }));
-    if (options.json) return context.console->PrintJson("validate", RunValidationJson(run));
-    return context.console->Print(RunValidationText(run));
-  }
+  if (!options.serving.run.empty()) return RunServing(options, context);
   if (!options.serving.profiles.empty() || !options.serving.step_factors.empty()) {
     return InvalidInput("{} goes with --serving RUN",
                         options.serving.profiles.empty() ? "--step-factors" : "--profiles");
   }
-  if (!options.mappings.rows.empty()) {
-    MappingValidationOptions mappings = options.mappings;
-    mappings.platform = options.inline_case.simulation.platform;
-    const auto& calibrations = options.inline_case.simulation.durations.calibrations;
-    if (calibrations.size() > 1) {
-      return InvalidInput(
-          "--mappings takes one --calibration: a file of what training attains on the "
-          "device, \"none\", or \"auto\"");
-    }
-    if (!calibrations.empty()) mappings.calibration = calibrations.front();
-    if (IsTrainingTable(mappings.rows)) {
-      FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
-      FORETRACE_RETURN_IF_ERROR(
-          context.WriteAnswer("validate", [&] { return TrainingValidationJson(jobs); }));
-      if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
-      return context.console->Print(TrainingValidationText(jobs, context.console->style()));
-    }
-    FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
-    FORETRACE_RETURN_IF_ERROR(
-        context.WriteAnswer("validate", [&] { return MappingValidationJson(result); }));
-    if (options.json) return context.console->PrintJson("validate", MappingValidationJson(result));
-    return context.console->Print(MappingValidationText(result, context.console->style()));
-  }
+  if (!options.mappings.rows.empty()) return RunMappings(options, context);
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ValidationCase> cases, Cases(options));
   ValidationResult result;
   for (ValidationCase& c : cases) {
@@ -145,6 +149,85 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
   return context.console->Print(ValidationText(result, context.console->style()));
 }
 
+void AddHoldOuts(CLI::App& command, ValidateOptions& o) {
+  command.add_option("--overheads-from-ranks", o.from_ranks,
+                     "hold out: CPU overheads of the other ranks are means over these, e.g. 0-3; "
+                     "only the other ranks are judged");
+  command
+      .add_option("--overheads-from-steps", o.from_steps,
+                  "hold out: CPU overheads of even steps replace those of odd steps (even), or "
+                  "the other way round (odd); only the steps replaced are judged")
+      ->check(CLI::IsMember({"even", "odd"}));
+  command.add_flag("--ablation", o.ablation, "also predict with one ingredient left out at a time");
+  command
+      .add_option("--rows", o.rows_file,
+                  "with --durations model: write recorded and modelled time of every call")
+      ->group(kOutputGroup)
+      ->type_name("CSV");
+}
+
+void AddMappings(CLI::App& command, MappingValidationOptions& mappings) {
+  command
+      .add_option("--mappings", mappings.rows,
+                  "measured iterations of parallel mappings instead of traces, on --platform (of "
+                  "tables that name GPUs: by default the shipped platform that is most like them); "
+                  "--calibration is then what training attains on the device: a file, or "
+                  "none (docs/search.md)")
+      ->type_name("ROWS.csv");
+  command
+      .add_option("--kernels", mappings.kernels,
+                  "with --mappings: measured GEMMs and all-reduces of the device (search "
+                  "--help)")
+      ->needs("--mappings")
+      ->type_name("DIR|NAME|auto|none")
+      ->capture_default_str();
+  command.add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
+      ->needs("--mappings")
+      ->type_name("WORKLOAD.yaml");
+  command
+      .add_option("--workloads", mappings.workloads,
+                  "with --mappings: a folder of workload files, named as the rows name their model")
+      ->needs("--mappings")
+      ->type_name("DIR")
+      ->check(CLI::ExistingFolder());
+  command
+      .add_option("--fit", mappings.fit,
+                  "with --mappings: first fit the parameters to these rows; may be repeated")
+      ->needs("--mappings")
+      ->type_name("ROWS.csv");
+  command
+      .add_flag("--hold-out-half", mappings.hold_out_half,
+                "with --mappings: predict each half with parameters fitted to the other")
+      ->needs("--mappings");
+  command
+      .add_flag("--fit-stacks", mappings.fit_stacks,
+                "with --mappings: also with one efficiency a software stack, fitted to its "
+                "rows of other models")
+      ->needs("--mappings");
+  command
+      .add_option("--recompute", mappings.recompute,
+                  "with --mappings: none, selective or full, where rows do not say")
+      ->needs("--mappings")
+      ->check(CLI::IsMember({"none", "selective", "full"}))
+      ->capture_default_str();
+}
+
+void AddServing(CLI::App& command, ServingValidationOptions& serving) {
+  command
+      .add_option("--serving", serving.run,
+                  "a measured run of an inference engine instead of traces (docs/serving.md)")
+      ->type_name("RUN");
+  command
+      .add_option("--profiles", serving.profiles,
+                  "with --serving: layer profiles of the run's model and device, or a folder of "
+                  "such folders (default: ../../profiles of the run)")
+      ->type_name("DIR");
+  command
+      .add_option("--step-factors", serving.step_factors,
+                  "with --serving: what `calibrate serving RUN` made of other runs")
+      ->type_name("FILE");
+}
+
 }  // namespace
 
 void AddValidateCommand(CLI::App& app, CommandContext& context) {
@@ -158,81 +241,10 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       ->type_name("CASES.yaml");
   options->inline_case.traces.Register(*command, false);
   options->inline_case.simulation.Register(*command);
-  command->add_option("--overheads-from-ranks", options->from_ranks,
-                      "hold out: CPU overheads of the other ranks are means over these, e.g. 0-3; "
-                      "only the other ranks are judged");
-  command
-      ->add_option("--overheads-from-steps", options->from_steps,
-                   "hold out: CPU overheads of even steps replace those of odd steps (even), or "
-                   "the other way round (odd); only the steps replaced are judged")
-      ->check(CLI::IsMember({"even", "odd"}));
-  command->add_flag("--ablation", options->ablation,
-                    "also predict with one ingredient left out at a time");
-  command
-      ->add_option("--rows", options->rows_file,
-                   "with --durations model: write recorded and modelled time of every call")
-      ->group(kOutputGroup)
-      ->type_name("CSV");
+  AddHoldOuts(*command, *options);
   command->add_flag("--json", options->json, "one JSON document instead of tables");
-  MappingValidationOptions& mappings = options->mappings;
-  command
-      ->add_option(
-          "--mappings", mappings.rows,
-          "measured iterations of parallel mappings instead of traces, on --platform (of "
-          "tables that name GPUs: by default the shipped platform that is most like them); "
-          "--calibration is then what training attains on the device: a file, or "
-          "none (docs/search.md)")
-      ->type_name("ROWS.csv");
-  command
-      ->add_option("--kernels", mappings.kernels,
-                   "with --mappings: measured GEMMs and all-reduces of the device (search "
-                   "--help)")
-      ->needs("--mappings")
-      ->type_name("DIR|NAME|auto|none")
-      ->capture_default_str();
-  command->add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
-      ->needs("--mappings")
-      ->type_name("WORKLOAD.yaml");
-  command
-      ->add_option(
-          "--workloads", mappings.workloads,
-          "with --mappings: a folder of workload files, named as the rows name their model")
-      ->needs("--mappings")
-      ->type_name("DIR")
-      ->check(CLI::ExistingFolder());
-  command
-      ->add_option("--fit", mappings.fit,
-                   "with --mappings: first fit the parameters to these rows; may be repeated")
-      ->needs("--mappings")
-      ->type_name("ROWS.csv");
-  command
-      ->add_flag("--hold-out-half", mappings.hold_out_half,
-                 "with --mappings: predict each half with parameters fitted to the other")
-      ->needs("--mappings");
-  command
-      ->add_flag("--fit-stacks", mappings.fit_stacks,
-                 "with --mappings: also with one efficiency a software stack, fitted to its "
-                 "rows of other models")
-      ->needs("--mappings");
-  command
-      ->add_option("--recompute", mappings.recompute,
-                   "with --mappings: none, selective or full, where rows do not say")
-      ->needs("--mappings")
-      ->check(CLI::IsMember({"none", "selective", "full"}))
-      ->capture_default_str();
-  command
-      ->add_option("--serving", options->serving.run,
-                   "a measured run of an inference engine instead of traces (docs/serving.md)")
-      ->type_name("RUN");
-  command
-      ->add_option("--profiles", options->serving.profiles,
-                   "with --serving: layer profiles of the run's model and device, or a folder of "
-                   "such folders (default: ../../profiles of the run)")
-      ->type_name("DIR");
-  command
-      ->add_option("--step-factors", options->serving.step_factors,
-                   "with --serving: what `calibrate serving RUN` made of other runs")
-      ->type_name("FILE");
+  AddMappings(*command, options->mappings);
+  AddServing(*command, options->serving);
   command->footer(Examples({
       "foretrace validate --trace run1/",
       "foretrace validate --trace kineto/ --trace et/ --ablation",

@@ -14,6 +14,7 @@
 #include "simulator/base/nearest_name.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/base/yaml.h"
 #include "simulator/base/yaml_reader.h"
 

@@ -193,7 +193,7 @@ absl::StatusOr<CollectiveQuery> QueryOf(const CollectiveOptions& options,
 // The protocols of small messages are those of rings and trees.
 absl::Status CheckProtocol(Protocol protocol, CollectiveOp op,
                            const std::vector<CollectiveRow>& rows) {
-  const bool small = protocol == Protocol::kLl || protocol == Protocol::kLl128;
+  const bool small = protocol == Protocol::kLL || protocol == Protocol::kLL128;
   const auto has = [](const CollectiveRow& row) {
     return row.algorithm == Algorithm::kRing || row.algorithm == Algorithm::kDoubleBinaryTree;
   };

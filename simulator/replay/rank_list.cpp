@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "simulator/base/error.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 

@@ -55,9 +55,6 @@ absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::strin
   table.at_ = end + 1;
   table.line_ = 1;
   for (const std::string_view column : columns) {
-    if (std::ranges::count(table.header_, column) > 1) {
-      return InvalidInput("{}:1: the header has the column '{}' twice", file, column);
-    }
     if (table.Also(column) >= 0) continue;
     return InvalidInput("{}:1: the header has no column '{}'", file, column);
   }
@@ -71,6 +68,9 @@ bool CsvColumns::Has(std::string_view column) const {
 int32_t CsvColumns::Also(std::string_view column) {
   const auto at = std::find(header_.begin(), header_.end(), column);
   if (at == header_.end()) return -1;
+  if (std::find(at + 1, header_.end(), column) != header_.end() && status_.ok()) {
+    status_ = InvalidInput("{}:1: the header has the column '{}' twice", file_, column);
+  }
   row_.places_.push_back(static_cast<size_t>(at - header_.begin()));
   row_.names_.emplace_back(column);
   return static_cast<int32_t>(row_.places_.size()) - 1;

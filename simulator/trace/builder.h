@@ -101,6 +101,8 @@ class RankTraceBuilder {
   // Errors: no nodes, duplicate source ids (when dependencies by source id exist), cyclic
   // dependencies, negative durations, too many lanes. Leaves the builder empty.
   absl::StatusOr<Result> Build(const Options& options);
+  // Before TraceStore::Assemble: a trace may be built before it is known which rank its name means.
+  static void SetRank(int32_t rank, RankTrace& trace) { trace.info_.rank = rank; }
 
  private:
   enum class Reference : uint8_t { kIndex, kSourceId, kIssuerSourceId };

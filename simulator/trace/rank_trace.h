@@ -135,8 +135,6 @@ class RankTrace {
   RankTrace& operator=(RankTrace&&) = default;
 
   const RankInfo& info() const { return info_; }
-  // Before Assemble: a trace may be whole before it is known which rank its name means.
-  void SetRank(int32_t rank) { info_.rank = rank; }
   uint32_t size() const { return static_cast<uint32_t>(kind_.size()); }
   std::span<const Lane> lanes() const { return lanes_; }
   const Lane& lane_at(LaneIndex lane) const { return lanes_[lane.value]; }

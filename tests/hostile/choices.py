@@ -58,8 +58,9 @@ REFUSED = {
     "prefix_escape": (f"convert {S} -o out --prefix $'a\\x1bb'", ("--prefix",), ""),
     "as_control": ("calibrate collective $SEEDS/lab.csv -o out --as $'a\\tb'", ("--as",), ""),
     "explore_page": ("explore dfmodel-fft -o out --html out/index.html", ("--html", "out"), ""),
-    "explore_page_dots": ("explore dfmodel-fft -o ./out/ --html x/../out/index.html", ("--html",), ""),
+    "explore_page_dots": ("explore dfmodel-fft -o ./out/ --html out//index.html", ("--html",), ""),
     "explore_tables": ("explore dfmodel-fft -o made --csv made/", ("--csv", "made"), "mkdir made"),
+    "one_file_two_spellings": (f"predict {S} --html ./x --timeline x", ("x",), ""),
     "architect_page": (ARCHITECT + " -o out --html out/index.html", ("--html",), ""),
     "hysteresis": (ARCHITECT + " --hysteresis 3", ("--hysteresis", NOTHING), ""),
     "hysteresis_compare": (ARCHITECT + " --search hysteresis --compare", ("--compare", NOTHING), ""),
@@ -170,6 +171,28 @@ def choices(case):
                f"$FORETRACE predict {S} >&- 2> said; echo $? > code", "grep -qx 2 code && grep -q 'standard output' said")
     yield case("terminal/no_error_stream", f"predict {S} 2>&-", (0,))
     yield case("terminal/no_input", f"predict {S} <&-", (0,))
+    # Drawings are XML whatever things are called.
+    odd = r'"a\\x01\\x1b<\&>\\"b"'
+    parsed = "python3 -c 'import xml.dom.minidom as m; m.parse(\"x.svg\")'"
+    for name, command, setup in (
+            ("place", "place n.yaml --backends framework --device v100-sxm2-16gb --svg x.svg",
+             f"sed 's/name: d[.]sigmoid,/name: {odd},/; s/^name: .*/name: {odd}/' $SEEDS/network.yaml > n.yaml"),
+            ("shard", "shard t.yaml --sharders naive --svg x.svg",
+             f"sed 's/^name: .*/name: {odd}/; s/name: cities/name: {odd}/' $SEEDS/task.yaml > t.yaml"),
+            ("search", "search w.yaml --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none --max-chunks 1 --svg x.svg",
+             f"sed 's/^name: .*/name: {odd}/' $SEEDS/gpt.yaml > w.yaml")):
+        yield case(f"drawing/{name}", command, (0,), (), setup, f"test -s x.svg && {parsed}")
+    # Who does not communicate has no times of it.
+    yield case("report/no_communication", "predict $SEEDS/kineto/k.json", (0,), (), "", "", "",
+               ("-        -         -         -",))
+    # Errors of libraries do not reach the terminal by themselves.
+    yield case("calibration/bad_utf8", "predict $SEEDS/kineto/k.json --durations model --platform dgx-a100 --calibration c",
+               (2,), ("c/kernels.pb",), "cp -r $SEEDS/calibration c; python3 -c 'p = \"c/kernels.pb\"; d = open(p, \"rb\").read(); "
+               "i = d.find(b\"a100\"); open(p, \"wb\").write(d[:i] + bytes([255, 254, 27]) + d[i + 3:])'")
+    # The size of a micro-batch matters to how well GEMMs fill the device.
+    yield case("search/micro_batch", "list gpus", (0,), (),
+               "$FORETRACE search gpt-small --platform dgx-a100 --global-batch 64 --compare 'tp1 pp1 dp16 mb1' "
+               "'tp1 pp1 dp16 mb4' > o", "grep 'iteration ms' o && ! grep -q 'iteration ms.*+0.000' o")
     # One device is looked up once, not once a product.
     yield case("large/products", "predict k.json --durations model --platform dgx-a100", (0,), (),
                "PYTHONPATH=$SRC/tests/hostile python3 -c 'import files, json; d = json.loads(files.kineto()); "
