@@ -181,6 +181,45 @@ TEST(CoreScheduleTest, RandomGraphsEqualBruteForce) {
   EXPECT_GT(improved, 20);  // list scheduling alone would not pass
 }
 
+// Bounds hold where a limit ends the program too, and what it found is a schedule.
+TEST(CoreScheduleTest, ProgramsBoundsHoldAtEveryLimit) {
+  std::mt19937 random(23);
+  int ended = 0;
+  for (int round = 0; round < 60; ++round) {
+    const CoreGraph g = RandomGraph(random, 8);
+    const CoreCounts cores{1 + static_cast<int32_t>(random() % 2), 2};
+    const SimTime optimum = BySearch(g, cores, 100'000).makespan;
+    for (const int64_t nodes : {1, 2, 5}) {
+      const CoreSchedule found = ByProgram(g, cores, nodes);
+      ASSERT_LE(found.bound, optimum) << round << " " << nodes;
+      ASSERT_GE(found.makespan, optimum) << round << " " << nodes;
+      ASSERT_EQ(ViolationIn(g, cores, found), "") << round << " " << nodes;
+      ended += found.optimal() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(ended, 10);
+}
+
+// Chains of two products, a vector operator, a product and a vector operator: the one tensor core
+// is never idle but while the last vector operator runs, which neither path nor load knows.
+TEST(CoreScheduleTest, WindowsBoundWhatWaitsForTheLastOperator) {
+  CoreGraph g;
+  for (int32_t chain = 0; chain < 5; ++chain) {
+    for (const CoreOp& op :
+         {Make(kT, 20, 20), Make(kT, 21, 21), Make(kV, 5, 5), Make(kT, 22, 22), Make(kV, 7, 7)}) {
+      const auto at = static_cast<int32_t>(g.ops.size());
+      if (at % 5 != 0) g.edges.emplace_back(at - 1, at);
+      g.ops.push_back(op);
+    }
+  }
+  const CoreCounts cores{1, 64};
+  const auto order = CheckedOrder(g);
+  EXPECT_EQ(MakespanBound(g, *order, cores), Ns(5 * 63));
+  const CoreSchedule found = ByProgram(g, cores, 1);
+  EXPECT_EQ(found.makespan, Ns(5 * 63 + 7));
+  EXPECT_TRUE(found.optimal());
+}
+
 // A limit of no state or node at all leaves the list schedule, and the bound says so.
 TEST(CoreScheduleTest, LimitLeavesAGap) {
   const auto schedule = ScheduleCores(Branches(), {2, 2}, {0});
