@@ -98,8 +98,8 @@ TEST(HostCostsTest, AreWordsOfAMapping) {
   EXPECT_TRUE(m->offload && m->offload_weights);
 }
 
-// What leaves the device is on the host: 12 bytes of optimizer state a weight, with zero 2 and 3 the
-// gradients, with offload-weights the weights.
+// What leaves the device is on the host: 12 bytes of optimizer state a weight, with zero 2 and 3
+// the gradients, with offload-weights the weights.
 TEST(HostCostsTest, StatesAreInOneMemoryOrTheOther) {
   const double weights = (4 * kLayer + kRoot) / 2;  // of two replicas
   for (const int32_t zero : {1, 2, 3}) {
