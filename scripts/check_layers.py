@@ -25,7 +25,7 @@ ALLOWED = {
     "engine": ["base", "trace", "reconstruct", "hardware", "topology", "des", "network:network_model.h", "cost:cost_model.h"],
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/timeline_writer.h", "exporters:timeline/trace_event_writer.h"],
-    "search": ["base", "graph", "workload", "mapping"],
+    "search": ["base", "graph", "workload", "mapping", "optimise"],
     "serve": ["base", "graph", "workload", "exporters:timeline/timeline_writer.h",
               "cost:operator/kernel_work.h"],
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",

@@ -14,66 +14,54 @@ constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
 
 }  // namespace
 
-void RankCompiler::CompileAlgorithm1() {
-  const IssueOrder& order = analysis_.order;
-  RankSync& sync = analysis_.sync;
-  RankProgram& program = out_.program;
+// All threads' calls are one timeline. The paper knows no blocking calls: they cost what any call
+// costs.
+CpuTimelinePoints RankCompiler::AddOneTimeline() {
   CpuTimeline merged;
-  for (const CpuTimeline& timeline : order.timelines) {
+  for (const CpuTimeline& timeline : analysis_.order.timelines) {
     merged.calls.insert(merged.calls.end(), timeline.calls.begin(), timeline.calls.end());
     merged.threads.insert(merged.threads.end(), timeline.threads.begin(), timeline.threads.end());
   }
   std::sort(merged.calls.begin(), merged.calls.end());
-  const CpuTimelinePoints timeline =
-      BuildCpuTimeline(rank_, merged, *index_, sync, options_.sync_costs, true);
+  CpuTimelinePoints timeline =
+      BuildCpuTimeline(rank_, merged, *index_, analysis_.sync, options_.sync_costs, true);
   AddTimeline(timeline, true);
-  // The paper knows no blocking calls: they cost what any call costs.
+  RankProgram& program = out_.program;
   for (uint32_t i = program.lanes[0].begin; i < program.lanes[0].end; ++i) {
     program.items[i].kind = ItemKind::kCall;
   }
+  return timeline;
+}
 
-  // Streams in order of issue.
-  std::vector<NodeIndex> issued[2];
-  std::vector<NodeIndex> sequence;
-  // Communication whose launch was not recorded still meets that of other ranks.
-  for (uint32_t i = 0; i < rank_.size(); ++i) {
-    const NodeIndex node(i);
-    if (!IsCommunicationKind(rank_.kind(node)) || !rank_.has_duration(node)) continue;
-    const NodeIndex call = rank_.launcher(node);
-    if (!call.valid() || out_.item_of[call.value] == kNoItem) issued[1].push_back(node);
-  }
-  for (const CpuPoint& point : timeline.points) {
-    if (point.is_mark) continue;
-    for (const NodeIndex device : index_->issued_by(point.node)) {
-      issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
-      sequence.push_back(device);
+// One of the two streams, in order of issue.
+void RankCompiler::AddStream(const std::vector<NodeIndex>& issued) {
+  if (issued.empty()) return;
+  RankProgram& program = out_.program;
+  LaneProgram lane;
+  lane.lane = rank_.lane(issued.front());
+  lane.begin = static_cast<uint32_t>(program.items.size());
+  const auto lane_index = static_cast<uint32_t>(program.lanes.size());
+  program.lanes.push_back(lane);
+  SimTime previous_end = recorded_begin_;
+  for (const NodeIndex node : issued) {
+    const uint32_t item = AddDeviceItem(node, lane_index, previous_end);
+    previous_end = std::max(previous_end, rank_.end(node));
+    if (program.items[item].issuer != kNoItem) {
+      program.items[item].lead = kStreamGap;
+      // Line 21: half of the launch call lies before the kernel.
+      const Item& call = program.items[program.items[item].issuer];
+      program.items[item].issue_lag = call.duration.ScaledBy(0.5);
     }
+    program.items[item].needs_room = false;
+    program.items[item].placement_share = 0;
   }
-  for (const auto& stream : issued) {
-    if (stream.empty()) continue;
-    LaneProgram lane;
-    lane.lane = rank_.lane(stream.front());
-    lane.begin = static_cast<uint32_t>(program.items.size());
-    const auto lane_index = static_cast<uint32_t>(program.lanes.size());
-    program.lanes.push_back(lane);
-    SimTime previous_end = recorded_begin_;
-    for (const NodeIndex node : stream) {
-      const uint32_t item = AddDeviceItem(node, lane_index, previous_end);
-      previous_end = std::max(previous_end, rank_.end(node));
-      if (program.items[item].issuer != kNoItem) {
-        program.items[item].lead = kStreamGap;
-        // Line 21: half of the launch call lies before the kernel.
-        const Item& call = program.items[program.items[item].issuer];
-        program.items[item].issue_lag = call.duration.ScaledBy(0.5);
-      }
-      program.items[item].needs_room = false;
-      program.items[item].placement_share = 0;
-    }
-    program.lanes.back().end = static_cast<uint32_t>(program.items.size());
-  }
+  program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+}
 
-  // Lines 12 to 15: communication, and what depends on the last communication, first brings both
-  // streams to the same time.
+// Lines 12 to 15: communication, and what depends on the last communication, first brings both
+// streams to the same time.
+void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
+  const RankSync& sync = analysis_.sync;
   NodeIndex last_communication;
   uint32_t tail[2] = {kNoItem, kNoItem};
   bool joined = false;
@@ -100,8 +88,30 @@ void RankCompiler::CompileAlgorithm1() {
     if (stream == 1) last_communication = node;  // lines 36 to 38
     tail[stream] = item;
   }
-  sync.device_edges = {};
-  sync.block_edges = {};
+}
+
+void RankCompiler::CompileAlgorithm1() {
+  const CpuTimelinePoints timeline = AddOneTimeline();
+  std::vector<NodeIndex> issued[2];  // computation, communication
+  std::vector<NodeIndex> sequence;
+  // Communication whose launch was not recorded still meets that of other ranks.
+  for (uint32_t i = 0; i < rank_.size(); ++i) {
+    const NodeIndex node(i);
+    if (!IsCommunicationKind(rank_.kind(node)) || !rank_.has_duration(node)) continue;
+    const NodeIndex call = rank_.launcher(node);
+    if (!call.valid() || out_.item_of[call.value] == kNoItem) issued[1].push_back(node);
+  }
+  for (const CpuPoint& point : timeline.points) {
+    if (point.is_mark) continue;
+    for (const NodeIndex device : index_->issued_by(point.node)) {
+      issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
+      sequence.push_back(device);
+    }
+  }
+  for (const auto& stream : issued) AddStream(stream);
+  JoinStreams(sequence);
+  analysis_.sync.device_edges = {};
+  analysis_.sync.block_edges = {};
   FindIterations();
   StartStepsTogether();
 }

@@ -38,6 +38,9 @@ class RankCompiler {
  private:
   void CompileRecorded();
   void CompileAlgorithm1();
+  CpuTimelinePoints AddOneTimeline();
+  void AddStream(const std::vector<NodeIndex>& issued);
+  void JoinStreams(const std::vector<NodeIndex>& sequence);
   void StartStepsTogether();
   void CompileSymbolic();
 

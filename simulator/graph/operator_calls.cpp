@@ -245,20 +245,32 @@ CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Dire
   return CallMaker(graph, sizes, graph.op(op), pass).Make();
 }
 
+Flop ProductFlopOf(OperatorCall call) {
+  if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
+  if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
+  Flop total;
+  for (const KernelWork& kernel : Kernels(call)) {
+    const bool product =
+        kernel.kind == KernelKind::kGemm || kernel.kind == KernelKind::kBatchedGemm ||
+        kernel.kind == KernelKind::kConvolution || kernel.kind == KernelKind::kAttention;
+    if (product) total += kernel.flop;
+  }
+  return total;
+}
+
+Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId id) {
+  Flop total;
+  for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
+    total += ProductFlopOf(call);
+  }
+  return total;
+}
+
 Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks) {
   Flop total;
   for (OpId id = 0; static_cast<size_t>(id) < graph.ops().size(); ++id) {
-    const GraphOpKind kind = graph.op(id).kind;
-    const bool product = kind == GraphOpKind::kMatmul || kind == GraphOpKind::kScores ||
-                         kind == GraphOpKind::kContext || kind == GraphOpKind::kAttention ||
-                         kind == GraphOpKind::kBatchedMatmul || kind == GraphOpKind::kConvolution;
-    if (!product) continue;
-    for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kForward)) {
-      if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
-      if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
-      const double times = graph.op(id).in_block ? static_cast<double>(blocks) : 1;
-      total += Flop(TotalWork(call).flop.count() * times);
-    }
+    const double times = graph.op(id).in_block ? static_cast<double>(blocks) : 1;
+    total += Flop(ProductFlopOf(graph, sizes, id).count() * times);
   }
   return total;
 }

@@ -142,8 +142,10 @@ Bytes SizeOf(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
 using CallList = absl::InlinedVector<OperatorCall, 3>;
 CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass);
 
-// Forward FLOP of matrix products alone ("model FLOP"), without a saving for causal masks, of a
-// model of `blocks` blocks.
+// Forward FLOP of matrix products alone ("model FLOP"), without biases or a saving for causal
+// masks: of a call, of an operator, and of a model of `blocks` blocks.
+Flop ProductFlopOf(OperatorCall call);
+Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId op);
 Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks);
 
 // Activations that an operator's backward pass reads.

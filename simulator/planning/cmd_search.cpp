@@ -13,6 +13,7 @@
 #include "simulator/console/processes.h"
 #include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/planning/mapped_job.h"
+#include "simulator/planning/mapping_simulation.h"
 #include "simulator/planning/memory_report.h"
 #include "simulator/planning/search_run.h"
 
@@ -23,6 +24,7 @@ struct SearchCommandOptions : SearchQuestion {
   TrainingJobOptions job;
   std::vector<std::string> compare;
   std::string svg, timeline, mapping_out;
+  std::string network;  // a tier; empty: closed forms alone
   bool picture = false;
   bool memory = false, energy = false;
   bool json = false;
@@ -151,6 +153,12 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
     context.answer_files->LeaveToAnother();
     return absl::OkStatus();
   }
+  if (!o.network.empty()) {
+    FORETRACE_RETURN_IF_ERROR(SimulateRows(job, o.job.platform, o.network,
+                                           o.compare.empty() ? o.top : o.compare.size(), context,
+                                           report));
+    if (o.compare.empty()) OrderBySimulation(report);
+  }
   std::string text;
   if (!report.rows.empty()) {
     FORETRACE_RETURN_IF_ERROR(
@@ -213,6 +221,11 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
   command->add_option("--seed", o->seed, "of the local search")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  command
+      ->add_option("--network", o->network,
+                   "also simulate the mappings to show with communication from a network model "
+                   "(predict --network), and order them by that: fitted, fluid, simgrid")
+      ->check(CLI::IsMember({"fitted", "fluid", "simgrid"}));
   command->add_option("--top", o->top, "mappings to show")->capture_default_str();
   command
       ->add_option("--jobs", o->jobs,

@@ -17,9 +17,14 @@ double Gap(const SearchRow& row) {
   return 100 * (row.estimate.seconds() / row.evaluation.iteration.seconds() - 1);
 }
 
-std::vector<TextTable::Column> Columns() {
+// Where the simulated time stands in a row, if there is one.
+constexpr std::ptrdiff_t kSimulatedColumn = 4;
+
+std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() * 1e-3); }
+
+std::vector<TextTable::Column> Columns(const std::string& network) {
   using Align = TextTable::Align;
-  return {{"", Align::kRight},
+  std::vector<TextTable::Column> columns = {{"", Align::kRight},
           {"mapping", Align::kLeft},
           {"searcher", Align::kLeft},
           {"ms"},
@@ -29,20 +34,29 @@ std::vector<TextTable::Column> Columns() {
           {"bubble %"},
           {"exposed %"},
           {"surrogate %"}};
+  if (!network.empty()) {
+    columns.insert(columns.begin() + kSimulatedColumn, {network + " ms"});
+  }
+  return columns;
 }
 
-std::vector<std::string> Cells(const SearchRow& row, size_t number) {
+std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated) {
   const Evaluation& e = row.evaluation;
-  return {fmt::format("{}", number),
+  std::vector<std::string> cells = {fmt::format("{}", number),
           row.text,
           row.searcher,
-          fmt::format("{:.3f}", e.iteration.us() * 1e-3),
+          Milliseconds(e.iteration),
           fmt::format("{:.2f}", row.throughput),
           fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
           fmt::format("{:.1f}", Gib(e.memory)),
           fmt::format("{:.1f}", 100 * e.bubble),
           fmt::format("{:.1f}", 100 * e.exposed_communication),
           row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
+  if (simulated) {
+    cells.insert(cells.begin() + kSimulatedColumn,
+                 row.simulated > SimTime() ? Milliseconds(row.simulated) : "-");
+  }
+  return cells;
 }
 
 void Text(JsonWriter& json, std::string_view text) {
@@ -81,6 +95,10 @@ void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row
     json.Key("own_estimate_us");
     json.Double(row.estimate.us());
   }
+  if (row.simulated > SimTime()) {
+    json.Key("simulated_us");
+    json.Double(row.simulated.us());
+  }
   if (report.device_watts > 0) {
     json.Key("joules_per_iteration_at_most");
     json.Double(Joules(report, row));
@@ -97,14 +115,20 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
                                  report.devices, report.global_batch);
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   text += "\n";
-  TextTable table(Columns());
+  TextTable table(Columns(report.network));
   for (size_t i = 0; i < report.rows.size() && i < top; ++i) {
-    table.AddRow(Cells(report.rows[i], i + 1));
+    table.AddRow(Cells(report.rows[i], i + 1, !report.network.empty()));
   }
   text += table.Format(style);
   text +=
       "exposed: a device only communicates; surrogate: the searcher's own estimate against "
       "the simulated time\n";
+  if (!report.network.empty()) {
+    text += fmt::format(
+        "{} ms: the same mapping's traces on the event engine, where transfers share links; it "
+        "orders the rows, the other columns are of the closed forms\n",
+        report.network);
+  }
   if (report.device_watts > 0 && !report.rows.empty()) {
     const double joules = Joules(report, report.rows.front());
     text += fmt::format(
@@ -115,9 +139,9 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
   }
   if (report.pareto.size() > 1) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";
-    TextTable front(Columns());
+    TextTable front(Columns(""));
     for (size_t i = 0; i < report.pareto.size() && i < top; ++i)
-      front.AddRow(Cells(report.pareto[i], i + 1));
+      front.AddRow(Cells(report.pareto[i], i + 1, false));
     text += front.Format(style);
   }
   for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
@@ -141,6 +165,10 @@ std::string SearchJson(const SearchReport& report) {
   json.StartObject();
   json.Key("workload");
   Text(json, report.workload);
+  if (!report.network.empty()) {
+    json.Key("network");
+    Text(json, report.network);
+  }
   const std::pair<const char*, int64_t> counts[] = {
       {"devices", report.devices},       {"global_batch", report.global_batch},
       {"candidates", report.candidates}, {"evaluated", report.evaluated},
@@ -183,6 +211,9 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
   };
   const Evaluation &x = a.evaluation, &y = b.evaluation;
   row("iteration ms", x.iteration.us() * 1e-3, y.iteration.us() * 1e-3, "{:.3f}");
+  if (a.simulated > SimTime() && b.simulated > SimTime()) {
+    row("simulated ms", a.simulated.us() * 1e-3, b.simulated.us() * 1e-3, "{:.3f}");
+  }
   row("samples/s", a.throughput, b.throughput, "{:.2f}");
   row("MFU %", 100 * x.model_flop_utilisation, 100 * y.model_flop_utilisation, "{:.1f}");
   row("memory GiB", Gib(x.memory), Gib(y.memory), "{:.1f}");

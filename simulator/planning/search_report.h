@@ -22,6 +22,8 @@ struct SearchRow {
   double throughput = 0;  // samples a second
   // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
   SimTime estimate;
+  // On the event engine with SearchReport::network (mapping_simulation.h); zero: not simulated.
+  SimTime simulated;
 };
 
 struct SearchReport {
@@ -36,6 +38,7 @@ struct SearchReport {
   double seconds = 0;
   bool interrupted = false;
   double device_watts = 0;  // rated; 0: energy is not asked for
+  std::string network;      // tier of a network model that rows are simulated with; empty: none
 };
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style);

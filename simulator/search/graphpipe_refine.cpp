@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/optimise/local_search.h"
 #include "simulator/search/graphpipe.h"
 #include "simulator/search/graphpipe_plan.h"
 
@@ -30,16 +31,9 @@ class Climber {
   }
 
   absl::StatusOr<GraphPipePlan> Run() {
-    bool moved = true;
-    while (moved && budget_ > 0) {
-      moved = false;
-      for (const Stages& next : Neighbours(best_.stages)) {
-        FORETRACE_ASSIGN_OR_RETURN(const bool better, Try(next));
-        moved = moved || better;
-        // The steepest of all would need as many simulations for a single step.
-        if (better) break;
-      }
-    }
+    FORETRACE_RETURN_IF_ERROR(Descend([&] { return Neighbours(best_.stages); },
+                                      [&](const Stages& next) { return Try(next); },
+                                      [&] { return budget_ <= 0; }));
     return std::move(best_);
   }
 

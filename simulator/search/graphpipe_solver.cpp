@@ -121,95 +121,106 @@ const GraphPipeSolver::ByConfig& GraphPipeSolver::Sequence(int32_t sequence, int
   return sequence_memo_.emplace(key, std::move(solved)).first->second;
 }
 
+void GraphPipeSolver::Join(const Front& piece, const Front& rest, Place place, Front& out) {
+  for (const PartEntry& r : rest) {
+    for (const PartEntry& p : piece) {
+      const PartEntry entry{p.devices + r.devices, p.offset + r.offset,
+                            std::min(r.cap, p.cap - r.offset), -1};
+      if (entry.devices > place.most || (place.next == kEnd && entry.cap < 0)) continue;
+      if (Dominated(out, entry)) continue;
+      PartRecord record;
+      record.kind = PartRecord::Kind::kSeries;
+      record.first = p.record;
+      record.second = r.record;
+      Insert(out, entry, std::move(record));
+    }
+  }
+}
+
+const StageLoad& GraphPipeSolver::RangeLoad(int32_t sequence, size_t begin, size_t end) {
+  const std::array<int32_t, 3> key = {sequence, static_cast<int32_t>(begin),
+                                      static_cast<int32_t>(end)};
+  auto range = range_memo_.find(key);
+  if (range == range_memo_.end()) {
+    range = range_memo_.emplace(key, model_.RangeLoad(sequence, begin, end)).first;
+  }
+  return range->second;
+}
+
+void GraphPipeSolver::AddFirstStages(Place place, const std::vector<ByConfig>& suffix) {
+  ByConfig& out = *place.out;
+  const size_t n = suffix.size() - 1;
+  for (size_t end = place.begin + 1; end <= n; ++end) {
+    const StageLoad& load = RangeLoad(place.sequence, place.begin, end);
+    if (load.work_s > bound_ * problem_.devices || load.fixed_bytes > problem_.memory_bytes) break;
+    PartRecord record;
+    record.begin = static_cast<int32_t>(place.begin);
+    record.end = static_cast<int32_t>(end);
+    if (end == n) {
+      AddStages(load, place.next, place.tail, place.most, record, out);
+      continue;
+    }
+    for (size_t c = 0; c < configs_.size(); ++c) {
+      if (suffix[end][c].empty()) continue;
+      ByConfig stage(configs_.size());
+      AddStages(load, static_cast<int32_t>(c), kFree, place.most, record, stage);
+      for (size_t f = 0; f < configs_.size(); ++f) Join(stage[f], suffix[end][c], place, out[f]);
+    }
+  }
+}
+
+void GraphPipeSolver::AddBranches(Place place, int32_t item, int32_t next, const Front* rest) {
+  std::vector<int32_t> counts;
+  for (const auto& [kind, count] : model_.item(item).branches) counts.push_back(count);
+  const ByConfig& branches = Branches(item, counts, next);
+  for (size_t f = 0; f < configs_.size(); ++f) {
+    Front& out = (*place.out)[f];
+    Front piece;
+    for (const PartEntry& e : branches[f]) {
+      PartRecord record;
+      record.kind = PartRecord::Kind::kParallelItem;
+      record.begin = static_cast<int32_t>(place.begin);
+      record.first = e.record;
+      Insert(piece, e, std::move(record));
+    }
+    if (rest != nullptr) {
+      Join(piece, *rest, place, out);
+    } else {
+      for (const PartEntry& e : piece) Insert(out, e, PartRecord(record(e.record)));
+    }
+  }
+}
+
 GraphPipeSolver::ByConfig GraphPipeSolver::SolveSequence(int32_t sequence, int32_t next,
                                                          int32_t tail) {
   const std::vector<int32_t> items = model_.sequence(sequence);
   const size_t n = items.size();
   std::vector<ByConfig> suffix(n + 1, ByConfig(configs_.size()));
-  // In front of each entry of suffix `at`, place `piece`, solved for that suffix's first stage.
-  const auto join = [&](const Front& piece, const Front& rest, int32_t most, Front& out) {
-    for (const PartEntry& r : rest) {
-      for (const PartEntry& p : piece) {
-        const PartEntry entry{p.devices + r.devices, p.offset + r.offset,
-                              std::min(r.cap, p.cap - r.offset), -1};
-        if (entry.devices > most || (next == kEnd && entry.cap < 0)) continue;
-        if (Dominated(out, entry)) continue;
-        PartRecord record;
-        record.kind = PartRecord::Kind::kSeries;
-        record.first = p.record;
-        record.second = r.record;
-        Insert(out, entry, std::move(record));
-      }
-    }
-  };
   for (size_t begin = n; begin-- > 0;) {
     ByConfig& out = suffix[begin];
-    const int32_t most = MostDevices(model_.SequenceWork(sequence, begin));
-    // A stage of items [begin, end).
-    for (size_t end = begin + 1; end <= n; ++end) {
-      const std::array<int32_t, 3> key = {sequence, static_cast<int32_t>(begin),
-                                          static_cast<int32_t>(end)};
-      auto range = range_memo_.find(key);
-      if (range == range_memo_.end()) {
-        range = range_memo_.emplace(key, model_.RangeLoad(sequence, begin, end)).first;
-      }
-      const StageLoad& load = range->second;
-      if (load.work_s > bound_ * problem_.devices || load.fixed_bytes > problem_.memory_bytes)
-        break;
-      PartRecord record;
-      record.begin = static_cast<int32_t>(begin);
-      record.end = static_cast<int32_t>(end);
-      if (end == n) {
-        AddStages(load, next, tail, most, record, out);
-        continue;
-      }
-      for (size_t c = 0; c < configs_.size(); ++c) {
-        if (suffix[end][c].empty()) continue;
-        ByConfig stage(configs_.size());
-        AddStages(load, static_cast<int32_t>(c), kFree, most, record, stage);
-        for (size_t f = 0; f < configs_.size(); ++f) join(stage[f], suffix[end][c], most, out[f]);
-      }
-    }
+    const Place place{
+        sequence, begin, next, tail, MostDevices(model_.SequenceWork(sequence, begin)), &out};
+    AddFirstStages(place, suffix);
     if (model_.item(items[begin]).leaf) continue;
-    // The item's branches side by side, as stages of their own.
-    std::vector<int32_t> counts;
-    for (const auto& [kind, count] : model_.item(items[begin]).branches) counts.push_back(count);
-    const auto place = [&](int32_t next_config, const Front* rest) {
-      const ByConfig& branches = Branches(items[begin], counts, next_config);
-      for (size_t f = 0; f < configs_.size(); ++f) {
-        Front piece;
-        for (const PartEntry& e : branches[f]) {
-          PartRecord record;
-          record.kind = PartRecord::Kind::kParallelItem;
-          record.begin = static_cast<int32_t>(begin);
-          record.first = e.record;
-          Insert(piece, e, std::move(record));
-        }
-        if (rest != nullptr) {
-          join(piece, *rest, most, out[f]);
-        } else {
-          for (const PartEntry& e : piece) Insert(out[f], e, PartRecord(record(e.record)));
-        }
-      }
-    };
     if (begin + 1 == n) {
-      if (tail == kFree) place(next, nullptr);
-    } else {
-      for (size_t c = 0; c < configs_.size(); ++c) {
-        if (!suffix[begin + 1][c].empty()) place(static_cast<int32_t>(c), &suffix[begin + 1][c]);
-      }
-      if (!model_.item(items[begin + 1]).leaf) continue;
-      if (begin + 2 == n) {
-        AddAbsorbed(sequence, begin, next, tail, true, out);
-      } else {
-        for (size_t c = 0; c < configs_.size(); ++c) {
-          if (suffix[begin + 2][c].empty()) continue;
-          ByConfig piece(configs_.size());
-          AddAbsorbed(sequence, begin, static_cast<int32_t>(c), kFree, false, piece);
-          for (size_t f = 0; f < configs_.size(); ++f) {
-            join(piece[f], suffix[begin + 2][c], most, out[f]);
-          }
-        }
+      if (tail == kFree) AddBranches(place, items[begin], next, nullptr);
+      continue;
+    }
+    for (size_t c = 0; c < configs_.size(); ++c) {
+      const Front& rest = suffix[begin + 1][c];
+      if (!rest.empty()) AddBranches(place, items[begin], static_cast<int32_t>(c), &rest);
+    }
+    if (!model_.item(items[begin + 1]).leaf) continue;
+    if (begin + 2 == n) {
+      AddAbsorbed(sequence, begin, next, tail, true, out);
+      continue;
+    }
+    for (size_t c = 0; c < configs_.size(); ++c) {
+      if (suffix[begin + 2][c].empty()) continue;
+      ByConfig piece(configs_.size());
+      AddAbsorbed(sequence, begin, static_cast<int32_t>(c), kFree, false, piece);
+      for (size_t f = 0; f < configs_.size(); ++f) {
+        Join(piece[f], suffix[begin + 2][c], place, out[f]);
       }
     }
   }

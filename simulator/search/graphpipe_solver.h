@@ -71,6 +71,22 @@ class GraphPipeSolver {
   // Suffixes of a sequence in front of `next`; `tail` fixes its last stage's configuration.
   const ByConfig& Sequence(int32_t sequence, int32_t next, int32_t tail);
   ByConfig SolveSequence(int32_t sequence, int32_t next, int32_t tail);
+  // Where a suffix of a sequence begins, and where what is found for it goes.
+  struct Place {
+    int32_t sequence;
+    size_t begin;
+    int32_t next, tail;
+    int32_t most;  // devices
+    ByConfig* out;
+  };
+  // In front of each entry of `rest` an entry of `piece`, which was solved for that one's first
+  // stage.
+  void Join(const Front& piece, const Front& rest, Place place, Front& out);
+  // A stage of the suffix's first items, in front of what is known of the suffixes behind it.
+  void AddFirstStages(Place place, const std::vector<ByConfig>& suffix);
+  // The first item's branches side by side, as stages of their own; `rest` null: nothing follows.
+  void AddBranches(Place place, int32_t item, int32_t next, const Front* rest);
+  const StageLoad& RangeLoad(int32_t sequence, size_t begin, size_t end);
   const ByConfig& Branches(int32_t item, const std::vector<int32_t>& counts, int32_t next);
   ByConfig SolveBranches(int32_t item, const std::vector<int32_t>& counts, int32_t next);
   void AddStages(const StageLoad& load, int32_t next, int32_t only, int32_t most, PartRecord record,

@@ -6,6 +6,8 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/graph/operator_graph.h"
 #include "simulator/workload/tensor_parallel.h"
 
 namespace foretrace {
@@ -21,6 +23,21 @@ absl::Status CheckSize(const char* model, const char* what, int64_t value, int64
   return InvalidInput("{}: {} must be between 1 and {}, not {}", model, what, limit, value);
 }
 
+// FLOP of products, and traffic of activations, of one sample: what the operator's calls come to
+// but for `weights`, of which a backward pass reads one and writes the gradient.
+void SetWork(Operator& op, Bytes weights) {
+  Bytes forward, backward;
+  for (OperatorCall call : op.calls) {
+    op.forward_flop += ProductFlopOf(call);
+    forward += TotalWork(call).bytes;
+    call.pass = Direction::kBackward;
+    backward += TotalWork(call).bytes;
+  }
+  op.backward_flop = Flop(2 * op.forward_flop.count());
+  op.forward_bytes = forward - weights;
+  op.backward_bytes = backward - weights * 2;
+}
+
 Operator Linear(std::string name, int64_t in, int64_t out, int64_t rows, int32_t block) {
   Operator op;
   op.name = std::move(name);
@@ -28,37 +45,29 @@ Operator Linear(std::string name, int64_t in, int64_t out, int64_t rows, int32_t
   op.block = block;
   op.parameters = op.active_parameters = in * out + out;
   op.calls = {{LinearOp{rows, out, in, true}, DType::kFloat32}};
-  const double flop =
-      2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(rows);
-  op.forward_flop = Flop(flop);
-  op.backward_flop = Flop(2 * flop);
-  op.forward_bytes = Bytes((in + out) * rows * kElement);
-  op.backward_bytes = op.forward_bytes * 2;
   op.stash_tensor = Bytes(in * rows * kElement);
   op.output_bytes = Bytes(out * rows * kElement);
+  SetWork(op, Bytes(op.parameters * kElement));
   return op;
 }
 
 // Input, output, query, key and value products with the score matrix, as FlexFlow's one operator.
 Operator MultiHeadAttention(std::string name, int64_t h, int64_t heads, int64_t s, int32_t block) {
-  Operator op = Linear(std::move(name), h, 4 * h, s, block);
+  Operator op;
+  op.name = std::move(name);
   op.kind = OperatorKind::kAttention;
+  op.block = block;
   op.parameters = op.active_parameters = 4 * h * h + 4 * h;
-  const double core =
-      4.0 * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(h);
-  op.forward_flop += Flop(core);
-  op.backward_flop += Flop(2 * core);
-  const Bytes matrix(heads * s * s * kElement);
-  op.forward_bytes += matrix * 4;
-  op.backward_bytes += matrix * 6;
-  op.stash_tensor = Bytes(5 * h * s * kElement) + matrix;
+  op.calls = {{LinearOp{s, 3 * h, h, true}, DType::kFloat32},
+              {AttentionOp{1, heads, heads, s, s, h / heads, false, false}, DType::kFloat32},
+              {LinearOp{s, h, h, true}, DType::kFloat32}};
+  // Its input, queries, keys, values and context; probabilities.
+  op.stash_tensor = Bytes(5 * h * s * kElement) + Bytes(heads * s * s * kElement);
   op.output_bytes = Bytes(h * s * kElement);
   // Divided by heads as a whole.
   op.tensor_ways = heads;
   op.reduces_output = op.reduces_gradient = true;
-  op.calls = {{LinearOp{s, 3 * h, h, true}, DType::kFloat32},
-              {AttentionOp{1, heads, heads, s, s, h / heads, false, false}, DType::kFloat32},
-              {LinearOp{s, h, h, true}, DType::kFloat32}};
+  SetWork(op, Bytes(op.parameters * kElement));
   return op;
 }
 
@@ -66,9 +75,9 @@ Operator Concat(std::string name, Bytes inputs, int64_t parts) {
   Operator op;
   op.name = std::move(name);
   op.kind = OperatorKind::kConcat;
-  op.forward_bytes = op.backward_bytes = inputs * 2;
   op.output_bytes = inputs;
   op.calls = {{ConcatOp{inputs.count() / kElement, parts}, DType::kFloat32}};
+  SetWork(op, Bytes());
   return op;
 }
 
@@ -164,11 +173,9 @@ absl::StatusOr<Workload> BuildDlrm(const DlrmConfig& c) {
     op.parameters = c.rows * c.dimension;
     op.active_parameters = c.bag * c.dimension;
     op.output_bytes = Bytes(c.bag * c.dimension * kElement);
-    op.forward_bytes = op.output_bytes * 2;
-    // Reads the gradient, reads and writes the rows.
-    op.backward_bytes = op.output_bytes * 3;
     op.stash_tensor = Bytes(c.bag * 8);
-    op.calls = {{EmbeddingOp{c.bag, c.bag, c.dimension}, DType::kFloat32}};
+    op.calls = {{EmbeddingOp{c.bag, c.bag, c.dimension, c.bag}, DType::kFloat32}};
+    SetWork(op, Bytes());
     ends.push_back(Append(w, std::move(op), {}));
     width += c.bag * c.dimension;
   }

@@ -1,25 +1,200 @@
 #include "simulator/workload/transformer.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
 namespace {
 
 // T5's relative position biases: 32 buckets per head, in the first layer of each stack.
 constexpr int64_t kRelativeBuckets = 32;
-constexpr int64_t kAnyWidth = 0;  // of Operator::tensor_ways
 
-// Appends operators one after another; `previous` is the operator whose output is read next.
+OperatorKind KindOf(const OperatorGraph& graph, const GraphOp& op) {
+  switch (op.kind) {
+    case GraphOpKind::kMatmul:
+      return op.name == "router" ? OperatorKind::kRouter : OperatorKind::kLinear;
+    case GraphOpKind::kScores:
+    case GraphOpKind::kContext:
+    case GraphOpKind::kAttention:
+      return OperatorKind::kAttention;
+    case GraphOpKind::kNorm:
+      return OperatorKind::kNorm;
+    case GraphOpKind::kGather:
+      return graph.tensor(op.inputs[0]).role == TensorRole::kWeight ? OperatorKind::kEmbedding
+                                                                    : OperatorKind::kElementwise;
+    case GraphOpKind::kLogSoftmax:
+      return OperatorKind::kLoss;
+    default:
+      return op.attention_core ? OperatorKind::kAttention : OperatorKind::kElementwise;
+  }
+}
+
+// One of a graph's operators for one sample on one device, without its place in the model.
+class OperatorReader {
+ public:
+  OperatorReader(const TransformerGraph& model, const TransformerConfig& config)
+      : config_(config),
+        graph_(model.graph),
+        axes_(model.axes),
+        sizes_(BindTransformer(model, config, {})),
+        keeper_(graph_.tensors().size(), kNoOp) {
+    for (OpId id = 0; id < Count(); ++id) {
+      for (const TensorId t : KeptBy(graph_.op(id))) {
+        OpId& keeper = keeper_[static_cast<size_t>(t)];
+        if (keeper == kNoOp) keeper = id;
+      }
+    }
+  }
+
+  OpId Count() const { return static_cast<OpId>(graph_.ops().size()); }
+  Bytes SizeOfTensor(TensorId t) const { return SizeOf(graph_, sizes_, t); }
+
+  Operator Read(OpId id) const {
+    const GraphOp& in = graph_.op(id);
+    Operator op;
+    op.name = in.name;
+    op.kind = KindOf(graph_, in);
+    op.function = in.function;
+    const CallList calls = CallsOf(graph_, sizes_, id, Direction::kForward);
+    op.calls.assign(calls.begin(), calls.end());
+    op.forward_flop = ProductFlopOf(graph_, sizes_, id);
+    op.backward_flop = Flop(2 * op.forward_flop.count());
+    op.forward_bytes = Traffic(id, Direction::kForward);
+    op.backward_bytes = Traffic(id, Direction::kBackward);
+    for (const TensorId t : in.outputs)
+      op.output_bytes = std::max(op.output_bytes, SizeOfTensor(t));
+    ReadWeights(id, op);
+    ReadStash(id, op);
+    ReadDivision(in, op);
+    return op;
+  }
+
+ private:
+  bool IsFirstReader(OpId id, TensorId t) const {
+    return graph_.tensor(t).role == TensorRole::kWeight && graph_.tensor(t).consumers.front() == id;
+  }
+
+  void ReadWeights(OpId id, Operator& op) const {
+    for (const TensorId t : graph_.op(id).inputs) {
+      if (!IsFirstReader(id, t)) continue;
+      op.parameters += Elements(graph_, sizes_, t);
+      op.expert_parallel |= Has(t, axes_.experts);
+    }
+    op.active_parameters = op.parameters;
+    if (!op.expert_parallel) return;
+    op.kind = OperatorKind::kExperts;
+    op.active_parameters = op.parameters / config_.experts * config_.top_k;
+  }
+
+  // Activations alone: weights are read once for all samples.
+  Bytes Traffic(OpId id, Direction pass) const {
+    const GraphOp& op = graph_.op(id);
+    const CallList calls = CallsOf(graph_, sizes_, id, pass);
+    Bytes all, weights;
+    for (const OperatorCall& call : calls) {
+      // Gradients of a table are cleared and accumulated once for all samples too.
+      if (op.kind == GraphOpKind::kGather && &call != &calls.front()) continue;
+      all += TotalWork(call).bytes;
+    }
+    for (const TensorId t : op.inputs) {
+      if (graph_.tensor(t).role != TensorRole::kWeight) continue;
+      if (op.kind == GraphOpKind::kGather) {
+        if (pass == Direction::kBackward) weights += SizeOfTensor(t);
+      } else {
+        weights += SizeOfTensor(t) * (pass == Direction::kBackward ? 2 : 1);
+      }
+    }
+    return all > weights ? all - weights : Bytes();
+  }
+
+  // Each tensor with the first operator that keeps it.
+  void ReadStash(OpId id, Operator& op) const {
+    for (TensorId t = 0; static_cast<size_t>(t) < keeper_.size(); ++t) {
+      const GraphTensor& tensor = graph_.tensor(t);
+      if (keeper_[static_cast<size_t>(t)] != id || tensor.role != TensorRole::kActivation) continue;
+      const Bytes bytes = SizeOfTensor(t);
+      (IsDivided(t) ? op.stash_tensor : op.stash_sequence) += bytes;
+      const bool core =
+          tensor.producer != kNoOp && graph_.op(tensor.producer).attention_core && IsDivided(t);
+      if (core) op.stash_selective += bytes;
+    }
+  }
+
+  // By the axes that tensor parallelism divides, as BindTransformer has them.
+  void ReadDivision(const GraphOp& in, Operator& op) const {
+    int64_t ways = 0;
+    bool any = false, of_input = false, of_output = false;
+    const auto look = [&](TensorId t, bool& side) {
+      for (const AxisId axis : graph_.tensor(t).axes) {
+        if (!Divides(axis)) continue;
+        any = side = true;
+        // Vocabularies are padded, and so of any width.
+        if (axis != axes_.vocabulary) ways = std::gcd(ways, Ways(axis));
+      }
+    };
+    bool of_weight = false;
+    for (const TensorId t : in.inputs) {
+      look(t, graph_.tensor(t).role == TensorRole::kWeight ? of_weight : of_input);
+    }
+    for (const TensorId t : in.outputs) look(t, of_output);
+    op.tensor_ways = any ? ways : 1;
+    op.reduces_output = (of_input || of_weight) && !of_output;
+    op.reduces_gradient = of_output && !of_input;
+  }
+
+  bool Divides(AxisId axis) const {
+    return axis == axes_.heads || axis == axes_.kv_heads || axis == axes_.ffn || axis == axes_.up ||
+           axis == axes_.shared || axis == axes_.shared_up || axis == axes_.vocabulary;
+  }
+  // Both halves of a gated layer are divided alike, and queries as keys and values are.
+  int64_t Ways(AxisId axis) const {
+    if (axis == axes_.heads) return std::gcd(sizes_.of(axes_.heads), sizes_.of(axes_.kv_heads));
+    if (axis == axes_.up) return sizes_.of(axes_.ffn);
+    return sizes_.of(axis == axes_.shared_up ? axes_.shared : axis);
+  }
+  bool Has(TensorId t, AxisId axis) const {
+    return std::ranges::find(graph_.tensor(t).axes, axis) != graph_.tensor(t).axes.end();
+  }
+  bool IsDivided(TensorId t) const {
+    return std::ranges::any_of(graph_.tensor(t).axes, [&](AxisId a) { return Divides(a); });
+  }
+
+  const TransformerConfig& config_;
+  const OperatorGraph& graph_;
+  const TransformerAxes& axes_;
+  Binding sizes_;
+  std::vector<OpId> keeper_;  // by tensor: the first operator whose backward pass reads it
+};
+
+// A graph whose repeated block is written out.
+struct Stack {
+  TransformerConfig config;
+  TransformerGraph model;
+  OperatorReader reader;
+  OpId begin = 0, end = 0;  // of the block
+  TensorId enters, leaves;  // the block
+
+  Stack(const TransformerConfig& c, TransformerStack kind)
+      : config(c), model(MakeTransformerGraph(config, kind)), reader(model, config) {
+    const OperatorGraph& graph = model.graph;
+    while (!graph.op(begin).in_block) ++begin;
+    for (end = begin; graph.op(end).in_block;) ++end;
+    enters = graph.op(begin).inputs[0];
+    leaves = graph.op(end - 1).outputs[0];
+  }
+  Stack(const Stack&) = delete;
+};
+
 class Builder {
  public:
-  explicit Builder(const TransformerConfig& config)
-      : c_(config), dense_(WithLayersOf(config, true)), e_(ElementSize(config.dtype)) {
+  explicit Builder(const TransformerConfig& config) : c_(config) {
     w_.name = c_.name;
     w_.dtype = c_.dtype;
     w_.sequence_length = c_.sequence;
@@ -27,299 +202,78 @@ class Builder {
   }
 
   Workload Build() {
-    const bool t5 = c_.family == TransformerFamily::kT5;
-    Embedding(t5 ? "encoder embedding" : "embedding", true);
-    for (int64_t i = 0; i < c_.layers; ++i) {
-      Block(i == 0 && t5, false);
+    if (c_.family == TransformerFamily::kT5) {
+      const Stack encoder(c_, TransformerStack::kEncoder);
+      AppendStack(encoder, nullptr, c_.layers, "encoder ");
+      const int32_t memory = stream_;
+      const Stack decoder(c_, TransformerStack::kDecoder);
+      memory_ = {decoder.model.memory, memory};
+      AppendStack(decoder, nullptr, c_.decoder_layers, "decoder ");
+    } else {
+      const Stack own(c_, TransformerStack::kOnly);
+      const bool mixed = DenseLayers(c_) > 0;
+      const Stack dense(mixed ? WithLayersOf(c_, true) : c_, TransformerStack::kOnly);
+      AppendStack(own, mixed ? &dense : nullptr, c_.layers, "");
     }
-    if (HasFinalNorm()) Norm("final norm", -1);
-    if (t5) Decoder();
-    Head();
+    for (const auto& [ends, bytes] : edges_) w_.edges.push_back({ends.first, ends.second, bytes});
     return std::move(w_);
   }
 
  private:
-  // Of what attention passes on, and of queries and keys.
-  int64_t width() const { return c_.heads * (c_.latent > 0 ? c_.value_size : c_.head_size); }
-  int64_t kv_width() const { return c_.kv_heads * c_.head_size; }
-  int64_t HeadWays() const { return c_.latent > 0 ? c_.heads : std::gcd(c_.heads, c_.kv_heads); }
-  bool HasFinalNorm() const { return c_.family != TransformerFamily::kBert; }
-  int64_t NormParameters() const { return HasNormBiases(c_) ? 2 * c_.hidden : c_.hidden; }
-  Bytes PerToken(int64_t elements) const { return Bytes(elements * c_.sequence * e_); }
-  // Keeps for dropout masks, one byte an element, where the family trains with dropout.
-  Bytes Mask(int64_t elements) const { return Drops(c_) ? Bytes(elements * c_.sequence) : Bytes(); }
-
-  int32_t Append(Operator op, std::initializer_list<int32_t> inputs) {
-    const auto index = static_cast<int32_t>(w_.operators.size());
-    for (const int32_t from : inputs) {
-      if (from >= 0) w_.edges.push_back({from, index, w_.operators[from].output_bytes});
-    }
-    w_.operators.push_back(std::move(op));
-    return index;
-  }
-  int32_t Append(Operator op) { return last_ = Append(std::move(op), {last_}); }
-
-  OperatorCall Call(const OperatorCall::Shape& shape) const { return {shape, c_.dtype}; }
-
-  // A matrix product of every token with a [in, out] weight.
-  Operator Linear(std::string name, int64_t in, int64_t out, int32_t block) const {
-    Operator op;
-    op.name = std::move(name);
-    op.kind = OperatorKind::kLinear;
-    op.block = block;
-    op.parameters = in * out + (HasBiases(c_) ? out : 0);
-    op.active_parameters = op.parameters;
-    const double flop =
-        2.0 * static_cast<double>(in) * static_cast<double>(out) * static_cast<double>(c_.sequence);
-    op.forward_flop = Flop(flop);
-    op.backward_flop = Flop(2 * flop);
-    op.forward_bytes = PerToken(in + out);
-    op.backward_bytes = PerToken(2 * (in + out));
-    op.output_bytes = PerToken(out);
-    op.calls = {Call(LinearOp{c_.sequence, out, in, HasBiases(c_)})};
-    return op;
-  }
-
-  void Embedding(const char* name, bool first) {
-    Operator op;
-    op.name = name;
-    op.kind = OperatorKind::kEmbedding;
-    op.tensor_ways = kAnyWidth;  // the vocabulary is padded
-    op.reduces_output = true;
-    if (first) op.parameters = c_.vocabulary * c_.hidden;
-    if (LearnsPositions(c_)) op.parameters += c_.positions * c_.hidden;
-    if (c_.embedding_norm) op.parameters += NormParameters();
-    if (c_.family == TransformerFamily::kBert) op.parameters += 2 * c_.hidden + NormParameters();
-    op.active_parameters = op.parameters;
-    op.forward_bytes = PerToken(2 * c_.hidden);
-    op.backward_bytes = PerToken(2 * c_.hidden);
-    op.stash_sequence = Mask(c_.hidden);
-    op.output_bytes = PerToken(c_.hidden);
-    op.calls = {Call(IndexOp{c_.sequence * c_.hidden, c_.sequence, c_.vocabulary * c_.hidden})};
-    last_ = Append(std::move(op), {});
-  }
-
-  void Norm(std::string name, int32_t block) {
-    Operator op;
-    op.name = std::move(name);
-    op.kind = OperatorKind::kNorm;
-    op.block = block;
-    op.parameters = op.active_parameters = NormParameters();
-    op.forward_bytes = PerToken(2 * c_.hidden);
-    op.backward_bytes = PerToken(3 * c_.hidden);
-    op.stash_sequence = PerToken(c_.hidden);
-    op.output_bytes = PerToken(c_.hidden);
-    op.calls = {Call(LayerNormOp{c_.sequence, c_.hidden})};
-    Append(std::move(op));
-  }
-
-  // Products down to the latents, their norms, and products up to the heads.
-  void Latent(Operator& qkv) const {
-    const int64_t q = c_.heads * c_.head_size;
-    const int64_t up = c_.heads * (c_.head_size - c_.rotary_size + c_.value_size);
-    const int64_t from = c_.query_latent > 0 ? c_.query_latent : c_.hidden;
-    const int64_t weights = (c_.query_latent > 0 ? c_.hidden * c_.query_latent : 0) + from * q +
-                            c_.hidden * (c_.latent + c_.rotary_size) + c_.latent * up;
-    qkv.parameters = weights + c_.query_latent + c_.latent;
-    const double flop = 2.0 * static_cast<double>(weights) * static_cast<double>(c_.sequence);
-    qkv.forward_flop = Flop(flop);
-    qkv.backward_flop = Flop(2 * flop);
-    const int64_t passing = 2 * (c_.query_latent + c_.latent) + c_.rotary_size + q + up;
-    qkv.forward_bytes = PerToken(c_.hidden + passing);
-    qkv.backward_bytes = PerToken(2 * (c_.hidden + passing));
-    qkv.output_bytes = PerToken(q + up);
-  }
-
-  // `memory` >= 0: keys and values come from that operator's output (cross attention).
-  void Attention(const std::string& prefix, int32_t block, bool relative_bias, int32_t memory) {
-    const double s = static_cast<double>(c_.sequence);
-    Operator qkv = Linear(prefix + "qkv", c_.hidden, width() + 2 * kv_width(), block);
-    if (c_.latent > 0) Latent(qkv);
-    if (HasQkvBiases(c_) && !HasBiases(c_)) qkv.parameters += width() + 2 * kv_width();
-    if (c_.qk_norm) qkv.parameters += 2 * c_.head_size;
-    qkv.active_parameters = qkv.parameters;
-    qkv.tensor_ways = HeadWays();
-    qkv.reduces_gradient = true;
-    qkv.stash_sequence = PerToken(c_.hidden);
-    if (memory >= 0) {
-      qkv.stash_sequence += PerToken(c_.hidden);
-      last_ = Append(std::move(qkv), {last_, memory});
-    } else {
-      Append(std::move(qkv));
-    }
-
-    Operator core;
-    core.name = prefix + "attention";
-    core.kind = OperatorKind::kAttention;
-    core.block = block;
-    core.tensor_ways = HeadWays();
-    core.parameters = core.active_parameters = relative_bias ? kRelativeBuckets * c_.heads : 0;
-    // Scores and weighted sum; no saving for causal masks (Korthikanti et al., appendix A).
-    const int64_t keys = c_.latent > 0 ? c_.heads * c_.head_size : width();
-    const double flop = 2.0 * s * s * static_cast<double>(width() + keys);
-    core.forward_flop = Flop(flop);
-    core.backward_flop = Flop(2 * flop);
-    const Bytes matrix(c_.heads * c_.sequence * c_.sequence * e_);
-    core.forward_bytes = PerToken(2 * width() + 2 * kv_width());
-    core.backward_bytes = PerToken(4 * width() + 4 * kv_width());
-    core.stash_tensor = PerToken(width() + 2 * kv_width());
-    if (!c_.fused_attention) {
-      // Scores written and read by softmax, its result by dropout, and that by the second product:
-      // six passes forward; backward reads them and writes as many gradients.
-      core.forward_bytes += matrix * 6;
-      core.backward_bytes += matrix * 10;
-      // Softmax output, dropout output, and the mask at one byte: 5 a s^2 b for two-byte types.
-      core.stash_selective =
-          matrix * 2 + (Mask(1) > Bytes() ? Bytes(c_.heads * c_.sequence * c_.sequence) : Bytes());
-      core.stash_tensor += core.stash_selective;
-    }
-    core.output_bytes = PerToken(width());
-    core.calls = {Call(AttentionOp{1, c_.heads, c_.kv_heads, c_.sequence, c_.sequence, c_.head_size,
-                                   false, c_.fused_attention})};
-    Append(std::move(core));
-
-    Operator out = Linear(prefix + "projection", width(), c_.hidden, block);
-    out.stash_tensor = PerToken(width());
-    out.stash_sequence = Mask(c_.hidden);
-    out.tensor_ways = HeadWays();
-    out.reduces_output = true;
-    // Residual addition and dropout.
-    out.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
-    out.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
-    Append(std::move(out));
-  }
-
-  void FeedForward(const std::string& prefix, int32_t block) {
-    const TransformerConfig& f = IsDenseLayer(c_, block) ? dense_or_own() : c_;
-    const bool gated = IsGated(c_);
-    const int64_t copies = f.experts > 0 ? f.experts : 1;
-    const int64_t active = f.experts > 0 ? f.top_k : 1;
-    if (f.experts > 0) {
-      Operator router = Linear(prefix + "router", c_.hidden, f.experts, block);
-      router.kind = OperatorKind::kRouter;
-      router.parameters = router.active_parameters = c_.hidden * f.experts;
-      router.stash_sequence = PerToken(c_.hidden);
-      router.output_bytes = PerToken(c_.hidden);
-      Append(std::move(router));
-    }
-    const int64_t up_width = gated ? 2 * f.ffn : f.ffn;
-    Operator up = Linear(prefix + "ffn up", c_.hidden, up_width, block);
-    Operator act;
-    act.name = prefix + "activation";
-    act.kind = OperatorKind::kElementwise;
-    act.block = block;
-    up.reduces_gradient = true;
-    act.forward_bytes = PerToken(up_width + f.ffn) * active;
-    act.backward_bytes = PerToken(2 * up_width + f.ffn) * active;
-    act.stash_tensor = PerToken(up_width) * active;
-    act.output_bytes = PerToken(f.ffn) * active;
-    act.calls = {
-        Call(ElementwiseOp{f.ffn * c_.sequence * active, up_width * c_.sequence * active})};
-    act.function = "gelu";
-    Operator down = Linear(prefix + "ffn down", f.ffn, c_.hidden, block);
-    up.tensor_ways = act.tensor_ways = down.tensor_ways = std::gcd(f.ffn, f.shared_ffn);
-    for (Operator* op : {&up, &down}) {
-      op->active_parameters = op->parameters * active;
-      std::get<LinearOp>(op->calls.front().shape).m *= active;
-      op->parameters *= copies;
-      op->forward_flop = Flop(op->forward_flop.count() * static_cast<double>(active));
-      op->backward_flop = Flop(op->backward_flop.count() * static_cast<double>(active));
-      op->forward_bytes = op->forward_bytes * active;
-      op->backward_bytes = op->backward_bytes * active;
-      if (f.experts > 0) {
-        op->kind = OperatorKind::kExperts;
-        op->expert_parallel = true;
+  void AppendStack(const Stack& own, const Stack* dense, int64_t layers,
+                   const std::string& prefix) {
+    source_.clear();
+    for (OpId id = 0; id < own.begin; ++id) Append(own, id, prefix + own.model.graph.op(id).name);
+    stream_ = source_.at(own.enters);
+    for (int64_t i = 0; i < layers; ++i) {
+      const Stack& stack = dense != nullptr && IsDenseLayer(c_, i) ? *dense : own;
+      const int32_t block = w_.blocks++;
+      bool biased = false;  // relative positions are of the first attention alone
+      source_ = {{stack.enters, stream_}};
+      if (memory_.first >= 0) source_.insert(memory_);
+      for (OpId id = stack.begin; id < stack.end; ++id) {
+        Operator& op =
+            Append(stack, id, fmt::format("block {} {}", block, stack.model.graph.op(id).name));
+        op.block = block;
+        const bool scores = op.kind == OperatorKind::kAttention && op.forward_flop > Flop();
+        if (c_.family == TransformerFamily::kT5 && i == 0 && scores && !biased) {
+          op.parameters = op.active_parameters = kRelativeBuckets * c_.heads;
+          biased = true;
+        }
       }
+      stream_ = source_.at(stack.leaves);
     }
-    up.output_bytes = PerToken(up_width) * active;
-    up.stash_sequence = PerToken(c_.hidden) * active;
-    down.stash_tensor = PerToken(f.ffn) * active;
-    down.stash_sequence = Mask(c_.hidden);
-    down.reduces_output = true;
-    down.forward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
-    down.backward_bytes += PerToken(3 * c_.hidden) + Mask(c_.hidden);
-    if (f.shared_ffn > 0) AddShared(up, act, down);
-    Append(std::move(up));
-    Append(std::move(act));
-    Append(std::move(down));
-  }
-
-  // Experts that every token visits run beside the chosen ones.
-  void AddShared(Operator& up, Operator& act, Operator& down) const {
-    const int64_t up_width = (IsGated(c_) ? 2 : 1) * c_.shared_ffn;
-    const auto add = [](Operator& to, const Operator& more) {
-      to.parameters += more.parameters;
-      to.active_parameters += more.parameters;
-      to.forward_flop += more.forward_flop;
-      to.backward_flop += more.backward_flop;
-      to.forward_bytes += more.forward_bytes;
-      to.backward_bytes += more.backward_bytes;
-    };
-    add(up, Linear("", c_.hidden, up_width, up.block));
-    add(down, Linear("", c_.shared_ffn, c_.hidden, down.block));
-    act.forward_bytes += PerToken(up_width + c_.shared_ffn);
-    act.backward_bytes += PerToken(2 * up_width + c_.shared_ffn);
-    act.stash_tensor += PerToken(up_width);
-    down.stash_tensor += PerToken(c_.shared_ffn);
-  }
-
-  void Block(bool relative_bias, bool cross, int32_t memory = -1) {
-    const int32_t block = w_.blocks++;
-    const std::string prefix = fmt::format("block {} ", block);
-    Norm(prefix + "norm 1", block);
-    Attention(prefix, block, relative_bias, -1);
-    if (cross) {
-      Norm(prefix + "cross norm", block);
-      Attention(prefix + "cross ", block, false, memory);
+    source_ = {{own.leaves, stream_}};
+    for (OpId id = own.end; id < own.reader.Count(); ++id) {
+      Append(own, id, prefix + own.model.graph.op(id).name);
     }
-    Norm(prefix + "norm 2", block);
-    FeedForward(prefix, block);
+    stream_ = static_cast<int32_t>(w_.operators.size()) - 1;
   }
 
-  void Decoder() {
-    const int32_t memory = last_;
-    Embedding("decoder embedding", false);
-    for (int64_t i = 0; i < c_.decoder_layers; ++i) Block(i == 0, true, memory);
-    Norm("decoder final norm", -1);
-  }
-
-  void Head() {
-    if (c_.family == TransformerFamily::kBert) {
-      Operator pooler = Linear("pooler", c_.hidden, c_.hidden, -1);
-      pooler.forward_flop = Flop(pooler.forward_flop.count() / static_cast<double>(c_.sequence));
-      pooler.backward_flop = Flop(pooler.backward_flop.count() / static_cast<double>(c_.sequence));
-      pooler.stash_sequence = Bytes(c_.hidden * e_);
-      pooler.output_bytes = PerToken(c_.hidden);
-      pooler.calls = {Call(LinearOp{1, c_.hidden, c_.hidden, HasBiases(c_)})};
-      Append(std::move(pooler));
+  Operator& Append(const Stack& stack, OpId id, std::string name) {
+    const auto index = static_cast<int32_t>(w_.operators.size());
+    const GraphOp& in = stack.model.graph.op(id);
+    for (const TensorId t : in.inputs) {
+      const auto from = source_.find(t);
+      if (from != source_.end()) edges_[{from->second, index}] += stack.reader.SizeOfTensor(t);
     }
-    Operator head = Linear("output layer", c_.hidden, c_.vocabulary, -1);
-    head.parameters = IsTied(c_) ? 0 : c_.hidden * c_.vocabulary;
-    head.active_parameters = head.parameters;
-    head.tensor_ways = kAnyWidth;
-    head.reduces_gradient = true;
-    head.stash_sequence = PerToken(c_.hidden);
-    Append(std::move(head));
-    Operator loss;
-    loss.name = "loss";
-    loss.kind = OperatorKind::kLoss;
-    loss.tensor_ways = kAnyWidth;
-    // Cross entropy in 32 bits keeps the logits (Korthikanti et al., section 4.3).
-    loss.stash_tensor = Bytes(4 * c_.sequence * c_.vocabulary);
-    loss.forward_bytes = Bytes(12 * c_.sequence * c_.vocabulary);
-    loss.backward_bytes = Bytes(8 * c_.sequence * c_.vocabulary);
-    loss.output_bytes = Bytes(4);
-    loss.calls = {Call(SoftmaxOp{c_.sequence, c_.vocabulary})};
-    Append(std::move(loss));
+    for (const TensorId t : in.outputs) source_[t] = index;
+    Operator op = stack.reader.Read(id);
+    op.name = std::move(name);
+    // Tables that another operator has.
+    const bool shared =
+        (in.name == "output layer" && IsTied(c_)) || (in.name == "embedding" && memory_.first >= 0);
+    if (shared) op.parameters = op.active_parameters = 0;
+    w_.operators.push_back(std::move(op));
+    return w_.operators.back();
   }
-
-  const TransformerConfig& dense_or_own() const { return c_.experts > 0 ? dense_ : c_; }
 
   const TransformerConfig& c_;
-  TransformerConfig dense_;
-  int64_t e_;
   Workload w_;
-  int32_t last_ = -1;
+  std::map<std::pair<int32_t, int32_t>, Bytes> edges_;
+  std::map<TensorId, int32_t> source_;             // of the present graph: who made a tensor
+  std::pair<TensorId, int32_t> memory_ = {-1, 0};  // of a decoder
+  int32_t stream_ = 0;                             // who made what the next layer reads
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const TransformerConfig& config) : c_(config) {
+  Builder(const TransformerConfig& config, TransformerStack stack) : c_(config), stack_(stack) {
     TransformerAxes& a = out_.axes;
     a.batch = Axis("batch");
     a.queries = Axis("queries");
@@ -34,6 +34,7 @@ class Builder {
     TensorId x = Embedding();
     block_ = true;
     x = Attention(x);
+    if (stack_ == TransformerStack::kDecoder) x = CrossAttention(x);
     x = c_.experts > 0 ? Experts(x) : FeedForward(x);
     block_ = false;
     Head(x);
@@ -47,6 +48,7 @@ class Builder {
   bool gated() const { return IsGated(c_); }
   bool biased() const { return HasBiases(c_); }
   bool drops() const { return Drops(c_); }
+  bool bert() const { return c_.family == TransformerFamily::kBert; }
 
   AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
   TensorId Tensor(std::string_view name, Axes axes) {
@@ -86,14 +88,14 @@ class Builder {
     const TensorId words =
         Add(Op("embedding", GraphOpKind::kGather, {table, Indices("tokens", {a.stream})},
                {Tensor("words", {a.stream, hidden_})}));
-    if (!LearnsPositions(c_)) {
-      return c_.embedding_norm ? Norm("embedding norm", words) : words;
-    }
+    const bool norm = c_.embedding_norm || bert();
+    if (!LearnsPositions(c_)) return norm ? Norm("embedding norm", words) : words;
     Ids inputs = {words, Weight("positions", {positions_, hidden_})};
+    if (bert()) inputs.push_back(Weight("segments", {Axis("segments", 2), hidden_}));
     Ids outputs = {Tensor("embedded", {a.stream, hidden_})};
     if (drops()) outputs.push_back(Mask({a.stream, hidden_}));
     const TensorId x = Add(Op("position embedding", GraphOpKind::kAdd, inputs, outputs));
-    return c_.embedding_norm ? Norm("embedding norm", x) : x;
+    return norm ? Norm("embedding norm", x) : x;
   }
 
   TensorId Norm(std::string_view name, TensorId x) {
@@ -116,15 +118,38 @@ class Builder {
   };
 
   TensorId Attention(TensorId x) {
-    const TransformerAxes& a = out_.axes;
     const TensorId n = Norm("norm 1", x);
     const Heads h = c_.latent > 0 ? LatentHeads(n) : PlainHeads(n);
-    const TensorId context = c_.fused_attention ? Fused(h) : Plain(h);
-    Ids inputs = {context, Weight("projection", {a.heads, value_depth_, hidden_})};
-    if (biased()) inputs.push_back(Weight("projection bias", {hidden_}));
-    const TensorId branch = Add(
-        Op("projection", GraphOpKind::kMatmul, inputs, {Tensor("projected", {a.stream, hidden_})}));
-    return Residual("attention residual", branch, x);
+    const bool causal = !bert() && stack_ != TransformerStack::kEncoder;
+    return Attended("", c_.fused_attention ? Fused(h, causal) : Plain(h), x);
+  }
+
+  // Queries of the decoder's tokens, keys and values of what the encoder passes on.
+  TensorId CrossAttention(TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    out_.memory = Tensor("memory", {a.stream, hidden_});
+    const TensorId n = Norm("cross norm", x);
+    const TensorId q = Tensor("cross q", {a.batch, a.heads, a.queries, depth_});
+    const Axes kv_axes = {a.batch, a.kv_heads, a.queries, depth_};
+    const TensorId k = Tensor("cross k", kv_axes), v = Tensor("cross v", kv_axes);
+    Add(Op("cross query", GraphOpKind::kMatmul,
+           {n, Weight("cross query", {hidden_, a.heads, depth_})}, {q}));
+    Add(Op("cross key and value", GraphOpKind::kMatmul,
+           {out_.memory, Weight("cross key", {hidden_, a.kv_heads, depth_}),
+            Weight("cross value", {hidden_, a.kv_heads, depth_})},
+           {k, v}));
+    const Heads h = {q, k, v};
+    return Attended("cross ", c_.fused_attention ? Fused(h, false) : Plain(h), x);
+  }
+
+  // The projection of the heads' contexts, added to what attention was given.
+  TensorId Attended(const std::string& prefix, TensorId context, TensorId x) {
+    const TransformerAxes& a = out_.axes;
+    Ids inputs = {context, Weight(prefix + "projection", {a.heads, value_depth_, hidden_})};
+    if (biased()) inputs.push_back(Weight(prefix + "projection bias", {hidden_}));
+    const TensorId branch = Add(Op(prefix + "projection", GraphOpKind::kMatmul, inputs,
+                                   {Tensor("projected", {a.stream, hidden_})}));
+    return Residual(prefix + "attention residual", branch, x);
   }
 
   GraphOp Rotary(Ids inputs, Ids outputs) const {
@@ -198,11 +223,11 @@ class Builder {
     return {q2, k2, v};
   }
 
-  TensorId Fused(const Heads& h) {
+  TensorId Fused(const Heads& h, bool causal) {
     const TransformerAxes& a = out_.axes;
     GraphOp op = Op("attention", GraphOpKind::kAttention, {h.q, h.k, h.v},
                     {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})});
-    op.causal = c_.family != TransformerFamily::kBert;
+    op.causal = causal;
     op.keys = a.keys;
     return Add(std::move(op));
   }
@@ -275,12 +300,13 @@ class Builder {
     const TensorId sent =
         Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
                {Tensor("dispatched", visiting)}));
-    const TensorId up = Add(Up("ffn up", {sent, Weight("up", {a.experts, hidden_, a.up})},
-                               {Tensor("up", {a.visits, a.up})}));
+    Ids inputs = {sent, Weight("up", {a.experts, hidden_, a.up})};
+    if (biased()) inputs.push_back(Weight("up bias", {a.experts, a.up}));
+    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", {a.visits, a.up})}));
+    inputs = {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})};
+    if (biased()) inputs.push_back(Weight("down bias", {a.experts, hidden_}));
     const TensorId down =
-        Add(Op("ffn down", GraphOpKind::kMatmul,
-               {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})},
-               {Tensor("down", visiting)}));
+        Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", visiting)}));
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
     combine.kept = 1;  // the routers' gradient
@@ -308,9 +334,23 @@ class Builder {
                   {Tensor("shared down", {a.stream, hidden_})}));
   }
 
+  // BERT's product of each sample's first token.
+  void Pool(TensorId x) {
+    const TensorId first = Tensor("first token", {out_.axes.batch, hidden_});
+    GraphOp slice = Op("first token", GraphOpKind::kCopy, {x}, {first});
+    slice.function = "reshape";
+    Add(std::move(slice));
+    const AxisId to = Axis("pooled", c_.hidden);
+    Ids inputs = {first, Weight("pooler", {hidden_, to})};
+    if (biased()) inputs.push_back(Weight("pooler bias", {to}));
+    Add(Op("pooler", GraphOpKind::kMatmul, inputs, {Tensor("pooled", {out_.axes.batch, to})}));
+  }
+
   void Head(TensorId x) {
     const TransformerAxes& a = out_.axes;
-    if (c_.family != TransformerFamily::kBert) x = Norm("final norm", x);
+    if (!bert()) x = Norm("final norm", x);
+    if (stack_ == TransformerStack::kEncoder) return;
+    if (bert()) Pool(x);
     const Axes logits = {a.batch, a.queries, a.vocabulary};
     const TensorId scores =
         Add(Op("output layer", GraphOpKind::kMatmul,
@@ -323,6 +363,7 @@ class Builder {
   }
 
   const TransformerConfig& c_;
+  TransformerStack stack_;
   TransformerGraph out_;
   AxisId hidden_ = 0, depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
   bool block_ = false;
@@ -330,8 +371,8 @@ class Builder {
 
 }  // namespace
 
-TransformerGraph MakeTransformerGraph(const TransformerConfig& config) {
-  return Builder(config).Build();
+TransformerGraph MakeTransformerGraph(const TransformerConfig& config, TransformerStack stack) {
+  return Builder(config, stack).Build();
 }
 
 Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& config,

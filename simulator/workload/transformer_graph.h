@@ -19,10 +19,17 @@ struct TransformerAxes {
 struct TransformerGraph {
   OperatorGraph graph;
   TransformerAxes axes;
+  TensorId memory = -1;  // of decoders: what the encoder passes on, an input
 };
 
-// `config` has its defaults filled in, and one stack of layers.
-TransformerGraph MakeTransformerGraph(const TransformerConfig& config);
+// Which layers, and what comes before and after them. Of T5 two: the encoder ends with a norm; the
+// decoder attends to what that passes on as well, its embedding reads the encoder's table, and the
+// output layer follows it.
+enum class TransformerStack : uint8_t { kOnly, kEncoder, kDecoder };
+
+// `config` has its defaults filled in.
+TransformerGraph MakeTransformerGraph(const TransformerConfig& config,
+                                      TransformerStack stack = TransformerStack::kOnly);
 
 // How axes are divided.
 struct TransformerShares {

@@ -173,7 +173,7 @@ OPTIONS = {
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
         "--top": "2", "--jobs": THREADS, "--compare": (SEARCHED, "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'"),
         "--picture": (SEARCHED + " --compare 'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'", ""),
-        "--energy": Golden("energy_bounds"), "--memory": "", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
+        "--energy": Golden("energy_bounds"), "--memory": "", "--network": "fluid", "--json": "", "--journal": "j.log", "--mapping-out": "m.yaml", "--svg": "x.svg",
         "--timeline": "t.json"}),
     "generate": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out", {
         "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": FITTED,

@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/embedding/index_generator.h"
+#include "simulator/optimise/local_search.h"
 #include "simulator/sharding/sharders/packing.h"
 
 namespace foretrace {
@@ -54,14 +55,14 @@ class LocalSearch {
     };
     for (size_t i = 0; i < std::min(kDescents, scored.size()) && !Spent(); ++i) {
       auto& [score, plan] = scored[i];
-      FORETRACE_RETURN_IF_ERROR(Descend(plan, score));
+      FORETRACE_RETURN_IF_ERROR(DescendFrom(plan, score));
       keep(score, plan);
     }
     while (!Spent()) {
       ShardingPlan plan = best;
       if (!Kick(plan)) break;
       FORETRACE_ASSIGN_OR_RETURN(Score score, ScoreOf(plan));
-      FORETRACE_RETURN_IF_ERROR(Descend(plan, score));
+      FORETRACE_RETURN_IF_ERROR(DescendFrom(plan, score));
       keep(score, plan);
     }
     return best;
@@ -124,25 +125,20 @@ class LocalSearch {
     }
   }
 
-  // Takes the first change that improves, beginning after the last one taken, until none does.
-  absl::Status Descend(ShardingPlan& plan, Score& score) {
-    for (bool improved = true; improved && !Spent();) {
-      improved = false;
-      for (const Change& change : Neighbours(plan)) {
-        if (Spent()) return absl::OkStatus();
-        Change undo = Apply(change, plan);
-        if (problem_.Fits(plan)) {
-          FORETRACE_ASSIGN_OR_RETURN(const Score changed, ScoreOf(plan, std::get<0>(score)));
-          if (changed < score) {
-            score = changed;
-            improved = true;
-            break;
-          }
+  absl::Status DescendFrom(ShardingPlan& plan, Score& score) {
+    const auto attempt = [&](const Change& change) -> absl::StatusOr<bool> {
+      const Change undo = Apply(change, plan);
+      if (problem_.Fits(plan)) {
+        FORETRACE_ASSIGN_OR_RETURN(const Score changed, ScoreOf(plan, std::get<0>(score)));
+        if (changed < score) {
+          score = changed;
+          return true;
         }
-        Apply(undo, plan);
       }
-    }
-    return absl::OkStatus();
+      Apply(undo, plan);
+      return false;
+    };
+    return Descend([&] { return Neighbours(plan); }, attempt, [&] { return Spent(); });
   }
 
   static Change Apply(const Change& change, ShardingPlan& plan) {

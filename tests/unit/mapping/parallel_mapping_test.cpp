@@ -194,7 +194,7 @@ TEST(MemoryModelTest, ExpertParallelism) {
   c.experts = 8;
   c.top_k = 2;
   ParallelMapping m = Mapping(1, 1, 8, 8);
-  const double one = 8.0 * 6144 * 6144;  // two matrices of h x 4h
+  const double one = 8.0 * 6144 * 6144 + 5 * 6144;  // two matrices of h x 4h, and their biases
   const auto weights = [&] { return static_cast<double>(MemoryOf(c, m).weights.count()) / 2; };
   const double all = weights();
   m.expert = 8;

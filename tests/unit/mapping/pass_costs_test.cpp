@@ -593,7 +593,8 @@ TEST(PassCostsTest, ExchangesOutsideOfLayers) {
 // weights are the same with half or a whole expert's width and twice as many devices to hold them.
 // Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
 TEST(PassCostsTest, WholeExperts) {
-  const TransformerConfig c = Model(4);
+  TransformerConfig c = Model(4);
+  c.biases = false;
   ParallelMapping m = Mapping(2, 2);
   m.sequence_parallel = true;
   m.expert = 2;
@@ -637,14 +638,15 @@ TEST(PassCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
 }
 
 TEST(PassCostsTest, ZeroCoversExperts) {
-  // 8 experts of 8 h^2 weights, two to each of 4 expert-parallel ranks; 16 replicas, so 4 hold the
-  // same experts, 4 apart: two in each of two nodes. ZeRO 3 gathers 16 h^2 weights of two bytes
-  // over them at 2 x 10 GB/s, in 2 steps inside and one outside.
+  // 8 experts of 8 h^2 weights and 5 h biases, two to each of 4 expert-parallel ranks; 16 replicas,
+  // so 4 hold the same experts, 4 apart: two in each of two nodes. ZeRO 3 gathers 16 h^2 + 10 h of
+  // two bytes over them at 2 x 10 GB/s, in 2 steps inside and one outside.
   ParallelMapping m = Mapping(1, 16);
   m.expert = 4;
   m.zero = 3;
   const PassTimes times = Times(Model(8), m);
-  const double expert = 16 * kH2 * 2, pass = 3.0 / 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;
+  const double expert = (16 * kH2 + 10 * 1024) * 2,
+               pass = 3.0 / 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;
   EXPECT_EQ(times.expert_weight_bytes, Bytes(static_cast<int64_t>(expert)));
   EXPECT_NEAR(times.expert_weight_gather.us(), pass, 1e-3);
   EXPECT_NEAR(times.expert_gradient.time.us(), pass, 1e-3);

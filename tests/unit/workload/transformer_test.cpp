@@ -1,9 +1,13 @@
 #include "simulator/workload/transformer.h"
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulator/cost/operator/kernel_work.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -139,10 +143,11 @@ TEST(TransformerTest, CoarseningKeepsTotals) {
   const Workload w = Build(Gpt(1024, 6, 16));
   const Workload coarse = CoarsenByBlock(w);
   ASSERT_TRUE(coarse.Validate().ok()) << coarse.Validate();
-  EXPECT_EQ(coarse.operators.size(), 6u + 4u);  // embedding, blocks, norm, output, loss
+  // Embedding and positions, blocks, norm, output layer, loss.
+  EXPECT_EQ(coarse.operators.size(), 6u + 5u);
   EXPECT_EQ(coarse.ParameterCount(), w.ParameterCount());
   EXPECT_DOUBLE_EQ(coarse.ModelFlop().count(), w.ModelFlop().count());
-  EXPECT_EQ(coarse.edges.size(), 9u);
+  EXPECT_EQ(coarse.edges.size(), 10u);
 }
 
 TEST(TransformerTest, BadSizesAreNamed) {
@@ -158,30 +163,99 @@ TEST(TransformerTest, BadSizesAreNamed) {
   EXPECT_FALSE(BuildTransformer(c).ok());
 }
 
-// The layer graph's closed forms against what its operators' shapes come to: FLOP of products and
-// attention, forward, but for biases and softmax.
-TEST(TransformerTest, ClosedFormsAreThoseOfTheShapes) {
-  TransformerConfig t5 = Gpt(1024, 4, 16);
-  t5.family = TransformerFamily::kT5;
-  t5.decoder_layers = 3;
+double ForwardFlop(const TransformerConfig& c) { return Build(c).ForwardFlop().count(); }
+
+// Of s tokens by hand, a multiply-add as two: products of h by w take 2 s h w, scores and sums of
+// values 2 s^2 w each.
+TEST(TransformerTest, ForwardFlopByHand) {
+  constexpr double s = 2048, v = 51200;
+  // Four key heads of 16: keys and values of 2048 / 4. Gated: three products of 8192.
   TransformerConfig gqa = Gpt(2048, 3, 16);
   gqa.family = TransformerFamily::kLlama;
   gqa.kv_heads = 4;
+  const double attention = 2 * s * 2048 * (2 * 2048 + 2 * 512) + 4 * s * s * 2048;
+  EXPECT_DOUBLE_EQ(ForwardFlop(gqa), 3 * (attention + 2 * s * 3 * 2048 * 8192) + 2 * s * 2048 * v);
+  // Two of eight experts, and the router's product.
   TransformerConfig experts = Gpt(1024, 3, 16);
   experts.experts = 8;
   experts.top_k = 2;
+  const double plain = 2 * s * 4 * 1024 * 1024 + 4 * s * s * 1024;
+  EXPECT_DOUBLE_EQ(ForwardFlop(experts),
+                   3 * (plain + 2 * s * 1024 * 8 + 2 * 2 * s * 2 * 1024 * 4096) + 2 * s * 1024 * v);
+  // Every layer of the decoder attends twice, with as many products.
+  TransformerConfig t5 = Gpt(1024, 4, 16);
+  t5.family = TransformerFamily::kT5;
+  t5.decoder_layers = 3;
+  EXPECT_DOUBLE_EQ(ForwardFlop(t5),
+                   7 * (plain + 2 * s * 2 * 1024 * 4096) + 3 * plain + 2 * s * 1024 * v);
+  // The pooler sees one token.
   TransformerConfig bert = Gpt(1024, 3, 16);
   bert.family = TransformerFamily::kBert;
-  for (const TransformerConfig& c : {Gpt(1024, 3, 16), t5, gqa, experts, bert}) {
-    const Workload w = Build(c);
-    for (const Operator& op : w.operators) {
-      ASSERT_EQ(op.calls.size(), 1U) << op.name;
-      if (op.forward_flop == Flop()) continue;
-      const double shapes = TotalWork(op.calls.front()).flop.count();
-      // Softmax adds 6 FLOP a score to 4 of each of a head's 64 or 128 sizes.
-      const double more = op.kind == OperatorKind::kAttention ? 6.0 / (4 * 64) : 1e-3;
-      EXPECT_NEAR(shapes / op.forward_flop.count(), 1, more * 1.0001) << op.name;
+  EXPECT_DOUBLE_EQ(ForwardFlop(bert),
+                   3 * (plain + 2 * s * 2 * 1024 * 4096) + 2 * 1024.0 * 1024 + 2 * s * 1024 * v);
+}
+
+// What the decoder's layers attend to besides themselves comes from the encoder's last norm.
+TEST(TransformerTest, DecodersReadTheEncoder) {
+  TransformerConfig t5 = Gpt(1024, 2, 16);
+  t5.family = TransformerFamily::kT5;
+  t5.decoder_layers = 2;
+  const Workload w = Build(t5);
+  std::vector<std::string> readers;
+  for (const OperatorEdge& e : w.edges) {
+    if (w.operators[static_cast<size_t>(e.from)].name == "encoder final norm") {
+      readers.push_back(w.operators[static_cast<size_t>(e.to)].name);
     }
+  }
+  EXPECT_THAT(readers,
+              testing::ElementsAre("block 2 cross key and value", "block 3 cross key and value"));
+}
+
+// Megatron-LM's divisions (Shoeybi et al., 2019, section 3): products by columns, whose inputs'
+// gradients are summed, then by rows, whose results are.
+TEST(TransformerTest, TensorParallelDivisions) {
+  TransformerConfig c = Gpt(2048, 1, 16);
+  c.kv_heads = 4;
+  const Workload w = Build(c);
+  const auto find = [&](std::string_view name) {
+    const auto it = std::ranges::find_if(w.operators, [&](const Operator& op) {
+      return op.name == name || op.name == "block 0 " + std::string(name);
+    });
+    EXPECT_NE(it, w.operators.end()) << name;
+    return *it;
+  };
+  for (const char* name : {"qkv", "projection"}) EXPECT_EQ(find(name).tensor_ways, 4) << name;
+  for (const char* name : {"ffn up", "activation", "ffn down"}) {
+    EXPECT_EQ(find(name).tensor_ways, 8192) << name;
+  }
+  for (const char* name : {"embedding", "output layer", "loss"}) {
+    EXPECT_EQ(find(name).tensor_ways, 0) << name;
+  }
+  for (const char* name : {"norm 1", "norm 2", "ffn residual"}) {
+    EXPECT_EQ(find(name).tensor_ways, 1) << name;
+  }
+  for (const Operator& op : w.operators) {
+    const bool sums =
+        op.name == "embedding" || op.name.ends_with("projection") || op.name.ends_with("ffn down");
+    const bool begins =
+        op.name == "output layer" || op.name.ends_with("qkv") || op.name.ends_with("ffn up");
+    EXPECT_EQ(op.reduces_output, sums) << op.name;
+    EXPECT_EQ(op.reduces_gradient, begins) << op.name;
+  }
+}
+
+// Of one sample, two bytes an element: a product reads its input and writes its result, backward it
+// reads both and the result's gradient, and writes the input's; weights are not of a sample.
+TEST(TransformerTest, TrafficOfActivationsAlone) {
+  TransformerConfig c = Gpt(1024, 1, 16);
+  c.biases = false;
+  const Workload w = Build(c);
+  for (const Operator& op : w.operators) {
+    if (!op.name.ends_with("ffn up")) continue;
+    constexpr int64_t kIn = 2048 * 1024 * 2, kOut = 2048 * 4096 * 2;
+    EXPECT_EQ(op.forward_bytes.count(), kIn + kOut);
+    EXPECT_EQ(op.output_bytes.count(), kOut);
+    EXPECT_EQ(op.backward_bytes.count(), 2 * kIn + 2 * kOut);
   }
 }
 
