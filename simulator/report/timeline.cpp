@@ -104,11 +104,12 @@ class RunDrawer {
         first_predicted = std::min(first_predicted, e.start);
       }
       const RankTrace& rank = Rank(r);
-      for (uint32_t i = 0; i < rank.size() && rank.info().has_times; ++i) {
+      for (uint32_t i = 0; i < rank.size(); ++i) {
         const NodeIndex n(i);
         if (!rank.has_duration(n)) continue;
-        first_recorded = std::min(first_recorded, rank.start(n));
-        if (options_.predicted_cpu_time && !IsDeviceKind(rank.kind(n))) {
+        if (rank.info().has_times) first_recorded = std::min(first_recorded, rank.start(n));
+        // Ranges are drawn where the CPU has come to, in traces without times too.
+        if (options_.predicted_cpu_time && IsRange(rank.kind(n))) {
           first_predicted =
               std::min(first_predicted, options_.predicted_cpu_time(r, rank.start(n)));
         }
