@@ -59,8 +59,11 @@ EventClass EventClassOf(NodeKind producer, NodeKind consumer) {
 }
 
 void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
-  std::vector<SimTime> stream_end(rank.lanes().size(), SimTime::Min());
-  std::vector<NodeKind> last(rank.lanes().size(), NodeKind::kKernel);
+  struct Last {
+    SimTime end = SimTime::Min();
+    NodeKind kind = NodeKind::kKernel;
+  };
+  std::vector<Last> streams(rank.lanes().size());  // the latest work of each
   auto edge = sync.device_edges.begin();
   const auto sample = [](std::vector<int64_t>& samples, SimTime latency, SimTime longest) {
     if (latency >= SimTime() && latency < longest) samples.push_back(latency.ps());
@@ -68,12 +71,12 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex n(i);
     if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
-    const uint32_t lane = rank.lane(n).value;
+    Last& last = streams[rank.lane(n).value];
     const SimTime start = rank.start(n);
-    const SimTime before = stream_end[lane];
-    stream_end[lane] = std::max(before, rank.end(n));
+    const SimTime before = last.end;
+    last.end = std::max(before, rank.end(n));
     const bool comm = IsCommunicationKind(rank.kind(n));
-    const NodeKind previous = std::exchange(last[lane], rank.kind(n));
+    const NodeKind previous = std::exchange(last.kind, rank.kind(n));
     SimTime dependency = SimTime::Min();
     EventClass event_class = EventClass::kCompute;
     while (edge != sync.device_edges.end() && edge->consumer < n) ++edge;
