@@ -2,6 +2,8 @@
 // Intra-chip mapping: which kernels a chip runs at once (fused, streaming tiles from one to the
 // next through SRAM), and what such a partition takes (DFModel section V).
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,6 +17,12 @@
 namespace foretrace::dataflow {
 
 using KernelSet = uint64_t;  // a bit a kernel
+inline bool Has(KernelSet set, int64_t kernel) { return ((set >> kernel) & 1) != 0; }
+// Visits the kernels of a set in ascending order, each as a size_t.
+template <typename Visit>
+void ForEach(KernelSet set, const Visit& visit) {
+  for (; set != 0; set &= set - 1) visit(static_cast<size_t>(std::countr_zero(set)));
+}
 
 enum class Overlap : uint8_t {
   kByMachine,  // dataflow machines overlap, others do one after another

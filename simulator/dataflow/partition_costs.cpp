@@ -10,12 +10,6 @@ namespace foretrace::dataflow {
 namespace {
 
 int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
-bool Has(KernelSet set, int kernel) { return ((set >> kernel) & 1) != 0; }
-
-template <typename Visit>
-void ForEach(KernelSet set, const Visit& visit) {
-  for (; set != 0; set &= set - 1) visit(static_cast<size_t>(std::countr_zero(set)));
-}
 
 }  // namespace
 

@@ -13,8 +13,6 @@
 namespace foretrace::dataflow {
 namespace {
 
-bool Has(KernelSet set, int kernel) { return ((set >> kernel) & 1) != 0; }
-
 using Terms = std::vector<std::pair<int, double>>;
 
 // Of one pass: y(k, p), whether kernel k is done by the end of partition p, which rises with p and
@@ -31,7 +29,7 @@ class Program {
         unit_ns_(unit_ns) {
     index_.assign(costs.size(), -1);
     for (size_t i = 0; i < costs.size(); ++i) {
-      if (!Has(pass, static_cast<int>(i))) continue;
+      if (!Has(pass, static_cast<int64_t>(i))) continue;
       index_[i] = static_cast<int>(kernels_.size());
       kernels_.push_back(i);
     }
@@ -261,7 +259,7 @@ int MostPartitions(const Workload& workload, const PartitionCosts& costs,
             (Has(pass, workload.tensors[t].to) ? tiles : 0);
   }
   for (size_t i = 0; i < costs.size(); ++i)
-    room += Has(pass, static_cast<int>(i)) ? costs.KernelSramBytes(i) : 0;
+    room += Has(pass, static_cast<int64_t>(i)) ? costs.KernelSramBytes(i) : 0;
   const int kernels = std::popcount(pass);
   const bool apart = limits.dram_bytes > 0 && tensors > limits.dram_bytes;
   // Cycles do not add up.
@@ -291,9 +289,9 @@ absl::StatusOr<Partitioning> SolvePartitionProgram(const Workload& workload,
     std::vector<int> own;
     int earlier = std::numeric_limits<int>::max(), used = 0;
     for (size_t i = 0; i < costs.size(); ++i)
-      earlier = Has(pass, static_cast<int>(i)) ? std::min(earlier, started[i]) : earlier;
+      earlier = Has(pass, static_cast<int64_t>(i)) ? std::min(earlier, started[i]) : earlier;
     for (size_t i = 0; i < costs.size(); ++i) {
-      if (!Has(pass, static_cast<int>(i))) continue;
+      if (!Has(pass, static_cast<int64_t>(i))) continue;
       own.push_back(started[i] - earlier);
       used = std::max(used, own.back() + 1);
     }

@@ -17,12 +17,6 @@ namespace {
 constexpr size_t kMostKernels = 64, kMostLayouts = 8;
 using Bytes64 = std::array<uint8_t, kMostKernels>;
 
-bool Has(KernelSet set, size_t kernel) { return ((set >> kernel) & 1) != 0; }
-template <typename Visit>
-void ForEach(KernelSet set, const Visit& visit) {
-  for (; set != 0; set &= set - 1) visit(static_cast<size_t>(std::countr_zero(set)));
-}
-
 // What one choice of a kernel adds to its partition.
 struct Added {
   double compute = 0, memory = 0, network = 0, sram = 0;
@@ -34,6 +28,7 @@ struct Added {
 
 // An edge within the pass.
 struct Edge {
+  const Tensor* tensor = nullptr;
   size_t from = 0, to = 0;
   double depth = 0;
   std::vector<uint8_t> read;  // by the consumer's choice: index of the producer's layouts
@@ -128,6 +123,7 @@ class PassSearch {
     out_.resize(workload_.kernels.size());
     const auto add = [&](const Tensor& t) {
       Edge e;
+      e.tensor = &t;
       e.from = static_cast<size_t>(t.from), e.to = static_cast<size_t>(t.to);
       e.depth = level[e.to] - level[e.from] + 1;
       for (const Sharding s : problem_.choices()[e.to]) {
@@ -206,26 +202,18 @@ class PassSearch {
     a.network += times * terms_.NetworkNs(ForcedNs(i, choice));
     a.convert.assign(layouts_[i].size(), 0);
     const Sharding made = problem_.choices()[i][choice];
-    const auto price = [&](const Edge& e, const Tensor& t) {
-      if (e.from != i) return;
+    const auto price = [&](const Edge& e) {
       for (size_t c = 0; c < e.read.size(); ++c) {
         a.convert[e.read[c]] =
-            times * terms_.NetworkNs(ShardTensor(workload_, t, made, problem_.choices()[e.to][c],
-                                                 k.output_bytes, problem_.group())
-                                         .convert_ns);
+            times *
+            terms_.NetworkNs(ShardTensor(workload_, *e.tensor, made, problem_.choices()[e.to][c],
+                                         k.output_bytes, problem_.group())
+                                 .convert_ns);
       }
     };
-    for (const Tensor& t : workload_.tensors) {
-      for (const size_t e : out_[i]) {
-        if (edges_[e].to == static_cast<size_t>(t.to) &&
-            edges_[e].from == static_cast<size_t>(t.from))
-          price(edges_[e], t);
-      }
-    }
-    for (const Tensor& t : workload_.next_layer) {
-      for (const Edge& e : next_) {
-        if (e.to == static_cast<size_t>(t.to) && e.from == static_cast<size_t>(t.from)) price(e, t);
-      }
+    for (const size_t e : out_[i]) price(edges_[e]);
+    for (const Edge& e : next_) {
+      if (e.from == i) price(e);
     }
     return a;
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -173,11 +175,12 @@ class OperatorReader {
   std::vector<OpId> keeper_;  // by tensor: the first operator whose backward pass reads it
 };
 
-// A graph whose repeated block is written out.
+// A graph whose repeated block is written out, and its operators.
 struct Stack {
   TransformerConfig config;
   TransformerGraph model;
   OperatorReader reader;
+  std::vector<Operator> operators;
   OpId begin = 0, end = 0;  // of the block
   TensorId enters, leaves;  // the block
 
@@ -188,6 +191,7 @@ struct Stack {
     for (end = begin; graph.op(end).in_block;) ++end;
     enters = graph.op(begin).inputs[0];
     leaves = graph.op(end - 1).outputs[0];
+    for (OpId id = 0; id < reader.Count(); ++id) operators.push_back(reader.Read(id));
   }
   Stack(const Stack&) = delete;
 };
@@ -211,9 +215,9 @@ class Builder {
       AppendStack(decoder, nullptr, c_.decoder_layers, "decoder ");
     } else {
       const Stack own(c_, TransformerStack::kOnly);
-      const bool mixed = DenseLayers(c_) > 0;
-      const Stack dense(mixed ? WithLayersOf(c_, true) : c_, TransformerStack::kOnly);
-      AppendStack(own, mixed ? &dense : nullptr, c_.layers, "");
+      std::optional<Stack> dense;
+      if (DenseLayers(c_) > 0) dense.emplace(WithLayersOf(c_, true), TransformerStack::kOnly);
+      AppendStack(own, dense ? &*dense : nullptr, c_.layers, "");
     }
     for (const auto& [ends, bytes] : edges_) w_.edges.push_back({ends.first, ends.second, bytes});
     return std::move(w_);
@@ -258,7 +262,7 @@ class Builder {
       if (from != source_.end()) edges_[{from->second, index}] += stack.reader.SizeOfTensor(t);
     }
     for (const TensorId t : in.outputs) source_[t] = index;
-    Operator op = stack.reader.Read(id);
+    Operator op = stack.operators[static_cast<size_t>(id)];
     op.name = std::move(name);
     // Tables that another operator has.
     const bool shared =

@@ -8,18 +8,14 @@
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/memory_model.h"
+#include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
 namespace {
 
 // hidden 1024, 16 heads, sequence 1024: a layer has 12 h^2 weights, 4 h^2 of them attention.
 TransformerConfig Model(int64_t experts = 0) {
-  TransformerConfig c;
-  c.hidden = 1024;
-  c.layers = 4;
-  c.heads = 16;
-  c.vocabulary = 2048;
-  c.sequence = 1024;
+  TransformerConfig c = SmallModel(true);
   c.experts = experts;
   c.top_k = experts > 0 ? 2 : 0;
   return c;
