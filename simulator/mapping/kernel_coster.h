@@ -23,6 +23,9 @@ class KernelCoster {
 
  private:
   Estimate Roofline(const KernelWork& work) const;
+  // The kernels that software runs before and after the one that computes fused attention's
+  // gradients, unless the operator was measured as a whole.
+  double AroundAttentionGradient(const KernelWork& work, CostSources& sources) const;
 
   const ClusterParameters& p_;
 };
