@@ -21,6 +21,12 @@ struct KernelForms {
   // all keys and values gathered at once (ring_attention.h); otherwise as Transformer Engine has
   // it.
   bool wide_merges = false;
+  // The products of a device's experts run one expert after another, and their results are put
+  // together (Megatron Core, transformer/moe/experts.py, SequentialMLP); otherwise as one.
+  bool sequential_experts = false;
+  // Experts take a fixed number of tokens, which PyTorch's own kernels choose, gather and add up
+  // (Megatron Core, moe_pad_expert_input_to_capacity; expert_kernels.h).
+  bool padded_experts = false;
   // The optimizer is one kernel over all tensors; otherwise PyTorch's foreach kernels, one for each
   // step of the update.
   bool fused_optimizer = true;

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <variant>
 
+#include "simulator/mapping/expert_kernels.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/partwise_products.h"
 #include "simulator/mapping/ring_attention.h"
@@ -23,6 +24,7 @@ class OpCoster {
         p_(cluster),
         kernels_(cluster),
         unfused_(layer, cluster),
+        experts_(layer, cluster),
         partwise_(layer, mapping, cluster, sources),
         alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
         sources_(sources) {}
@@ -33,6 +35,7 @@ class OpCoster {
     KernelList list = ForwardWork(g, l_.sizes(), id);
     BackwardWork work = Differentiate(g, l_.sizes(), id);
     unfused_.Apply(id, list, work);
+    experts_.Apply(op, list, work);
     const bool trained = m_.lora == 0;
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
@@ -245,6 +248,7 @@ class OpCoster {
   const ClusterParameters& p_;
   KernelCoster kernels_;
   UnfusedKernels unfused_;
+  ExpertKernels experts_;
   PartwiseProducts partwise_;
   AlternateProducts alternate_;
   CostSources& sources_;

@@ -39,6 +39,8 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"repeats_keys", &StackRelease::repeats_keys},
                            {"copies_groups", &StackRelease::copies_groups},
                            {"wide_merges", &StackRelease::wide_merges},
+                           {"sequential_experts", &StackRelease::sequential_experts},
+                           {"padded_experts", &StackRelease::padded_experts},
                            {"fused_optimizer", &StackRelease::fused_optimizer}};
 
 void CheckKeys(const YamlReader& in) {

@@ -6,7 +6,7 @@
 
 namespace foretrace {
 
-// Integer instructions of all threads of a kernel of that role; 0: it moves vectors. PyTorch's
-// kernels, which find each element by dividing its index by the sizes of the tensor.
+// Integer instructions of all threads of a kernel of that role (element_work.h); 0: it moves
+// vectors.
 double ElementInstructions(KernelRole role, const ElementAccess& access);
 }  // namespace foretrace

@@ -2,7 +2,12 @@
 // time.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/kernel_coster.h"
 #include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
@@ -117,6 +122,85 @@ TEST(UnfusedKernelsTest, ForeachOptimizer) {
   ASSERT_TRUE(fused.ok() && foreach.ok());
   EXPECT_EQ(foreach->layer_backward, fused->layer_backward);
   EXPECT_GT(foreach->optimizer.seconds(), 1.5 * fused->optimizer.seconds());
+}
+
+// The whole operator was measured: a second.
+class WholeOperators : public DeviceMeasurements {
+ public:
+  Estimate KernelTime(const KernelWork&) const override {
+    return {SimTime::FromSeconds(1), EstimateSource::kCalibrated, false};
+  }
+  std::optional<Estimate> CollectiveTime(CollectiveOp, int32_t, Bytes) const override {
+    return std::nullopt;
+  }
+  std::string Source() const override { return "test"; }
+};
+
+// 16 heads of 1,024 queries of 64. Beside the main kernel results and their gradients are read (4
+// bytes) for a number of 4 bytes a row, queries' gradients cleared (4), read and cast (6); of heads
+// that share 4 of keys and values their gradients are read once more, and the sums written.
+TEST(UnfusedKernelsTest, KernelsAroundAttentionGradients) {
+  ClusterParameters p = MemoryAlone();
+  const double queries = 16.0 * 1024 * 64, rows = 16.0 * 1024;
+  const auto beside = [&](int64_t key_heads) {
+    const AttentionOp op{1, 16, key_heads, 1024, 1024, 64, true, true};
+    const KernelWork work = Kernels({op, DType::kBFloat16, Direction::kBackward})[0];
+    CostSources sources;
+    const double seconds = KernelCoster(p).Seconds(work, sources);
+    EXPECT_NEAR(sources.total(), seconds, 1e-9);
+    return seconds * 1e9 - static_cast<double>(work.total_bytes());
+  };
+  EXPECT_NEAR(beside(16), 14 * queries + 4 * rows, 1);
+  EXPECT_NEAR(beside(4), 14 * queries + 4 * rows + 4 * queries + queries, 1);
+  const AttentionOp op{1, 16, 16, 1024, 1024, 64, true, true};
+  CostSources sources;
+  const auto seconds = [&](Direction pass) {
+    return KernelCoster(p).Seconds(Kernels({op, DType::kBFloat16, pass})[0], sources);
+  };
+  EXPECT_NEAR(seconds(Direction::kForward) * 1e9, 8 * queries + 4 * rows, 1);
+  p.measured = std::make_shared<const WholeOperators>();
+  EXPECT_NEAR(seconds(Direction::kBackward), 1, 1e-9);
+}
+
+// Eight experts on four devices, two visits a token.
+TransformerConfig Mixture() {
+  TransformerConfig c = Grouped();
+  c.experts = 8;
+  c.top_k = 2;
+  return c;
+}
+ParallelMapping TwoExpertsADevice() {
+  ParallelMapping m;
+  m.data = m.expert = 4;
+  m.global_batch = 4;
+  return m;
+}
+
+// Results of both experts, two visits each, are put together; backward gradients of their inputs.
+TEST(ExpertKernelsTest, OneExpertAfterAnother) {
+  KernelForms forms;
+  forms.sequential_experts = true;
+  const More more = Beyond(Mixture(), TwoExpertsADevice(), forms);
+  EXPECT_NEAR(more.forward, 4, 0.01);
+  EXPECT_NEAR(more.backward, 4, 0.01);
+  ParallelMapping one = TwoExpertsADevice();
+  one.data = one.expert = 8;
+  one.global_batch = 8;
+  EXPECT_NEAR(Beyond(Mixture(), one, forms).forward, 0, 1e-9);
+  EXPECT_NEAR(Beyond(Grouped(), ParallelMapping(), forms).forward, 0, 1e-9);
+}
+
+// Instead of results read twice and written once (3): their product with the weights (4), a cleared
+// sum (1), read and written with the results (4). Backward instead of 5: gathered gradients (3),
+// two products (4 and 6), a sum by row (2). And 27 and 16 kernels over 8 numbers of 4 bytes a
+// token.
+TEST(ExpertKernelsTest, PaddedExperts) {
+  KernelForms forms;
+  forms.padded_experts = true;
+  const More more = Beyond(Mixture(), TwoExpertsADevice(), forms);
+  const double choices = 8 * 8 / 2048.0;
+  EXPECT_NEAR(more.forward, 9 - 3 + 27 * choices, 0.01);
+  EXPECT_NEAR(more.backward, 15 - 5 + 16 * choices, 0.01);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include "simulator/cost/operator/element_work.h"
+
+namespace foretrace {
+namespace {
+
+// Of an element, however it is found: its index, the test against the end, addresses of 64 bits,
+// loads, a conversion to and from fp32, a store.
+constexpr double kElement = 24;
+// aten/src/ATen/cuda/detail/IntegerDivider.cuh: a division by a size that was prepared for it is a
+// high product, a sum and a shift, the remainder a product and a difference, of which two hide
+// behind fp32 work; then one multiply-add for each tensor.
+constexpr double kPreparedDivision = 3;
+// aten/src/ATen/native/cuda/Shape.cuh, Indexing.cu: sizes that were not prepared. The compiler's
+// division of 32 bits: a reciprocal by way of fp32 and two corrections.
+constexpr double kDivision = 18;
+// c10/core/DynamicCast.h: a load or store that first branches over the types there are.
+constexpr double kTypeSwitch = 6;
+// Divisions by the sizes of two dimensions, as most concatenated tensors have left of theirs; a
+// gathered row's index and its place, and the place of its elements.
+constexpr double kConcatDivisions = 2, kGatherDivisions = 4;
+
+}  // namespace
+
+double StridedInstructions(double elements, double dimensions, double tensors) {
+  return elements * (kElement + dimensions * (kPreparedDivision + tensors));
+}
+double ConvertedInstructions(double elements, double tensors) {
+  return elements * (kElement + kTypeSwitch * tensors);
+}
+double ConcatInstructions(double elements) {
+  return elements * (kElement + kConcatDivisions * kDivision);
+}
+double GatherInstructions(double elements) {
+  return elements * (kElement + kGatherDivisions * kDivision);
+}
+
+}  // namespace foretrace

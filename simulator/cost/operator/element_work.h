@@ -1,0 +1,14 @@
+#pragma once
+// Integer instructions, of all threads, of PyTorch's kernels that find each element by dividing its
+// index by the sizes of the tensor (aten/src/ATen/native/cuda); they move no vectors.
+
+namespace foretrace {
+
+// Sizes whose divisions were prepared: strided copies, scattering and gathering of elements.
+double StridedInstructions(double elements, double dimensions, double tensors);
+double ConvertedInstructions(double elements, double tensors);
+double ConcatInstructions(double elements);
+// Of rows: index_select, index_add.
+double GatherInstructions(double elements);
+
+}  // namespace foretrace

@@ -1,0 +1,115 @@
+#include "simulator/mapping/expert_kernels.h"
+
+#include <algorithm>
+
+#include "simulator/cost/operator/element_work.h"
+
+namespace foretrace {
+namespace {
+
+// Kernels over a number for each token and expert, which hardly have work (Megatron Core v0.9,
+// transformer/moe/router.py and moe_utils.py). Forward: largest of a token and their order (3),
+// their softmax and its cast (2), both masks, each cleared, copied and written (6), largest of an
+// expert with a copy before (2), its mask (3), copies of both results (2), tokens of each expert
+// (1), the loss: softmax, sum, product, sum, scale, division for its record (6) and that record
+// (2). Backward: of the loss its scale, two products, a softmax (5), of the choices gathered and
+// scattered gradients, two cleared buffers (6), their casts and softmax (3), the sum of both ways
+// (1), the router's weights' own sum (1).
+constexpr int kChoicesForward = 27, kChoicesBackward = 16;
+
+void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
+            double instructions = 0) {
+  for (KernelWork work : Kernels({shape, dtype, Direction::kForward})) {
+    work.instructions = instructions;
+    list.push_back(work);
+  }
+}
+
+// Each of a batch of products by itself.
+void Divide(KernelList& list) {
+  KernelList divided;
+  for (const KernelWork& work : list) {
+    const int64_t count = work.kind == KernelKind::kBatchedGemm ? work.batch : 1;
+    KernelWork each = work;
+    if (count > 1) {
+      each.kind = KernelKind::kGemm;
+      each.batch = 1;
+      each.flop = Flop(work.flop.count() / static_cast<double>(count));
+      each.read = Bytes(work.read.count() / count);
+      each.written = Bytes(work.written.count() / count);
+    }
+    for (int64_t i = 0; i < count; ++i) divided.push_back(each);
+  }
+  list = divided;
+}
+
+}  // namespace
+
+void ExpertKernels::Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const {
+  if (l_.sizes().of(l_.axes().experts) < 1 || !op.in_block) return;
+  if (p_.forms.sequential_experts && op.kind == GraphOpKind::kMatmul) {
+    OneByOne(op, forward, backward);
+  }
+  if (!p_.forms.padded_experts) return;
+  if (op.name == "router softmax") ChooseTokens(op, forward, backward.input);
+  if (op.name == "dispatch") GatherRows(op, forward, backward.input);
+  if (op.name == "combine") AddUp(op, forward, backward.input);
+}
+
+void ExpertKernels::OneByOne(const GraphOp& op, KernelList& forward, BackwardWork& backward) const {
+  const int64_t experts = l_.sizes().of(l_.axes().experts);
+  const auto batched = [&](const KernelWork& work) {
+    return work.kind == KernelKind::kBatchedGemm && work.batch == experts;
+  };
+  if (experts < 2 || std::none_of(forward.begin(), forward.end(), batched)) return;
+  Divide(forward);
+  Divide(backward.input);
+  Divide(backward.weights);
+  if (op.name != "ffn down") return;
+  const int64_t each =
+      Count(op.outputs[0]) / std::max<int64_t>(l_.sizes().of(l_.axes().stream_visits), 1);
+  const int64_t n = each * l_.sizes().of(l_.axes().visits);
+  const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
+  Append(forward, ElementwiseOp{n, n}, dtype);
+  Append(backward.input, ElementwiseOp{n, n}, dtype);
+}
+
+void ExpertKernels::ChooseTokens(const GraphOp& op, KernelList& forward,
+                                 KernelList& backward) const {
+  const int64_t n = Count(op.inputs[0]);
+  for (int i = 0; i < kChoicesForward; ++i) Append(forward, ElementwiseOp{n, n}, DType::kFloat32);
+  for (int i = 0; i < kChoicesBackward; ++i) Append(backward, ElementwiseOp{n, n}, DType::kFloat32);
+}
+
+// index_select; backward its gradient is added row by row to a cleared one, which the graph has.
+void ExpertKernels::GatherRows(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+  const auto instructions = GatherInstructions(static_cast<double>(Count(op.outputs[0])));
+  for (KernelList* list : {&forward, &backward}) {
+    for (KernelWork& work : *list) {
+      if (work.kind == KernelKind::kIndex || work.kind == KernelKind::kEmbedding) {
+        work.instructions = instructions;
+      }
+    }
+  }
+}
+
+// Results times their weights, scatter_add into a cleared tensor (moe_utils.py,
+// unpermute_with_padded_tokens). Backward its gradient is gathered, multiplied with the weights,
+// and with the results, whose sum by row is the weights'.
+void ExpertKernels::AddUp(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t n = Count(op.inputs[0]), tokens = Count(op.outputs[0]);
+  const int64_t visits = std::max<int64_t>(l_.sizes().of(l_.axes().stream_visits), 1);
+  const double scattered = StridedInstructions(static_cast<double>(n), 2, 3);
+  forward.clear();
+  Append(forward, ElementwiseOp{n, n}, dtype);
+  Append(forward, FillOp{tokens}, dtype);
+  Append(forward, ElementwiseOp{tokens, n + tokens}, dtype, scattered);
+  backward.clear();
+  Append(backward, ElementwiseOp{n, tokens}, dtype, scattered);
+  Append(backward, ElementwiseOp{n, n}, dtype);
+  Append(backward, ElementwiseOp{n, 2 * n}, dtype);
+  Append(backward, ReductionOp{visits, n / visits}, dtype);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,32 @@
+#pragma once
+// The kernels of a mixture of experts as software runs them that fuses none.
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapped_layer.h"
+
+namespace foretrace {
+
+// Keeps references to both.
+class ExpertKernels {
+ public:
+  ExpertKernels(const MappedLayer& layer, const ClusterParameters& cluster)
+      : l_(layer), p_(cluster) {}
+
+  // Changes what an operator runs forward and backward.
+  void Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
+
+ private:
+  // One product for each expert that is at home, and results put together; backward the gradients
+  // of their inputs.
+  void OneByOne(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
+  void ChooseTokens(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void GatherRows(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void AddUp(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+
+  int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
+
+  const MappedLayer& l_;
+  const ClusterParameters& p_;
+};
+
+}  // namespace foretrace
