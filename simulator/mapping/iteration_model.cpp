@@ -5,6 +5,7 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/folded_timing.h"
+#include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
 namespace {
@@ -43,11 +44,11 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
       at += passes.head_backward;
     }
     const int64_t layers = LayersOf(model, m, index, pass.chunk);
-    for (int64_t layer = 1; layer <= layers; ++layer, ++part) {
-      const SimTime done = at + (kind == PassKind::kBackward
-                                     ? PassDuration(passes.layer_backward, layer, passes.Gather())
-                                     : SimTime::FromPs(passes.layer_weight.ps() * layer));
-      end = std::max(end, done) + ReductionPart(passes.gradient_reduction, parts, part) +
+    const int64_t first = FirstLayer(model, m, index, pass.chunk);
+    for (int64_t layer = 0; layer < layers; ++layer, ++part) {
+      const PassTimes& own = TimesOf(model, first + layers - 1 - layer, passes);
+      at += kind == PassKind::kBackward ? own.layer_backward : own.layer_weight;
+      end = std::max(end, at) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
     }
   }
@@ -62,8 +63,13 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
   for (const auto* durations : {&stage.forward, &stage.backward, &stage.backward_weight}) {
     for (const SimTime duration : *durations) exposed += duration;
   }
-  const SimTime layer = passes.layer_forward + passes.layer_backward - passes.LayerExchanges();
-  exposed -= SimTime::FromPs(layer.ps() * StageLayers(model, m, 0));
+  const auto kernels = [&](const PassTimes& of, int64_t layers) {
+    const SimTime layer = of.layer_forward + of.layer_backward - of.LayerExchanges();
+    exposed -= SimTime::FromPs(layer.ps() * layers);
+  };
+  const int64_t dense = passes.dense != nullptr ? StageDenseLayers(model, m, 0) : 0;
+  kernels(passes, StageLayers(model, m, 0) - dense);
+  if (dense > 0) kernels(*passes.dense, dense);
   exposed -= passes.embedding_forward + passes.embedding_backward;
   exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
   if (m.pipeline > 1) return exposed;
@@ -82,6 +88,25 @@ SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime redu
          std::max(layer, reduce) + reduce;
 }
 
+SimTime PassDuration(absl::Span<const LayerPass> layers) {
+  if (layers.empty()) return SimTime();
+  SimTime start = layers.front().gather, link, behind;
+  const bool gathers = std::any_of(layers.begin(), layers.end(),
+                                   [](const LayerPass& l) { return l.gather > SimTime(); });
+  for (size_t i = 0; i < layers.size(); ++i) {
+    start += layers[i].layer;
+    if (gathers) {
+      // What the link does meanwhile, which the next layer waits for.
+      const SimTime next = i + 1 < layers.size() ? layers[i + 1].gather : SimTime();
+      start = std::max(start, start - layers[i].layer + behind + next);
+      behind = layers[i].reduce;
+    } else {
+      link = std::max(link, start) + layers[i].reduce;
+    }
+  }
+  return gathers ? start + behind : std::max(start, link);
+}
+
 bool ReducesByLayer(const ParallelMapping& m) { return m.overlap_gradients && m.zero < 2; }
 
 SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index) {
@@ -89,13 +114,36 @@ SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index) {
   return SimTime::FromPs(index + 1 < layers ? part : reduction.ps() - part * (layers - 1));
 }
 
+namespace {
+
+// A pass of a chunk's layers, without what is split off of the backward one.
+SimTime ChunkDuration(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                      int32_t chunk, bool forward, const PassTimes& passes) {
+  const int64_t layers = LayersOf(model, m, stage, chunk);
+  const bool split = !forward && SplitsBackward(m);
+  if (passes.dense == nullptr) {
+    if (forward) return PassDuration(passes.layer_forward, layers, passes.Gather());
+    const SimTime weight = split ? passes.layer_weight : SimTime();
+    return PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
+                        passes.reduce_behind);
+  }
+  const int64_t first = FirstLayer(model, m, stage, chunk);
+  std::vector<LayerPass> each = LayersOfPass(model, first, layers, forward, passes);
+  for (int64_t i = 0; split && i < layers; ++i) {
+    each[static_cast<size_t>(i)].layer -=
+        TimesOf(model, first + layers - 1 - i, passes).layer_weight;
+  }
+  return PassDuration(each);
+}
+
+}  // namespace
+
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const ParallelMapping& m,
                                          const PassTimes& passes) {
   TimedPipeline pipeline;
   pipeline.mini_batch = m.microbatches();  // in micro-batches
   const bool split = SplitsBackward(m);
   const auto chunks = static_cast<size_t>(m.chunks);
-  const SimTime weight = split ? passes.layer_weight : SimTime();
   // A stage is held until its neighbour has what it sent.
   const bool holds = m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
   const SimTime beside = holds ? SimTime() : passes.transfer;
@@ -105,15 +153,18 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
     TimedStage stage;
     if (split) {
       stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
-      stage.backward_weight.assign(chunks, SimTime::FromPs(weight.ps() * LayersOf(model, m, s, 0)));
+      SimTime weight;
+      const int64_t first = FirstLayer(model, m, s, 0);
+      for (int64_t i = 0; i < LayersOf(model, m, s, 0); ++i) {
+        weight += TimesOf(model, first + i, passes).layer_weight;
+      }
+      stage.backward_weight.assign(chunks, weight);
     } else {
       FORETRACE_ASSIGN_OR_RETURN(stage.passes, StagePasses(m, s));
     }
     for (int32_t c = 0; c < m.chunks; ++c) {
-      const int64_t layers = LayersOf(model, m, s, c);
-      stage.forward.push_back(PassDuration(passes.layer_forward, layers, passes.Gather()));
-      stage.backward.push_back(PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
-                                            passes.reduce_behind));
+      stage.forward.push_back(ChunkDuration(model, m, s, c, true, passes));
+      stage.backward.push_back(ChunkDuration(model, m, s, c, false, passes));
       stage.forward.back() += passes.scale_reduction;
       stage.backward.back() += passes.scale_reduction;
       const bool ends = s + 1 == m.pipeline && c + 1 == m.chunks, begins = s == 0 && c == 0;

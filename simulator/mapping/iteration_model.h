@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/mapping/device_measurements.h"
@@ -186,7 +187,10 @@ struct PassTimes {
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;
-  SimTime optimizer;    // with clipping, casts and clearing of the gradients
+  SimTime optimizer;  // with clipping, casts and clearing of the gradients
+  // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
+  // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
+  std::shared_ptr<const PassTimes> dense;
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
@@ -228,6 +232,11 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
 // before's first; the pass ends with the last layer's.
 SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather,
                      SimTime reduce_behind = SimTime());
+// The same of layers that differ, in the order of the pass.
+struct LayerPass {
+  SimTime layer, gather, reduce;
+};
+SimTime PassDuration(absl::Span<const LayerPass> layers);
 
 // Whether what is left to reduce after the passes starts with each layer's gradient.
 bool ReducesByLayer(const ParallelMapping& mapping);

@@ -53,12 +53,18 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
   return {each.kept * logits, each.passing * logits};
 }
 
+double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  const auto of = [&](const TransformerConfig& kind, const ParallelMapping& mapping,
+                      int64_t layers) {
+    return layers > 0 ? Num(layers) * Stashed(MappedLayer(kind, mapping), m.recompute, c.eager) : 0;
+  };
+  const int64_t layers = StageLayers(c, m, stage), dense = StageDenseLayers(c, m, stage);
+  if (DenseLayers(c) == 0) return of(c, m, layers);
+  return of(WithLayersOf(c, true), WithoutExperts(m), dense) +
+         of(WithLayersOf(c, false), m, layers - dense);
+}
+
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  if (const int64_t dense = DenseLayers(c); dense > 0) {
-    const double share = Num(dense) / Num(c.layers);
-    return share * LayerStash(WithLayersOf(c, true), WithoutExperts(m), recompute) +
-           (1 - share) * LayerStash(WithLayersOf(c, false), m, recompute);
-  }
   return Stashed(MappedLayer(c, m), recompute, c.eager);
 }
 
@@ -96,14 +102,15 @@ MemoryLedger OnHost(const ParallelMapping& m, MemoryLedger states) {
   return states;
 }
 
-// By `of_kind(model, mapping)`, of layers of both kinds in proportion.
+// By `of_kind(model, mapping)`, of a stage's layers of both kinds in proportion.
 template <typename OfKind>
-MemoryLedger OfBothKinds(const TransformerConfig& c, const ParallelMapping& m,
+MemoryLedger OfBothKinds(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
                          const OfKind& of_kind) {
-  const int64_t dense = DenseLayers(c);
-  if (dense == 0) return of_kind(c, m);
+  if (DenseLayers(c) == 0) return of_kind(c, m);
+  const int64_t further = stage + 1 == m.pipeline ? c.further_tokens : 0;
+  const double layers = Num(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
   return Mean(of_kind(WithLayersOf(c, true), WithoutExperts(m)), of_kind(WithLayersOf(c, false), m),
-              Num(dense) / Num(c.layers));
+              Num(StageDenseLayers(c, m, stage)) / layers);
 }
 
 MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
@@ -146,21 +153,23 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
 }  // namespace
 
 MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  return OfBothKinds(c, m, [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
+  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
     return DeviceMemoryOf(kind, mapping, stage);
-  });
+  };
+  return OfBothKinds(c, m, stage, of);
 }
 
 MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  return OfBothKinds(c, m, [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
+  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
     return OnHost(mapping, StatesOf(kind, mapping, stage, MappedLayer(kind, mapping)));
-  });
+  };
+  return OfBothKinds(c, m, stage, of);
 }
 
 MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   const MemoryLedger first = StageMemoryOf(c, m, 0);
   if (m.pipeline == 1) return first;
-  if (!m.layers.empty()) {
+  if (!m.layers.empty() || DenseLayers(c) > 0) {
     MemoryLedger most = first;
     for (int32_t s = 1; s < m.pipeline; ++s) {
       const MemoryLedger use = StageMemoryOf(c, m, s);

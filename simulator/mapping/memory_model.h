@@ -33,7 +33,10 @@ struct LogitMemory {
 };
 LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
-// What one layer keeps of one micro-batch under `recompute`, in bytes.
+// What a stage's layers keep of one micro-batch, in bytes.
+double StageStash(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
+
+// What one layer keeps of one micro-batch under `recompute`, in bytes. Layers are of one kind.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
                   Recompute recompute);
 

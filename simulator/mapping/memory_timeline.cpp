@@ -18,8 +18,7 @@ class StageWalk {
  public:
   StageWalk(const TransformerConfig& model, const ParallelMapping& m, int32_t stage)
       : m_(m), last_(stage + 1 == m.pipeline), states_(StageMemoryOf(model, m, stage)) {
-    const double layers = static_cast<double>(StageLayers(model, m, stage)) / m.chunks;
-    activations_ = layers * LayerStash(model, m, m.recompute);
+    activations_ = StageStash(model, m, stage) / m.chunks;
     logits_ = LogitMemoryOf(model, m);
     recomputed_ = states_.recomputed;
     states_.activations = states_.recomputed = states_.logits = Bytes();

@@ -194,6 +194,25 @@ int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& m, in
   return layers;
 }
 
+int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                   int32_t chunk) {
+  int64_t first = 0;
+  for (int32_t c = 0; c <= chunk; ++c) {
+    const int32_t stages = c < chunk ? m.pipeline : stage;
+    for (int32_t s = 0; s < stages; ++s) first += LayersOf(model, m, s, c);
+  }
+  return first;
+}
+
+int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& m, int32_t stage) {
+  int64_t dense = 0;
+  for (int32_t c = 0; DenseLayers(model) > 0 && c < m.chunks; ++c) {
+    const int64_t first = FirstLayer(model, m, stage, c), count = LayersOf(model, m, stage, c);
+    for (int64_t i = first; i < first + count; ++i) dense += IsDenseLayer(model, i) ? 1 : 0;
+  }
+  return dense;
+}
+
 std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks) {
   std::vector<int32_t> spread;
   for (int64_t i = 0; i < chunks; ++i) {

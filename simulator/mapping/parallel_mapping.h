@@ -113,6 +113,12 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);
 int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
+// Which of the model's layers a chunk begins with, and how many of a stage's are dense where layers
+// are of two kinds.
+int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+                   int32_t chunk);
+int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& mapping,
+                         int32_t stage);
 
 // Layers that `chunks` do not divide, as DeepSpeed's uniform partition has them (runtime/utils.py,
 // partition_uniform): the first chunks have one more.

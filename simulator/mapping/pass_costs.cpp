@@ -1,6 +1,7 @@
 // Durations of a layer's passes and messages.
 
 #include <algorithm>
+#include <memory>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -370,14 +371,15 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
   if (cluster.sustained > FlopRate()) {
     own.slowest_device = 1 + cluster.device_spread * ExpectedMaximum(mapping.devices());
   }
-  const int64_t dense = DenseLayers(model);
-  if (dense == 0) return Coster(model, mapping, own).Run();
+  if (DenseLayers(model) == 0) return Coster(model, mapping, own).Run();
   const TransformerConfig plain = WithLayersOf(model, true), mixture = WithLayersOf(model, false);
   ParallelMapping whole = mapping;
   whole.expert = 1;
   whole.expert_tensor = 0;
-  return Mean(Coster(plain, whole, own).Run(), Coster(mixture, mapping, own).Run(),
-              Num(dense) / Num(model.layers));
+  PassTimes times = Coster(mixture, mapping, own).Run();
+  AddDenseLayers(model, mapping, std::make_shared<const PassTimes>(Coster(plain, whole, own).Run()),
+                 times);
+  return times;
 }
 
 }  // namespace foretrace

@@ -1,11 +1,13 @@
 #include "simulator/mapping/trace_generation.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
 namespace {
@@ -132,7 +134,7 @@ class RankWriter {
 
   void WriteWeights(const Pass& pass) {
     for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
-      out_.Compute(NameOf(pass), passes_.layer_weight);
+      out_.Compute(NameOf(pass), Of(pass, layer).layer_weight);
       ReduceLayer(pass, layer);
     }
   }
@@ -238,27 +240,35 @@ class RankWriter {
   }
 
   int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }
+  // What layer `index` of a pass takes, counted as the pass goes.
+  const PassTimes& Of(const Pass& pass, int64_t index) const {
+    const int64_t first = FirstLayer(model_, m_, stage_, pass.chunk);
+    const bool forward = pass.kind == PassKind::kForward;
+    return TimesOf(model_, first + (forward ? index : Layers(pass.chunk) - 1 - index), passes_);
+  }
 
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
     const bool gathers = passes_.Gather() > SimTime();
     const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
+    const int64_t layers = Layers(pass.chunk);
     // The last use of the links between replicas, and the weights that the next layer needs.
     NodeIndex link = input, gathered;
-    if (gathers) link = gathered = Gather(name, out_.last(), input);
-    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+    if (gathers && layers > 0) link = gathered = Gather(name, Of(pass, 0), out_.last(), input);
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      const PassTimes& own = Of(pass, layer);
       const NodeIndex needed = gathers ? gathered : layer == 0 ? input : NodeIndex();
       // One layer ahead: with the start of this one.
-      const bool ahead = gathers && layer + 1 < Layers(pass.chunk);
-      if (ahead) link = gathered = Gather(name, out_.last(), link);
-      WriteLayer(pass, name, needed);
-      if (reduces) link = ReduceBehind(name, link);
+      const bool ahead = gathers && layer + 1 < layers;
+      if (ahead) link = gathered = Gather(name, Of(pass, layer + 1), out_.last(), link);
+      WriteLayer(pass, name, own, needed);
+      if (reduces) link = ReduceBehind(name, own, link);
       if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
     }
     if (reduces) out_.WaitFor(link);
   }
 
   // A layer's gradients, dense ones before those of the experts; the last of the reductions.
-  NodeIndex ReduceBehind(const std::string& name, NodeIndex link) {
+  NodeIndex ReduceBehind(const std::string& name, const PassTimes& own, NodeIndex link) {
     const NodeIndex computed = out_.last();
     const auto reduce = [&](const char* what, const std::string& group, int32_t members,
                             const LayerExchange& exchange) {
@@ -267,13 +277,13 @@ class RankWriter {
                                group, members, exchange.bytes, exchange.time},
                               computed, link);
     };
-    reduce("gradients ", data_group_, m_.replicas(), passes_.gradient);
-    reduce("expert gradients ", expert_data_group_, m_.expert_replicas(), passes_.expert_gradient);
+    reduce("gradients ", data_group_, m_.replicas(), own.gradient);
+    reduce("expert gradients ", expert_data_group_, m_.expert_replicas(), own.expert_gradient);
     return link;
   }
 
   // A layer's weights, dense ones before those of the experts; the last of the gathers.
-  NodeIndex Gather(const std::string& name, NodeIndex after, NodeIndex also) {
+  NodeIndex Gather(const std::string& name, const PassTimes& own, NodeIndex after, NodeIndex also) {
     const auto gather = [&](const char* what, const std::string& group, int32_t members,
                             Bytes bytes, SimTime time) {
       if (time == SimTime()) return;
@@ -281,9 +291,9 @@ class RankWriter {
                                members, bytes, time},
                               after, also);
     };
-    gather("weights ", weight_group_, m_.shards(), passes_.weight_bytes, passes_.weight_gather);
-    gather("expert weights ", expert_data_group_, m_.expert_replicas(), passes_.expert_weight_bytes,
-           passes_.expert_weight_gather);
+    gather("weights ", weight_group_, m_.shards(), own.weight_bytes, own.weight_gather);
+    gather("expert weights ", expert_data_group_, m_.expert_replicas(), own.expert_weight_bytes,
+           own.expert_weight_gather);
     return also;
   }
 
@@ -295,21 +305,20 @@ class RankWriter {
     Reduce(before, StageLayers(model_, m_, stage_), out_.last());
   }
 
-  void WriteLayer(const Pass& pass, const std::string& name, NodeIndex input) {
+  void WriteLayer(const Pass& pass, const std::string& name, const PassTimes& own,
+                  NodeIndex input) {
     const bool forward = pass.kind == PassKind::kForward;
-    SimTime left = forward ? passes_.layer_forward : passes_.layer_backward;
-    if (pass.kind == PassKind::kBackwardInput) left -= passes_.layer_weight;
-    left -= passes_.Exchanges(forward);
+    SimTime left = forward ? own.layer_forward : own.layer_backward;
+    if (pass.kind == PassKind::kBackwardInput) left -= own.layer_weight;
+    left -= own.Exchanges(forward);
     const Step steps[] = {
-        {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &passes_.tensor},
-        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context,
-         &passes_.context},
-        {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &passes_.expert},
-        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(),
-         &passes_.gradient},
+        {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &own.tensor},
+        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context, &own.context},
+        {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &own.expert},
+        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(), &own.gradient},
         {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
-         m_.expert_replicas(), &passes_.expert_gradient}};
-    const HiddenExchange& hidden = passes_.tensor_hidden;
+         m_.expert_replicas(), &own.expert_gradient}};
+    const HiddenExchange& hidden = own.tensor_hidden;
     const size_t covered = pass.kind == PassKind::kBackward ? hidden.cover.size() : 0;
     auto count = static_cast<int64_t>(covered);
     for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
@@ -361,16 +370,13 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
     const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
     const GenerateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
-  if (DenseLayers(model) > 0) {
-    return Infeasible(
-        "model '{}': {} of its {} layers are dense; traces are of models with layers of one kind "
-        "(dense_first 0, experts_every 1)",
-        model.name, DenseLayers(model), model.layers);
-  }
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
-  const double per_layer = 4 + count(passes.tensor) + count(passes.context) + count(passes.expert) +
-                           count(passes.gradient) + count(passes.expert_gradient) +
-                           4.0 * static_cast<double>(passes.tensor_hidden.cover.size());
+  const auto of_layer = [&](const PassTimes& p) {
+    return 4 + count(p.tensor) + count(p.context) + count(p.expert) + count(p.gradient) +
+           count(p.expert_gradient) + 4.0 * static_cast<double>(p.tensor_hidden.cover.size());
+  };
+  double per_layer = of_layer(passes);
+  if (passes.dense != nullptr) per_layer = std::max(per_layer, of_layer(*passes.dense));
   const double nodes =
       static_cast<double>(m.microbatches()) * static_cast<double>(m.replicas()) * m.tensor *
       (static_cast<double>(model.layers) * per_layer + 8.0 * m.pipeline * m.chunks) *

@@ -223,9 +223,9 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   }
   job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
   if (job.model.transformer && DenseLayers(*job.model.transformer) > 0) {
-    job.notes.push_back(
-        fmt::format("{} of {} layers are dense: every layer is taken as the mean of both kinds",
-                    DenseLayers(*job.model.transformer), job.model.transformer->layers));
+    job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
+                                    DenseLayers(*job.model.transformer),
+                                    job.model.transformer->layers));
   }
   if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
     job.notes.push_back(

@@ -8,14 +8,20 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const auto passes = TimePasses(model_, m, cluster_);
   if (!passes.ok()) return SimTime();
   const int64_t layers = StageLayers(model_, m, m.pipeline - 1);
+  const PassTimes& mixture = *passes;
+  const PassTimes& plain = passes->dense != nullptr ? *passes->dense : *passes;
+  const int64_t dense = passes->dense != nullptr ? StageDenseLayers(model_, m, m.pipeline - 1) : 0;
+  const auto both = [](const PassTimes& p) { return p.layer_forward + p.layer_backward; };
   const SimTime stage =
-      SimTime::FromPs((passes->layer_forward + passes->layer_backward).ps() * layers) +
+      SimTime::FromPs(both(mixture).ps() * (layers - dense) + both(plain).ps() * dense) +
       passes->head_forward + passes->head_backward;
   // To and from the first chunk of the last stage. Split backward passes leave the weights'
   // gradient for later.
   const bool split = m.schedule == ScheduleKind::kZeroBubbleH1;
-  const SimTime way_layer =
-      passes->layer_forward + passes->layer_backward - (split ? passes->layer_weight : SimTime());
+  const auto alone = [&](const PassTimes& p) {
+    return both(p) - (split ? p.layer_weight : SimTime());
+  };
+  const SimTime way_layer = std::min(alone(mixture), alone(plain));
   int64_t least = layers;
   for (int32_t s = 0; s + 1 < m.pipeline && !m.layers.empty(); ++s) {
     for (int32_t c = 0; c < m.chunks; ++c) least = std::min(least, LayersOf(model_, m, s, c));

@@ -34,8 +34,8 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   model.vocabulary = 1000;
   model.sequence = 128;
   std::mt19937 rng(5);
-  int compared = 0;
-  for (int round = 0; round < 400 && compared < 40; ++round) {
+  int compared = 0, two_kinds = 0;
+  for (int round = 0; round < 800 && compared < 80; ++round) {
     ParallelMapping m;
     m.tensor = 1 << rng() % 3;
     m.pipeline = 1 << rng() % 3;
@@ -55,6 +55,10 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     model.experts = rng() % 2 == 0 ? 8 : 0;
     model.top_k = model.experts > 0 ? 2 : 0;
     if (model.experts > 0) m.expert = 1 << rng() % 2;
+    const bool mixed = model.experts > 0 && rng() % 2 == 0;
+    model.dense_first = mixed ? 1 + static_cast<int64_t>(rng() % 5) : 0;
+    model.dense_ffn = mixed ? 4096 : 0;
+    two_kinds += mixed ? 1 : 0;
     if (m.pipeline > 1 && m.chunks == 1 && rng() % 3 == 0 && model.layers >= 2 * m.pipeline) {
       const auto each = static_cast<int32_t>(model.layers / m.pipeline);
       m.layers.assign(static_cast<size_t>(m.pipeline), each);
@@ -81,7 +85,8 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     const SimTime end = ReplayedEnd(*std::move(traces));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " " << Name(m.schedule);
   }
-  EXPECT_EQ(compared, 40);
+  EXPECT_EQ(compared, 80);
+  EXPECT_GT(two_kinds, 10);
 }
 
 // Micro-batches that were counted instead of simulated.

@@ -223,7 +223,7 @@ TEST(PassCostsTest, LayersWaitForTheirGathers) {
   EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather() + ahead.Gather());
 }
 
-// A quarter of the layers dense: a quarter of their times and a quarter of their memory. The
+// A quarter of the layers dense, the first one: its own time on its stage, and its own memory. The
 // further token takes a mixture's layer, the output layer and a product of 2 h by h again.
 TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
   TransformerConfig c = Model(4);
@@ -233,12 +233,28 @@ TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
   const PassTimes both = Times(c, Mapping(1, 1), ProductsAlone());
   const PassTimes dense = Times(WithLayersOf(c, true), Mapping(1, 1), ProductsAlone());
   const PassTimes mixture = Times(WithLayersOf(c, false), Mapping(1, 1), ProductsAlone());
-  EXPECT_NEAR(both.layer_forward.seconds(),
-              0.25 * dense.layer_forward.seconds() + 0.75 * mixture.layer_forward.seconds(), 1e-9);
-  EXPECT_NEAR(LayerStash(c, Mapping(1, 1), Recompute::kNone),
-              0.25 * LayerStash(WithLayersOf(c, true), Mapping(1, 1), Recompute::kNone) +
-                  0.75 * LayerStash(WithLayersOf(c, false), Mapping(1, 1), Recompute::kNone),
-              1);
+  EXPECT_EQ(both.layer_forward, mixture.layer_forward);
+  ASSERT_NE(both.dense, nullptr);
+  EXPECT_EQ(both.dense->layer_forward, dense.layer_forward);
+  EXPECT_NEAR(both.optimizer.seconds(),
+              0.25 * dense.optimizer.seconds() + 0.75 * mixture.optimizer.seconds(), 1e-9);
+  const auto stash = [](const TransformerConfig& kind) {
+    return LayerStash(kind, Mapping(1, 1), Recompute::kNone);
+  };
+  const double plain = stash(WithLayersOf(c, true)), mixed = stash(WithLayersOf(c, false));
+  EXPECT_NEAR(StageStash(c, Mapping(1, 1), 0), plain + 3 * mixed, 1);
+  ParallelMapping two = Mapping(1, 1);
+  two.pipeline = 2;
+  EXPECT_NEAR(StageStash(c, two, 0), plain + mixed, 1);
+  EXPECT_NEAR(StageStash(c, two, 1), 2 * mixed, 1);
+  const auto pipeline = PipelineOf(c, two, Times(c, two, ProductsAlone()));
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+  const auto own = [&](int stage) {
+    return pipeline->stages[static_cast<size_t>(stage)].forward[0].seconds();
+  };
+  EXPECT_NEAR(own(0) - both.embedding_forward.seconds(),
+              dense.layer_forward.seconds() + mixture.layer_forward.seconds(), 1e-9);
+  EXPECT_NEAR(own(1) - both.head_forward.seconds(), 2 * mixture.layer_forward.seconds(), 1e-9);
   c.further_tokens = 1;
   const PassTimes further = Times(c, Mapping(1, 1), ProductsAlone());
   // 2 x 1,024 tokens x 2 h^2 FLOP at 100 TFLOP/s.
