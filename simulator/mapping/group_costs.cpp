@@ -49,14 +49,22 @@ double GroupCosts::TensorAllReduce(double bytes) const {
   return RingShare(m_.tensor) * bytes / node + 2 * p_.collective_latency.seconds() + Handovers();
 }
 
-double GroupCosts::AllToAll(double bytes) const {
-  if (m_.expert_width() * m_.expert <= p_.devices_per_node) {
-    const auto time = Measured(CollectiveOp::kAllToAll, m_.expert, bytes);
+double GroupCosts::ExpertAllToAll(double bytes) const {
+  return AllToAll(m_.expert, m_.expert_width(), bytes);
+}
+
+double GroupCosts::ContextAllToAll(double bytes) const {
+  return AllToAll(m_.context, m_.tensor, bytes);
+}
+
+double GroupCosts::AllToAll(int32_t ranks, int32_t width, double bytes) const {
+  if (width * ranks <= p_.devices_per_node) {
+    const auto time = Measured(CollectiveOp::kAllToAll, ranks, bytes);
     if (time) return *time + Handovers();
   }
-  const double local = std::clamp(p_.devices_per_node / m_.expert_width(), 1, m_.expert);
-  const double inside = bytes * (local - 1) / m_.expert / p_.intra_gather.bytes_per_second();
-  const double outside = bytes * (m_.expert - local) / m_.expert / p_.adapter.bytes_per_second();
+  const double local = std::clamp(p_.devices_per_node / width, 1, ranks);
+  const double inside = bytes * (local - 1) / ranks / p_.intra_gather.bytes_per_second();
+  const double outside = bytes * (ranks - local) / ranks / p_.adapter.bytes_per_second();
   return std::max(inside, outside) + p_.collective_latency.seconds() + Handovers();
 }
 

@@ -28,8 +28,9 @@ class GroupCosts {
   // What streams wait for each other around a collective: from the kernels before it to its own
   // stream, and back.
   double Handovers() const { return 2 * p_.stream_wait.seconds(); }
-  // Messages to members of the own node and of others go at once; the slower part counts.
-  double AllToAll(double bytes) const;
+  // Of what goes to the experts, or to the other parts of the sequence.
+  double ExpertAllToAll(double bytes) const;
+  double ContextAllToAll(double bytes) const;
   // Every tensor-parallel rank sends its share; the receivers gather it within the node.
   double Transfer(double bytes) const;
   double ReplicaAllReduce(double bytes) const;
@@ -49,6 +50,9 @@ class GroupCosts {
  private:
   std::optional<double> Measured(CollectiveOp op, int32_t ranks, double bytes) const;
   double NodeAllReduce(int32_t ranks, double bytes) const;
+  // Messages to members of the own node and of others go at once; the slower part counts. `width`
+  // devices lie from one member to the next.
+  double AllToAll(int32_t ranks, int32_t width, double bytes) const;
   // An all-gather and a reduce-scatter; where they were not measured, as much longer than the
   // all-reduce as by the network's closed forms.
   double NodePasses(int32_t ranks, double bytes) const;

@@ -43,6 +43,7 @@ class OpCoster {
       const RingAttention ring(l_, m_, p_, sources_);
       std::tie(forward, input) = ring.Seconds(id);
     }
+    if (op.kind == GraphOpKind::kAttention && m_.ulysses) OfOwnHeads(id, forward, input);
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
     if (op.name == "dispatch") SortByExpert(op, forward, input);
     // The gradient of a table of rows is of its weights alone.
@@ -126,6 +127,27 @@ class OpCoster {
     };
     mix(forward, Direction::kForward);
     mix(backward, Direction::kBackward);
+  }
+
+  // Whole sequences of a part of the heads. What is exchanged is copied by receiver, and what
+  // arrives into the order of the sequence (Transformer Engine, AttnFuncWithCPAndQKVOA2A,
+  // flash_attn_a2a_communicate).
+  void OfOwnHeads(OpId id, double& forward, double& backward) const {
+    const OperatorGraph& g = l_.graph();
+    AttentionOp call =
+        std::get<AttentionOp>(CallsOf(g, l_.sizes(), id, Direction::kForward).front().shape);
+    const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
+    const int64_t queries = call.b * call.heads * call.sq * call.d;
+    const int64_t both = 2 * queries + 2 * call.b * call.kv_heads * call.sq * call.d;
+    call.heads = std::max<int64_t>(call.heads / m_.context, 1);
+    call.kv_heads = std::max<int64_t>(call.kv_heads / m_.context, 1);
+    call.sq = call.skv;
+    const double copies = 2 * Call(ElementwiseOp{both, both}, dtype);
+    const auto pass = [&](Direction direction) {
+      return kernels_.Seconds(Kernels({call, dtype, direction}), sources_) + copies;
+    };
+    forward = pass(Direction::kForward);
+    backward = pass(Direction::kBackward);
   }
 
   bool IsEightBit(const GraphOp& op, const KernelWork& work) const {

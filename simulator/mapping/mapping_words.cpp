@@ -39,6 +39,7 @@ struct Flag {
 };
 constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"ring", &ParallelMapping::ring},
+                           {"ulysses", &ParallelMapping::ulysses},
                            {"overlap", &ParallelMapping::overlap_gradients},
                            {"tp-exposed", &ParallelMapping::overlap_tensor, false},
                            {"tp-async", &ParallelMapping::async_tensor},
@@ -125,6 +126,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.context > 1) text += fmt::format(" cp{}", m.context);
   text += fmt::format(" pp{} dp{}", m.pipeline, m.data);
   if (m.ring) text += " ring";
+  if (m.ulysses) text += " ulysses";
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
   if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
   text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
@@ -162,9 +164,9 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
     if (!ReadWord(word, m)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN loraN lora-all ring sp overlap tp-exposed tp-async tp-chunked offload "
-          "offload-weights ends layers=N,N,... fp8 grad16 grad32 none selective full operators "
-          "alternate gpipe 1f1b kfkb zb-h1",
+          "zeroN hsdpN loraN lora-all ring ulysses sp overlap tp-exposed tp-async tp-chunked "
+          "offload offload-weights ends layers=N,N,... fp8 grad16 grad32 none selective full "
+          "operators alternate gpipe 1f1b kfkb zb-h1",
           source, word);
     }
   }

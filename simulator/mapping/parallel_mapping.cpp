@@ -57,6 +57,7 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping& m);
 absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m);
 
 // Of sequences, heads and hidden sizes, and of what replicas divide.
@@ -98,8 +99,21 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "mapping {}: twice the context parallelism {} does not divide the sequence of {}",
         ToString(m), m.context, model.sequence);
   }
+  return CheckContext(model, m);
+}
+
+absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
+  }
+  if (!m.ulysses) return CheckExperts(model, m);
+  const int64_t key_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
+  const int64_t parts = int64_t{m.tensor} * m.context;
+  if (m.context == 1 || m.ring || model.heads % parts != 0 || key_heads % parts != 0) {
+    return Infeasible(
+        "mapping {}: ulysses needs context parallelism without ring, and {} heads of queries and "
+        "{} of keys that tp * cp, {}, divides",
+        ToString(m), model.heads, key_heads, parts);
   }
   return CheckExperts(model, m);
 }

@@ -20,8 +20,9 @@ std::string_view Name(Recompute recompute);
 
 struct ParallelMapping {
   int32_t tensor = 1;
-  int32_t context = 1;  // parts of a sequence; keys and values are gathered, or
-  bool ring = false;    // passed on from neighbour to neighbour behind attention, part by part
+  int32_t context = 1;   // parts of a sequence; keys and values are gathered, or
+  bool ring = false;     // passed on from neighbour to neighbour behind attention, part by part, or
+  bool ulysses = false;  // exchanged, all to all, for whole sequences of a part of the heads
   int32_t pipeline = 1;
   int32_t data = 1;    // replicas
   int32_t expert = 1;  // groups of devices that divide the experts

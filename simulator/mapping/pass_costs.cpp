@@ -208,7 +208,8 @@ class Coster {
     const bool full = m_.recompute == Recompute::kFull;
     const double hidden = tokens_ * h_ * e_;
     SetTensorExchanges(times, layer);
-    if (m_.context > 1 && !m_.ring) {
+    if (m_.ulysses) SetHeadExchanges(times);
+    if (m_.context > 1 && !m_.ring && !m_.ulysses) {
       // Every device gathers the others' keys and values; backward again, then their gradients are
       // reduced and scattered.
       const double own = tokens_ * 2 * kv_ / t_ * e_;
@@ -222,7 +223,7 @@ class Coster {
     if (m_.expert > 1) {
       const double visits = tokens_ * Num(c_.top_k) * h_ * e_ / (m_.sequence_parallel ? t_ : 1);
       times.expert.bytes = Bytes(static_cast<int64_t>(visits));
-      times.expert.time = SimTime::FromSeconds(groups_.AllToAll(visits));
+      times.expert.time = SimTime::FromSeconds(groups_.ExpertAllToAll(visits));
       times.expert.forward = 2;  // dispatch and combine
       times.expert.backward = full ? 4 : 2;
     }
@@ -235,6 +236,16 @@ class Coster {
     }
     SetDivided(times);
     SetRoots(times);
+  }
+
+  // Queries, keys and values go to where their heads are, results back; backward their gradients
+  // the other way round. Each is taken as half of all that.
+  void SetHeadExchanges(PassTimes& times) const {
+    const double bytes = tokens_ * (width_ + kv_) / t_ * e_;
+    times.context.bytes = Bytes(static_cast<int64_t>(bytes));
+    times.context.time = SimTime::FromSeconds(groups_.ContextAllToAll(bytes));
+    times.context.forward = 2;
+    times.context.backward = m_.recompute == Recompute::kFull ? 4 : 2;
   }
 
   void SetRoots(PassTimes& times) const {

@@ -252,7 +252,8 @@ class RankWriter {
     const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
     const int64_t layers = Layers(pass.chunk);
     // The last use of the links between replicas, and the weights that the next layer needs.
-    NodeIndex link = input, gathered;
+    NodeIndex link = input, gathered, reduced;
+    bool last_reduces = false;
     if (gathers && layers > 0) link = gathered = Gather(name, Of(pass, 0), out_.last(), input);
     for (int64_t layer = 0; layer < layers; ++layer) {
       const PassTimes& own = Of(pass, layer);
@@ -261,10 +262,15 @@ class RankWriter {
       const bool ahead = gathers && layer + 1 < layers;
       if (ahead) link = gathered = Gather(name, Of(pass, layer + 1), out_.last(), link);
       WriteLayer(pass, name, own, needed);
-      if (reduces) link = ReduceBehind(name, own, link);
+      last_reduces = reduces && own.reduce_behind > SimTime();
+      if (last_reduces) link = reduced = ReduceBehind(name, own, link);
       if (pass.kind == PassKind::kBackward) ReduceLayer(pass, layer);
     }
-    if (reduces) out_.WaitFor(link);
+    if (last_reduces) {
+      out_.WaitFor(link);
+    } else if (reduced.valid()) {  // of an earlier layer: what follows waits for both
+      out_.Compute(name, SimTime(), reduced);
+    }
   }
 
   // A layer's gradients, dense ones before those of the experts; the last of the reductions.
@@ -313,7 +319,9 @@ class RankWriter {
     left -= own.Exchanges(forward);
     const Step steps[] = {
         {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &own.tensor},
-        {"keys and values ", CollectiveOp::kAllGather, &context_group_, m_.context, &own.context},
+        {m_.ulysses ? "heads " : "keys and values ",
+         m_.ulysses ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, &context_group_,
+         m_.context, &own.context},
         {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &own.expert},
         {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(), &own.gradient},
         {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,

@@ -149,6 +149,11 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
           m.data = static_cast<int32_t>(data);
           m.global_batch = space.global_batch;
           AppendBatches(model, space, m, all);
+          if (c == 1) continue;
+          m.ring = true;
+          AppendBatches(model, space, m, all);
+          std::swap(m.ring, m.ulysses);
+          AppendBatches(model, space, m, all);
         }
       }
     }

@@ -26,6 +26,7 @@ class Moves {
         from /= 2;
         to *= 2;
       }
+      if (m.context == 1) m.ring = m.ulysses = false;
     } else if (pick < 5) {
       // Numbers of chunks need not be powers of two.
       if (pick == 3) {

@@ -308,6 +308,54 @@ TEST(PassCostsTest, RingHidesWhatItsStepsCover) {
   EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
 }
 
+// Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
+// Queries, keys and values, and results, are 4 x 512 x 1,024 x 2 bytes: two exchanges of half of
+// them, of which half leaves the device.
+TEST(PassCostsTest, HeadsAreExchangedForSequences) {
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes gathered = Times(c, m, p);
+  m.ulysses = true;
+  const PassTimes own = Times(c, m, p);
+  EXPECT_NEAR((own.layer_forward - own.context.Sum(true)).seconds(),
+              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
+  EXPECT_EQ(own.context.forward, 2);
+  EXPECT_EQ(own.context.backward, 2);
+  EXPECT_EQ(own.context.bytes, Bytes(2 * 512 * 1024 * 2));
+  p.intra_gather = Bandwidth::GBps(1);
+  const double slower = (Times(c, m, p).context.time - own.context.time).seconds();
+  EXPECT_NEAR(slower,
+              512 * 1024 * 2 * (1 / 1e9 - 1 / ProductsAlone().intra_gather.bytes_per_second()),
+              1e-6);
+  // The memory alone, in units of queries: two copies of all four, 16; attention reads and writes
+  // 4, with gathered keys and values 6, backward 8 and 12.
+  c.dtype = DType::kBFloat16;
+  p = Cluster();
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  p.issue = SimTime();
+  const auto kernels = [&](const ParallelMapping& mapping, bool forward) {
+    const PassTimes times = Times(c, mapping, p);
+    return ((forward ? times.layer_forward : times.layer_backward) - times.Exchanges(forward))
+        .seconds();
+  };
+  ParallelMapping gathers = m;
+  gathers.ulysses = false;
+  const double unit = 512 * 1024 * 2 / 1e9;
+  EXPECT_NEAR((kernels(m, true) - kernels(gathers, true)) / unit, 16 + 4 - 6, 0.01);
+  EXPECT_NEAR((kernels(m, false) - kernels(gathers, false)) / unit, 16 + 8 - 12, 0.01);
+  for (const char* wrong : {"tp1 cp2 pp1 dp1 ring ulysses mb1", "tp1 cp32 pp1 dp1 ulysses mb1",
+                            "tp1 pp1 dp1 ulysses mb1"}) {
+    const auto mapping = ParseMapping(wrong, 1, "test");
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    EXPECT_FALSE(TimePasses(c, *mapping, p).ok()) << wrong;
+  }
+}
+
 // A forward pass of Llama's kind whose memory alone takes time, kernels one by one. Of each element
 // of a norm the steps move 6, 8, 4, 8 and 6 bytes (both casts, square, mean, scaling), so 32 a norm
 // and 64 of both; rotary embedding 6, 6 and 4 of each of the 2 h elements of queries and keys, 32;
