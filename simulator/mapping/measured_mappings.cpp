@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/optimise/local_search.h"
 
 namespace foretrace {
 
@@ -176,24 +177,12 @@ absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>&
     }
     return sum / static_cast<double>(rows.size());
   };
-  ClusterParameters best = start;
-  double least = cost(best);
-  for (double step = 0.2; step > 0.01 && status.ok(); step /= 2) {
-    for (bool moved = true; moved && status.ok();) {
-      moved = false;
-      for (const ClusterParameter which : free) {
-        for (const double factor : {1 + step, 1 / (1 + step)}) {
-          ClusterParameters candidate = best;
-          Set(which, Get(which, best) * factor, candidate);
-          const double value = cost(candidate);
-          if (value >= least * (1 - 1e-6)) continue;
-          least = value;
-          best = candidate;
-          moved = true;
-        }
-      }
-    }
-  }
+  const auto move = [&](ClusterParameters p, size_t i, double by) {
+    Set(free[i], Get(free[i], p) * (by > 0 ? 1 + by : 1 / (1 - by)), p);
+    return p;
+  };
+  const ClusterParameters best =
+      DescendByCoordinate(start, free.size(), {.first = 0.2, .least = 1e-6}, move, cost);
   FORETRACE_RETURN_IF_ERROR(status);
   return best;
 }
