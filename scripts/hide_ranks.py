@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/truth"))
 import job as truth  # noqa: E402
 
-MODES = ("never-last", "alike", "changed-alike", "as-recorded")
+MODES = ("never-last", "alike", "changed-alike", "latest", "as-recorded")
 GEMMS = "name=gemm"
 SLOWED = "name=gemm.*_(tn|nt)"  # what the jobs of tests/truth slow down: not their optimizers
 
