@@ -142,7 +142,10 @@ class Rank:
     def record_event(self, stream):
         """What `stream` holds by now, for a wait to come."""
         self.call("cudaEventRecord", 1.1)
-        return {"end": self.last.get(stream), "stream": stream, "record": self.correlation}
+        end = self.last.get(stream)
+        if stream in self.waits:  # for which nothing was issued since: the event comes after them
+            end = self.graph.add(self.waits[stream] + ([] if end is None else [end]))
+        return {"end": end, "stream": stream, "record": self.correlation}
 
     def wait_event(self, stream, event):
         self.call("cudaStreamWaitEvent", 1.2)
