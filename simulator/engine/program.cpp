@@ -47,8 +47,7 @@ void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits) 
       // One call issues all kernels of a graph: it finds room for the first.
       if (std::exchange(issuer, program.items[i].issuer) == program.items[i].issuer) continue;
       if (issuer == kNoItem || i - lane.begin < depth) continue;
-      waits.push_back(
-          {issuer, {i - depth, LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
+      waits.push_back({issuer, {i - depth, LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
     }
   }
 }

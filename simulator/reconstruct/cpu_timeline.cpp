@@ -170,7 +170,8 @@ class StreamStarts {
   const std::vector<SimTime>& around(NodeIndex device) const {
     return starts_[rank_.lane(device).value];
   }
-  // Launches of its stream that had been made, and whose work had not started, at a moment before it.
+  // Launches of its stream that had been made, and whose work had not started, at a moment before
+  // it.
   size_t Outstanding(NodeIndex device, SimTime at) const {
     const std::vector<SimTime>& starts = around(device);
     const auto next = std::upper_bound(starts.begin(), starts.end(), at);
@@ -197,7 +198,8 @@ std::vector<SimTime> AfterRoom(const std::vector<CpuPoint*>& launches,
   for (const CpuPoint* p : launches) {
     const SimTime end = p->recorded_start + p->duration;
     const auto next = std::upper_bound(starts.begin(), starts.end(), end);
-    if (next != starts.begin() && *(next - 1) > p->recorded_start) left.push_back(end - *(next - 1));
+    if (next != starts.begin() && *(next - 1) > p->recorded_start)
+      left.push_back(end - *(next - 1));
   }
   return left;
 }
@@ -217,7 +219,9 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
     LaunchesOfStream& of_stream = launches[rank.lane(device).value];
     const bool has_room = streams.Outstanding(device, p.recorded_start) < full;
     const bool first = p.recorded_start < streams.around(device).front();
-    (!has_room ? of_stream.without_room : first ? of_stream.before_all : of_stream.with_room)
+    (!has_room ? of_stream.without_room
+     : first   ? of_stream.before_all
+               : of_stream.with_room)
         .push_back(&p);
   }
   std::vector<CpuPoint*> without_room;

@@ -46,7 +46,10 @@ bool HaveTheSameItems(const Program& a, const Program& b) {
 class AbsentChange {
  public:
   AbsentChange(const TraceStore& store, const CompiledJob& never_last, const CompiledJob& alike)
-      : store_(store), never_last_(never_last.program), alike_(alike.program), map_(alike.communicators) {}
+      : store_(store),
+        never_last_(never_last.program),
+        alike_(alike.program),
+        map_(alike.communicators) {}
 
   // Absent ranks compute for as much longer, or shorter, as those at hand do since the change: so
   // does the waiting for them, which is what `alike` has beyond `never_last`.

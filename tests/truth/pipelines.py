@@ -169,11 +169,12 @@ def decoding(ahead, slower=None, kernels=30, us=60.0, steps=range(1, 12)):
 
 
 def staged(ranks, layers=6, slower=None, copy_us=700.0, exchange_factor=1.0, uneven=0.0, names="{}",
-           reads=True, first=True, gradients=False, lag=1, steps=range(1, 10)):
+           reads=True, first=True, gradients=False, lag=1, loss=True, steps=range(1, 10)):
     """Every stage of a batch's preparation has a stream, on which it waits for the event of the stage
     before, recorded `lag` iterations earlier (torchrec's StagedTrainPipeline). Batches differ by
     `uneven`; `names`: of annotations, none without; `reads`: the CPU reads the lengths that it
-    exchanged; `first`: stages come before the dense part, else between forward and backward."""
+    exchanged, `loss`: and the loss; `first`: stages come before the dense part, else between forward and
+    backward."""
     job = truth.Job(ranks, {"mp": list(range(ranks)), "ddp": list(range(ranks))})
     for rank in job.ranks:
         rank.done = {}  # (stage, iteration) -> event
@@ -242,4 +243,6 @@ def staged(ranks, layers=6, slower=None, copy_us=700.0, exchange_factor=1.0, une
                 backward(rank, step, factor)
                 with rank.range("Optimizer.step#SGD.step", "user_annotation"):
                     job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+                if loss:
+                    rank.read_loss()
     return job.solve()

@@ -161,9 +161,9 @@ TEST(LaunchQueue, EachStreamHasItsOwn) {
   for (int k = 1; k < 1100; ++k) {
     const double issued = 6.0 * k;
     const int stream = k % 2 == 0 ? 7 : 8;
-    rank.Kernel("k" + std::to_string(k), {issued, issued + 4}, stream,
-                stream == 8 ? Span{issued + 5, issued + 6}
-                            : Span{10006.0 + 2 * k, 10007.0 + 2 * k});
+    rank.Kernel(
+        "k" + std::to_string(k), {issued, issued + 4}, stream,
+        stream == 8 ? Span{issued + 5, issued + 6} : Span{10006.0 + 2 * k, 10007.0 + 2 * k});
   }
   const Outcome outcome = Simulate(job);
   EXPECT_RAN(outcome, 0, "launch k1099", 6 * 1099, 6 * 1099 + 4);  // 549 before it on its stream
