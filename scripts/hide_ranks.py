@@ -27,8 +27,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/truth"))
 import job as truth  # noqa: E402
 
-MODES = ("never-last", "alike", "changed-alike", "as-recorded")
+MODES = ("never-last", "alike", "changed-alike", "latest", "as-recorded")
 GEMMS = "name=gemm"
+SLOWED = "name=gemm.*_(tn|nt)"  # what the jobs of tests/truth slow down: not their optimizers
 
 
 def predict(foretrace, files, options):
@@ -46,6 +47,8 @@ def slowest(report, kept):
 class TruthJob:
     """A job of tests/truth; `build`: factors of the GEMMs of ranks -> job."""
 
+    gemms = SLOWED
+
     def __init__(self, name, ranks, build, step=3):
         self.name, self.ranks, self.build, self.step = name, ranks, build, step
 
@@ -61,6 +64,8 @@ class TruthJob:
 class RecordedJob:
     """A recording of all ranks; what would have been measured with a change is not known, so that the
     prediction from all ranks stands for it."""
+
+    gemms = GEMMS
 
     def __init__(self, name, ranks, archives, member, step):
         self.name, self.ranks, self.archives, self.member = name, ranks, archives, member
@@ -134,11 +139,11 @@ def kept_sets(ranks):
     yield "rank 0 alone", {0}
 
 
-def changes(ranks, kept):
+def changes(job, kept):
     yield "as recorded", [], None
-    yield "all GEMMs x1.25", [f"{GEMMS}:x1.25"], {r: 1.25 for r in range(ranks)}
+    yield "all GEMMs x1.25", [f"{job.gemms}:x1.25"], {r: 1.25 for r in range(job.ranks)}
     one = max(kept)
-    yield "one rank's GEMMs x1.25", [f"{GEMMS},rank={one}:x1.25"], {one: 1.25}
+    yield "one rank's GEMMs x1.25", [f"{job.gemms},rank={one}:x1.25"], {one: 1.25}
 
 
 def study(foretrace, job, folder):
@@ -147,7 +152,7 @@ def study(foretrace, job, folder):
     step = [] if job.step is None else ["--iteration", str(job.step)]
     for kept_name, kept in kept_sets(job.ranks):
         files = [p for r in sorted(kept) for p in by_rank[r]]
-        for change_name, what_if, slower in changes(job.ranks, kept):
+        for change_name, what_if, slower in changes(job, kept):
             options = step + [o for w in what_if for o in ("--what-if", w)]
             full = predict(foretrace, everything, options)
             expected = job.exact(slower, kept) or slowest(full, kept)

@@ -87,7 +87,7 @@ foretrace_room(base LIBS ${BASICS} Threads::Threads yaml-cpp ${CMAKE_DL_LIBS})
 set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/module.cpp PROPERTIES COMPILE_DEFINITIONS
   "FORETRACE_BUILD_FOLDER=\"${CMAKE_BINARY_DIR}\";FORETRACE_INSTALLED_MODULES=\"${CMAKE_INSTALL_PREFIX}/lib/foretrace\"")
 set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/base/shipped.cpp PROPERTIES COMPILE_DEFINITIONS
-  "FORETRACE_SOURCE_DATA=\"${PROJECT_SOURCE_DIR}\";FORETRACE_INSTALLED_DATA=\"${CMAKE_INSTALL_PREFIX}/share/foretrace\"")
+  "FORETRACE_SOURCE_DATA=\"${FORETRACE_DATA_FOLDER}\";FORETRACE_INSTALLED_DATA=\"${CMAKE_INSTALL_PREFIX}/share/foretrace\"")
 foretrace_room(trace DEPS base)
 foretrace_room(hardware DEPS base LIBS yaml-cpp)
 foretrace_room(reconstruct DEPS base trace hardware)

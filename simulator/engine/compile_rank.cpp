@@ -323,30 +323,17 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
 }
 
 void RankCompiler::AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines) {
-  // A launch call finds room in the queue once the launch that many places before has started.
-  const size_t depth = analysis_.driver.launch_queue_depth;
-  out_.program.launch_queue_depth = analysis_.driver.launch_queue_depth;
-  if (depth == 0) return;
+  RankProgram& program = out_.program;
+  program.launch_queue_depth = analysis_.driver.launch_queue_depth;
+  AddLaunchQueue(program, waits_);
+  // What waited for work of before the recording.
   for (const CpuTimelinePoints& timeline : timelines) {
-    std::vector<uint32_t> issued;
-    issued.reserve(timeline.points.size());
-    if (&timeline == &timelines.front()) {
-      for (const NodeIndex device : index_->in_flight_at_start()) {
-        if (out_.item_of[device.value] != kNoItem) issued.push_back(out_.item_of[device.value]);
-      }
-    }
     for (const CpuPoint& p : timeline.points) {
-      if (p.is_mark) continue;
-      if (issued.size() < depth && p.queue_full) {
+      if (!p.queue_full) continue;
+      const uint32_t work = out_.item_of[index_->issued_by(p.node).front().value];
+      if (work == kNoItem) continue;
+      if (work - program.lanes[program.items[work].lane].begin < program.launch_queue_depth) {
         KeepAsRecorded(out_.item_of[p.node.value], rank_.end(p.node) - p.duration);
-      }
-      if (issued.size() >= depth && IsLaunch(rank_.runtime_call(p.node))) {
-        waits_.push_back({out_.item_of[p.node.value],
-                          {issued[issued.size() - depth], LagTable::kZero, true, false,
-                           WaitCause::kLaunchQueue}});
-      }
-      for (const NodeIndex device : index_->issued_by(p.node)) {
-        if (out_.item_of[device.value] != kNoItem) issued.push_back(out_.item_of[device.value]);
       }
     }
   }

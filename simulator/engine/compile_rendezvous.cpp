@@ -118,20 +118,39 @@ class RendezvousCompiler {
   }
 
   // Rendezvous of one kind differ by how long members wait for absent ones: the shortest waited
-  // least.
-  using Kind = std::tuple<uint32_t, CollectiveOp, int64_t>;  // communicator, operation, bytes
+  // least, and one of which no member is absent for nobody.
+  using Kind = std::tuple<uint32_t, CollectiveOp, int64_t>;  // shape of the group, operation, bytes
   Kind KindOf(const MatchedRendezvous& rendezvous) const {
     const MatchedRendezvous::Member& one = rendezvous.members.front();
     const bool collective = Rank(one).kind(one.node) == NodeKind::kCollective;
     const CommAttr* attr = Rank(one).comm(one.node);
-    return {rendezvous.communicator,
+    return {shape_of_[rendezvous.communicator],
             collective ? Rank(one).collective_op(one.node) : CollectiveOp::kSendRecv,
             attr != nullptr ? attr->bytes_in.count() : 0};
   }
 
+  // Groups whose ranks lie at the same distances have one shape: those of one axis of parallelism,
+  // whose ranks are as far apart in the machine too. An undeclared group is like no other.
+  void FindShapes() {
+    std::map<std::vector<int32_t>, uint32_t> shapes;
+    uint32_t next = 0;
+    for (const MatchedCommunicator& communicator : job_.communicators.communicators) {
+      if (!communicator.declared || communicator.ranks.empty()) {
+        shape_of_.push_back(next++);
+        continue;
+      }
+      std::vector<int32_t> distances = communicator.ranks;
+      for (int32_t& rank : distances) rank -= communicator.ranks.front();
+      const auto [it, added] = shapes.emplace(std::move(distances), next);
+      next += added ? 1 : 0;
+      shape_of_.push_back(it->second);
+    }
+  }
+
   void FindShortest() {
+    FindShapes();
     for (const MatchedRendezvous& rendezvous : job_.communicators.rendezvous) {
-      if (rendezvous.missing_members == 0 || !IsTimed(rendezvous)) continue;
+      if (!IsTimed(rendezvous)) continue;
       const std::vector<SimTime> parts = finder_.OwnParts(rendezvous, finder_.Find(rendezvous));
       const SimTime longest = *std::ranges::max_element(parts);
       const auto [it, first] = shortest_.emplace(KindOf(rendezvous), longest);
@@ -161,6 +180,7 @@ class RendezvousCompiler {
   const std::vector<std::vector<uint32_t>>& item_of_;
   CompiledJob& job_;
   AwaitedArrivalsFinder finder_;
+  std::vector<uint32_t> shape_of_;  // by communicator
   std::map<Kind, SimTime> shortest_;
 };
 

@@ -20,7 +20,7 @@ enum class WaitCause : uint8_t {
   kNetwork,            // the transfer itself
   kCpuBlock,           // CPU held by a synchronising call or blocking copy
   kDeviceRoom,         // kernels of other streams still had blocks to place
-  kLaunchQueue,        // the device's launch queue was full
+  kLaunchQueue,        // the stream's launch queue was full
   kStartSkew,          // the rank started later than the first
   kCommunicatorBusy,   // all had arrived, but its communicator had a transfer to finish first
   kCount,

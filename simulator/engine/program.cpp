@@ -38,30 +38,16 @@ void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits) {
 }
 
 void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits) {
-  const size_t depth = program.launch_queue_depth;
+  const uint32_t depth = program.launch_queue_depth;
   if (depth == 0) return;
-  // Device items in order of their issuers.
-  std::vector<uint32_t> begin(program.items.size() + 1, 0);
-  for (const Item& item : program.items) {
-    if (item.issuer != kNoItem) ++begin[item.issuer + 1];
-  }
-  for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
-  std::vector<uint32_t> issued_by(begin.back());
-  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-  for (uint32_t i = 0; i < program.items.size(); ++i) {
-    if (program.items[i].issuer != kNoItem) issued_by[next[program.items[i].issuer]++] = i;
-  }
   for (const LaneProgram& lane : program.lanes) {
-    if (!lane.cpu) continue;
-    std::vector<uint32_t> issued;
+    if (lane.cpu || lane.end - lane.begin <= depth) continue;
+    uint32_t issuer = kNoItem;
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
-      if (begin[i] == begin[i + 1]) continue;
-      if (issued.size() >= depth) {
-        waits.push_back({i,
-                         {issued[issued.size() - depth], LagTable::kZero, true, false,
-                          WaitCause::kLaunchQueue}});
-      }
-      issued.insert(issued.end(), issued_by.begin() + begin[i], issued_by.begin() + begin[i + 1]);
+      // One call issues all kernels of a graph: it finds room for the first.
+      if (std::exchange(issuer, program.items[i].issuer) == program.items[i].issuer) continue;
+      if (issuer == kNoItem || i - lane.begin < depth) continue;
+      waits.push_back({issuer, {i - depth, LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
     }
   }
 }

@@ -134,8 +134,8 @@ struct RankProgram {
   // What leads consist of, by item; empty unless CompileOptions::keep_overheads.
   std::vector<OverheadPart> overheads;
   SimTime start;  // when the rank begins: its skew against the first
-  // Launches that the device's queue holds before a launch call waits for room; 0: any number. The
-  // waits for it (WaitCause::kLaunchQueue) are among `waits`.
+  // Launches that the queue of each stream holds before a launch call waits for room; 0: any number.
+  // The waits for it (WaitCause::kLaunchQueue) are among `waits`.
   uint32_t launch_queue_depth = 0;
   // Streams of the device contend for multiprocessors (Item::placement_share).
   bool contention = false;
@@ -151,8 +151,8 @@ using WaitOfItem = std::pair<uint32_t, ItemWait>;
 // Replaces the waits of a rank. Those of one item keep their order.
 void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits);
 
-// Adds, for each lane of the CPU in program order, the waits for room in the launch queue: a launch
-// finds it once the launch launch_queue_depth places before has started.
+// Adds the waits for room in the launch queues: a launch finds it once what came
+// launch_queue_depth places before on its stream has started.
 void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits);
 
 // A change of a duration: `factor` times as long, and longer by `added`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/reconstruct/declared_edges.h"
@@ -129,7 +130,22 @@ class Inference {
     if (!stream.valid()) stream = state.last_used_stream;
     if (!stream.valid()) return;
     last_record_tail_ = tail_[stream.value];
-    events_.Record(call, last_record_tail_);
+    // An event comes after the waits that its stream has made, also where no work followed them.
+    std::vector<NodeIndex> held = pending_exact_[stream.value];
+    for (const NodeIndex branch : branches_[stream.value]) AddHeld(branch, held);
+    if (last_record_tail_.valid()) AddHeld(last_record_tail_, held);
+    events_.Record(call, std::move(held));
+  }
+
+  // Of the work of one stream the latest is enough.
+  void AddHeld(NodeIndex producer, std::vector<NodeIndex>& held) const {
+    const auto same = std::ranges::find_if(
+        held, [&](NodeIndex other) { return rank_.lane(other) == rank_.lane(producer); });
+    if (same == held.end()) {
+      held.push_back(producer);
+    } else {
+      *same = std::max(*same, producer);
+    }
   }
 
   UnnamedWait WaitAt(NodeIndex call, bool blocks, bool resolved) const {
@@ -144,9 +160,10 @@ class Inference {
 
   void OnStreamWait(TimelineState& state, NodeIndex call) {
     if (const SyncAttr* attr = rank_.sync(call); attr && attr->stream.valid()) {
-      if (const std::optional<NodeIndex> producer = events_.TailFor(*attr)) {
-        if (!producer->valid()) result_.before_recording.push_back(WaitAt(call, false, true));
-        if (producer->valid()) pending_exact_[attr->stream.value].push_back(*producer);
+      if (const auto held = events_.HeldBy(*attr)) {
+        if (held->empty()) result_.before_recording.push_back(WaitAt(call, false, true));
+        for (const NodeIndex producer : *held)
+          AddHeld(producer, pending_exact_[attr->stream.value]);
         return;
       }
     }
@@ -170,10 +187,12 @@ class Inference {
         for (const NodeIndex tail : tail_) edges_.AddBlockEdge(call, tail, SyncRule::kEventId);
         break;
       case RuntimeCall::kEventSynchronize: {
-        const std::optional<NodeIndex> producer = attr ? events_.TailFor(*attr) : std::nullopt;
-        if (producer.has_value()) {
-          edges_.AddBlockEdge(call, *producer, SyncRule::kEventId);
-          if (!producer->valid()) result_.before_recording.push_back(WaitAt(call, true, true));
+        const auto held = attr ? events_.HeldBy(*attr) : std::nullopt;
+        if (held.has_value()) {
+          for (const NodeIndex producer : *held) {
+            edges_.AddBlockEdge(call, producer, SyncRule::kEventId);
+          }
+          if (held->empty()) result_.before_recording.push_back(WaitAt(call, true, true));
         } else {
           BlockOnUnnamed(call, last_record_tail_);
         }

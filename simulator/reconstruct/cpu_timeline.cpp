@@ -140,25 +140,6 @@ std::vector<CpuPoint> CollectPoints(const RankTrace& rank, const CpuTimeline& ti
   return points;
 }
 
-// When the device work starts that was in flight or that the points issue, in order.
-std::vector<SimTime> DeviceStarts(const RankTrace& rank, const DeviceIndex& index,
-                                  std::span<const NodeIndex> in_flight,
-                                  const std::vector<CpuPoint>& points) {
-  std::vector<bool> issued(rank.size(), false);
-  for (const NodeIndex device : in_flight) issued[device.value] = true;
-  for (const CpuPoint& p : points) {
-    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
-    for (const NodeIndex device : index.issued_by(p.node)) issued[device.value] = true;
-  }
-  std::vector<SimTime> starts;
-  starts.reserve(points.size());
-  // Rows of a recorded trace are in order of start.
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    if (issued[i]) starts.push_back(rank.start(NodeIndex(i)));
-  }
-  return starts;
-}
-
 SimTime Median(std::vector<SimTime>& times) {
   const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
@@ -171,56 +152,103 @@ SimTime MedianDuration(const std::vector<CpuPoint*>& launches) {
   return Median(times);
 }
 
+// When the work of each stream starts, in order, and how much of it comes before a piece of it.
+class StreamStarts {
+ public:
+  explicit StreamStarts(const RankTrace& rank)
+      : rank_(rank), starts_(rank.lanes().size()), place_(rank.size()) {
+    // Rows of a recorded trace are in order of start.
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (!IsDeviceKind(rank.kind(n))) continue;
+      std::vector<SimTime>& stream = starts_[rank.lane(n).value];
+      place_[i] = stream.size();
+      stream.push_back(rank.start(n));
+    }
+  }
+
+  const std::vector<SimTime>& around(NodeIndex device) const {
+    return starts_[rank_.lane(device).value];
+  }
+  // Launches of its stream that had been made, and whose work had not started, at a moment before
+  // it.
+  size_t Outstanding(NodeIndex device, SimTime at) const {
+    const std::vector<SimTime>& starts = around(device);
+    const auto next = std::upper_bound(starts.begin(), starts.end(), at);
+    const auto started = static_cast<size_t>(next - starts.begin());
+    return place_[device.value] - std::min(place_[device.value], started);
+  }
+
+ private:
+  const RankTrace& rank_;
+  std::vector<std::vector<SimTime>> starts_;  // by lane
+  std::vector<size_t> place_;                 // by node
+};
+
+// Launches of one stream, by whether its queue had room.
+struct LaunchesOfStream {
+  std::vector<CpuPoint*> with_room, without_room;
+  std::vector<CpuPoint*> before_all;  // with room, as far as is recorded: nothing had begun
+};
+
+// What was left of launches without room when a start had made some.
+std::vector<SimTime> AfterRoom(const std::vector<CpuPoint*>& launches,
+                               const std::vector<SimTime>& starts) {
+  std::vector<SimTime> left;
+  for (const CpuPoint* p : launches) {
+    const SimTime end = p->recorded_start + p->duration;
+    const auto next = std::upper_bound(starts.begin(), starts.end(), end);
+    if (next != starts.begin() && *(next - 1) > p->recorded_start)
+      left.push_back(end - *(next - 1));
+  }
+  return left;
+}
+
 // Launches that were held by a full launch queue get the typical launch duration instead: where it
 // is known to have been full, and where launches of such a recording took long before any recorded
 // work began, when it held what the recording does not. `typical` is set where there are any.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
-                      std::span<const NodeIndex> in_flight, std::vector<CpuPoint>& points,
-                      SimTime& typical) {
-  const auto full = static_cast<int64_t>(kNearlyFull * index.driver().launch_queue_depth);
-  auto launches = static_cast<int64_t>(in_flight.size());
-  for (const CpuPoint& p : points) {
-    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
-    launches += static_cast<int64_t>(index.issued_by(p.node).size());
-  }
-  if (full == 0 || launches < full) return 0;
-  const std::vector<SimTime> starts = DeviceStarts(rank, index, in_flight, points);
-  auto issued = static_cast<int64_t>(in_flight.size());
-  std::vector<SimTime> with_room, after_room;
-  std::vector<CpuPoint*> without_room, before_all, room_before;
-  size_t started = 0;
+                      std::vector<CpuPoint>& points, SimTime& typical) {
+  const auto full = static_cast<size_t>(kNearlyFull * index.driver().launch_queue_depth);
+  if (full == 0 || rank.size() < full) return 0;
+  const StreamStarts streams(rank);
+  std::vector<LaunchesOfStream> launches(rank.lanes().size());
   for (CpuPoint& p : points) {
-    if (p.is_mark || !IsLaunch(rank.runtime_call(p.node))) continue;
-    while (started < starts.size() && starts[started] <= p.recorded_start) ++started;
-    const int64_t depth = issued - static_cast<int64_t>(started);
-    issued += static_cast<int64_t>(index.issued_by(p.node).size());
-    if (p.blocking) continue;
-    if (depth < full) {
-      if (p.recorded_start < starts.front()) {
-        before_all.push_back(&p);
-      } else {
-        with_room.push_back(p.duration);
+    if (p.is_mark || p.blocking || index.issued_by(p.node).empty()) continue;
+    const NodeIndex device = index.issued_by(p.node).front();
+    LaunchesOfStream& of_stream = launches[rank.lane(device).value];
+    const bool has_room = streams.Outstanding(device, p.recorded_start) < full;
+    const bool first = p.recorded_start < streams.around(device).front();
+    (!has_room ? of_stream.without_room
+     : first   ? of_stream.before_all
+               : of_stream.with_room)
+        .push_back(&p);
+  }
+  std::vector<CpuPoint*> without_room;
+  std::vector<SimTime> with_room, after_room;
+  for (LaunchesOfStream& l : launches) {
+    if (!l.without_room.empty()) {
+      const SimTime held = MedianDuration(l.without_room);
+      const auto& starts = streams.around(index.issued_by(l.without_room.front()->node).front());
+      for (const SimTime left : AfterRoom(l.without_room, starts)) after_room.push_back(left);
+      // Before any recorded work began the queue may hold what the recording does not: then
+      // launches take as long as those that were held.
+      const bool full_from_before =
+          !l.before_all.empty() &&
+          MedianDuration(l.before_all) + MedianDuration(l.before_all) > held;
+      if (full_from_before) {
+        l.without_room.insert(l.without_room.end(), l.before_all.begin(), l.before_all.end());
+        l.before_all.clear();
       }
-      continue;
+      without_room.insert(without_room.end(), l.without_room.begin(), l.without_room.end());
     }
-    without_room.push_back(&p);
-    const SimTime end = p.recorded_start + p.duration;
-    const auto next = std::upper_bound(starts.begin(), starts.end(), end);
-    if (next != starts.begin() && *(next - 1) > p.recorded_start) {
-      after_room.push_back(end - *(next - 1));
+    for (const auto& roomy : {l.with_room, l.before_all}) {
+      for (const CpuPoint* p : roomy) with_room.push_back(p->duration);
     }
   }
-  if (without_room.empty()) return 0;
-  // Before any recorded work began the queue may hold what the recording does not: then launches
-  // take as long as those that were held.
-  const bool full_from_before =
-      !before_all.empty() &&
-      MedianDuration(before_all) + MedianDuration(before_all) > MedianDuration(without_room);
-  for (CpuPoint* p : before_all) (full_from_before ? without_room : room_before).push_back(p);
-  for (const CpuPoint* p : room_before) with_room.push_back(p->duration);
   // What launches take that find room; where none does, what was left of the others when a start
   // had made room.
-  if (with_room.empty() && after_room.empty()) return 0;
+  if (without_room.empty() || (with_room.empty() && after_room.empty())) return 0;
   typical = Median(with_room.empty() ? after_room : with_room);
   int64_t held = 0;
   for (CpuPoint* p : without_room) {
@@ -273,10 +301,8 @@ CpuTimelinePoints BuildCpuTimeline(const RankTrace& rank, const CpuTimeline& tim
                                    const SyncCosts& costs, bool with_marks) {
   CpuTimelinePoints result;
   result.points = CollectPoints(rank, timeline, index, with_marks);
-  // What was in flight when the recording began stands in the main timeline's queue.
-  const auto in_flight = with_marks ? index.in_flight_at_start() : std::span<const NodeIndex>();
   SimTime typical_launch;
-  result.queue_full_launches = MarkQueueFull(rank, index, in_flight, result.points, typical_launch);
+  result.queue_full_launches = MarkQueueFull(rank, index, result.points, typical_launch);
   Segmenter segmenter(rank, OutermostOps(rank, timeline), result.points);
 
   result.segments.reserve(result.points.size());

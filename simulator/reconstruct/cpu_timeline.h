@@ -36,7 +36,7 @@ struct CpuPoint {
   NodeIndex node;  // the call, or the step mark's annotation
   bool is_mark = false;
   bool blocking = false;    // holds the thread until device work ends
-  bool queue_full = false;  // a launch that waited for the launch queue: depth of at least 1,000
+  bool queue_full = false;  // a launch that waited for room in its stream's launch queue
   SimTime recorded_start;
   // Overhead between the resumption of the previous point and this one; the segments add up to it.
   SimTime lead;

@@ -1,5 +1,7 @@
 #include "simulator/reconstruct/named_events.h"
 
+#include <utility>
+
 namespace foretrace {
 
 // Waits of newer profiles name the record call and its stream; the record call itself names none.
@@ -27,21 +29,22 @@ LaneIndex NamedEvents::StreamOf(NodeIndex record_call) const {
   return attr == nullptr ? LaneIndex() : attr->stream;
 }
 
-void NamedEvents::Record(NodeIndex record_call, NodeIndex tail) {
+void NamedEvents::Record(NodeIndex record_call, std::vector<NodeIndex> held) {
   const SyncAttr* attr = rank_.sync(record_call);
-  if (attr != nullptr && attr->event >= 0) event_tail_[attr->event] = tail;
-  record_tail_[static_cast<int64_t>(rank_.source_id(record_call))] = tail;
+  if (attr != nullptr && attr->event >= 0) held_by_event_[attr->event] = held;
+  held_by_record_[static_cast<int64_t>(rank_.source_id(record_call))] = std::move(held);
 }
 
-std::optional<NodeIndex> NamedEvents::TailFor(const SyncAttr& attr) const {
+std::optional<std::span<const NodeIndex>> NamedEvents::HeldBy(const SyncAttr& attr) const {
   if (attr.waits_for_correlation >= 0) {
-    const auto it = record_tail_.find(attr.waits_for_correlation);
-    if (it != record_tail_.end()) return it->second;
+    const auto it = held_by_record_.find(attr.waits_for_correlation);
+    if (it != held_by_record_.end()) return it->second;
   }
   if (attr.event < 0) return std::nullopt;
-  if (const auto it = event_tail_.find(attr.event); it != event_tail_.end()) return it->second;
+  if (const auto it = held_by_event_.find(attr.event); it != held_by_event_.end())
+    return it->second;
   // A recording that names events and does not have this one began after it was recorded.
-  if (events_are_named_) return NodeIndex();
+  if (events_are_named_) return std::span<const NodeIndex>();
   return std::nullopt;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/trace/rank_trace.h"
@@ -16,18 +18,19 @@ class NamedEvents {
 
   // The stream that a record call names, or that a wait names for it; invalid when neither does.
   LaneIndex StreamOf(NodeIndex record_call) const;
-  // `tail` is the last work of the stream when the event was recorded; invalid for none.
-  void Record(NodeIndex record_call, NodeIndex tail);
-  // The work that a call waits for by event, invalid where that lies before the recording; unset
-  // where the recording does not name the event.
-  std::optional<NodeIndex> TailFor(const SyncAttr& attr) const;
+  // `held`: what the stream held when the event was recorded, its last work and what its next work
+  // was to wait for.
+  void Record(NodeIndex record_call, std::vector<NodeIndex> held);
+  // The work that a call waits for by event, none where that lies before the recording; unset where
+  // the recording does not name the event.
+  std::optional<std::span<const NodeIndex>> HeldBy(const SyncAttr& attr) const;
 
  private:
   const RankTrace& rank_;
   bool events_are_named_ = false;
-  absl::flat_hash_map<int64_t, NodeIndex> event_tail_;
+  absl::flat_hash_map<int64_t, std::vector<NodeIndex>> held_by_event_;
   // By correlation of the record call.
-  absl::flat_hash_map<int64_t, NodeIndex> record_tail_;
+  absl::flat_hash_map<int64_t, std::vector<NodeIndex>> held_by_record_;
   absl::flat_hash_map<int64_t, LaneIndex> record_stream_;
 };
 

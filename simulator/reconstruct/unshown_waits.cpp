@@ -139,30 +139,32 @@ class Finder {
                             result_.ambiguous.end());
   }
 
-  // What a wait holds up: what the rules say, else the next work launched.
-  NodeIndex ConsumerOf(uint32_t wait) const {
-    const auto chosen = ChosenBy(wait);
-    if (!chosen.empty()) return chosen.front().edge.consumer;
-    const std::vector<Target> targets = targets_.Of(wait);
-    return targets.empty() ? NodeIndex() : targets.front().consumer;
-  }
+  // A consumer, and when it was made to wait.
+  using Held = std::vector<std::pair<NodeIndex, SimTime>>;
 
+  // A wait holds up what the rules say or, of several waits in a row, what the others do: the next
+  // work launched.
   void Add(const WaitSite& site) {
-    std::vector<std::pair<NodeIndex, SimTime>> held;  // consumers, and when they were made to wait
+    Held ruled, next;
     for (const uint32_t w : site.waits) {
       const NodeIndex call = waits_[w].call;
       result_.calls.push_back(call);
-      for (const ChosenEdge& c : ChosenBy(w)) result_.chosen.push_back(c.edge);
-      const NodeIndex consumer = ConsumerOf(w);
-      if (consumer.valid()) held.emplace_back(consumer, rank_.start(call));
+      const auto chosen = ChosenBy(w);
+      for (const ChosenEdge& c : chosen) result_.chosen.push_back(c.edge);
+      const NodeIndex consumer = chosen.empty() ? NodeIndex() : chosen.front().edge.consumer;
+      if (consumer.valid()) ruled.emplace_back(consumer, rank_.start(call));
+      const std::vector<Target> targets = targets_.Of(w);
+      if (targets.empty() || targets.front().consumer == consumer) continue;
+      next.emplace_back(targets.front().consumer, rank_.start(call));
     }
     for (uint32_t lane = 0; lane < rank_.lanes().size(); ++lane) {
-      if (!queues_.of(LaneIndex(lane)).empty()) AddLatest(site, held, LaneIndex(lane));
+      if (queues_.of(LaneIndex(lane)).empty()) continue;
+      AddLatest(site, ruled, LaneIndex(lane));
+      AddLatest(site, next, LaneIndex(lane));
     }
   }
 
-  void AddLatest(const WaitSite& site, const std::vector<std::pair<NodeIndex, SimTime>>& held,
-                 LaneIndex stream) {
+  void AddLatest(const WaitSite& site, const Held& held, LaneIndex stream) {
     const auto& queue = queues_.of(stream);
     size_t back = 0;  // how many of the stream's last works no wait can have meant
     for (const auto& [consumer, at] : held) {

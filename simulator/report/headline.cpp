@@ -157,7 +157,8 @@ class HeadlinePrinter {
         unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent, a.rendezvous, a.communicators,
         unit_.Text(a.never_last), unit_.Text(a.alike));
     if (report_.what_if) {
-      text += fmt::format("{} alike and changed likewise, ", unit_.Text(a.changed_alike));
+      text += fmt::format("{} alike and changed likewise, {} as late as recorded waiting allows, ",
+                          unit_.Text(a.changed_alike), unit_.Text(a.latest));
     }
     Line(text + fmt::format("{} as recorded", unit_.Text(a.as_recorded)));
   }

@@ -61,13 +61,15 @@ struct AbsentInterval {
   SimTime alike;       // they come as much later than those that are present as recorded
   // The same, and --what-if makes them as much slower or faster as it makes those.
   SimTime changed_alike;
+  // They come as late as the recording allows: all that they were waited for feels the change.
+  SimTime latest;
   SimTime as_recorded;     // present ranks wait for them, and for nobody else, as long as recorded
   int64_t absent = 0;      // ranks
   int64_t rendezvous = 0;  // that they are members of, in the whole recording
   int64_t communicators = 0;
 
-  SimTime lower() const { return std::min({never_last, alike, changed_alike, as_recorded}); }
-  SimTime upper() const { return std::max({never_last, alike, changed_alike, as_recorded}); }
+  SimTime lower() const { return std::min({never_last, alike, changed_alike, latest, as_recorded}); }
+  SimTime upper() const { return std::max({never_last, alike, changed_alike, latest, as_recorded}); }
 };
 
 // The reported step by what waits are taken to mean that held nothing up when recorded: its period

@@ -17,7 +17,8 @@ namespace foretrace {
 //   step (null: no steady state is known): period_us, cpu_period_us, settled, repetitions,
 //     recorded_period_us, completion_us, recorded_completion_us, unedited_period_us
 //   absent_ranks (null: all ranks have a trace, or it does not matter): lower_us, upper_us,
-//     never_last_us, alike_us, changed_alike_us, as_recorded_us, absent, rendezvous, communicators
+//     never_last_us, alike_us, changed_alike_us, latest_us, as_recorded_us, absent, rendezvous,
+//     communicators
 //   unshown_waits (null: nothing changed, or the recording shows what all waits wait for):
 //     as_taken_us, lower_us, upper_us, waits
 //   scale_out (null without --ranks): ranks, recorded_ranks, ranks_at_hand, lower_us, expected_us,

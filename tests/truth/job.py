@@ -14,7 +14,7 @@ GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ALL_TO_ALL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
-LAUNCH_QUEUE = 1021  # launches that wait for the device before a launch call waits for room
+LAUNCH_QUEUE = 1021  # launches of a stream that wait before a launch call waits for room
 # Streams. Those of pairs of ranks, in transfers one by one, lie above PIPELINE.
 COMPUTE, TENSOR_PARALLEL, EMBEDDING, DATA_PARALLEL, PIPELINE = 7, 20, 24, 28, 30
 COPIES, INPUT_DIST, EXCHANGE = 40, 41, 42  # of a pipeline that prefetches its input
@@ -60,7 +60,7 @@ class Rank:
         self.graph, self.number = graph, number
         self.now = graph.add(own=1000.0 + 37 * number)
         self.noise = random.Random(100 + number)
-        self.started = []  # of all launches, in order
+        self.started = {}  # by stream, of all launches in order
         self.last, self.waits = {}, {}  # by stream: end of its last kernel, what its next one awaits
         self.correlation = number * 1_000_000
         self.thread = 1
@@ -78,11 +78,13 @@ class Rank:
     def range(self, name, category="cpu_op", arguments=None):
         return Range(self, name, category, arguments or {})
 
-    def call(self, name, us, queued=False):
+    def call(self, name, us, queue=None):
+        """`queue`: the stream on which it needs room."""
         self.spend(0.4)
         begin = self.now
-        if queued and len(self.started) >= LAUNCH_QUEUE:
-            self.now = self.graph.add([begin, self.started[-LAUNCH_QUEUE]])
+        started = self.started.get(queue, ())
+        if len(started) >= LAUNCH_QUEUE:
+            self.now = self.graph.add([begin, started[-LAUNCH_QUEUE]])
         admitted, end = self.spend(us)
         self.correlation += 1
         self.rows.append((begin, end, name, "cuda_runtime", self.thread,
@@ -91,7 +93,7 @@ class Rank:
 
     def launch(self, stream, us, name, arguments=None, call="cudaLaunchKernel", category="kernel"):
         """Returns the kernel's start and end; `us` None: the end is what it will be made to await."""
-        return self.kernel(self.call(call, 6.0, queued=True), stream, us, name, arguments, category)
+        return self.kernel(self.call(call, 6.0, queue=stream), stream, us, name, arguments, category)
 
     def launch_graph(self, stream, name, times):
         """One call that issues kernels one after the other."""
@@ -122,9 +124,10 @@ class Rank:
         start = self.graph.add(after)
         end = self.graph.add([start], us or 0.0)
         self.last[stream] = end
-        self.started.append(start)
-        self.rows.append((start, end, name, category, stream,
-                          {"stream": stream, "device": self.number % 8, "context": 1,
+        self.started.setdefault(stream, []).append(start)
+        device, number = stream if isinstance(stream, tuple) else (self.number % 8, stream)
+        self.rows.append((start, end, name, category, number,
+                          {"stream": number, "device": device, "context": 1,
                            # Room for all: foretrace models streams that contend for it, jobs do not.
                            "correlation": self.correlation, "blocks per SM": 1.0,
                            "warps per SM": 8.0, **(arguments or {})}))
@@ -139,7 +142,10 @@ class Rank:
     def record_event(self, stream):
         """What `stream` holds by now, for a wait to come."""
         self.call("cudaEventRecord", 1.1)
-        return {"end": self.last.get(stream), "stream": stream, "record": self.correlation}
+        end = self.last.get(stream)
+        if stream in self.waits:  # for which nothing was issued since: the event comes after them
+            end = self.graph.add(self.waits[stream] + ([] if end is None else [end]))
+        return {"end": end, "stream": stream, "record": self.correlation}
 
     def wait_event(self, stream, event):
         self.call("cudaStreamWaitEvent", 1.2)
@@ -794,6 +800,27 @@ def run_ahead(steps, kernels, us, factor=1.0, graphs=0):
             for _ in range(graphs):
                 with rank.range("graph_replay"):
                     rank.launch_graph(COMPUTE, f"{GEMM}_graph", [us * factor] * 10)
+    return job.solve()
+
+
+def two_queues(kernels, slower=None, devices=1, steps=(3, 4)):
+    """One rank that fills the queue of one stream, nearly or wholly, and goes on with another's, whose
+    result it reads before it issues the longest kernel of all. `devices`: 2: the other stream is of
+    another device, and has the same number."""
+    job = Job(1, {})
+    rank = job.ranks[0]
+    factor = (slower or {}).get
+    other = AUXILIARY if devices == 1 else (1, COMPUTE)
+    for step in steps:
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            for _ in range(kernels):
+                rank.launch(COMPUTE, 100.0 * factor("gemm", 1.0), f"{GEMM}_tn")
+            for _ in range(300):
+                rank.launch(other, 3.0, "small_kernel")
+            rank.copy_to_host(other)
+            _, last = rank.launch(other, 140_000.0 * factor("long", 1.0), "long_kernel")
+            rank.block("cudaDeviceSynchronize", [last])
+            rank.block("cudaDeviceSynchronize", [rank.last[COMPUTE]])
     return job.solve()
 
 

@@ -1,5 +1,6 @@
 """Jobs whose CPU runs ahead of the device over the limits of steps, by events of earlier steps."""
 
+import contextlib
 import random
 
 import job as truth
@@ -164,4 +165,84 @@ def decoding(ahead, slower=None, kernels=30, us=60.0, steps=range(1, 12)):
             if len(copied) > ahead:
                 with rank.range("get_output"):
                     event_synchronize(rank, copied[-1 - ahead])
+    return job.solve()
+
+
+def staged(ranks, layers=6, slower=None, copy_us=700.0, exchange_factor=1.0, uneven=0.0, names="{}",
+           reads=True, first=True, gradients=False, lag=1, loss=True, steps=range(1, 10)):
+    """Every stage of a batch's preparation has a stream, on which it waits for the event of the stage
+    before, recorded `lag` iterations earlier (torchrec's StagedTrainPipeline). Batches differ by
+    `uneven`; `names`: of annotations, none without; `reads`: the CPU reads the lengths that it
+    exchanged, `loss`: and the loss; `first`: stages come before the dense part, else between forward and
+    backward."""
+    job = truth.Job(ranks, {"mp": list(range(ranks)), "ddp": list(range(ranks))})
+    for rank in job.ranks:
+        rank.done = {}  # (stage, iteration) -> event
+
+    def annotated(rank, name):
+        if names is None:
+            return contextlib.nullcontext()
+        return rank.range(names.format(name), "user_annotation")
+
+    def copy(rank, step, size):
+        with rank.range("aten::to"), rank.range("aten::copy_"):
+            rank.launch(COPIES, copy_us * size, "Memcpy HtoD (Pinned -> Device)",
+                        {"bytes": 1 << 20}, "cudaMemcpyAsync", "gpu_memcpy")
+
+    def distribute(rank, step, size):
+        rank.wait_event(INPUT_DIST, job.exchange(rank, "mp", (step, "lengths"),
+                                                 70.0 * exchange_factor, INPUT_DIST))
+        if reads:
+            with rank.range("aten::tolist"):
+                rank.copy_to_host(INPUT_DIST)
+        rank.wait_event(INPUT_DIST, job.exchange(rank, "mp", (step, "indices"),
+                                                 300.0 * exchange_factor, INPUT_DIST))
+        with rank.range("fbgemm::permute_sparse_data"):
+            rank.launch(INPUT_DIST, 60.0 * size, "permute_data_kernel")
+
+    def look_up(rank, step, size):
+        with rank.range("fbgemm::split_embedding_codegen_lookup"):
+            rank.launch(LOOKUP, 900.0 * size, "split_embedding_codegen_forward_kernel")
+
+    def stages(rank, step, size):
+        for number, (stream, work) in reversed(list(enumerate((
+                (COPIES, copy), (INPUT_DIST, distribute), (LOOKUP, look_up))))):
+            with annotated(rank, work.__name__):
+                before = rank.done.get((number - 1, step - lag))
+                if before is not None:
+                    rank.wait_event(stream, before)
+                work(rank, step, size)
+                rank.done[number, step] = rank.record_event(stream)
+
+    def backward(rank, step, factor):
+        rank.thread = 2
+        reduced = []
+        for layer in range(layers):
+            job.compute(rank, "AddmmBackward0", 2, 700.0 * factor, "nt")
+            if gradients:
+                reduced.append(job.all_reduce(rank, "ddp", (step, layer), 300.0 * exchange_factor,
+                                              wait=False, stream=truth.DATA_PARALLEL))
+        for end in reduced:
+            rank.stream_waits(COMPUTE, end)
+        rank.thread = 1
+
+    for step in steps:
+        for rank in job.ranks:
+            size = 1 + uneven * (random.Random(31 * step + rank.number).random() - 0.5)
+            factor = (slower or {}).get(rank.number, 1.0) * size
+            with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+                if first:
+                    stages(rank, step, size)
+                if (ready := rank.done.get((2, step - lag))) is not None:
+                    rank.wait_event(COMPUTE, ready)
+                with annotated(rank, "dense"):
+                    for _ in range(layers):
+                        job.compute(rank, "aten::linear", 2, 420.0 * factor, "tn")
+                if not first:
+                    stages(rank, step, size)
+                backward(rank, step, factor)
+                with rank.range("Optimizer.step#SGD.step", "user_annotation"):
+                    job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
+                if loss:
+                    rank.read_loss()
     return job.solve()

@@ -4,6 +4,7 @@ import tempfile
 import unittest
 
 import combinations
+import pipelines
 from test_what_if import predict, report
 
 EVENTS = ("named", "recorded", "absent")
@@ -77,6 +78,46 @@ class Steps(unittest.TestCase):
                        [(["name=gemm.*_(tn|nt),rank=1:x4"], {"slower": {1: 4.0}}),
                         (["name=gemm.*_(tn|nt),rank=0:x0.2"], {"slower": {0: 0.2}})], 4, ("absent",),
                        ("all", "annotations"))
+
+
+class Staged(unittest.TestCase):
+    """Pipelines of stages, each on a stream that waits for the one before by an event of an earlier
+    iteration: as recorded right whatever is named; changed right where all events are named, else right
+    or doubted by the first line (those of gradients are never named)."""
+
+    CASES = ((["name=gemm.*_(tn|nt),rank=0:x1.5"], {"slower": {0: 1.5}}),
+             (["name=gemm.*_(tn|nt):x0.3"], alike(2, 0.3)),
+             (["name=HtoD:x12"], {"copy_us": 8400.0}))
+
+    def check(self, **how):
+        def build(**change):
+            return pipelines.staged(2, **how, **change)
+
+        for events, cut in (("named", None), ("absent", None), ("absent", (4, 8))):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(**how, events=events, cut=cut):
+                writing = {} if cut is None else {"recorded": lambda rank: cut, "in_flight": True}
+                build().write(folder, events=events, **writing)
+                for what_if, change in (((), {}), *self.CASES):
+                    expected = build(**change).step_times(6)
+                    found = report(folder, what_if, 6)
+                    times = [rank["iteration_time_us"] for rank in found["ranks"]]
+                    right = all(abs(t / e - 1) <= 0.001 for t, e in zip(times, expected))
+                    unnamed = events == "absent" or how.get("gradients")
+                    if right or (what_if and unnamed and found["doubt"]):
+                        continue
+                    self.fail(f"{what_if}: {times}, not {expected}, doubt: {found['doubt']}")
+
+    def test_one_iteration_earlier(self):
+        self.check()
+        self.check(names=None, uneven=0.3)
+        self.check(gradients=True, uneven=0.4, first=False)
+
+    def test_two_iterations_earlier(self):
+        self.check(lag=2, names="stage {} of batch", first=False, uneven=0.3)
+        self.check(lag=2, names=None, gradients=True, uneven=0.5)
+
+    def test_nothing_is_read(self):
+        self.check(reads=False, uneven=0.5)
 
 
 class Periods(unittest.TestCase):

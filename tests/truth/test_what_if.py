@@ -339,6 +339,12 @@ class WhatIf(unittest.TestCase):
                         (["kind=collective:x3"], {"exchange_factor": 3.0})],
                        0.001, 6, events="absent", recorded=begin)
 
+    def test_each_stream_has_a_launch_queue(self):
+        for kernels, devices in ((1000, 1), (1100, 1), (1100, 2)):
+            self.check(lambda slower: truth.two_queues(kernels, slower, devices),
+                       [(["name=long:x0.9"], {"long": 0.9}), (["name=gemm:x2"], {"gemm": 2.0}),
+                        (["name=gemm:x0.2"], {"gemm": 0.2})], 0.001)
+
     def test_prefetching_of_one_rank(self):
         self.check_prefetching(1)
 

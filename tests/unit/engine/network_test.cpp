@@ -104,6 +104,35 @@ TEST(Network, IsolatedTransfersTakeTheModelsTime) {
   EXPECT_RAN(outcome, 1, "y", 55, 155);
 }
 
+TEST(Network, ABusyCommunicatorIsNamedAsWhatHoldsItsNextTransferUp) {
+  class Causes : public EngineObserver {
+   public:
+    void OnNode(const NodeEvent& event) override { events.push_back(event); }
+    std::vector<NodeEvent> events;
+  };
+  JobScript job = TwoCollectives();
+  SharedWire wire(false);
+  Causes causes;
+  // One communicator, whose transfers no stream puts in order.
+  const Outcome outcome = Simulate(job, Modelled(), &wire, &causes, [](Program& program) {
+    for (RendezvousProgram& rendezvous : program.rendezvous) rendezvous.communicator = 0;
+  });
+  EXPECT_RAN(outcome, 0, "x", 5, 105);
+  EXPECT_RAN(outcome, 0, "y", 55, 205);  // on the wire from 105 on
+  const NodeIndex x = FindNode(outcome.store, 0, "x"), y = FindNode(outcome.store, 0, "y");
+  size_t busy = 0;
+  for (const NodeEvent& event : causes.events) {
+    if (event.node.node == x) {
+      EXPECT_EQ(event.end_cause, WaitCause::kNetwork);
+    } else if (event.node.node == y) {
+      EXPECT_EQ(event.end_cause, WaitCause::kCommunicatorBusy);
+      EXPECT_EQ(event.active_start, Us(105));
+      ++busy;
+    }
+  }
+  EXPECT_EQ(busy, 2u);  // on both ranks
+}
+
 TEST(Network, ConcurrentTransfersContend) {
   JobScript job = TwoCollectives();
   SharedWire wire(true);

@@ -154,6 +154,21 @@ TEST(LaunchQueue, LaunchWaitsForThe1021stBefore) {
   EXPECT_RAN(outcome, 0, "launch k1023", 10012, 10016);            // k2 has started: 2 us overhead
 }
 
+TEST(LaunchQueue, EachStreamHasItsOwn) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Kernel("k0", {0, 4}, 7, {5, 10005});
+  for (int k = 1; k < 1100; ++k) {
+    const double issued = 6.0 * k;
+    const int stream = k % 2 == 0 ? 7 : 8;
+    rank.Kernel(
+        "k" + std::to_string(k), {issued, issued + 4}, stream,
+        stream == 8 ? Span{issued + 5, issued + 6} : Span{10006.0 + 2 * k, 10007.0 + 2 * k});
+  }
+  const Outcome outcome = Simulate(job);
+  EXPECT_RAN(outcome, 0, "launch k1099", 6 * 1099, 6 * 1099 + 4);  // 549 before it on its stream
+}
+
 JobScript ContentionJob() {
   JobScript job(1);
   job.rank(0).Kernel("wide", {0, 4}, 7, {9, 49}).Kernel("other", {6, 10}, 8, {40, 60});

@@ -375,5 +375,21 @@ TEST(SyncRules, ARecordedEventIsOnTheStreamThatItsWaitNames) {
   EXPECT_EQ(inferred.Text(inferred.sync.device_edges), Edges{"a>c (event_id)"});
 }
 
+TEST(SyncRules, AnEventComesAfterTheWaitsThatItsStreamHasMade) {
+  // Stream 8 waits for a and issues nothing; what waits for its event waits for a, too.
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("b", {0, 2}, 8, {5, 8})
+      .Kernel("a", {2, 4}, 7, {9, 50})
+      .Call("record a", RuntimeCall::kEventRecord, {5, 6})
+      .Call("wait a", RuntimeCall::kStreamWaitEvent, {6, 7})
+      .Call("record 8", RuntimeCall::kEventRecord, {7, 8})
+      .Call("wait 8", RuntimeCall::kStreamWaitEvent, {8, 9})
+      .Kernel("c", {10, 12}, 9, {52, 60});
+  job.rank(0).NamesRecord("wait a", "record a", 8, 7).NamesRecord("wait 8", "record 8", 9, 8);
+  const Inferred inferred(job);
+  EXPECT_EQ(inferred.Text(inferred.sync.device_edges), (Edges{"b>c (event_id)", "a>c (event_id)"}));
+}
+
 }  // namespace
 }  // namespace foretrace
