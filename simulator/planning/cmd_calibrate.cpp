@@ -280,6 +280,34 @@ void AddFitOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOpti
   }
 }
 
+// Families whose work recordings hold are fitted to these too.
+void AddTraceOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOptions& options) {
+  const bool copies = fitter.row_kind() == BenchmarkKind::kMemory;
+  if (!copies && fitter.row_kind() != BenchmarkKind::kEmbedding) return;
+  const std::string_view what = copies ? "copies" : "lookups";
+  command
+      .add_option(
+          "--trace", options.traces.paths,
+          fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command
+      .add_option("--test-trace", options.test_traces.paths,
+                  fmt::format("evaluate on the {} of these traces, which take no part", what))
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command
+      .add_option("--provenance", options.provenance,
+                  "what to write into the file of the traces, such as licence=MIT")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--table-out", options.table_file,
+                  fmt::format("write the {} of --trace as a table in the neutral schema", what))
+      ->group(kOutputGroup)
+      ->type_name("CSV");
+}
+
 void AddFamily(CLI::App& calibrate, CommandContext& context,
                const std::shared_ptr<const Fitter>& fitter) {
   auto options = std::make_shared<CalibrateCommandOptions>();
@@ -322,31 +350,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->group(kOutputGroup)
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
-  const bool copies = fitter->row_kind() == BenchmarkKind::kMemory;
-  if (copies || fitter->row_kind() == BenchmarkKind::kEmbedding) {
-    const std::string_view what = copies ? "copies" : "lookups";
-    command
-        ->add_option(
-            "--trace", options->traces.paths,
-            fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
-        ->type_name("PATH")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--test-trace", options->test_traces.paths,
-                     fmt::format("evaluate on the {} of these traces, which take no part", what))
-        ->type_name("PATH")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--provenance", options->provenance,
-                     "what to write into the file of the traces, such as licence=MIT")
-        ->type_name("KEY=VALUE")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--table-out", options->table_file,
-                     fmt::format("write the {} of --trace as a table in the neutral schema", what))
-        ->group(kOutputGroup)
-        ->type_name("CSV");
-  }
+  AddTraceOptions(*command, *fitter, *options);
   command->callback([options, fitter, &context] {
     context.run = [options, fitter, &context] { return RunCommand(*fitter, *options, context); };
   });
