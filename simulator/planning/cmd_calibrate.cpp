@@ -254,6 +254,9 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   if (!options.run.output_platform.empty()) {
     FORETRACE_RETURN_IF_ERROR(CheckFileName(options.run.output_platform, "--as"));
   }
+  options.run.fit.progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
+  };
   FORETRACE_ASSIGN_OR_RETURN(const CalibrateReport report, RunCalibrate(fitter, options.run));
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
