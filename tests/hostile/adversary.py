@@ -157,6 +157,34 @@ def names(case):
     yield case("names/file_of_escapes", "predict a", (2,), (), "mkdir a; echo x > a/$'\\x1b[31m.json'")
 
 
+def drawn(case):
+    """What is written is well-formed whatever things are called."""
+    odd = """\"a\\\\x01\\\\x1b<\\&>\\\\\"b'\""""
+    clean = "! LC_ALL=C grep -rq $'[\\x01-\\x08\\x0b-\\x1f]' o"
+    space = "$SRC/tests/golden/architect_small/space.yaml"
+    yield case("drawn/architect", ARCHITECT.replace(space, "s.yaml").replace("gpt-small", "w.yaml") + " -o o", (0,), (),
+               f"cat > edit <<'END'\ns/^name: .*/name: {odd}/\nEND\nsed -f edit {space} > s.yaml; sed -f edit $SEEDS/gpt.yaml > w.yaml",
+               f"{clean} && $FORETRACE inspect o/architect-common.yaml && $FORETRACE inspect o/architect-platform.yaml")
+    yield case("drawn/explored", "explore s.yaml -o o", (0,), (),
+               f"cat > edit <<'END'\ns/^name: .*/name: {odd}/\ns/^description: .*/description: {odd}/\nEND\n"
+               "sed -f edit $SRC/traces/workloads/studies/dfmodel-fft.yaml > s.yaml", f"{clean}")
+    yield case("drawn/dataflow", DATAFLOW.replace("gpt3-175b", "w.yaml") + " --picture o", (0,), (),
+               f"cat > edit <<'END'\ns/^name: .*/name: {odd}/\nEND\nsed -f edit $SEEDS/gpt.yaml > w.yaml",
+               f"{clean} && python3 -c 'import xml.dom.minidom as m; m.parse(\"o\")'")
+    yield case("drawn/page_of_scripts", "predict k.json --html o", (0,), (),
+               "sed 's,ampere_sgemm,</script><script>alert(1)</script><!--,' $SEEDS/kineto/k.json > k.json",
+               f"{clean} && grep -q alert o && ! grep -q '<script>alert' o")
+
+
+def widths(case):
+    """Nothing is wider than 100 columns, which is what no terminal stands for."""
+    narrow = "python3 -c 'import sys; sys.exit(max(map(len, open(\"said\").read().split(\"\\n\"))) > 100)'"
+    lists = {f"list_{kind}": f"list {kind}" for kind in ("platforms", "calibrations", "workloads")}
+    for name, command in {**ANSWERS, **lists, "sensitivity": f"predict {S} --sensitivity --by kernel",
+                          "platform": "inspect $SRC/topologies/h100-rail-1024.yaml"}.items():
+        yield case(f"width/{name}", "list gpus", (0,), (), f"$FORETRACE {command} > said", f"test -s said && {narrow}")
+
+
 def repeats(case):
     """One value, twice: which one is meant is not guessed."""
     for command, options in {
@@ -197,5 +225,5 @@ def surroundings(case):
 
 
 def adversary(case):
-    for cases in (encodings, writers, readers, interruptions, names, repeats, surroundings):
+    for cases in (encodings, writers, readers, interruptions, names, drawn, widths, repeats, surroundings):
         yield from cases(case)
