@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/measured_mapping_table.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
 
