@@ -10,6 +10,7 @@
 #include "simulator/cli/program.h"
 #include "simulator/console/command.h"
 #include "simulator/console/version.h"
+#include "simulator/replay/simulation_setup.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace::api {

@@ -43,8 +43,13 @@ absl::Status ReadArea(const YamlReader& area, DesignSpace& space) {
   }
   if (!area.ok()) return area.status();
   space.cap_design = AcceleratorDesign{d[0], d[1], d[2], d[3], d[4]};
-  FORETRACE_ASSIGN_OR_RETURN(space.cap, AreaOf(*space.cap_design));
-  return absl::OkStatus();
+  const absl::StatusOr<Area> cap = AreaOf(*space.cap_design);
+  if (cap.ok()) {
+    space.cap = *cap;
+  } else {
+    area.Fail("cap", std::string(cap.status().message()));
+  }
+  return area.status();
 }
 
 void ReadMachine(const YamlReader& machine, DesignSpace& space) {

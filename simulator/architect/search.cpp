@@ -111,12 +111,13 @@ void Finish(const std::vector<DesignEvaluator>& evaluators, ArchitectResult& res
   }
 }
 
-// Upper bounds of scores, in order of designs. Designs with like tensor cores follow each other, so
-// that what is known of products is used again.
-absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& models,
-                                           const std::vector<SizedDesign>& designs,
-                                           const SearchSetup& setup,
-                                           std::vector<DesignEvaluator>& evaluators) {
+// Designs in order of their tensor cores, and where each run of like ones begins; at the end, where
+// the last one ends.
+struct OrderedDesigns {
+  std::vector<size_t> order, groups;
+};
+
+OrderedDesigns ByTensorCores(const std::vector<SizedDesign>& designs) {
   std::vector<size_t> order(designs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto tensor = [&](size_t i) {
@@ -125,11 +126,21 @@ absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& mod
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return tensor(a) < tensor(b); });
-  std::vector<size_t> groups = {0};  // where each run of like tensor cores begins
+  std::vector<size_t> groups = {0};
   for (size_t i = 1; i < order.size(); ++i) {
     if (tensor(order[i]) != tensor(order[i - 1])) groups.push_back(i);
   }
   groups.push_back(order.size());
+  return {std::move(order), std::move(groups)};
+}
+
+// Upper bounds of scores, in order of designs. Designs with like tensor cores follow each other, so
+// that what is known of products is used again.
+absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& models,
+                                           const std::vector<SizedDesign>& designs,
+                                           const SearchSetup& setup,
+                                           std::vector<DesignEvaluator>& evaluators) {
+  const auto [order, groups] = ByTensorCores(designs);
   const double total = TotalWeight(models);
   std::vector<std::string> keys;
   for (size_t g = 0; g + 1 < groups.size(); ++g) {

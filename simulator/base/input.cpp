@@ -102,10 +102,16 @@ absl::StatusOr<std::string> ReadBinaryFile(const std::string& path, int64_t max_
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
   FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadBinaryFile(path, max_bytes));
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    return InvalidInput("{}: is UTF-16; save it as UTF-8", OneLine(path));
+  const size_t zero = text.find('\0');
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || zero < 4) {
+    return InvalidInput("{}: is UTF-16, or no text; save it as UTF-8", OneLine(path));
   }
   if (text.empty()) return InvalidInput("{}: the file is empty", OneLine(path));
+  if (zero != std::string::npos) {
+    return InvalidInput(
+        "{}:{}: a zero byte, which no text has: the file is damaged, or no text", OneLine(path),
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'));
+  }
   return text;
 }
 

@@ -48,10 +48,14 @@ std::string ValidUtf8(std::string_view text) {
 }
 
 std::string OneLine(std::string_view text) {
-  std::string line = ValidUtf8(text);
-  for (char& c : line) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
+  const std::string valid = ValidUtf8(text);
+  std::string line;
+  for (size_t at = 0; at < valid.size(); ++at) {
+    const auto byte = static_cast<uint8_t>(valid[at]);
+    // C1, which terminals obey too: U+0080 to U+009F, of two bytes.
+    const bool c1 = byte == 0xc2 && static_cast<uint8_t>(valid[at + 1]) < 0xa0;
+    line += c1 || byte < 0x20 || byte == 0x7f ? '?' : valid[at];
+    if (c1) ++at;
   }
   return line;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,12 @@ struct FitOptions {
   // One of Fitter::Forms(); empty: the default.
   std::string form;
   Interconnect interconnect = Interconnect::kUnknown;
+  // Told before each model of the fit; empty: nobody.
+  std::function<void(std::string_view what, int64_t done, int64_t total)> progress;
+
+  void Tell(std::string_view what, size_t done, size_t total) const {
+    if (progress) progress(what, static_cast<int64_t>(done), static_cast<int64_t>(total));
+  }
 };
 
 // The outcome of a fit: what the calibration file will say. Immutable and thread-safe.

@@ -56,6 +56,7 @@ class ModelReader {
   bool AccumulatesFirst(NodeIndex n) const;
   std::vector<bool> Needed() const;
   DType MainType() const;
+  std::vector<std::string> Notes() const;
 
   const RankTrace& rank_;
   Calls calls_;

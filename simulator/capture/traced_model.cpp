@@ -37,6 +37,36 @@ DType ModelReader::MainType() const {
   return most->first == DType::kUnknown ? DType::kFloat32 : most->first;
 }
 
+// What the model lacks because the recording does.
+std::vector<std::string> ModelReader::Notes() const {
+  std::vector<std::string> notes;
+  if (const auto assumed =
+          std::count_if(forward_.begin(), forward_.end(),
+                        [&](const Call& call) { return calls_.operation(call.node).assumed; });
+      assumed > 0) {
+    notes.push_back(
+        fmt::format("{} calls do not record the size of their results, for which "
+                    "usual values are taken; give the execution trace too",
+                    assumed));
+  }
+  if (!identified_) {
+    notes.emplace_back(
+        "tensors have no identities in this trace: operators form a line; give the "
+        "execution trace too");
+  }
+  if (backward_.empty()) notes.emplace_back("no backward pass was recorded");
+  if (from_shapes_) {
+    notes.emplace_back(
+        "no gradients of parameters were recorded: parameters are the weights that shapes of "
+        "products, convolutions, norms and lookups imply; give the execution trace too");
+  }
+  if (unplaced_parameters_ > 0) {
+    notes.push_back(
+        fmt::format("{} parameters belong to no operator of the graph", unplaced_parameters_));
+  }
+  return notes;
+}
+
 TracedModel ModelReader::Build(int64_t samples) const {
   TracedModel out;
   Workload& w = out.workload;
@@ -73,30 +103,7 @@ TracedModel ModelReader::Build(int64_t samples) const {
   out.backward_calls = static_cast<int64_t>(backward_.size());
   out.unmatched_calls = unmatched_;
   out.parameter_tensors = parameter_tensors_;
-  if (const auto assumed =
-          std::count_if(forward_.begin(), forward_.end(),
-                        [&](const Call& call) { return calls_.operation(call.node).assumed; });
-      assumed > 0) {
-    out.notes.push_back(
-        fmt::format("{} calls do not record the size of their results, for which "
-                    "usual values are taken; give the execution trace too",
-                    assumed));
-  }
-  if (!identified_) {
-    out.notes.emplace_back(
-        "tensors have no identities in this trace: operators form a line; give the "
-        "execution trace too");
-  }
-  if (backward_.empty()) out.notes.emplace_back("no backward pass was recorded");
-  if (from_shapes_) {
-    out.notes.emplace_back(
-        "no gradients of parameters were recorded: parameters are the weights that shapes of "
-        "products, convolutions, norms and lookups imply; give the execution trace too");
-  }
-  if (unplaced_parameters_ > 0) {
-    out.notes.push_back(
-        fmt::format("{} parameters belong to no operator of the graph", unplaced_parameters_));
-  }
+  out.notes = Notes();
   return out;
 }
 

@@ -23,6 +23,8 @@ sigset_t Watched() {
 Interruption::Interruption() {
   // A shell's background jobs begin with SIGINT ignored; who sends it to one means it.
   signal(SIGINT, SIG_DFL);
+  // A file beyond the limit of sizes (ulimit -f) is then an error of writing (EFBIG).
+  signal(SIGXFSZ, SIG_IGN);
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   watcher_ = std::thread([this] { Watch(); });

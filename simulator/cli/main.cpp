@@ -18,13 +18,15 @@ int main(int argc, char** argv) {
                              .traces = nullptr});
   console.ClearProgress();
   if (interruption.exit_code() != 0) {
-    fmt::print(stderr, "foretrace: interrupted\n");
+    std::fputs("foretrace: interrupted\n", stderr);
     return interruption.exit_code();
   }
   if (result.exit_code != 0) {
-    fmt::print(stderr, "foretrace: {}: {}\n",
-               result.exit_code == foretrace::kExitDefect ? "internal error" : "error",
-               result.error);
+    // Not fmt::print, which throws where nothing can be written.
+    const std::string text = fmt::format(
+        "foretrace: {}: {}\n",
+        result.exit_code == foretrace::kExitDefect ? "internal error" : "error", result.error);
+    std::fputs(text.c_str(), stderr);
   }
   return result.exit_code;
 }

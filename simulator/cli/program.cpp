@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -211,6 +212,9 @@ ProgramResult Parse(::CLI::App& app, const ProgramRun& run, bool& answered) {
   } catch (const ::CLI::CallForHelp&) {
     return ResultOf(run.console->Print(app.help()));
   } catch (const ::CLI::CallForVersion& e) {
+    if (run.arguments.size() > 1) {
+      return {kExitBadInput, "--version goes alone (see foretrace --help)"};
+    }
     return ResultOf(run.console->Print(std::string(e.what()) + "\n"));
   } catch (const ::CLI::ParseError& e) {
     return {kExitBadInput, ErrorLine(Complaint(app, run.arguments, e))};
@@ -225,6 +229,9 @@ absl::Status Guarded(const ::CLI::App& app, CommandContext& context) {
     return RunCommand(app, context);
   } catch (const std::bad_alloc&) {
     return InvalidInput("{}: out of memory", CommandName(app));
+  } catch (const std::filesystem::filesystem_error& e) {
+    // Such as the absolute path of a file where the working folder is gone.
+    return InvalidInput("{}: {}", e.path1().string(), e.code().message());
   } catch (const std::exception& e) {
     return absl::InternalError(e.what());
   }

@@ -114,6 +114,10 @@ absl::Status CheckOutputs(const ::CLI::App& command, const ProtectedFiles& input
   for (const ::CLI::Option* option : command.get_options()) {
     if (!IsOutput(*option)) continue;
     for (const std::string& text : option->results()) {
+      if (text == "-") {
+        return InvalidInput("{} -: standard output has the report; ./- is a file of that name",
+                            option->get_name());
+      }
       if (inputs.Contains(text)) {
         return InvalidInput("{}: {} is an input and would be replaced; give another name",
                             option->get_name(), OneLine(text));

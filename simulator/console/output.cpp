@@ -15,6 +15,7 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
+#include "simulator/base/utf8.h"
 #include "simulator/console/processes.h"
 #include "simulator/console/version.h"
 
@@ -32,6 +33,28 @@ bool IsProse(std::string_view line) {
   return line.find("  ") == std::string_view::npos && line.find(' ') != std::string_view::npos &&
          !line.starts_with('|') && !line.starts_with('*') && !line.starts_with('#') &&
          !line.starts_with('-');
+}
+
+// `text` without what a terminal would obey, whatever names it holds; of tables' headings in bold
+// that is kept.
+std::string Harmless(std::string_view text, bool colour) {
+  constexpr std::string_view kBold = "\x1b[1m", kPlain = "\x1b[0m";
+  std::string out;
+  for (size_t begin = 0; begin < text.size();) {
+    const std::string_view rest = text.substr(begin);
+    size_t end = rest.find('\n');
+    for (const std::string_view style : {kBold, kPlain}) {
+      if (colour) end = std::min(end, rest.find(style));
+    }
+    end = std::min(end, rest.size());
+    out += OneLine(rest.substr(0, end));
+    begin += end;
+    if (end == rest.size()) break;
+    const size_t kept = rest[end] == '\n' ? 1 : kBold.size();
+    out += rest.substr(end, kept);
+    begin += kept;
+  }
+  return out;
 }
 
 // Sentences that are wider than `width` go on below, indented.
@@ -69,7 +92,7 @@ absl::Status TerminalConsole::Print(std::string_view text) {
   ClearProgress();
   std::string folded;
   if (!text.starts_with('{')) {  // a JSON document is one line
-    folded = Folded(text, style().width);
+    folded = Folded(Harmless(text, style().colour), style().width);
     text = folded;
   }
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

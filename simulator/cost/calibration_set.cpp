@@ -22,10 +22,13 @@ absl::Status NotePlatform(const CalibrationHeader& header, const std::string& pa
   }
   if (set.platform.empty()) set.platform = header.platform;
   if (set.platform == header.platform) return absl::OkStatus();
+  const std::string_view other = set.kernels != nullptr       ? "kernels.yaml"
+                                 : set.collectives != nullptr ? "collectives.yaml"
+                                 : set.copies != nullptr      ? "memory.yaml"
+                                                              : "embedding.yaml";
   return InvalidInput(
-      "{}: is of platform {}, but other files of the folder are of {}; keep one "
-      "platform to a folder",
-      path, header.platform, set.platform);
+      "{}: is of platform {}, but {} beside it of {}; keep one platform to a folder", path,
+      header.platform, other, set.platform);
 }
 
 }  // namespace

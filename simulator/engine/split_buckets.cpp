@@ -185,25 +185,18 @@ bool CanBeSplit(const Program& program, const RendezvousProgram& rendezvous) {
   });
 }
 
-}  // namespace
+struct BucketSplit {
+  const Bucket* bucket;
+  int64_t pieces;
+  std::vector<std::pair<uint32_t, Cuts>> ranks;
+};
 
-absl::StatusOr<size_t> SplitBuckets(const TraceStore& store, CompiledJob& job, const ItemSet& items,
-                                    Bytes bytes, NetworkModel* network, Program& program) {
-  FORETRACE_CHECK(bytes > Bytes() &&
-                  program.rendezvous.size() == job.communicators.rendezvous.size());
-  GradientBuckets gradients(store, job, network);
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Bucket> buckets, gradients.Collect(items, program));
-  std::vector<RankSplitter> splitters;
-  for (uint32_t r = 0; r < program.ranks.size(); ++r) {
-    splitters.emplace_back(store, r, program.ranks[r]);
-    splitters.back().TakeWaits();
-  }
-  struct Split {
-    const Bucket* bucket;
-    int64_t pieces;
-    std::vector<std::pair<uint32_t, Cuts>> ranks;
-  };
-  std::vector<Split> splits;
+// Which buckets are cut, and where on each rank.
+absl::StatusOr<std::vector<BucketSplit>> CutBuckets(const std::vector<Bucket>& buckets, Bytes bytes,
+                                                    const GradientBuckets& gradients,
+                                                    const Program& program,
+                                                    std::vector<RankSplitter>& splitters) {
+  std::vector<BucketSplit> splits;
   std::map<uint32_t, uint32_t> before;  // by rank: the item of the bucket before
   for (size_t b = 0; b < buckets.size(); ++b) {
     if (b > 0 && !buckets[b].Belongs(buckets[b - 1])) before.clear();
@@ -224,8 +217,26 @@ absl::StatusOr<size_t> SplitBuckets(const TraceStore& store, CompiledJob& job, c
     }
     for (const auto& [r, item] : rendezvous.members) before[r] = item;
   }
+  return splits;
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> SplitBuckets(const TraceStore& store, CompiledJob& job, const ItemSet& items,
+                                    Bytes bytes, NetworkModel* network, Program& program) {
+  FORETRACE_CHECK(bytes > Bytes() &&
+                  program.rendezvous.size() == job.communicators.rendezvous.size());
+  GradientBuckets gradients(store, job, network);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<Bucket> buckets, gradients.Collect(items, program));
+  std::vector<RankSplitter> splitters;
+  for (uint32_t r = 0; r < program.ranks.size(); ++r) {
+    splitters.emplace_back(store, r, program.ranks[r]);
+    splitters.back().TakeWaits();
+  }
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<BucketSplit> splits,
+                             CutBuckets(buckets, bytes, gradients, program, splitters));
   size_t more = 0;
-  for (Split& split : splits) {
+  for (BucketSplit& split : splits) {
     const uint32_t index = split.bucket->rendezvous;
     const Bytes held(split.bucket->spec.bytes.count() / split.pieces);
     if (program.rendezvous[index].fixed) {

@@ -277,28 +277,6 @@ absl::Status AddSideGroups(std::vector<ProcessGroup> groups, TraceStore& store) 
   return store.SetProcessGroups(std::move(groups));
 }
 
-// A group that no communication names would change nothing.
-absl::Status CheckNamed(const std::string& file, std::span<const ProcessGroup> groups,
-                        const TraceStore& store) {
-  const auto is_stream = [&store](std::string_view name) {
-    for (const RankTrace& rank : store.ranks()) {
-      for (const Lane& lane : rank.lanes()) {
-        if (lane.label == name) return true;
-      }
-    }
-    return false;
-  };
-  for (const ProcessGroup& group : groups) {
-    const bool exchange = group.name == kExchangeGroup;
-    if (exchange || store.strings().Find(group.name).valid() || is_stream(group.name)) continue;
-    return InvalidInput(
-        "{}: group \"{}\" would change nothing: no communication in the traces has that name; "
-        "`foretrace inspect` lists the communicators",
-        file, group.name);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::optional<int32_t> RankFromFileName(std::string_view base_name) {
@@ -383,12 +361,8 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
   FORETRACE_ASSIGN_OR_RETURN(TraceStore store,
                              TraceStore::Assemble(std::move(traces), std::move(diagnostics)));
   FORETRACE_RETURN_IF_ERROR(AddSideGroups(std::move(side_groups), store));
-  if (!user_groups.empty()) {
-    FORETRACE_RETURN_IF_ERROR(CheckNamed(options.process_groups_file, user_groups, store));
-    if (absl::Status set = store.SetProcessGroups(std::move(user_groups)); !set.ok()) {
-      return InvalidInput("{}: {}", options.process_groups_file, std::string(set.message()));
-    }
-  }
+  FORETRACE_RETURN_IF_ERROR(
+      AddUserGroups(options.process_groups_file, std::move(user_groups), store));
   if (options.strict) FORETRACE_RETURN_IF_ERROR(store.diagnostics().AsStrictError());
   return store;
 }

@@ -50,6 +50,28 @@ absl::StatusOr<ProcessGroup> ReadExchange(const std::string& path, const YAML::N
   return group;
 }
 
+// A group that no communication names would change nothing.
+absl::Status CheckNamed(const std::string& file, std::span<const ProcessGroup> groups,
+                        const TraceStore& store) {
+  const auto is_stream = [&store](std::string_view name) {
+    for (const RankTrace& rank : store.ranks()) {
+      for (const Lane& lane : rank.lanes()) {
+        if (lane.label == name) return true;
+      }
+    }
+    return false;
+  };
+  for (const ProcessGroup& group : groups) {
+    const bool exchange = group.name == kExchangeGroup;
+    if (exchange || store.strings().Find(group.name).valid() || is_stream(group.name)) continue;
+    return InvalidInput(
+        "{}: group \"{}\" would change nothing: no communication in the traces has that name; "
+        "`foretrace inspect` lists the communicators",
+        file, group.name);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path) {
@@ -74,6 +96,16 @@ absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& p
   } catch (const YAML::Exception& error) {
     return InvalidInput("{}:{}: {}", path, error.mark.line + 1, error.msg);
   }
+}
+
+absl::Status AddUserGroups(const std::string& file, std::vector<ProcessGroup> groups,
+                           TraceStore& store) {
+  if (groups.empty()) return absl::OkStatus();
+  FORETRACE_RETURN_IF_ERROR(CheckNamed(file, groups, store));
+  if (absl::Status set = store.SetProcessGroups(std::move(groups)); !set.ok()) {
+    return InvalidInput("{}: {}", file, std::string(set.message()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace foretrace

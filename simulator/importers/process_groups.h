@@ -13,4 +13,8 @@ namespace foretrace {
 // line.
 absl::StatusOr<std::vector<ProcessGroup>> LoadProcessGroups(const std::string& path);
 
+// Gives `store` the groups that `file` holds, if any; they must be of its communicators.
+absl::Status AddUserGroups(const std::string& file, std::vector<ProcessGroup> groups,
+                           TraceStore& store);
+
 }  // namespace foretrace

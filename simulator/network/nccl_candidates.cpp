@@ -30,6 +30,28 @@ bool TransferPlanner::Allowed(const Choice& candidate) const {
          (options_.algorithm == Algorithm::kAuto || options_.algorithm == candidate.algorithm);
 }
 
+// Of units that the type of the job keeps busy; 0: of none.
+Bandwidth TransferPlanner::Adder(const Job& job) const {
+  if (!AddsByBytes(job.spec.dtype)) return Bandwidth();
+  const auto& units = topology_.spec().node.accelerator.units;
+  const auto simt = std::ranges::find(units, UnitKind::kSimt, &ComputeUnit::kind);
+  return simt == units.end() ? Bandwidth() : ByteAdder(simt->clock_hz);
+}
+
+// What all channels of a ring reach over a port, the mean over steps that add and steps that pass
+// on alone.
+double TransferPlanner::RingRate(const Job& job) const {
+  const Bandwidth pass = PassRate(topology_.spec().library.channel);
+  const auto shared = [&](Bandwidth each) {
+    return SharedRate(job.communicator->channels, each, PortRate()).bytes_per_second();
+  };
+  const double passing = shared(pass);
+  const bool adds = job.spec.op == CollectiveOp::kReduceScatter;
+  if (!adds && job.spec.op != CollectiveOp::kAllReduce) return passing;
+  const double adding = shared(AddingRate(pass, Adder(job)));
+  return adds ? adding : 2 / (1 / passing + 1 / adding);
+}
+
 void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
@@ -42,11 +64,13 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     const Bandwidth channel = topology_.spec().library.channel;
     // Between nodes a proxy sends what is in buffers while the channel receives.
-    if (c.nodes == 1) candidate.cost.launch += LastReceive(bytes / n, c.channels, channel);
+    if (c.nodes == 1) {
+      const bool adds = job.spec.op == CollectiveOp::kReduceScatter;
+      candidate.cost.launch +=
+          LastReceive(bytes / n, c.channels, adds ? AddingRate(channel, Adder(job)) : channel);
+    }
     if (channel > Bandwidth() && c.ranks_per_node > 1 && n > 2) {
-      const double shared =
-          SharedRate(c.channels, PassRate(channel), PortRate()).bytes_per_second();
-      candidate.cost.bandwidth *= std::min(1.0, shared / c.ring_bandwidth);
+      candidate.cost.bandwidth *= std::min(1.0, RingRate(job) / c.ring_bandwidth);
     }
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
@@ -82,7 +106,7 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out)
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
   if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
-      spec.node.interconnect != InterconnectKind::kSwitch || !SwitchReduces(job.spec.dtype)) {
+      spec.node.interconnect != InterconnectKind::kSwitch || AddsByBytes(job.spec.dtype)) {
     return;
   }
   Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};

@@ -99,6 +99,23 @@ Bandwidth SharedRate(int32_t channels, Bandwidth each, Bandwidth link) {
   return Bandwidth::BytesPerSecond(rate);
 }
 
+Bandwidth ByteAdder(double clock_hz) {
+  constexpr double kInstructionsAClock = 64;
+  constexpr double kAdded = 4.0 / 7;  // bytes an instruction and thread
+  return Bandwidth::BytesPerSecond(kInstructionsAClock * kAdded * clock_hz);
+}
+
+Bandwidth AddingRate(Bandwidth rate, Bandwidth adder) {
+  if (rate == Bandwidth() || adder == Bandwidth()) return rate;
+  constexpr int32_t kQuarters = 4;  // of a multiprocessor
+  constexpr auto kWarps = static_cast<int32_t>(kWarpsOfCollectives) / kQuarters;
+  const Bandwidth quarter = Bandwidth::BytesPerSecond(adder.bytes_per_second() / kQuarters);
+  const double warp =
+      1 / (kWarpsOfCollectives / rate.bytes_per_second() + 1 / quarter.bytes_per_second());
+  const Bandwidth shared = SharedRate(kWarps, Bandwidth::BytesPerSecond(warp), quarter);
+  return Bandwidth::BytesPerSecond(kQuarters * shared.bytes_per_second());
+}
+
 double LastReceive(double share, int32_t channels, Bandwidth channel) {
   const double rate = channels * channel.bytes_per_second();
   return rate > 0 ? share / rate : 0;

@@ -52,6 +52,14 @@ Bandwidth PassRate(Bandwidth channel);
 // customers, who copy by themselves and share the link, by mean value analysis (Reiser and
 // Lavenberg, 1980).
 Bandwidth SharedRate(int32_t channels, Bandwidth each, Bandwidth link);
+// Bytes of results that a multiprocessor's integer units add up where they are 8-bit integers: NCCL
+// adds four at a time by masks (src/device/reduce_kernel.h), seven instructions, of which a
+// multiprocessor issues 64 a clock (CUDA C++ programming guide, compute capability 7.0, 8.0, 9.0).
+// Types with instructions for two values take a fourteenth of that, which is left out.
+Bandwidth ByteAdder(double clock_hz);
+// What a channel reaches whose warps, at `rate` together, also add on their quarter of such units,
+// where they wait for one another as channels do at a link.
+Bandwidth AddingRate(Bandwidth rate, Bandwidth adder);
 // Seconds of the last receive of a ring in one node: its data is in a buffer of this rank, and no
 // warp sends while it is copied out of it. `share` is what each rank receives last.
 double LastReceive(double share, int32_t channels, Bandwidth channel);

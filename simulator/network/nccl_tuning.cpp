@@ -22,7 +22,7 @@ constexpr double kNvlsChannels = 16;  // NVLS_NCHANNELS_SM90
 // the flags of LL (half) and LL128 (a sixteenth).
 constexpr Row kTreeChunkBytes = {32768, 576000, 524288};
 // Bus bandwidth limit of LL in GB/s: one node by GPU generation; two nodes, more nodes.
-constexpr Row kLLOneNodeGBps = {39.0, 87.7, 87.7};
+constexpr Row kLLOneNodeGBps = {39.0, 87.7, 141.0};
 constexpr double kLLTwoNodesGBps = 39.0;
 constexpr double kLLMoreNodesGBps = 20.4;
 
@@ -97,8 +97,8 @@ ProtocolCost NvlsCost(int32_t ranks) {
   return cost;
 }
 
-bool SwitchReduces(DType dtype) {
-  return dtype != DType::kInt8 && dtype != DType::kUInt8 && dtype != DType::kBool;
+bool AddsByBytes(DType dtype) {
+  return dtype == DType::kInt8 || dtype == DType::kUInt8 || dtype == DType::kBool;
 }
 
 double NvlsPieceBytes(double bytes, int32_t ranks) {

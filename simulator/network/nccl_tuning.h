@@ -1,8 +1,8 @@
 #pragma once
 // What NCCL adds to links: protocols that trade bandwidth for latency, fixed start-up costs, and
 // the choice among them. Constants are those of NCCL's own tuner (src/graph/tuning.cc,
-// release 2.18, BSD-3-Clause): baseLat, hwLat, llMaxBws and the bandwidth factors of
-// ncclTopoTuneModel.
+// releases 2.21 to 2.29; before, Hopper's llMaxBws was Ampere's; BSD-3-Clause): baseLat, hwLat,
+// llMaxBws and the bandwidth factors of ncclTopoTuneModel.
 
 #include <array>
 #include <cstdint>
@@ -40,9 +40,9 @@ double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t
 // reduced part that it receives and the one that it sends to the multicast. So (n+1)/n of the data,
 // at nvlsEfficiency's 5/6 of the port. The start-up cost includes the hops.
 ProtocolCost NvlsCost(int32_t ranks);
-// Whether the switch can add up the type: not integers of 8 bits (src/include/device.h,
-// ncclNvlsSupported). An unknown type is taken for one that it can.
-bool SwitchReduces(DType dtype);
+// Integers of 8 bits: the switch does not add them up (src/include/device.h, ncclNvlsSupported),
+// and a channel does by masks. An unknown type is taken for none.
+bool AddsByBytes(DType dtype);
 // What the channels reduce at a time before they multicast it (calcCollChunking).
 double NvlsPieceBytes(double bytes, int32_t ranks);
 // Grouped sends and receives (all-to-all, gather, scatter, send/recv): Simple only.

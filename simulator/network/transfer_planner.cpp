@@ -297,8 +297,8 @@ absl::StatusOr<TransferPlan> TransferPlanner::Plan(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
   if (candidates.size() == 1) return PlanFor(job, candidates.front());
-  const auto known = chosen_.find(
-      {job.communicator.get(), spec.op, SwitchReduces(spec.dtype), spec.bytes.count()});
+  const auto known =
+      chosen_.find({job.communicator.get(), spec.op, AddsByBytes(spec.dtype), spec.bytes.count()});
   if (known != chosen_.end()) return PlanFor(job, candidates[known->second]);
   FORETRACE_ASSIGN_OR_RETURN(PlannedRun best, Fastest(job, candidates));
   return std::move(best.plan);
@@ -322,7 +322,7 @@ absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
     best = std::move(trial);
     chosen = i;
   }
-  chosen_[{job.communicator.get(), job.spec.op, SwitchReduces(job.spec.dtype),
+  chosen_[{job.communicator.get(), job.spec.op, AddsByBytes(job.spec.dtype),
            job.spec.bytes.count()}] = chosen;
   return best;
 }

@@ -75,6 +75,8 @@ class TransferPlanner {
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   // Of a device's NVLinks into its switch.
   Bandwidth PortRate() const;
+  Bandwidth Adder(const Job& job) const;
+  double RingRate(const Job& job) const;
   const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
@@ -95,8 +97,8 @@ class TransferPlanner {
   const Topology& topology_;
   NetworkOptions options_;
   CommunicatorCache communicators_;
-  // Which of its candidates a transfer was run with, by communicator, operation, whether the switch
-  // could reduce it, and size.
+  // Which of its candidates a transfer was run with, by communicator, operation, whether it adds by
+  // bytes, and size.
   absl::flat_hash_map<std::tuple<const Communicator*, CollectiveOp, bool, int64_t>, size_t> chosen_;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "simulator/base/json_writer.h"
+#include "simulator/base/utf8.h"
+#include "simulator/console/output.h"
 
 namespace foretrace {
 namespace {
@@ -247,11 +249,11 @@ std::string DesignsCsv(const ArchitectReport& r) {
       if (e.plans.empty()) continue;
       const AcceleratorDesign& d = e.design.design;
       const ModelPlan& p = e.plans[0];
-      out += fmt::format("\"{}\",{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n", m.name,
-                         order, d.tensor_cores, d.vector_cores, d.width, d.depth, d.buffer_MB,
-                         e.design.area.mm2(), p.throughput, p.placement.stages.size(),
-                         p.placement.data_parallel, p.placement.width, p.placement.micro_batch,
-                         p.placement.recompute ? 1 : 0, p.mfu);
+      out += fmt::format("{},{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n",
+                         CsvQuoted(OneLine(m.name)), order, d.tensor_cores, d.vector_cores, d.width,
+                         d.depth, d.buffer_MB, e.design.area.mm2(), p.throughput,
+                         p.placement.stages.size(), p.placement.data_parallel, p.placement.width,
+                         p.placement.micro_batch, p.placement.recompute ? 1 : 0, p.mfu);
     }
   }
   return out;
@@ -261,6 +263,11 @@ std::string ArchitectPage(const ArchitectReport& r) {
   const auto escaped = [](const std::string& text) {
     std::string out;
     for (const char c : text) {
+      // HTML has no control characters but those of white space.
+      if (static_cast<unsigned char>(c) < 0x20 && c != '\n') {
+        out += '?';
+        continue;
+      }
       out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
     }
     return out;

@@ -8,6 +8,7 @@
 #include "simulator/architect/machine_search.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
@@ -234,7 +235,9 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   FORETRACE_ASSIGN_OR_RETURN(std::string inputs, ReadTextFile(file, kMaxYamlBytes));
   FORETRACE_ASSIGN_OR_RETURN(report.space, LoadDesignSpace(file));
   FORETRACE_RETURN_IF_ERROR(CheckObjective(report));
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SizedDesign> designs, FeasibleDesigns(report.space));
+  const absl::StatusOr<std::vector<SizedDesign>> feasible = FeasibleDesigns(report.space);
+  if (!feasible.ok()) return InFile(file, feasible.status());
+  const std::vector<SizedDesign>& designs = *feasible;
   FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
   FORETRACE_ASSIGN_OR_RETURN(report.memory_sizes, MemorySizes(o));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,

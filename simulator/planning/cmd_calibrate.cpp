@@ -254,6 +254,9 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   if (!options.run.output_platform.empty()) {
     FORETRACE_RETURN_IF_ERROR(CheckFileName(options.run.output_platform, "--as"));
   }
+  options.run.fit.progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
+  };
   FORETRACE_ASSIGN_OR_RETURN(const CalibrateReport report, RunCalibrate(fitter, options.run));
   if (!options.rows_file.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
@@ -278,6 +281,34 @@ void AddFitOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOpti
     command.add_option("--seed", options.seed, "of the random starts (1)")
         ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   }
+}
+
+// Families whose work recordings hold are fitted to these too.
+void AddTraceOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOptions& options) {
+  const bool copies = fitter.row_kind() == BenchmarkKind::kMemory;
+  if (!copies && fitter.row_kind() != BenchmarkKind::kEmbedding) return;
+  const std::string_view what = copies ? "copies" : "lookups";
+  command
+      .add_option(
+          "--trace", options.traces.paths,
+          fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command
+      .add_option("--test-trace", options.test_traces.paths,
+                  fmt::format("evaluate on the {} of these traces, which take no part", what))
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command
+      .add_option("--provenance", options.provenance,
+                  "what to write into the file of the traces, such as licence=MIT")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--table-out", options.table_file,
+                  fmt::format("write the {} of --trace as a table in the neutral schema", what))
+      ->group(kOutputGroup)
+      ->type_name("CSV");
 }
 
 void AddFamily(CLI::App& calibrate, CommandContext& context,
@@ -322,31 +353,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->group(kOutputGroup)
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
-  const bool copies = fitter->row_kind() == BenchmarkKind::kMemory;
-  if (copies || fitter->row_kind() == BenchmarkKind::kEmbedding) {
-    const std::string_view what = copies ? "copies" : "lookups";
-    command
-        ->add_option(
-            "--trace", options->traces.paths,
-            fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
-        ->type_name("PATH")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--test-trace", options->test_traces.paths,
-                     fmt::format("evaluate on the {} of these traces, which take no part", what))
-        ->type_name("PATH")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--provenance", options->provenance,
-                     "what to write into the file of the traces, such as licence=MIT")
-        ->type_name("KEY=VALUE")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--table-out", options->table_file,
-                     fmt::format("write the {} of --trace as a table in the neutral schema", what))
-        ->group(kOutputGroup)
-        ->type_name("CSV");
-  }
+  AddTraceOptions(*command, *fitter, *options);
   command->callback([options, fitter, &context] {
     context.run = [options, fitter, &context] { return RunCommand(*fitter, *options, context); };
   });

@@ -199,6 +199,41 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->capture_default_str();
 }
 
+// What is shown and written.
+void RegisterOutput(CLI::App& command, SearchCommandOptions& o) {
+  command.add_option("--top", o.top, "mappings to show")->capture_default_str();
+  command
+      .add_option("--jobs", o.jobs, "threads (default: one per processor); the answer is the same")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--compare", o.compare,
+                  "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
+      ->expected(2)
+      ->type_name("A B");
+  command
+      .add_option("--journal", o.journal,
+                  "keep evaluations here; after Ctrl-C the same command goes on")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_option("-o,--mapping-out", o.mapping_out, "write the best mapping, for generate")
+      ->group(kOutputGroup)
+      ->type_name("FILE.yaml");
+  command.add_flag("--picture", o.picture, "print the best mapping's pipeline");
+  command.add_flag("--memory", o.memory,
+                   "print when and by what the memory of its stages is fullest");
+  command.add_flag("--energy", o.energy,
+                   "also the energy of an iteration, at most: by the devices' rated power");
+  command.add_option("--svg", o.svg, "write that picture")
+      ->group(kOutputGroup)
+      ->type_name("FILE.svg");
+  command
+      .add_option("--timeline", o.timeline,
+                  "write it for ui.perfetto.dev (.json or .pftrace; .gz behind either)")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_flag("--json", o.json, "one JSON document instead of tables");
+}
+
 }  // namespace
 
 void AddSearchCommand(CLI::App& app, CommandContext& context) {
@@ -226,38 +261,7 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
                    "also simulate the mappings to show with communication from a network model "
                    "(predict --network), and order them by that: fitted, fluid, simgrid")
       ->check(CLI::IsMember({"fitted", "fluid", "simgrid"}));
-  command->add_option("--top", o->top, "mappings to show")->capture_default_str();
-  command
-      ->add_option("--jobs", o->jobs,
-                   "threads (default: one per processor); the answer is the same")
-      ->check(CLI::Range(0, 1024));
-  command
-      ->add_option("--compare", o->compare,
-                   "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
-      ->expected(2)
-      ->type_name("A B");
-  command
-      ->add_option("--journal", o->journal,
-                   "keep evaluations here; after Ctrl-C the same command goes on")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command->add_option("-o,--mapping-out", o->mapping_out, "write the best mapping, for generate")
-      ->group(kOutputGroup)
-      ->type_name("FILE.yaml");
-  command->add_flag("--picture", o->picture, "print the best mapping's pipeline");
-  command->add_flag("--memory", o->memory,
-                    "print when and by what the memory of its stages is fullest");
-  command->add_flag("--energy", o->energy,
-                    "also the energy of an iteration, at most: by the devices' rated power");
-  command->add_option("--svg", o->svg, "write that picture")
-      ->group(kOutputGroup)
-      ->type_name("FILE.svg");
-  command
-      ->add_option("--timeline", o->timeline,
-                   "write it for ui.perfetto.dev (.json or .pftrace; .gz behind either)")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command->add_flag("--json", o->json, "one JSON document instead of tables");
+  RegisterOutput(*command, *o);
   command->footer(Examples({
       "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "
       "1536",

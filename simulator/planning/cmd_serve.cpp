@@ -232,6 +232,24 @@ void AddRequestOptions(CLI::App& command, ServingOptions& o) {
       ->check(CLI::Range(0.0, 1e9));
 }
 
+// What is answered and written.
+void AddAnswerOptions(CLI::App& command, ServeOptions& o) {
+  command.add_flag("--search", o.search,
+                   "rank configurations of --gpus devices instead: parallelism, engines, pools, "
+                   "limits of steps");
+  command.add_option("--gpus", o.gpus, "with --search: devices (default: of a node)")
+      ->needs("--search")
+      ->check(CLI::Range(0, 1 << 16));
+  command.add_option("--top", o.top, "with --search: configurations to show")
+      ->needs("--search")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--timeline", o.timeline, "write steps and requests for ui.perfetto.dev")
+      ->group(kOutputGroup)
+      ->type_name("FILE.json[.gz]");
+  command.add_flag("--json", o.json, "one JSON document on standard output");
+}
+
 }  // namespace
 
 void AddServeCommand(CLI::App& app, CommandContext& context) {
@@ -278,20 +296,7 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->type_name("DIR");
   AddEngineOptions(*command, s);
   AddRequestOptions(*command, s);
-  command->add_flag("--search", o->search,
-                    "rank configurations of --gpus devices instead: parallelism, engines, pools, "
-                    "limits of steps");
-  command->add_option("--gpus", o->gpus, "with --search: devices (default: of a node)")
-      ->needs("--search")
-      ->check(CLI::Range(0, 1 << 16));
-  command->add_option("--top", o->top, "with --search: configurations to show")
-      ->needs("--search")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command->add_option("--timeline", o->timeline, "write steps and requests for ui.perfetto.dev")
-      ->group(kOutputGroup)
-      ->type_name("FILE.json[.gz]");
-  command->add_flag("--json", o->json, "one JSON document on standard output");
+  AddAnswerOptions(*command, *o);
   command->footer(Examples({
       "foretrace serve llama3.1-8b --platform dgx-h100 --rate 10 --count 500 --input 1024",
       "foretrace serve llama3.1-70b --platform dgx-h100 --parallel tp4 --replicas 2 --requests "

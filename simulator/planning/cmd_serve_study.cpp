@@ -278,6 +278,26 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
   return context.console->Print(Text(rows, context.console->style()));
 }
 
+// Of prompts and tokens on dataflow devices.
+void RegisterPhases(CLI::App& command, ServeStudyOptions& o) {
+  command
+      .add_option("--accelerator", o.accelerator,
+                  "phases: the device, a name in topologies/accelerators/")
+      ->capture_default_str();
+  command.add_option("--link-gbps", o.link_gbps, "phases: GB/s of a link of the devices' ring")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->capture_default_str();
+  command.add_option("--hop-ns", o.hop_ns, "phases: latency of a link")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command.add_option("--reach", o.reach, "phases: share of the device's rate that it reaches")
+      ->check(CLI::Range(1e-3, 1.0))
+      ->capture_default_str();
+  command.add_option("--prompt", o.prompt, "phases: tokens of the prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
@@ -317,22 +337,7 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--target-us", o->target_us, "drafts: a step of the target model")
       ->check(CLI::Range(0.001, 1e9))
       ->capture_default_str();
-  command
-      ->add_option("--accelerator", o->accelerator,
-                   "phases: the device, a name in topologies/accelerators/")
-      ->capture_default_str();
-  command->add_option("--link-gbps", o->link_gbps, "phases: GB/s of a link of the devices' ring")
-      ->check(CLI::Range(1e-3, 1e6))
-      ->capture_default_str();
-  command->add_option("--hop-ns", o->hop_ns, "phases: latency of a link")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  command->add_option("--reach", o->reach, "phases: share of the device's rate that it reaches")
-      ->check(CLI::Range(1e-3, 1.0))
-      ->capture_default_str();
-  command->add_option("--prompt", o->prompt, "phases: tokens of the prompt")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+  RegisterPhases(*command, *o);
   command->add_flag("--json", o->json, "one JSON document instead of a table");
   command->footer(Examples({
       "foretrace serve-study volumes",

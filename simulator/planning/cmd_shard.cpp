@@ -97,6 +97,43 @@ absl::StatusOr<Ranking> Rank(const ShardOptions& options, const ShardingTask& ta
                    options.budget > 0 ? options.budget : DefaultBudget(task), control);
 }
 
+// Plans of --plan, which must fit the task.
+absl::StatusOr<std::vector<ShardingPlan>> ReadPlans(const std::vector<std::string>& files,
+                                                    const ShardingTask& task,
+                                                    int32_t ranks_per_node) {
+  std::vector<ShardingPlan> plans;
+  for (const std::string& file : files) {
+    FORETRACE_ASSIGN_OR_RETURN(ShardingPlan plan, ReadPlanJson(task, file));
+    if (absl::Status fits = CheckPlan(task, plan, ranks_per_node); !fits.ok()) {
+      std::string message(fits.message());
+      if (message.starts_with(task.file + ": ")) message.erase(0, task.file.size() + 2);
+      return InvalidInput("{}: {}", file, message);
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+absl::Status WriteOutputs(const ShardOptions& options, const ShardingTask& task,
+                          const Ranking& ranking, SimulatedEvaluator& evaluator,
+                          const CommandContext& context) {
+  const RankedPlan& best = ranking.plans.front();
+  if (!options.output.empty()) {
+    FORETRACE_RETURN_IF_ERROR(
+        WriteFile(options.output, PlanJson(task, best.plan, evaluator.ranks_per_node())));
+  }
+  if (!options.traces.empty()) {
+    const RankedPlan* plan = &best;
+    if (!options.traces_of.empty()) {
+      FORETRACE_ASSIGN_OR_RETURN(plan, FindPlan(ranking, options.traces_of, "--traces-of"));
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, evaluator.Traces(plan->plan));
+    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, options.traces, TraceFiles("trace", context)));
+  }
+  if (options.svg.empty()) return absl::OkStatus();
+  return WriteFile(options.svg, LoadSvg(task, best));
+}
+
 absl::Status RunShard(const ShardOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(ShardingTask task, LoadShardingTask(options.task));
   if (!options.captures.empty()) task.capture = fmt::format("{}", fmt::join(options.captures, " "));
@@ -116,33 +153,12 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
     loaded.notes.push_back(
         fmt::format("template {}: {}", task.capture, evaluator->capture()->Describe()));
   }
-  std::vector<ShardingPlan> given;
-  for (const std::string& file : options.plans) {
-    FORETRACE_ASSIGN_OR_RETURN(ShardingPlan plan, ReadPlanJson(task, file));
-    if (absl::Status fits = CheckPlan(task, plan, evaluator->ranks_per_node()); !fits.ok()) {
-      std::string message(fits.message());
-      if (message.starts_with(task.file + ": ")) message.erase(0, task.file.size() + 2);
-      return InvalidInput("{}: {}", file, message);
-    }
-    given.push_back(std::move(plan));
-  }
+  FORETRACE_ASSIGN_OR_RETURN(std::vector<ShardingPlan> given,
+                             ReadPlans(options.plans, task, evaluator->ranks_per_node()));
   FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, Rank(options, task, loaded.models, *evaluator,
                                                          std::move(given), context));
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));
-  const RankedPlan& best = ranking.plans.front();
-  if (!options.output.empty()) {
-    FORETRACE_RETURN_IF_ERROR(
-        WriteFile(options.output, PlanJson(task, best.plan, evaluator->ranks_per_node())));
-  }
-  if (!options.traces.empty()) {
-    const RankedPlan* plan = &best;
-    if (!options.traces_of.empty()) {
-      FORETRACE_ASSIGN_OR_RETURN(plan, FindPlan(ranking, options.traces_of, "--traces-of"));
-    }
-    FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, evaluator->Traces(plan->plan));
-    FORETRACE_RETURN_IF_ERROR(WriteChakra(store, options.traces, TraceFiles("trace", context)));
-  }
-  if (!options.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(options.svg, LoadSvg(task, best)));
+  FORETRACE_RETURN_IF_ERROR(WriteOutputs(options, task, ranking, *evaluator, context));
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
   if (options.json)

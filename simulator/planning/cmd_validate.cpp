@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
@@ -98,6 +99,9 @@ absl::Status RunMappings(const ValidateOptions& options, const CommandContext& c
         "device, \"none\", or \"auto\"");
   }
   if (!calibrations.empty()) mappings.calibration = calibrations.front();
+  mappings.progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
+  };
   if (IsTrainingTable(mappings.rows)) {
     FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
     FORETRACE_RETURN_IF_ERROR(
@@ -125,7 +129,11 @@ absl::Status RunValidate(const ValidateOptions& options, const CommandContext& c
   for (ValidationCase& c : cases) {
     if (!options.from_ranks.empty()) c.overheads_from_ranks = options.from_ranks;
     if (!options.from_steps.empty()) c.overheads_from_steps = options.from_steps;
-    FORETRACE_RETURN_IF_ERROR(ValidateCase(c, options.ablation, context, result));
+    const absl::Status validated = ValidateCase(c, options.ablation, context, result);
+    if (!options.cases_file.empty()) {
+      FORETRACE_RETURN_IF_ERROR(InFile(options.cases_file, validated));
+    }
+    FORETRACE_RETURN_IF_ERROR(validated);
   }
   Summarize(result);
   if (result.summary.count == 0) {

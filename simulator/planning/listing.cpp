@@ -76,7 +76,7 @@ absl::StatusOr<Listing> Calibrations() {
   out.columns = {{"name", "calibration"},
                  {"accelerator", "GPU"},
                  {"families", "of"},
-                 {"stack", "measured with"},
+                 {"stack", "measured with", true},
                  {"file", ""}};
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
   for (const ShippedFile& file : ListShipped(kCalibrations)) {

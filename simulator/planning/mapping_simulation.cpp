@@ -9,7 +9,7 @@
 #include "simulator/console/output.h"
 #include "simulator/engine/replay.h"
 #include "simulator/planning/mapped_job.h"
-#include "simulator/replay/trace_options.h"
+#include "simulator/replay/simulation_setup.h"
 
 namespace foretrace {
 

@@ -46,9 +46,10 @@ std::string ModelOf(const MeasuredMapping& row) {
                      row.model.sequence, row.mapping.devices(), row.mapping.global_batch);
 }
 
-absl::Status Predict(const Rows& rows, const ClusterParameters& cluster,
-                     MappingValidation& result) {
+absl::Status Predict(const MappingValidationOptions& options, const Rows& rows,
+                     const ClusterParameters& cluster, MappingValidation& result) {
   for (const MeasuredMapping& row : rows) {
+    options.Tell("rows", static_cast<size_t>(&row - rows.data()), rows.size());
     const auto estimate = EstimateIteration(row.model, row.mapping, cluster);
     if (!estimate.ok()) {
       return InvalidInput("{}: {}", row.name, std::string(estimate.status().message()));
@@ -170,7 +171,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
           const ClusterParameters fitted,
           Fit(half[1 - side], start, side == 0 ? "every second row" : "the rows between them",
               result.notes));
-      FORETRACE_RETURN_IF_ERROR(Predict(half[side], fitted, result));
+      FORETRACE_RETURN_IF_ERROR(Predict(o, half[side], fitted, result));
     }
     result.notes.push_back("every row is predicted with parameters fitted without it");
   } else if (!o.fit.empty()) {
@@ -182,10 +183,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     FORETRACE_ASSIGN_OR_RETURN(
         const ClusterParameters fitted,
         Fit(all, start, fmt::format("{}", fmt::join(o.fit, " and ")), result.notes));
-    FORETRACE_RETURN_IF_ERROR(Predict(rows, fitted, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, fitted, result));
   } else {
     result.notes = notes;
-    FORETRACE_RETURN_IF_ERROR(Predict(rows, start, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, start, result));
   }
   result.notes.push_back(fmt::format("vocabulary {}; recomputation {} where the table does not say",
                                      o.vocabulary, o.recompute));

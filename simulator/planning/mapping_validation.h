@@ -1,7 +1,9 @@
 #pragma once
 // Measured iterations of mappings against the simulation.
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,6 +28,11 @@ struct MappingValidationOptions {
   std::string platform;
   std::string calibration = "none";
   std::string kernels = "auto";
+  std::function<void(std::string_view what, int64_t done, int64_t total)> progress;  // may be empty
+
+  void Tell(std::string_view what, size_t done, size_t total) const {
+    if (progress) progress(what, static_cast<int64_t>(done), static_cast<int64_t>(total));
+  }
 };
 
 struct ValidatedMapping {

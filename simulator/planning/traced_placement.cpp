@@ -14,7 +14,7 @@
 #include "simulator/engine/restructure.h"
 #include "simulator/engine/step_times.h"
 #include "simulator/planning/placement_problem.h"
-#include "simulator/replay/trace_options.h"
+#include "simulator/replay/simulation_setup.h"
 
 namespace foretrace {
 namespace {

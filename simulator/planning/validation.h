@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/statistics.h"
 #include "simulator/planning/duration_errors.h"
+#include "simulator/replay/simulation_setup.h"
 #include "simulator/replay/step_errors.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/report/text_table.h"

@@ -25,6 +25,13 @@ std::string Resolve(const std::string& path, const std::filesystem::path& base) 
   return std::filesystem::path(path).is_absolute() ? path : (base / path).string();
 }
 
+absl::StatusOr<SimTime> ReadMeasured(const std::string& file, const YAML::Node& node) {
+  const auto measured = node.as<double>();
+  if (measured >= 1e-3 && measured <= 1e12) return SimTime::FromUs(measured);
+  return InvalidInput("{}:{}: measured_us is {}, not between 0.001 and 1e12", file,
+                      node.Mark().line + 1, measured);
+}
+
 absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Node& node,
                                         const std::filesystem::path& base) {
   static const std::set<std::string> kKeys = {"name",
@@ -70,12 +77,7 @@ absl::StatusOr<ValidationCase> ReadCase(const std::string& file, const YAML::Nod
   }
   if (node["aligned_start"]) c.simulation.aligned_start = node["aligned_start"].as<bool>();
   if (node["measured_us"]) {
-    const auto measured = node["measured_us"].as<double>();
-    if (!(measured >= 1e-3 && measured <= 1e12)) {
-      return InvalidInput("{}:{}: measured_us is {}, not between 0.001 and 1e12", file,
-                          node["measured_us"].Mark().line + 1, measured);
-    }
-    c.measured = SimTime::FromUs(measured);
+    FORETRACE_ASSIGN_OR_RETURN(c.measured, ReadMeasured(file, node["measured_us"]));
   }
   text("overheads_from_ranks", c.overheads_from_ranks);
   text("overheads_from_steps", c.overheads_from_steps);

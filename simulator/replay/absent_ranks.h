@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/replay.h"
-#include "simulator/replay/trace_options.h"
+#include "simulator/replay/simulation_setup.h"
 #include "simulator/report/prediction_report.h"
 
 namespace foretrace {

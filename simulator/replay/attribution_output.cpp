@@ -111,6 +111,54 @@ std::string AttributionJson(const Attribution& a) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
+namespace {
+
+// Device time by stack of frames, which are the rows, and behind them the two rests.
+struct SampledStacks {
+  std::vector<std::vector<int32_t>> stacks;
+  std::vector<double> weights;
+};
+
+SampledStacks StacksOf(const Attribution& a) {
+  SampledStacks out;
+  for (size_t i = 0; i < a.rows.size(); ++i) {
+    if (a.rows[i].own.device == SimTime()) continue;
+    std::vector<int32_t>& stack = out.stacks.emplace_back();
+    for (auto at = static_cast<int32_t>(i); at >= 0; at = a.rows[static_cast<size_t>(at)].parent) {
+      stack.insert(stack.begin(), at);
+    }
+    out.weights.push_back(a.rows[i].own.device.us());
+  }
+  auto frame = static_cast<int32_t>(a.rows.size());
+  for (const SpentTime* rest : {&a.outside, &a.unlaunched}) {
+    if (rest->device > SimTime()) {
+      out.stacks.push_back({frame});
+      out.weights.push_back(rest->device.us());
+    }
+    ++frame;
+  }
+  return out;
+}
+
+void WriteFrames(JsonWriter& json, const Attribution& a) {
+  const auto frame = [&](std::string_view name) {
+    json.StartObject();
+    json.Field("name", name);
+    json.EndObject();
+  };
+  json.Key("shared");
+  json.StartObject();
+  json.Key("frames");
+  json.StartArray();
+  for (const AttributedRow& r : a.rows) frame(r.name);
+  frame(fmt::format("(no {})", Word(a.to)));
+  frame("(issued before the recording)");
+  json.EndArray();
+  json.EndObject();
+}
+
+}  // namespace
+
 std::string SpeedscopeJson(const Attribution& a) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
@@ -118,41 +166,8 @@ std::string SpeedscopeJson(const Attribution& a) {
   json.Field("$schema", "https://www.speedscope.app/file-format-schema.json");
   json.Field("exporter", "foretrace");
   json.Field("name", fmt::format("predicted device time by {}", Word(a.to)));
-  json.Key("shared");
-  json.StartObject();
-  json.Key("frames");
-  json.StartArray();
-  for (const AttributedRow& r : a.rows) {
-    json.StartObject();
-    json.Field("name", r.name);
-    json.EndObject();
-  }
-  json.StartObject();
-  json.Field("name", fmt::format("(no {})", Word(a.to)));
-  json.EndObject();
-  json.StartObject();
-  json.Field("name", "(issued before the recording)");
-  json.EndObject();
-  json.EndArray();
-  json.EndObject();
-  std::vector<std::vector<int32_t>> stacks;
-  std::vector<double> weights;
-  for (size_t i = 0; i < a.rows.size(); ++i) {
-    if (a.rows[i].own.device == SimTime()) continue;
-    std::vector<int32_t>& stack = stacks.emplace_back();
-    for (auto at = static_cast<int32_t>(i); at >= 0; at = a.rows[static_cast<size_t>(at)].parent) {
-      stack.insert(stack.begin(), at);
-    }
-    weights.push_back(a.rows[i].own.device.us());
-  }
-  auto frame = static_cast<int32_t>(a.rows.size());
-  for (const SpentTime* rest : {&a.outside, &a.unlaunched}) {
-    if (rest->device > SimTime()) {
-      stacks.push_back({frame});
-      weights.push_back(rest->device.us());
-    }
-    ++frame;
-  }
+  WriteFrames(json, a);
+  const SampledStacks sampled = StacksOf(a);
   json.Key("profiles");
   json.StartArray();
   json.StartObject();
@@ -163,7 +178,7 @@ std::string SpeedscopeJson(const Attribution& a) {
   json.Field("endValue", a.device.us());
   json.Key("samples");
   json.StartArray();
-  for (const std::vector<int32_t>& stack : stacks) {
+  for (const std::vector<int32_t>& stack : sampled.stacks) {
     json.StartArray();
     for (const int32_t at : stack) json.Int(at);
     json.EndArray();
@@ -171,7 +186,7 @@ std::string SpeedscopeJson(const Attribution& a) {
   json.EndArray();
   json.Key("weights");
   json.StartArray();
-  for (const double weight : weights) json.Double(weight);
+  for (const double weight : sampled.weights) json.Double(weight);
   json.EndArray();
   json.EndObject();
   json.EndArray();

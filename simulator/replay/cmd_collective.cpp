@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
@@ -129,9 +130,11 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   };
   std::string out;
   if (fit) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        platform, FitLinks(std::move(platform), network, tables,
-                           {.links = options.fit, .launch = options.fit_launch}, progress));
+    absl::StatusOr<PlatformSpec> fitted =
+        FitLinks(std::move(platform), network, tables,
+                 {.links = options.fit, .launch = options.fit_launch}, progress);
+    if (!fitted.ok()) return InFile(options.measured, fitted.status());
+    platform = *std::move(fitted);
     const CollectiveLibrary& library = platform.library;
     out += fmt::format(
         "library: launch_us {:.3f} channel_GBps {:.3f} network_channel_GBps {:.3f} "
@@ -143,7 +146,8 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
                          link.efficiency);
     }
   }
-  FORETRACE_RETURN_IF_ERROR(PredictTables(platform, tier, network, tables, progress));
+  FORETRACE_RETURN_IF_ERROR(
+      InFile(options.measured, PredictTables(platform, tier, network, tables, progress)));
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
       "collective", [&] { return StudyJson(fit ? &platform : nullptr, tier, tables); }));
   if (options.json) {

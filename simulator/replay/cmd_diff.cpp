@@ -10,6 +10,7 @@
 #include "simulator/console/output.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/step_report.h"
+#include "simulator/replay/trace_options.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_table.h"
 

@@ -10,6 +10,7 @@
 #include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/diagnosis.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/simulation_setup.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace {

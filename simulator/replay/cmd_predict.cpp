@@ -10,18 +10,14 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
-#include "simulator/engine/executor.h"
-#include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/attribution.h"
 #include "simulator/replay/energy_use.h"
 #include "simulator/replay/memory_use.h"
-#include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
-#include "simulator/replay/scale_report.h"
 #include "simulator/replay/sensitivity.h"
-#include "simulator/replay/step_report.h"
+#include "simulator/replay/step_explanation.h"
 #include "simulator/replay/timeline_request.h"
-#include "simulator/replay/wait_interval.h"
+#include "simulator/replay/trace_options.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
 
@@ -42,6 +38,8 @@ struct PredictOptions {
   std::string by, flamegraph;
   bool memory = false, energy = false;
   std::vector<std::string> memory_if;
+
+  bool attributes() const { return !by.empty() || !flamegraph.empty(); }
 };
 
 // Time by what --by names, for the reported iteration.
@@ -83,98 +81,6 @@ absl::Status WriteTimelines(const PredictOptions& options, const SimulationSetup
   return options.timeline.Write(run, inputs);
 }
 
-SimTime LongestIteration(const std::vector<PredictedRank>& ranks) {
-  SimTime longest;
-  for (const PredictedRank& rank : ranks) {
-    for (const PredictedIteration& it : rank.iterations) {
-      longest = std::max(longest, it.predicted_end - it.predicted_start);
-    }
-  }
-  return longest;
-}
-
-// The recorded skew between ranks is an initial condition, so its effect is said.
-absl::Status NoteAlignedStart(const TraceStore& store, const SimulationSetup& setup,
-                              Prediction& prediction, std::vector<std::string>& notes) {
-  SimTime skew;
-  for (const RankCompileReport& report : prediction.job.reports) {
-    skew = std::max(skew, report.start_skew);
-  }
-  const CompileOptions& given = setup.compile();
-  const bool together_already =
-      std::ranges::find(setup.left_out(), Ingredient::kStartSkew) != setup.left_out().end();
-  if (skew == SimTime() || together_already || given.semantics != Semantics::kFull ||
-      given.model_communication) {
-    return absl::OkStatus();
-  }
-  std::vector<RankProgram>& ranks = prediction.job.program.ranks;
-  std::vector<SimTime> starts;
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    starts.push_back(ranks[r].start);
-    ranks[r].start -= prediction.job.reports[r].start_skew;
-  }
-  FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule,
-                             Execute(store, prediction.job.program, setup.network()));
-  const SimTime together =
-      LongestIteration(MeasureRanks(store, prediction.job, prediction.job.program, schedule));
-  for (size_t r = 0; r < starts.size(); ++r) ranks[r].start = starts[r];
-  const std::string with = fmt::format("{:.1f}", LongestIteration(prediction.ranks).us());
-  const std::string without = fmt::format("{:.1f}", together.us());
-  notes.push_back(fmt::format(
-      "ranks start up to {:.1f} us apart, as recorded; started together, the "
-      "longest iteration takes {}",
-      skew.us(),
-      with == without ? "as long" : fmt::format("{} us instead of {} us", without, with)));
-  return absl::OkStatus();
-}
-
-// The reported step in steady state, and with --what-if its difference from the unedited one.
-absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Prediction& prediction,
-                     Prediction* unedited, ReportOptions& report) {
-  if (!report.iteration.has_value()) return absl::OkStatus();
-  const int64_t step = *report.iteration;
-  const bool marked =
-      std::any_of(prediction.ranks.begin(), prediction.ranks.end(), [&](const PredictedRank& rank) {
-        return std::any_of(rank.iterations.begin(), rank.iterations.end(),
-                           [&](const PredictedIteration& it) { return it.number == step; });
-      });
-  if (!marked) return absl::OkStatus();  // which is an error of the report's
-  FORETRACE_ASSIGN_OR_RETURN(report.step,
-                             SummarizeStep(store, prediction, step, setup.network(), report.notes));
-  NoteBlockedShare(prediction, step, report.notes);
-  if (unedited == nullptr) return absl::OkStatus();
-  report.unedited = IterationTimes(*unedited);
-  if (report.step.has_value()) {
-    std::vector<std::string> same_notes;
-    FORETRACE_ASSIGN_OR_RETURN(const auto before,
-                               SummarizeStep(store, *unedited, step, setup.network(), same_notes));
-    if (before.has_value()) report.step->unedited_period = before->period;
-  }
-  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
-  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
-                             ExplainedRun::Make(store, *unedited, step, by_completion));
-  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
-                             ExplainedRun::Make(store, prediction, step, by_completion));
-  report.causes = Differences(from, to);
-  return absl::OkStatus();
-}
-
-// A what-if whose answer hangs on waits that nobody knows the meaning of is in doubt.
-absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& setup,
-                             const Prediction& prediction, ReportOptions& report) {
-  if (!report.iteration.has_value()) return absl::OkStatus();
-  FORETRACE_ASSIGN_OR_RETURN(
-      const std::optional<WaitIntervals> intervals,
-      IntervalsOfWaits(store, setup, prediction, *report.iteration, report.step));
-  if (!intervals.has_value()) return absl::OkStatus();
-  report.unshown = intervals->step;
-  const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *intervals);
-  if (doubt.has_value()) {
-    report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
-  }
-  return absl::OkStatus();
-}
-
 // The recording lacks durations, those of all device work among them.
 bool LostDurations(const TraceStore& store, const Prediction& prediction) {
   if (!store.diagnostics().entries().contains("missing_duration")) return false;
@@ -209,11 +115,85 @@ absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
       path);
 }
 
-absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+// Parts of the answer that options ask for: members of the document, and text behind the report.
+struct FurtherParts {
+  std::vector<std::pair<std::string_view, std::string>> members;
+  std::string text;
+};
+
+absl::StatusOr<FurtherParts> MakeFurtherParts(const PredictOptions& options,
+                                              const SimulationSetup& setup, const TimelineRun& run,
+                                              std::span<const ProfileExtras> extras,
+                                              const CommandContext& context) {
+  FurtherParts parts;
+  const TraceStore& store = run.table.store();
+  if (options.attributes()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        const Attribution attribution,
+        AttributeStep(options, run.table, run.prediction, run.report, extras));
+    parts.members.emplace_back("attribution", AttributionJson(attribution));
+    parts.text += "\n" + AttributionText(attribution, std::max<size_t>(options.top, 40),
+                                         context.console->style());
+  }
+  if (options.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(const MemoryChange change, MemoryChange::Parse(options.memory_if));
+    FORETRACE_ASSIGN_OR_RETURN(
+        const std::vector<CapturedMemory> memory,
+        MemoryUse(store, run.prediction, extras, setup.accelerators(), change));
+    parts.members.emplace_back("memory", MemoryJson(memory));
+    parts.text += "\n" + MemoryText(memory, options.top, context.console->style());
+  }
+  if (options.energy) {
+    const auto& step = run.report.step;
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<PowerModel> power, ShippedPower());
+    FORETRACE_ASSIGN_OR_RETURN(
+        const EnergyUse energy,
+        EnergyOfStep(store, run.report.ranks, step.has_value() ? step->period : SimTime(),
+                     setup.accelerators(), power));
+    parts.members.emplace_back("energy", EnergyJson(energy));
+    parts.text += "\n" + EnergyText(energy);
+  }
+  return parts;
+}
+
+absl::Status AddSensitivity(const TraceStore& store, const SimulationSetup& setup,
+                            const Prediction& prediction, ReportOptions& report) {
+  if (!report.step.has_value()) {
+    return Infeasible("{}: --sensitivity needs a step that can be repeated{}",
+                      store.ranks().front().info().source,
+                      report.notes.empty() ? std::string() : ": " + report.notes.back());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      report.sensitivity,
+      ComputeSensitivity(store, prediction.job, *report.iteration, setup.network(), kSweptClasses));
+  return absl::OkStatus();
+}
+
+absl::Status Answer(const PredictOptions& options, const PredictionReport& report,
+                    const TraceStore& store, const FurtherParts& parts,
+                    const CommandContext& context) {
+  const auto document = [&] {
+    std::string json = ReportJson(report, store);
+    for (const auto& [key, value] : parts.members) json = WithMember(json, key, value);
+    return json;
+  };
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("predict", document));
+  if (options.json) return context.console->PrintJson("predict", document());
+  TextReportOptions text;
+  text.style = context.console->style();
+  text.max_top = options.top;
+  return context.console->Print(TextReport(report, store, text) + parts.text);
+}
+
+absl::Status CheckOptions(const PredictOptions& options) {
   if (options.energy && !options.simulation.on.empty()) {
     return InvalidInput("--energy is of the recorded devices: leave --on out");
   }
-  FORETRACE_ASSIGN_OR_RETURN(const MemoryChange change, MemoryChange::Parse(options.memory_if));
+  return MemoryChange::Parse(options.memory_if).status();
+}
+
+absl::Status RunPredict(const PredictOptions& options, const CommandContext& context) {
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   FORETRACE_ASSIGN_OR_RETURN(const auto loaded, options.traces.Load(context));
   const TraceStore& store = *loaded;
   FORETRACE_RETURN_IF_ERROR(options.timeline.Check(store));
@@ -228,42 +208,16 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   std::optional<Prediction> unedited;
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
                              Simulate(store, setup, compile, setup.network(), &unedited));
-  Prediction* const before = unedited.has_value() ? &*unedited : nullptr;
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, options.traces.strict));
   FORETRACE_RETURN_IF_ERROR(CheckPredicts(options.traces.paths.front(), store, prediction));
   const auto windows = Windows(prediction);
-  ReportOptions report_options;
+  FORETRACE_ASSIGN_OR_RETURN(ReportOptions report_options,
+                             ExplainStep(store, setup, {options.iteration, options.traces.strict},
+                                         prediction, unedited.has_value() ? &*unedited : nullptr));
   report_options.top = options.top;
-  report_options.what_if = !setup.what_if().empty() || setup.retargets();
-  report_options.notes = RunNotes(store, prediction, setup);
-  FORETRACE_ASSIGN_OR_RETURN(report_options.doubt, DoubtOfReplay(store, setup, prediction, before));
-  report_options.iteration =
-      options.iteration >= 0 ? options.iteration : RepresentativeStep(store, prediction);
-  FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, before, report_options));
-  FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report_options));
-  if (report_options.doubt.has_value() && options.traces.strict) {
-    return Infeasible("--strict: {}", *report_options.doubt);
-  }
-  if (report_options.iteration.has_value()) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        report_options.absent,
-        IntervalOfAbsentRanks(store, setup, prediction, *report_options.iteration));
-    FORETRACE_ASSIGN_OR_RETURN(report_options.scale_out,
-                               SummarizeScaleOut(store, setup,
-                                                 {*report_options.iteration, prediction, before,
-                                                  report_options.step, report_options.absent}));
-  }
   unedited.reset();
   if (options.sensitivity) {
-    if (!report_options.step.has_value()) {
-      return Infeasible(
-          "{}: --sensitivity needs a step that can be repeated{}",
-          store.ranks().front().info().source,
-          report_options.notes.empty() ? std::string() : ": " + report_options.notes.back());
-    }
-    FORETRACE_ASSIGN_OR_RETURN(report_options.sensitivity,
-                               ComputeSensitivity(store, prediction.job, *report_options.iteration,
-                                                  setup.network(), kSweptClasses));
+    FORETRACE_RETURN_IF_ERROR(AddSensitivity(store, setup, prediction, report_options));
   }
   FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
   Tell(store, prediction, observers, ProgramUse::kFree);
@@ -274,48 +228,52 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
   };
   FORETRACE_ASSIGN_OR_RETURN(const PredictionReport report,
                              BuildPredictionReport(table, windows, report_options));
-  std::vector<std::pair<std::string_view, std::string>> more;  // members of the document
-  std::string last;
-  const bool attributes = !options.by.empty() || !options.flamegraph.empty();
   std::vector<ProfileExtras> extras;
-  if (attributes || options.memory) {
+  if (options.attributes() || options.memory) {
     FORETRACE_ASSIGN_OR_RETURN(extras, options.traces.LoadExtras(context));
   }
-  FORETRACE_RETURN_IF_ERROR(
-      WriteTimelines(options, setup, {table, prediction, windows, report}, extras, context.inputs));
-  if (attributes) {
-    FORETRACE_ASSIGN_OR_RETURN(const Attribution attribution,
-                               AttributeStep(options, table, prediction, report, extras));
-    more.emplace_back("attribution", AttributionJson(attribution));
-    last += "\n" + AttributionText(attribution, std::max<size_t>(options.top, 40),
-                                   context.console->style());
-  }
-  if (options.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::vector<CapturedMemory> memory,
-                               MemoryUse(store, prediction, extras, setup.accelerators(), change));
-    more.emplace_back("memory", MemoryJson(memory));
-    last += "\n" + MemoryText(memory, options.top, context.console->style());
-  }
-  if (options.energy) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::vector<PowerModel> power, ShippedPower());
-    FORETRACE_ASSIGN_OR_RETURN(
-        const EnergyUse energy,
-        EnergyOfStep(store, report.ranks, report.step.has_value() ? report.step->period : SimTime(),
-                     setup.accelerators(), power));
-    more.emplace_back("energy", EnergyJson(energy));
-    last += "\n" + EnergyText(energy);
-  }
-  const auto document = [&] {
-    std::string json = ReportJson(report, store);
-    for (const auto& [key, value] : more) json = WithMember(json, key, value);
-    return json;
-  };
-  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("predict", document));
-  if (options.json) return context.console->PrintJson("predict", document());
-  TextReportOptions text;
-  text.style = context.console->style();
-  text.max_top = options.top;
-  return context.console->Print(TextReport(report, store, text) + last);
+  const TimelineRun run{table, prediction, windows, report};
+  FORETRACE_RETURN_IF_ERROR(WriteTimelines(options, setup, run, extras, context.inputs));
+  FORETRACE_ASSIGN_OR_RETURN(const FurtherParts parts,
+                             MakeFurtherParts(options, setup, run, extras, context));
+  return Answer(options, report, store, parts, context);
+}
+
+// What the answer holds.
+void RegisterReport(CLI::App& command, PredictOptions& options) {
+  command.add_flag("--json", options.json, "one JSON document instead of tables");
+  options.timeline.Register(command);
+  command.add_option("--iteration", options.iteration,
+                     "the iteration to report (default: the one of median time)");
+  command.add_flag("--sensitivity", options.sensitivity,
+                   "also what the step owes to each op, communicator, CPU op and synchronisation");
+  command
+      .add_option(
+          "--by", options.by,
+          "also the step's time by module or line (recorded with_stack), range (annotations, "
+          "NVTX), op, kernel or stream")
+      ->check(CLI::IsMember({"module", "line", "range", "op", "kernel", "stream"}));
+  command
+      .add_option("--flamegraph", options.flamegraph,
+                  "device time by --by (default: module) for speedscope.app")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_flag("--memory", options.memory,
+                   "also the device memory at its peak: when, by which op and module, of which "
+                   "phase (recorded with profile_memory)");
+  command
+      .add_option(
+          "--memory-if", options.memory_if,
+          "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "
+          "ranges, segments=N of the forward pass recomputed, zero=STAGE/N; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("CHANGE")
+      ->needs("--memory");
+  command.add_flag("--energy", options.energy,
+                   "also the energy of the step, at most: by the devices' rated power, waiting "
+                   "ones by what was measured where it was");
+  command.add_option("--top", options.top, "entries in the lists of kernels and ops")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -339,39 +297,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& context) {
           "groups that grow with --ranks (default: those of all ranks, and those named for "
           "data parallelism)")
       ->type_name("REGEX");
-  command->add_flag("--json", options->json, "one JSON document instead of tables");
-  options->timeline.Register(*command);
-  command->add_option("--iteration", options->iteration,
-                      "the iteration to report (default: the one of median time)");
-  command->add_flag("--sensitivity", options->sensitivity,
-                    "also what the step owes to each op, communicator, CPU op and synchronisation");
-  command
-      ->add_option(
-          "--by", options->by,
-          "also the step's time by module or line (recorded with_stack), range (annotations, "
-          "NVTX), op, kernel or stream")
-      ->check(CLI::IsMember({"module", "line", "range", "op", "kernel", "stream"}));
-  command
-      ->add_option("--flamegraph", options->flamegraph,
-                   "device time by --by (default: module) for speedscope.app")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command->add_flag("--memory", options->memory,
-                    "also the device memory at its peak: when, by which op and module, of which "
-                    "phase (recorded with profile_memory)");
-  command
-      ->add_option(
-          "--memory-if", options->memory_if,
-          "with --memory: the peak with micro-batch=xF, recompute=REGEX of modules or "
-          "ranges, segments=N of the forward pass recomputed, zero=STAGE/N; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("CHANGE")
-      ->needs("--memory");
-  command->add_flag("--energy", options->energy,
-                    "also the energy of the step, at most: by the devices' rated power, waiting "
-                    "ones by what was measured where it was");
-  command->add_option("--top", options->top, "entries in the lists of kernels and ops")
-      ->capture_default_str();
+  RegisterReport(*command, *options);
   command->footer(Examples({
       "foretrace predict traces/samples/dlrm_8rank",
       "foretrace predict run1/ --timeline run1.json.gz --json > run1.report.json",

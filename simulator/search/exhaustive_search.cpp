@@ -161,6 +161,22 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
   return all;
 }
 
+namespace {
+
+// `found`: evaluations by index of the candidate.
+void Rank(const std::vector<ParallelMapping>& candidates,
+          std::vector<std::pair<size_t, Evaluation>> found, SearchResult& result) {
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.second.iteration, a.second.memory, a.first) <
+           std::tuple(b.second.iteration, b.second.memory, b.first);
+  });
+  for (const auto& [index, evaluation] : found) {
+    result.ranked.push_back({candidates[index], evaluation});
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
                                                 const EvaluateBatch& evaluate,
                                                 const std::vector<ParallelMapping>& candidates,
@@ -215,13 +231,7 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
     }
   }
   if (control.progress) control.progress(result.candidates, result.candidates);
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.second.iteration, a.second.memory, a.first) <
-           std::tuple(b.second.iteration, b.second.memory, b.first);
-  });
-  for (const auto& [index, evaluation] : found) {
-    result.ranked.push_back({candidates[index], evaluation});
-  }
+  Rank(candidates, std::move(found), result);
   if (result.ranked.empty() && !result.interrupted) return NothingFeasible(evaluator, candidates);
   result.pareto = ParetoFront(result.ranked);
   return result;

@@ -157,6 +157,35 @@ absl::StatusOr<OpGraph> GraphOf(const GraphPipeProblem& problem) {
 
 }  // namespace internal
 
+namespace {
+
+// Seconds of a stage's micro-batch, forward and backward. `border`: bytes of a sample that cross
+// the stage's border.
+std::pair<double, double> PassesOf(const GraphPipeProblem& p, const GraphPipeStage& stage,
+                                   double border) {
+  const int32_t b = stage.config.micro_batch;
+  const int32_t samples = (b + stage.replicas() - 1) / stage.replicas();
+  double forward = 0, backward = 0;
+  for (const int32_t op : stage.ops) {
+    forward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
+    backward += internal::SecondsAt(p.PartOf(op, stage.tensor).backward_s, samples);
+  }
+  for (const int32_t op : stage.recomputed) {
+    backward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
+  }
+  // Transfers of different edges overlap with computation and each other, but a stage passes
+  // micro-batches no faster than its links carry what crosses its border.
+  const double link = b * internal::LinkPerSample(p, border, stage.replicas());
+  if (link > forward + backward && forward + backward > 0) {
+    const double stretch = link / (forward + backward);
+    forward *= stretch;
+    backward *= stretch;
+  }
+  return {forward, backward};
+}
+
+}  // namespace
+
 TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& plan) {
   TimedPipeline pipeline;
   pipeline.mini_batch = p.mini_batch;
@@ -182,23 +211,7 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     const int32_t b = stage.config.micro_batch;
-    const int32_t samples = (b + stage.replicas() - 1) / stage.replicas();
-    double forward = 0, backward = 0;
-    for (const int32_t op : stage.ops) {
-      forward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
-      backward += internal::SecondsAt(p.PartOf(op, stage.tensor).backward_s, samples);
-    }
-    for (const int32_t op : stage.recomputed) {
-      backward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
-    }
-    // Transfers of different edges overlap with computation and each other, but a stage passes
-    // micro-batches no faster than its links carry what crosses its border.
-    const double link = b * internal::LinkPerSample(p, border[s], stage.replicas());
-    if (link > forward + backward && forward + backward > 0) {
-      const double stretch = link / (forward + backward);
-      forward *= stretch;
-      backward *= stretch;
-    }
+    const auto [forward, backward] = PassesOf(p, stage, border[s]);
     const int64_t in_flight = (stage.in_flight_samples + b - 1) / b;
     const auto count = static_cast<int64_t>(p.mini_batch / b);
     pipeline.stages.push_back({b,

@@ -197,12 +197,17 @@ std::string DescribeTopology(const Topology& topology, int32_t max_ranks) {
                  topology.link_count());
   DrawNode(spec, out);
   if (spec.nodes > 1) DrawFabric(spec, out);
-  fmt::format_to(to, "\n{:<16} {:>8} {:>12} {:>10} {:>10}  source\n", "link", "class", "GB/s",
-                 "latency us", "efficiency");
+  fmt::format_to(to, "\n{:<16} {:>8} {:>12} {:>10} {:>10}\n", "link", "class", "GB/s", "latency us",
+                 "efficiency");
   for (const LinkType& link : spec.links) {
-    fmt::format_to(to, "{:<16} {:>8} {:>12.3f} {:>10.3f} {:>10.3f}  {}{}\n", link.name,
-                   Name(link.link_class), link.bandwidth.gbps(), link.latency.us(), link.efficiency,
-                   link.source, link.fitted.empty() ? "" : "; fitted: " + link.fitted);
+    fmt::format_to(to, "{:<16} {:>8} {:>12.3f} {:>10.3f} {:>10.3f}\n", link.name,
+                   Name(link.link_class), link.bandwidth.gbps(), link.latency.us(),
+                   link.efficiency);
+  }
+  // Sentences, which are folded where a line of the table would be too wide.
+  for (const LinkType& link : spec.links) {
+    fmt::format_to(to, "{}: {}{}\n", link.name, link.source,
+                   link.fitted.empty() ? "" : "; fitted: " + link.fitted);
   }
   fmt::format_to(to, "\nbisection bandwidth {:.1f} GB/s each way, diameter {} links\n\n",
                  BisectionBandwidth(topology) * 1e-9, Diameter(topology));

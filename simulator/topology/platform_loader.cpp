@@ -7,7 +7,6 @@
 #include <charconv>
 #include <filesystem>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
@@ -17,6 +16,7 @@
 #include "simulator/hardware/accelerator_file.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/topology/fabric.h"
+#include "simulator/topology/fabric_loader.h"
 
 namespace foretrace {
 namespace {
@@ -24,14 +24,6 @@ namespace {
 using Names = std::span<const std::string_view>;
 constexpr double kMaxLatencyUs = 1e6;
 constexpr double kMaxGBps = 1e6;
-
-// Names of the enumerators of E, in order.
-template <typename E>
-std::vector<std::string_view> EnumNames() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < static_cast<int>(E::kCount); ++i) names.push_back(Name(static_cast<E>(i)));
-  return names;
-}
 
 class Loader {
  public:
@@ -56,7 +48,7 @@ class Loader {
       root_.Fail("nodes", fmt::format("{} nodes of {} devices exceed the limit of {} devices",
                                       spec_.nodes, spec_.node.devices, kMaxDevices));
     }
-    if (root_.Has("fabric")) LoadFabric(root_.Child("fabric"));
+    if (root_.Has("fabric")) LoadFabric(root_.Child("fabric"), spec_);
     if (root_.Has("ranks")) LoadPlacement(root_.Child("ranks"));
     if (root_.Has("library")) LoadLibrary(root_.Child("library"));
     if (root_.ok()) CheckConnected();
@@ -78,21 +70,9 @@ class Loader {
       type.efficiency = link.Number("efficiency", 1e-6, 1, 1.0);
       type.source = link.String("source");
       type.fitted = link.String("fitted", "");
-      link_index_[name] = static_cast<LinkTypeIndex>(spec_.links.size());
       spec_.links.push_back(std::move(type));
     }
     if (root_.ok() && spec_.links.empty()) root_.Fail("links", "at least one link type is needed");
-  }
-
-  LinkTypeIndex Link(const YamlReader& node, std::string_view key) {
-    const std::string name = node.String(key);
-    if (!node.ok()) return kNoLinkType;
-    const auto found = link_index_.find(name);
-    if (found != link_index_.end()) return found->second;
-    std::string known;
-    for (const LinkType& type : spec_.links) known += (known.empty() ? "" : ", ") + type.name;
-    node.Fail(key, fmt::format("'{}' is not one of the link types: {}", name, known));
-    return kNoLinkType;
   }
 
   void LoadNode(const YamlReader& node) {
@@ -111,10 +91,10 @@ class Loader {
     if (node.Has("pcie")) {
       const YamlReader pcie = node.Child("pcie");
       pcie.ExpectKeys(std::array<std::string_view, 3>{"link", "devices_per_switch", "host_link"});
-      out.pcie_link = Link(pcie, "link");
+      out.pcie_link = FindLink(pcie, "link", spec_);
       out.devices_per_pcie_switch =
           pcie.Integer("devices_per_switch", 1, kMaxDevicesPerNode, out.devices);
-      out.host_link = pcie.Has("host_link") ? Link(pcie, "host_link") : out.pcie_link;
+      out.host_link = pcie.Has("host_link") ? FindLink(pcie, "host_link", spec_) : out.pcie_link;
     }
     if (out.interconnect == InterconnectKind::kPcieTree && out.pcie_link == kNoLinkType) {
       node.Fail("interconnect", "kind pcie_tree needs the section node.pcie");
@@ -144,10 +124,10 @@ class Loader {
     out.interconnect =
         static_cast<InterconnectKind>(interconnect.Choice("kind", EnumNames<InterconnectKind>()));
     if (out.interconnect == InterconnectKind::kSwitch) {
-      out.interconnect_link = Link(interconnect, "link");
+      out.interconnect_link = FindLink(interconnect, "link", spec_);
       out.links_per_device = interconnect.Integer("links_per_device", 1, 1024, 1);
     } else if (out.interconnect == InterconnectKind::kMesh) {
-      out.interconnect_link = Link(interconnect, "link");
+      out.interconnect_link = FindLink(interconnect, "link", spec_);
       for (const YamlReader& edge : interconnect.Child("edges").Items()) {
         const auto items = edge.Items();
         if (edge.ok() && items.size() != 3) {
@@ -185,47 +165,6 @@ class Loader {
     }
   }
 
-  void LoadFabric(const YamlReader& fabric) {
-    fabric.ExpectKeys(std::array<std::string_view, 10>{
-        "kind", "link", "levels", "cross_rail", "terminals_per_router", "routers_per_group",
-        "local_link", "global_link", "dimensions", "note"});
-    FabricSpec& out = spec_.fabric;
-    out.kind = static_cast<FabricKind>(fabric.Choice("kind", EnumNames<FabricKind>()));
-    switch (out.kind) {
-      case FabricKind::kSwitch:
-        out.link = Link(fabric, "link");
-        break;
-      case FabricKind::kFatTree:
-      case FabricKind::kRail:
-        out.link = Link(fabric, "link");
-        for (const YamlReader& level : fabric.Child("levels").Items()) {
-          level.ExpectKeys(std::array<std::string_view, 2>{"radix", "oversubscription"});
-          out.levels.push_back(
-              {level.Integer("radix", 1, 1 << 20), level.Number("oversubscription", 1, 1e3, 1)});
-        }
-        if (fabric.ok() && out.levels.empty()) fabric.Fail("levels", "needs at least one level");
-        if (fabric.ok() && out.levels.size() > 8) fabric.Fail("levels", "more than 8 levels");
-        if (fabric.Has("cross_rail")) {
-          constexpr std::array<std::string_view, 2> kWays = {"spine", "relay"};
-          out.rail_relay = fabric.Choice("cross_rail", kWays) == 1;
-        }
-        break;
-      case FabricKind::kDragonfly:
-        out.link = Link(fabric, "link");
-        out.terminals_per_router = fabric.Integer("terminals_per_router", 1, 4096);
-        out.routers_per_group = fabric.Integer("routers_per_group", 1, 4096);
-        out.local_link = Link(fabric, "local_link");
-        out.global_link = Link(fabric, "global_link");
-        break;
-      case FabricKind::kDimensions:
-        LoadDimensions(fabric);
-        break;
-      default:
-        break;
-    }
-    if (fabric.ok()) CheckFabricSize(fabric);
-  }
-
   void LoadMaxNodes() {
     spec_.max_nodes = root_.Integer("max_nodes", spec_.nodes, kMaxNodes);
     const FabricKind kind = spec_.fabric.kind;
@@ -238,36 +177,6 @@ class Loader {
     if (!root_.ok()) return;
     const absl::Status grown = WithNodes(spec_, spec_.max_nodes).status();
     if (!grown.ok()) root_.Fail("max_nodes", std::string(grown.message()));
-  }
-
-  void CheckFabricSize(const YamlReader& fabric) {
-    const absl::Status made = MakeFabric(spec_).status();
-    if (made.ok()) return;
-    const bool tree = !spec_.fabric.levels.empty();
-    fabric.Fail(tree ? "levels" : "kind", std::string(made.message()));
-  }
-
-  void LoadDimensions(const YamlReader& fabric) {
-    int64_t product = 1;
-    for (const YamlReader& item : fabric.Child("dimensions").Items()) {
-      item.ExpectKeys(std::array<std::string_view, 4>{"kind", "size", "link", "links"});
-      DimensionSpec dim;
-      dim.kind = static_cast<DimensionKind>(item.Choice("kind", EnumNames<DimensionKind>()));
-      dim.size = item.Integer("size", 1, kMaxNodes);
-      if (dim.kind == DimensionKind::kFullyConnected && dim.size > 4096) {
-        item.Fail("size", "a fully connected dimension may have at most 4096 members");
-      }
-      dim.link = Link(item, "link");
-      dim.links = item.Integer("links", 1, 1024, 1);
-      product *= dim.size;
-      if (product > kMaxDevices) item.Fail("size", "the dimensions multiply to too many nodes");
-      if (!item.ok()) return;
-      spec_.fabric.dimensions.push_back(dim);
-    }
-    if (fabric.ok() && product != spec_.nodes) {
-      fabric.Fail("dimensions", fmt::format("sizes multiply to {}, but there are {} nodes", product,
-                                            spec_.nodes));
-    }
   }
 
   void LoadPlacement(const YamlReader& ranks) {
@@ -351,7 +260,6 @@ class Loader {
 
   YamlReader root_;
   PlatformSpec spec_;
-  absl::flat_hash_map<std::string, LinkTypeIndex> link_index_;
 };
 
 absl::StatusOr<PlatformSpec> Load(const absl::StatusOr<YamlReader>& root, const std::string& file) {

@@ -126,6 +126,8 @@ class RankTraceBuilder {
   bool ResolveDependency(const SourceIdIndex& index, PendingDependency& dependency);
   absl::Status CheckValues() const;
   absl::Status CheckAcyclic() const;
+  // `waiting`: producers that each node still waits for, where some wait for each other.
+  std::string CycleAmong(const std::vector<uint32_t>& waiting) const;
   // Parents and launchers must be CPU nodes, and following parents must come to an end.
   absl::Status CheckParents() const;
   // Empty when the nodes are in order already.

@@ -189,11 +189,15 @@ absl::Status RankTraceBuilder::CheckAcyclic() const {
     }
   }
   if (done == nodes) return absl::OkStatus();
-  // Follow unfinished producers until a node repeats: that is a cycle, and names its members.
+  return absl::InvalidArgumentError(CycleAmong(waiting));
+}
+
+// Follows unfinished producers until a node repeats: that is a cycle, and names its members.
+std::string RankTraceBuilder::CycleAmong(const std::vector<uint32_t>& waiting) const {
   uint32_t at = 0;
   while (waiting[at] == 0) ++at;
   std::vector<uint32_t> path;
-  std::vector<bool> seen(nodes, false);
+  std::vector<bool> seen(waiting.size(), false);
   while (!seen[at]) {
     seen[at] = true;
     path.push_back(at);
@@ -212,7 +216,7 @@ absl::Status RankTraceBuilder::CheckAcyclic() const {
                            strings_->Get(trace_.name_[*it]).substr(0, 40));
   }
   message += fmt::format(" needs node {}", source_id_[at]);
-  return absl::InvalidArgumentError(message);
+  return message;
 }
 
 absl::Status RankTraceBuilder::CheckParents() const {

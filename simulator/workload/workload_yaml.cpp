@@ -23,12 +23,7 @@ constexpr size_t kMaxOperators = 1'000'000;
 // yaml-cpp recurses once per level; a workload file needs five.
 constexpr int kMaxNesting = 32;
 
-absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::string& where) {
-  TransformerConfig c;
-  MapReader in(node, where);
-  std::string family = "gpt", dtype = "float16";
-  in.String("family", family);
-  in.String("dtype", dtype);
+void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("hidden", c.hidden);
   in.Int("layers", c.layers);
   in.Int("decoder_layers", c.decoder_layers);
@@ -64,20 +59,31 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
   in.Int("window", c.window);
   in.Int("global_every", c.global_every);
   in.Bool("window_pieces", c.window_pieces);
+}
+
+std::optional<TransformerFamily> ParseFamily(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {
+    if (Name(static_cast<TransformerFamily>(i)) == name) return static_cast<TransformerFamily>(i);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::string& where) {
+  TransformerConfig c;
+  MapReader in(node, where);
+  std::string family = "gpt", dtype = "float16";
+  in.String("family", family);
+  in.String("dtype", dtype);
+  ReadSizes(in, c);
   std::string weights = "model", expert_weights = "model";
   in.String("weights", weights);
   in.String("expert_weights", expert_weights);
   FORETRACE_RETURN_IF_ERROR(in.Finish());
-  bool found = false;
-  for (int i = 0; i < static_cast<int>(TransformerFamily::kCount); ++i) {
-    if (Name(static_cast<TransformerFamily>(i)) == family) {
-      c.family = static_cast<TransformerFamily>(i);
-      found = true;
-    }
-  }
-  if (!found) {
+  const auto known_family = ParseFamily(family);
+  if (!known_family.has_value()) {
     return InvalidInput("{}: unknown family '{}'; known are gpt, llama, bert, t5", where, family);
   }
+  c.family = *known_family;
   c.dtype = ParseDType(dtype);
   if (c.dtype == DType::kUnknown) return InvalidInput("{}: unknown dtype '{}'", where, dtype);
   for (const auto& [text, format] :
@@ -167,6 +173,36 @@ absl::Status ReadOperator(const YAML::Node& node, const std::string& where, Oper
   return absl::OkStatus();
 }
 
+// `index`: operators by name.
+absl::Status ReadEdges(const YAML::Node& edges, const std::string& where,
+                       const std::map<std::string, int32_t>& index, Workload& w) {
+  if (!edges.IsDefined() || edges.IsNull()) return absl::OkStatus();
+  if (!edges.IsSequence()) return InvalidInput("{}: 'edges' must be a list", where);
+  for (const YAML::Node& entry : edges) {
+    if (!entry.IsSequence() || entry.size() < 2 || entry.size() > 3 || !entry[0].IsScalar() ||
+        !entry[1].IsScalar()) {
+      return InvalidInput("{}: an edge must be [from, to] or [from, to, bytes]", where);
+    }
+    const auto from = index.find(entry[0].Scalar());
+    const auto to = index.find(entry[1].Scalar());
+    if (from == index.end() || to == index.end()) {
+      return InvalidInput("{}: edge [{}, {}] names an operator that is not listed", where,
+                          entry[0].Scalar(), entry[1].Scalar());
+    }
+    OperatorEdge e{from->second, to->second, w.operators[from->second].output_bytes};
+    if (entry.size() == 3) {
+      double bytes = 0;
+      if (!YAML::convert<double>::decode(entry[2], bytes) || !(bytes >= 0 && bytes < 9e15)) {
+        return InvalidInput("{}: edge [{}, {}]: bytes must be a number", where, from->first,
+                            to->first);
+      }
+      e.bytes = Bytes(static_cast<int64_t>(bytes));
+    }
+    w.edges.push_back(e);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& where) {
   Workload w;
   w.name = "graph";
@@ -199,31 +235,7 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
     }
     w.operators.push_back(std::move(op));
   }
-  if (edges.IsDefined() && !edges.IsNull()) {
-    if (!edges.IsSequence()) return InvalidInput("{}: 'edges' must be a list", where);
-    for (const YAML::Node& entry : edges) {
-      if (!entry.IsSequence() || entry.size() < 2 || entry.size() > 3 || !entry[0].IsScalar() ||
-          !entry[1].IsScalar()) {
-        return InvalidInput("{}: an edge must be [from, to] or [from, to, bytes]", where);
-      }
-      const auto from = index.find(entry[0].Scalar());
-      const auto to = index.find(entry[1].Scalar());
-      if (from == index.end() || to == index.end()) {
-        return InvalidInput("{}: edge [{}, {}] names an operator that is not listed", where,
-                            entry[0].Scalar(), entry[1].Scalar());
-      }
-      OperatorEdge e{from->second, to->second, w.operators[from->second].output_bytes};
-      if (entry.size() == 3) {
-        double bytes = 0;
-        if (!YAML::convert<double>::decode(entry[2], bytes) || !(bytes >= 0 && bytes < 9e15)) {
-          return InvalidInput("{}: edge [{}, {}]: bytes must be a number", where, from->first,
-                              to->first);
-        }
-        e.bytes = Bytes(static_cast<int64_t>(bytes));
-      }
-      w.edges.push_back(e);
-    }
-  }
+  FORETRACE_RETURN_IF_ERROR(ReadEdges(edges, where, index, w));
   FORETRACE_RETURN_IF_ERROR(w.Validate());
   FindTensorParallelism(w, Kept::kResults);
   return ModelFile{std::move(w), std::nullopt};

@@ -3,6 +3,7 @@ numeric option with every number that is none, every output with every place tha
 written, and the slips of the command line. Each says what must come of it."""
 from dataclasses import dataclass
 
+from adversary import adversary
 from choices import choices
 from combinations import combinations
 
@@ -472,7 +473,7 @@ def slips():
 
 
 def all_cases(damage):
-    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case), *choices(Case)]
+    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case), *choices(Case), *adversary(Case)]
     names = [case.name for case in cases]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:5]
     return cases

@@ -180,7 +180,9 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Fit(
   FORETRACE_RETURN_IF_ERROR(CheckRanks(rows));
   std::vector<CollectiveModel> models;
   std::vector<std::string> notes;
-  for (const Sweep& sweep : SweepsOf(rows)) {
+  const std::vector<Sweep> sweeps = SweepsOf(rows);
+  for (const Sweep& sweep : sweeps) {
+    options.Tell("sweeps", static_cast<size_t>(&sweep - sweeps.data()), sweeps.size());
     std::set<int64_t> sizes;
     for (const BenchmarkRow* row : sweep.rows) sizes.insert(SizeOf(*row));
     if (sizes.size() < kMinCurvePoints) {

@@ -61,6 +61,62 @@ bool ShowBandwidth(const GpuPeaks& device, Precision precision,
          }) >= kLeastShown;
 }
 
+// `shown`: some samples show what the memory's bandwidth allows.
+void AddProductParameters(KernelModel& model, std::span<const KernelSample> samples, bool shown,
+                          std::vector<Parameter>& list) {
+  const bool convolution = model.key.kind == KernelKind::kConvolution;
+  const double most = convolution ? 1.5 : 1.0;
+  list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
+  list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
+  if (shown) {
+    list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
+  }
+  if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
+    list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
+  }
+  // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
+  if (model.key.precision != Precision::kFloat32 && samples.size() >= kMinChoiceSamples) {
+    list.push_back({&model.gemm.overlap_power, {1.2, 8}, {4, 3}});
+    list.push_back({&model.gemm.partial_wave, {0, 1}, {0.1, 0.5}});
+    list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
+    list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
+  }
+  if (model.key.kind == KernelKind::kAttention) {
+    list.push_back({&model.gemm.block_us, {0, 20}, {0.5, 2}});
+  }
+  if (convolution && IsWinograd(samples[0].work)) {
+    // Above 1: fewer multiplications than the form they are counted in.
+    if (!samples[0].work.weight_gradient) {
+      list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
+    }
+    list.push_back({&model.gemm.staged_efficiency, {0.01, 2}, {0.9, 0.5}});
+    if (samples.size() >= kMinChoiceSamples) {
+      list.push_back({&model.gemm.block_us, {0, 20}, {1, 4}});
+      list.push_back({&model.gemm.algorithm_spread, {0.005, 0.5}, {0.1, 0.2}});
+    }
+  }
+}
+
+// `stream`: efficiency of a plain copy; 0: unknown.
+void AddMemoryParameters(KernelModel& model, std::span<const KernelSample> samples, double stream,
+                         std::vector<Parameter>& list) {
+  const bool rows = IsRowWise(samples[0].work);
+  const bool near = rows && stream > 0;
+  list.push_back({&model.memory.bandwidth_efficiency,
+                  {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
+                  {near ? stream : 0.85, 0.9}});
+  if (rows) {
+    // Softmax keeps the nominal share: few of its rows fill the cache in training, and layer norm's
+    // holds what is not known of its own occupancy.
+    if (model.key.kind == KernelKind::kLayerNorm) {
+      list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
+    }
+    list.push_back({&model.memory.row_us, {0, 6}, {3, 1}});
+    list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
+    list.push_back({&model.memory.fill_rows, {0, 1}, {0.8, 0.4}});
+  }
+}
+
 // The parameters that a model of this key has. A fixed one has equal bounds.
 std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
                                     const KernelFitOptions& options,
@@ -92,54 +148,9 @@ std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
   if (gemm) {
-    const bool convolution = model.key.kind == KernelKind::kConvolution;
-    const double most = convolution ? 1.5 : 1.0;
-    list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
-    list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
-    if (shown) {
-      list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
-    }
-    if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
-      list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
-    }
-    // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
-    if (model.key.precision != Precision::kFloat32 && samples.size() >= kMinChoiceSamples) {
-      list.push_back({&model.gemm.overlap_power, {1.2, 8}, {4, 3}});
-      list.push_back({&model.gemm.partial_wave, {0, 1}, {0.1, 0.5}});
-      list.push_back({&model.gemm.wave_us, {0, 8}, {0.1, 0.3}});
-      list.push_back({&model.gemm.choice_spread, {0.005, 0.5}, {0.02, 0.1}});
-    }
-    if (model.key.kind == KernelKind::kAttention) {
-      list.push_back({&model.gemm.block_us, {0, 20}, {0.5, 2}});
-    }
-    if (convolution && IsWinograd(samples[0].work)) {
-      // Above 1: fewer multiplications than the form they are counted in.
-      if (!samples[0].work.weight_gradient) {
-        list.push_back({&model.gemm.fused_efficiency, {0.01, 1.5}, {0.7, 0.4}});
-      }
-      list.push_back({&model.gemm.staged_efficiency, {0.01, 2}, {0.9, 0.5}});
-      if (samples.size() >= kMinChoiceSamples) {
-        list.push_back({&model.gemm.block_us, {0, 20}, {1, 4}});
-        list.push_back({&model.gemm.algorithm_spread, {0.005, 0.5}, {0.1, 0.2}});
-      }
-    }
-    return list;
-  }
-  const bool rows = IsRowWise(samples[0].work);
-  const double stream = options.stream_efficiency;
-  const bool near = rows && stream > 0;
-  list.push_back({&model.memory.bandwidth_efficiency,
-                  {near ? 0.95 * stream : 0.2, near ? std::min(1.03 * stream, 1.0) : 1.0},
-                  {near ? stream : 0.85, 0.9}});
-  if (rows) {
-    // Softmax keeps the nominal share: few of its rows fill the cache in training, and layer norm's
-    // holds what is not known of its own occupancy.
-    if (model.key.kind == KernelKind::kLayerNorm) {
-      list.push_back({&model.memory.l2_share, {0.8, 1.3}, {1.1, 0.9}});
-    }
-    list.push_back({&model.memory.row_us, {0, 6}, {3, 1}});
-    list.push_back({&model.memory.step_us, {0, 10}, {2, 1}});
-    list.push_back({&model.memory.fill_rows, {0, 1}, {0.8, 0.4}});
+    AddProductParameters(model, samples, shown, list);
+  } else {
+    AddMemoryParameters(model, samples, options.stream_efficiency, list);
   }
   return list;
 }

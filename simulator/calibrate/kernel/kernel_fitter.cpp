@@ -67,7 +67,7 @@ absl::StatusOr<GpuPeaks> DeviceOf(std::span<const BenchmarkRow> rows) {
 }
 
 absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const BenchmarkRow> rows,
-                                                        uint64_t seed, bool with_residual,
+                                                        const FitOptions& fit, bool with_residual,
                                                         const KernelModels* prior) {
   FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(rows));
   std::map<std::string, size_t> skipped;
@@ -77,10 +77,12 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
     notes.push_back(fmt::format("left out {} {}", count, what));
   std::vector<KernelModel> models;
   KernelFitOptions options;
-  options.seed = seed;
+  options.seed = fit.seed;
   options.with_residual = with_residual;
   // By name, element-wise kernels come first and find what DRAM gives.
+  size_t done = 0;
   for (const auto& [name, group] : groups) {
+    fit.Tell("kernel models", done++, groups.size());
     options.has_overhead = group.has_overhead;
     auto model = FitKernelModel(device, group.key, group.samples, options);
     if (!model.ok()) {
@@ -195,7 +197,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const 
     return InvalidInput("kernel models have the forms roofline and residual, not '{}'",
                         options.form);
   }
-  return FitGroups(rows, options.seed, options.form != "roofline", nullptr);
+  return FitGroups(rows, options, options.form != "roofline", nullptr);
 }
 
 absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> KernelFitter::Load(
@@ -210,7 +212,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Adapt(
     const FittedModels& prior, std::span<const BenchmarkRow> rows) const {
   const auto* kernels = dynamic_cast<const FittedKernels*>(&prior);
   if (kernels == nullptr) return InvalidInput("the prior calibration is not one of kernels");
-  return FitGroups(rows, 1, true, &kernels->models());
+  return FitGroups(rows, {}, true, &kernels->models());
 }
 
 absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,

@@ -85,6 +85,46 @@ KernelWork HelperWork(const KernelWork& main) {
   return work;
 }
 
+// What kernels beside an operator's main ones take.
+struct HelperCosts {
+  const KernelModels& models;
+  const RankTrace& rank;
+  const KernelWork& first;  // of the main kernels
+  SimTime floor, most;      // of a helper
+  bool launched, tiled;     // the main kernel is known by its launch, by its tiles
+  bool alone;               // without a main kernel
+
+  // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
+  SimTime Time(NodeIndex node) const {
+    const bool kernel = rank.kind(node) == NodeKind::kKernel;
+    if (launched && kernel) {
+      return std::max(floor, models.Predict(HelperWork(first), Precision::kFloat32).time);
+    }
+    if (tiled && kernel && rank.waves_milli(node) > 0) {
+      return SimTime::FromUs(LayoutTransformUs(models.device(), rank.waves_milli(node) / 1000.0));
+    }
+    const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
+    if (recorded == nullptr || alone || first.kind == KernelKind::kEmbedding) return most;
+    KernelWork fill;
+    fill.kind = KernelKind::kFill;
+    fill.written = recorded->bytes;
+    return std::min(most, models.Predict(fill, Precision::kFloat32).time);
+  }
+};
+
+template <typename Predict>
+Estimate SumOf(const KernelList& list, Predict predict) {
+  Estimate total;
+  total.source = EstimateSource::kCalibrated;
+  for (const KernelWork& work : list) {
+    const Estimate estimate = predict(work);
+    total.time += estimate.time;
+    total.extrapolated |= estimate.extrapolated;
+    total.source = std::max(total.source, estimate.source);
+  }
+  return total;
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -239,10 +279,12 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   if (list.empty()) return;
   const KernelWork& first = list[0];
   bool launched = false;  // by the blocks of the main kernel
+  const bool single = list.size() == 1 && mains.size() == 1 &&
+                      rank.kind(mains[0]) == NodeKind::kKernel &&
+                      chosen_for_chip_.at(rank.info().device_name);
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
-    if (list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel &&
-        chosen_for_chip_.at(rank.info().device_name)) {
+    if (single) {
       launched |=
           ByLaunchedProduct(*models_, {store.name(rank, mains[0]), rank.waves_milli(mains[0])},
                             work, observed.precision, estimate);
@@ -251,36 +293,16 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     return estimate;
   };
   Estimate total;
-  total.source = EstimateSource::kCalibrated;
   if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
     total = PredictLookup(*lookup, call.dtype, call.pass).kernels;
     total.extrapolated |= traced.assumed;
   } else {
-    for (const KernelWork& work : list) {
-      const Estimate estimate = predict(work);
-      total.time += estimate.time;
-      total.extrapolated |= estimate.extrapolated;
-      total.source = std::max(total.source, estimate.source);
-    }
+    total = SumOf(list, predict);
   }
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
   const bool tiled = first.tile.known() || launched;
-  // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
-  const auto helper_time = [&](NodeIndex node) {
-    if (launched && rank.kind(node) == NodeKind::kKernel) {
-      return std::max(Floor(), models_->Predict(HelperWork(first), Precision::kFloat32).time);
-    }
-    if (tiled && rank.kind(node) == NodeKind::kKernel && rank.waves_milli(node) > 0) {
-      return SimTime::FromUs(LayoutTransformUs(models_->device(), rank.waves_milli(node) / 1000.0));
-    }
-    const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
-    if (recorded == nullptr || mains.empty() || first.kind == KernelKind::kEmbedding) return most;
-    KernelWork fill;
-    fill.kind = KernelKind::kFill;
-    fill.written = recorded->bytes;
-    return std::min(most, models_->Predict(fill, Precision::kFloat32).time);
-  };
+  const HelperCosts helper{*models_, rank, first, Floor(), most, launched, tiled, mains.empty()};
   // What a tile takes is that of the main kernel alone.
   const bool within = HelpersAreWithin(first.kind) && !tiled;
   const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels
@@ -290,7 +312,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     total.time += SimTime::FromPs(Floor().ps() * std::max<int64_t>(more, 0));
   } else if (within) {
     for (NodeIndex node : op.kernels) {
-      if (std::ranges::find(mains, node) == mains.end()) total.time -= helper_time(node);
+      if (std::ranges::find(mains, node) == mains.end()) total.time -= helper.Time(node);
     }
   }
   const bool paired = helpers == 0 && mains.size() == list.size() && !lookup;
@@ -301,7 +323,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     entry.estimate = total;
     const auto at = std::find(mains.begin(), mains.end(), node);
     if (at == mains.end()) {
-      entry.estimate.time = helper_time(node);
+      entry.estimate.time = helper.Time(node);
     } else if (paired && list.size() > 1) {
       entry.estimate = predict(list[static_cast<size_t>(at - mains.begin())]);
     } else {

@@ -15,6 +15,30 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
+// mantissa * 10^exponent us; unset where it is out of range.
+std::optional<Microseconds> InMicroseconds(unsigned __int128 mantissa, int exponent,
+                                           bool negative) {
+  exponent += 6;  // in picoseconds from here
+  constexpr unsigned __int128 kLimit = static_cast<unsigned __int128>(INT64_MAX) * 1'000'000;
+  for (; exponent > 0 && mantissa != 0; --exponent) {
+    if (mantissa > kLimit / 10) return std::nullopt;
+    mantissa *= 10;
+  }
+  for (; exponent < 0 && mantissa != 0; ++exponent) mantissa /= 10;
+  if (mantissa > kLimit) return std::nullopt;
+  Microseconds result;
+  result.us = static_cast<int64_t>(mantissa / 1'000'000);
+  result.ps = static_cast<int32_t>(mantissa % 1'000'000);
+  if (negative) {
+    result.us = -result.us;
+    if (result.ps != 0) {
+      --result.us;
+      result.ps = 1'000'000 - result.ps;
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 std::optional<Microseconds> ParseMicroseconds(std::string_view text) {
@@ -60,25 +84,7 @@ std::optional<Microseconds> ParseMicroseconds(std::string_view text) {
     if (value < -400 || value > 400) return std::nullopt;
     exponent += value;
   }
-  exponent += 6;  // in picoseconds from here
-  constexpr unsigned __int128 kLimit = static_cast<unsigned __int128>(INT64_MAX) * 1'000'000;
-  for (; exponent > 0 && mantissa != 0; --exponent) {
-    if (mantissa > kLimit / 10) return std::nullopt;
-    mantissa *= 10;
-  }
-  for (; exponent < 0 && mantissa != 0; ++exponent) mantissa /= 10;
-  if (mantissa > kLimit) return std::nullopt;
-  Microseconds result;
-  result.us = static_cast<int64_t>(mantissa / 1'000'000);
-  result.ps = static_cast<int32_t>(mantissa % 1'000'000);
-  if (negative) {
-    result.us = -result.us;
-    if (result.ps != 0) {
-      --result.us;
-      result.ps = 1'000'000 - result.ps;
-    }
-  }
-  return result;
+  return InMicroseconds(mantissa, exponent, negative);
 }
 
 std::optional<int64_t> ParseInteger(std::string_view text) {

@@ -24,6 +24,9 @@ TEST(OneLine, ReplacesControlCharacters) {
   EXPECT_EQ(OneLine("a\nb\tc\x7f\xc3\xa9\x80"), "a?b?c?\xc3\xa9?");
   EXPECT_EQ(Excerpt("aten::\nmm", 7), "aten::?");
   EXPECT_EQ(Excerpt("\xc3\xa9", 1), "?");  // cut within a character
+  EXPECT_EQ(OneLine("a\xc2\x9b"
+                    "31m\xc2\xa0z"),
+            "a?31m\xc2\xa0z");  // C1, and a space of two bytes
 }
 
 }  // namespace

@@ -84,6 +84,17 @@ TEST_F(CalibrateTest, HoldsOutAndWritesTheSameBytesTwice) {
   EXPECT_EQ(Read(again->written[0]), first);
 }
 
+TEST_F(CalibrateTest, TellsHowManyModelsAreFitted) {
+  CalibrateOptions options;
+  options.tables = {Collectives("lab", "p", 1), Collectives("other", "p", 2)};
+  std::vector<std::string> told;
+  options.fit.progress = [&](std::string_view what, int64_t done, int64_t total) {
+    told.push_back(fmt::format("{} {}/{}", what, done, total));
+  };
+  ASSERT_TRUE(RunCalibrate(CollectiveFitter(), options).ok());
+  EXPECT_EQ(told, (std::vector<std::string>{"sweeps 0/2", "sweeps 1/2"}));
+}
+
 TEST_F(CalibrateTest, TheWrittenFilePredictsWhatTheFitDid) {
   CalibrateOptions options;
   options.tables = {Collectives("lab", "p", 1)};

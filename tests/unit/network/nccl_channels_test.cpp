@@ -97,6 +97,17 @@ TEST(NcclChannels, ChannelsWaitForOneAnother) {
   EXPECT_DOUBLE_EQ(rate(1, 7, 1), 1);
 }
 
+// By hand: sixteen warps at 16 B/s take 1 s a byte each, and another on a quarter of units that add
+// 4 B/s, of which four share one. Mean value analysis: responses of 1, 1.5, 2.2 and 3.0625 s there.
+TEST(NcclChannels, WarpsWaitForOneAnotherToAdd) {
+  const auto bytes_per_second = [](double v) { return Bandwidth::BytesPerSecond(v); };
+  EXPECT_DOUBLE_EQ(AddingRate(bytes_per_second(16), bytes_per_second(4)).bytes_per_second(),
+                   4 * 4 / 4.0625);
+  EXPECT_EQ(AddingRate(bytes_per_second(16), Bandwidth()), bytes_per_second(16));
+  // 64 instructions a clock, seven for four bytes.
+  EXPECT_DOUBLE_EQ(ByteAdder(7e9).bytes_per_second(), 256e9);
+}
+
 // Eight H100 of one node.
 class EightGpus : public testing::Test {
  protected:
@@ -146,6 +157,45 @@ TEST_F(EightGpus, BytesAreNotReducedInTheSwitch) {
     EXPECT_EQ(planner_->PlanAndRun(transfer_)->plan.algorithm, algorithm);
     EXPECT_EQ(planner_->Plan(transfer_)->algorithm, algorithm);
   }
+}
+
+// Two GPUs: half of the data is added to the own half, out of buffers, after all of it has come.
+TEST_F(EightGpus, BytesAreAddedMoreSlowlyThanCopied) {
+  transfer_.members = {0, 1};
+  transfer_.bytes = Bytes(512 << 20);
+  const auto seconds = [&](CollectiveOp op, DType dtype) {
+    transfer_.op = op;
+    transfer_.dtype = dtype;
+    return planner_->Choose(transfer_)->seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(CollectiveOp::kAllGather, DType::kInt8),
+                   seconds(CollectiveOp::kAllGather, DType::kFloat16));
+  const Bandwidth channel = topology_->spec().library.channel;
+  const Bandwidth adding = AddingRate(channel, ByteAdder(1.83e9));
+  EXPECT_LT(adding, channel);
+  const double halves = 24 * channel.bytes_per_second();  // 24 channels
+  EXPECT_NEAR(seconds(CollectiveOp::kReduceScatter, DType::kInt8) -
+                  seconds(CollectiveOp::kReduceScatter, DType::kFloat16),
+              (256 << 20) / halves * (channel.bytes_per_second() / adding.bytes_per_second() - 1),
+              1e-7);
+  transfer_.members = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto more = [&](CollectiveOp op) {
+    return seconds(op, DType::kInt8) - seconds(op, DType::kFloat16);
+  };
+  EXPECT_GT(more(CollectiveOp::kReduceScatter), 0);
+  EXPECT_EQ(more(CollectiveOp::kAllGather), 0);
+}
+
+// Eight ranks pass on in LL up to 141 GB/s (NCCL's llMaxBws since 2.21): 7/8 of 2 MiB, seven hops
+// of two links, and 24 channels copy the last eighth out of their buffers.
+TEST_F(EightGpus, LowLatencyReachesMoreOnHopper) {
+  transfer_.op = CollectiveOp::kAllGather;
+  transfer_.bytes = Bytes(2 << 20);
+  const auto choice = planner_->Choose(transfer_);
+  EXPECT_EQ(choice->protocol, Protocol::kLL);
+  const double last = (256 << 10) / (24 * topology_->spec().library.channel.bytes_per_second());
+  EXPECT_NEAR(choice->seconds,
+              6.6e-6 + 7 * 0.6 / 3.4 * 2 * 2.87e-6 + (2 << 20) * 7 / 8 / 141e9 + last, 1e-9);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "simulator/engine/replay.h"
-#include "simulator/replay/trace_options.h"
+#include "simulator/replay/simulation_setup.h"
 #include "tests/support/job_script.h"
 #include "tests/support/test_driver.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "simulator/replay/trace_options.h"
+#include "simulator/replay/simulation_setup.h"
 #include "tests/support/job_script.h"
 
 namespace foretrace {
