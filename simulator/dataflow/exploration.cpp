@@ -28,10 +28,11 @@ size_t LinkChoices(const Space& space, const Space::Topology& topology) {
 void Apply(const GivenMapping& given, SearchLimits& limits, System& system) {
   const SearchLimits& g = given.limits;
   if (g.shardings) limits.shardings = g.shardings;
-  limits.tensor_parallel_shardings |= g.tensor_parallel_shardings;
+  if (g.megatron != SearchLimits::Megatron::kNo) limits.megatron = g.megatron;
   if (g.tiles > 0) limits.tiles = g.tiles;
   if (g.micro_batch > 0) limits.micro_batch = g.micro_batch;
   if (g.recompute) limits.recompute = g.recompute;
+  if (g.scheme != TrainingScheme()) limits.scheme = g.scheme;
   if (g.partition_of) limits.partition_of = g.partition_of;
   for (size_t i = 0; i < given.roles.size(); ++i) system.dimensions[i].role = given.roles[i];
 }

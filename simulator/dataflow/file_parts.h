@@ -32,6 +32,10 @@ std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
                                             const std::vector<LinkTechnology>& links);
 Formulas ReadFormulas(const YamlReader& in, const NumberReader& number);
 
+// In the order of SearchLimits::Megatron.
+inline constexpr std::array<std::string_view, 3> kSolvedShardings = {"solved", "tensor-parallel",
+                                                                     "sequence-parallel"};
+
 // Kernels are those of the workload.
 GivenMapping ReadMapping(const YamlReader& in, const Workload& workload);
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/kernel_times.h"
 #include "simulator/dataflow/partition.h"
+#include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace::dataflow {
 
@@ -38,24 +39,50 @@ struct Formulas {
   const KernelTimes* kernel_times = nullptr;
 };
 
+// How an iteration that trains is run, in the words of other mappings (ParallelMapping): given, not
+// searched. By the physical rule alone.
+struct TrainingScheme {
+  // Chunks of a stage's layers; more than one: interleaved 1F1B (Narayanan et al., 2021, section
+  // 2.2), whose bubble is that of one chunk.
+  int64_t chunks = 1;
+  // 1: replicas divide the optimizer's state among them (ZeRO). Gradients are then scattered, and
+  // weights gathered.
+  int zero = 0;
+  // Layers' gradients are reduced behind the backward pass of earlier layers, and weights gathered
+  // behind the forward pass.
+  bool overlap_gradients = false;
+  auto operator<=>(const TrainingScheme&) const = default;
+};
+
 struct Mapping {
   std::vector<Role> roles;  // of the system's dimensions
   int64_t tensor = 1, pipeline = 1, data = 1;
   double micro_batch = 1;
   int64_t tiles = 1;
-  bool recompute = false;  // the forward pass again instead of keeping what backward reads
+  // What runs forward again instead of keeping what backward reads: kNone, kSelective, kFull.
+  Recompute recompute = Recompute::kNone;
+  TrainingScheme scheme;
   Shardings shardings;
   std::vector<int> partition_of;  // by kernel
 };
 
+// One micro-batch through a layer, forward and backward once.
+struct PassTime {
+  double ns = 0;
+  double forward_ns = 0;
+  double repeated_ns = 0;  // of the forward pass, what recomputation runs again
+};
+
 // What an iteration's time is made of.
 struct IterationTime {
-  double pass_ns = 0;      // one micro-batch through a layer, forward and backward
+  double pass_ns = 0;      // one micro-batch through a layer, with what is recomputed
   double stage_ns = 0;     // through the layers of a stage
   double transfer_ns = 0;  // between stages: beyond what overlaps
   double bubble_ns = 0;
-  double gradient_ns = 0;  // reduced over replicas, where not within partitions
+  double head_ns = 0;      // of Workload::head, which all micro-batches wait for
+  double gradient_ns = 0;  // reduced over replicas beyond what overlaps, not within partitions
   double gradient_bytes = 0;
+  double layer_reduction_ns = 0;  // of a layer's gradients, where they overlap; else zero
   double optimizer_ns = 0;
   double total_ns = 0;
 };
@@ -82,6 +109,7 @@ std::string_view Name(Exchange::Kind kind);
 struct MappedWorkload {
   Mapping mapping;
   Partitioning partitioning;
+  std::vector<Partition> repeated;  // that recomputation runs again
   IterationTime time;
   int64_t layers_per_stage = 1;
   double micro_batches = 1;  // of a pipeline
@@ -105,11 +133,13 @@ struct MappedWorkload {
 // Which mappings the optimiser may choose from.
 struct SearchLimits {
   std::optional<Shardings> shardings;  // given, instead of solved
-  // Of Megatron: along heads and the inner size of the FFN.
-  bool tensor_parallel_shardings = false;
+  // Of Megatron: along heads and the inner size of the FFN; kSequence: between them along the
+  // sequence.
+  enum class Megatron : uint8_t { kNo, kTensor, kSequence } megatron = Megatron::kNo;
   int64_t tiles = 0;       // 0: any
   double micro_batch = 0;  // 0: any
-  std::optional<bool> recompute;
+  std::optional<Recompute> recompute;
+  TrainingScheme scheme;
   std::optional<std::vector<int>> partition_of;
   // Where kernels are fused or overlap and there are no more shardings than that, all are tried.
   size_t every = 512;

@@ -8,13 +8,14 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/dataflow/quantities.h"
+#include "simulator/dataflow/sharding_candidates.h"
 
 namespace foretrace::dataflow {
 namespace {
 
 // Adam in 32 bits beside 16-bit weights (Korthikanti et al. 2022): 16-bit weight and gradient, and
 // 12 bytes of state, of which a step reads all and writes all but the gradient.
-constexpr double kStateBytes = 2 + 2 + 12;
+constexpr double kCopyBytes = 2 + 2, kStateBytes = 12;
 constexpr double kStepBytes = 2 + 12 + 12 + 2;
 
 AllToAllFormula AllToAllOf(const Formulas& formulas) {
@@ -32,8 +33,16 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
   return out;
 }
 
-double OptimizerNs(const System& system, const Workload& workload, double bytes) {
-  return NsOf(bytes / workload.word_bytes * kStepBytes, system.memory.bandwidth);
+bool Repeats(Recompute recompute, const Kernel& kernel) {
+  if (kernel.pass != Direction::kForward) return false;
+  return recompute == Recompute::kFull ||
+         (recompute == Recompute::kSelective && kernel.attention != AttentionPart::kNone);
+}
+
+double OptimizerNs(const System& system, const Workload& workload, const Mapping& mapping,
+                   double bytes) {
+  const double share = mapping.scheme.zero > 0 ? static_cast<double>(mapping.data) : 1;
+  return NsOf(bytes / share / workload.word_bytes * kStepBytes, system.memory.bandwidth);
 }
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
@@ -100,6 +109,25 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
     rules.kernel_ns.push_back(KernelNs(i, shares));
   parts_ = std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs(),
                                             shares);
+  if (workload.head && formulas.iteration == IterationRule::kPhysical) AddHead();
+}
+
+// Divided along the vocabulary, with its norms whole or along the sequence: what is faster.
+void MappingCosts::AddHead() {
+  const Workload& head = *workload_->head;
+  head_ns_ = std::numeric_limits<double>::infinity();
+  for (const Shardings& s :
+       {MegatronShardings(head), SequenceParallelShardings(head, mapping_.tensor)}) {
+    Mapping mapping = mapping_;
+    mapping.shardings = s;
+    mapping.recompute = Recompute::kNone;
+    const MappingCosts costs(head, *system_, formulas_, mapping, nullptr);
+    double ns = 0;
+    for (size_t i = 0; i < head.kernels.size(); ++i) ns += costs.parts_->AloneNs(i);
+    if (ns >= head_ns_) continue;
+    head_ns_ = ns;
+    head_weight_bytes_ = costs.ForwardWeightBytes();
+  }
 }
 
 double MappingCosts::KernelNs(size_t kernel, const KernelShares* shares) const {
@@ -117,11 +145,21 @@ namespace {
 
 absl::Status CheckDivides(const Workload& workload, const Mapping& mapping) {
   const double samples = workload.batch / static_cast<double>(mapping.data);
-  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) == 0 &&
-      std::fmod(samples, mapping.micro_batch) == 0)
+  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) != 0 ||
+      std::fmod(samples, mapping.micro_batch) != 0) {
+    return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
+                        workload.batch, mapping.data, mapping.micro_batch);
+  }
+  const int64_t chunks = mapping.scheme.chunks;
+  if (chunks == 1) return absl::OkStatus();
+  if (mapping.pipeline == 1 || workload.layers % (mapping.pipeline * chunks) != 0) {
+    return InvalidInput("chunks: {} stages of {} chunks do not divide {} layers", mapping.pipeline,
+                        chunks, workload.layers);
+  }
+  if (std::fmod(samples / mapping.micro_batch, static_cast<double>(mapping.pipeline)) == 0)
     return absl::OkStatus();
-  return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
-                      workload.batch, mapping.data, mapping.micro_batch);
+  return InvalidInput("chunks: {:g} micro-batches do not divide into groups of {} stages",
+                      samples / mapping.micro_batch, mapping.pipeline);
 }
 
 }  // namespace
@@ -241,7 +279,10 @@ double MappingCosts::StashBytes() const {
   for (const ShardedTensor& t : sharded_->tensors) {
     const bool kept = workload_->kernels[static_cast<size_t>(t.from)].pass == Direction::kForward &&
                       workload_->kernels[static_cast<size_t>(t.to)].pass == Direction::kBackward;
-    bytes += kept ? t.bytes : 0;
+    const bool again =
+        mapping_.recompute == Recompute::kSelective &&
+        workload_->kernels[static_cast<size_t>(t.from)].attention == AttentionPart::kInner;
+    bytes += kept && !again ? t.bytes : 0;
   }
   return bytes;
 }
@@ -256,14 +297,21 @@ MappingCosts::ResidentShares MappingCosts::resident() const {
     shares.stored = micro_batches_ * mapping_.micro_batch * layers;
     return shares;
   }
-  shares.weights = layers / workload_->word_bytes * kStateBytes;
-  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
-  const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
+  const double divided =
+      mapping_.scheme.zero > 0 ? kStateBytes / static_cast<double>(mapping_.data) : kStateBytes;
+  shares.weights = layers / workload_->word_bytes * (kCopyBytes + divided);
+  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h); of chunks,
+  // those of earlier chunks of the same micro-batches beside them.
+  const auto stages = static_cast<double>(mapping_.pipeline),
+             chunks = static_cast<double>(mapping_.scheme.chunks);
+  const double under_way =
+      std::min(micro_batches_, (2 * stages - 1 + (chunks - 1) * stages) / chunks);
+  const bool full = mapping_.recompute == Recompute::kFull;
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
-  shares.stash =
-      mapping_.recompute ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
-  if (mapping_.recompute)
-    shares.others = under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
+  shares.stash = full ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
+  shares.others = head_weight_bytes_ / workload_->word_bytes * (kCopyBytes + divided);
+  if (full)
+    shares.others += under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
   return shares;
 }
 
@@ -286,24 +334,21 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
   out.mapping = mapping_;
   out.layers_per_stage = layers_per_stage_;
   out.micro_batches = micro_batches_;
-  double forward_ns = 0, network_ns = 0;
+  double network_ns = 0;
   out.mapping.partition_of.assign(workload_->kernels.size(), 0);
   for (size_t p = 0; p < partitioning.partitions.size(); ++p) {
     const Partition& part = partitioning.partitions[p];
-    bool forward = false;
-    for (size_t i = 0; i < workload_->kernels.size(); ++i) {
-      if (((part.kernels >> i) & 1) == 0) continue;
+    ForEach(part.kernels, [&](size_t i) {
       out.mapping.partition_of[i] = static_cast<int>(p);
-      forward = forward || workload_->kernels[i].pass == Direction::kForward;
       out.flop_per_chip += sharded_->kernels[i].flop * mapping_.micro_batch;
-    }
-    forward_ns += forward ? part.time_ns : 0;
+    });
     network_ns += part.network_ns;
   }
   out.exchanges = AllExchanges();
   out.tensors = sharded_->tensors;
   out.network_bytes = network_ns * GBps(system_->dimensions.front().network.bandwidth);
-  out.time = TimeOf(partitioning.time_ns, forward_ns);
+  out.time = TimeOf(PassOf(partitioning));
+  out.repeated = RepeatedOf(partitioning);
   out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
   if (out.dram_bytes > CountOf(system_->memory.capacity)) {
     return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
@@ -311,8 +356,9 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
   }
   const auto chips = static_cast<double>(system_->chips());
   const double copies = workload_->per_chip ? chips : 1;
-  const double flop =
-      workload_->flop() * copies * static_cast<double>(workload_->layers) * workload_->batch;
+  const double flop = (workload_->flop() * copies * static_cast<double>(workload_->layers) +
+                       (head_ns_ > 0 ? workload_->head->flop() : 0)) *
+                      workload_->batch;
   out.utilisation = flop / (out.time.total_ns * system_->chip.gflops() * chips);
   out.partitioning = std::move(partitioning);
   return out;

@@ -30,7 +30,10 @@ void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& j
   json.Field("micro_batch", m.mapping.micro_batch);
   json.Field("micro_batches", m.micro_batches);
   json.Field("tiles", m.mapping.tiles);
-  json.Field("recompute", m.mapping.recompute);
+  json.Field("recompute", Name(m.mapping.recompute));
+  json.Field("chunks", m.mapping.scheme.chunks);
+  json.Field("zero", m.mapping.scheme.zero);
+  json.Field("overlap_gradients", m.mapping.scheme.overlap_gradients);
   json.Key("shardings");
   json.StartObject();
   for (size_t i = 0; i < workload.kernels.size(); ++i) {
@@ -103,6 +106,7 @@ void AddTime(const IterationTime& t, JsonWriter& json) {
   json.Field("stage_ns", t.stage_ns);
   json.Field("transfer_ns", t.transfer_ns);
   json.Field("bubble_ns", t.bubble_ns);
+  json.Field("head_ns", t.head_ns);
   json.Field("gradient_ns", t.gradient_ns);
   json.Field("optimizer_ns", t.optimizer_ns);
   json.EndObject();

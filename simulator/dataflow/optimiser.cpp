@@ -45,27 +45,27 @@ absl::StatusOr<Partitioning> PartitionsOf(const Workload& workload, const Mappin
              : SolvePartitions(workload, costs.partitions(), costs.limits());
 }
 
-double ForwardNs(const Workload& workload, const Partitioning& partitioning) {
-  double ns = 0;
-  for (const Partition& p : partitioning.partitions) {
-    bool forward = false;
-    for (size_t i = 0; i < workload.kernels.size(); ++i)
-      forward = forward ||
-                (((p.kernels >> i) & 1) != 0 && workload.kernels[i].pass == Direction::kForward);
-    ns += forward ? p.time_ns : 0;
-  }
-  return ns;
-}
-
 }  // namespace
 
 bool Alone(const System& system, const SearchLimits& limits) {
   return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
 }
 
-bool Optimiser::MayRecompute(bool recompute) const {
-  if (limits_.recompute && *limits_.recompute != recompute) return false;
-  return !recompute || (workload_.trains() && formulas_.iteration == IterationRule::kPhysical);
+// Of attention's core alone where it is asked for: searched, it would be half as many uses again.
+std::vector<Recompute> Optimiser::Recomputations() const {
+  if (limits_.recompute) return {*limits_.recompute};
+  if (!workload_.trains() || formulas_.iteration != IterationRule::kPhysical)
+    return {Recompute::kNone};
+  return {Recompute::kNone, Recompute::kFull};
+}
+
+bool Optimiser::Divides(const Mapping& mapping) const {
+  const double replicas = static_cast<double>(mapping.data);
+  if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
+    return false;
+  const int64_t chunks = mapping.scheme.chunks;
+  return chunks == 1 ||
+         (mapping.pipeline > 1 && workload_.layers % (mapping.pipeline * chunks) == 0);
 }
 
 Optimiser::Roles* Optimiser::RolesOf(const Mapping& mapping) {
@@ -83,7 +83,8 @@ Optimiser::Roles* Optimiser::RolesOf(const Mapping& mapping) {
 
 // Then its own bound is closer than that of kernels by themselves.
 bool Optimiser::OneSharding(const Roles& roles) const {
-  return limits_.shardings || limits_.tensor_parallel_shardings || roles.group.size() == 1;
+  return limits_.shardings || limits_.megatron != SearchLimits::Megatron::kNo ||
+         roles.group.size() == 1;
 }
 
 const ShardingProblem& Optimiser::ProblemOf(Roles& roles) const {
@@ -100,16 +101,18 @@ absl::Status Optimiser::AddRoles(const std::vector<Role>& roles) {
   mapping.tensor = used.degree(Role::kTensor);
   mapping.pipeline = used.degree(Role::kPipeline);
   mapping.data = used.degree(Role::kData);
+  mapping.scheme = limits_.scheme;
+  if (!Divides(mapping)) return absl::OkStatus();
   const auto replicas = static_cast<double>(mapping.data);
-  if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
-    return absl::OkStatus();
   for (const double micro_batch : MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
     mapping.micro_batch = micro_batch;
+    const double group = mapping.scheme.chunks > 1 ? static_cast<double>(mapping.pipeline) : 1;
+    if (std::fmod(workload_.batch / replicas / micro_batch, group) != 0) continue;
     for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
       mapping.tiles = tiles;
-      for (const bool recompute : {false, true}) {
+      for (const Recompute recompute : Recomputations()) {
         mapping.recompute = recompute;
-        if (MayRecompute(recompute)) FORETRACE_RETURN_IF_ERROR(AddUse(mapping));
+        FORETRACE_RETURN_IF_ERROR(AddUse(mapping));
       }
     }
   }
@@ -185,9 +188,9 @@ absl::Status Optimiser::BoundPartitions(Use& use) {
   if (!partitioning.ok()) return absl::OkStatus();
   const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
   const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
-  const double forward_ns = exact ? ForwardNs(workload_, *partitioning) : 0;
+  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{ns, 0, 0};
   // Sums of the same terms in another order.
-  const double bound = least.TimeOf(ns, forward_ns).total_ns * (1 - 1e-12);
+  const double bound = least.TimeOf(pass).total_ns * (1 - 1e-12);
   use.bound_ns = std::max(use.bound_ns, bound);
   return absl::OkStatus();
 }
@@ -196,8 +199,10 @@ ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
   ShardingCandidates only;
   if (limits_.shardings) {
     only.shardings = {*limits_.shardings};
-  } else if (limits_.tensor_parallel_shardings && use.mapping.tensor > 1) {
-    only.shardings = {MegatronShardings(workload_)};
+  } else if (limits_.megatron != SearchLimits::Megatron::kNo && use.mapping.tensor > 1) {
+    only.shardings = {limits_.megatron == SearchLimits::Megatron::kTensor
+                          ? MegatronShardings(workload_)
+                          : SequenceParallelShardings(workload_, use.mapping.tensor)};
   } else {
     CandidateSearch search = {Alone(system_, limits_), limits_.every, nodes};
     if (best_) search.below_ns = best_->time.total_ns;
@@ -227,7 +232,8 @@ absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
     if (use.open && i == 0) {
       // Where transfers take longer than a stage, time is no sum over kernels.
       const auto stages = static_cast<double>(mapping.pipeline);
-      const bool hidden = bound.bubble_ns <= (stages - 1) * bound.stage_ns * (1 + 1e-12);
+      const auto chunks = static_cast<double>(mapping.scheme.chunks);
+      const bool hidden = bound.bubble_ns <= (stages - 1) / chunks * bound.stage_ns * (1 + 1e-12);
       const bool least = candidates.least && hidden;
       use.open = !least || (!fits.ok() && !candidates.fitting);
       const double ns = least ? bound.total_ns + (fits.ok() ? 0 : candidates.excess_ns)
@@ -376,14 +382,16 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
     if (!last_.ok()) return last_;
     if (!nearest_.ok()) return nearest_;
     return Infeasible(
-        "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}",
-        workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch);
+        "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}{}",
+        workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch,
+        limits_.scheme.chunks > 1 ? fmt::format(" with {} chunks a stage", limits_.scheme.chunks)
+                                  : "");
   }
   FORETRACE_RETURN_IF_ERROR(ProvePartitions());
   best_->candidates = static_cast<int64_t>(uses_.size());
   best_->pruned = std::count_if(uses_.begin(), uses_.end(),
                                 [](const Use& u) { return u.depth != Depth::kDone; });
-  best_->shardings_given = limits_.shardings || limits_.tensor_parallel_shardings;
+  best_->shardings_given = limits_.shardings || limits_.megatron != SearchLimits::Megatron::kNo;
   best_->bound_ns = best_->time.total_ns;
   for (Use& u : uses_) {
     // By the best of all, which may have come later.

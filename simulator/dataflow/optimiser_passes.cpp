@@ -16,7 +16,8 @@ namespace foretrace::dataflow {
 bool Optimiser::PassesApart() const {
   return formulas_.compute_utilisation > 0 && !Alone(system_, limits_) && !limits_.partition_of &&
          system_.chip.max_partitions != 1 && Overlaps(system_, formulas_) &&
-         formulas_.iteration == IterationRule::kPhysical;
+         formulas_.iteration == IterationRule::kPhysical &&
+         limits_.recompute != Recompute::kSelective;
 }
 
 // Passes one by one, each with the shardings and partitions that are best for it.

@@ -253,14 +253,9 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
   return bytes * rules_.micro_batch;
 }
 
-double PartitionCosts::AloneNs(Direction pass) const {
-  double ns = 0;
-  for (size_t i = 0; i < size(); ++i) {
-    if (workload_.kernels[i].pass != pass) continue;
-    const auto alone = Of(KernelSet{1} << i);
-    ns += alone ? alone->time_ns : std::numeric_limits<double>::infinity();
-  }
-  return ns;
+double PartitionCosts::AloneNs(size_t kernel) const {
+  const auto alone = Of(KernelSet{1} << kernel);
+  return alone ? alone->time_ns : std::numeric_limits<double>::infinity();
 }
 
 double PartitionCosts::LowerBoundNs() const {

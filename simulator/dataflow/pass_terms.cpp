@@ -20,7 +20,8 @@ PassTerms::PassTerms(const Workload& workload, const System& system, const Formu
       replicas_(GroupOf(system, formulas, Role::kData)) {
   layers_ = static_cast<double>((workload.layers + mapping.pipeline - 1) / mapping.pipeline);
   micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
-  passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline) - 1);
+  passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline - 1) /
+                                            static_cast<double>(mapping.scheme.chunks));
 }
 
 double PassTerms::ComputeNs(size_t i, const ShardedKernel& k) const {
@@ -63,13 +64,15 @@ double PassTerms::IterationNs(size_t i, const ShardedKernel& k) const {
   if (formulas_.iteration != IterationRule::kPhysical) {
     return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
   }
-  if (kernel.weight_gradient) ns += AllReduceNs(replicas_, k.output_bytes * layers_);
+  if (kernel.weight_gradient && !mapping_.scheme.overlap_gradients)
+    ns += AllReduceNs(replicas_, k.output_bytes * layers_);
   if (workload_.trains() && kernel.pass == Direction::kForward)
-    ns += OptimizerNs(system_, workload_, k.weight_bytes * layers_);
+    ns += OptimizerNs(system_, workload_, mapping_, k.weight_bytes * layers_);
   return ns / passes_;
 }
 
 double PassTerms::RepeatedLatencyNs() const {
+  if (mapping_.scheme.overlap_gradients) return 0;
   int reductions = 0;
   for (const Kernel& k : workload_.kernels) reductions += k.weight_gradient ? 1 : 0;
   return std::max(0, reductions - 1) * AllReduceNs(replicas_, 0);

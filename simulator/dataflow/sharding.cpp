@@ -105,7 +105,7 @@ ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGrou
     int64_t& size = s.size[static_cast<size_t>(sharding)];
     size = CeilOf(size, n);
   }
-  s.flop = NestFlop(kernel.is_product(), s.size).count();
+  s.flop = kernel.flop(s.size).count();
   s.output_bytes = ResultElements(s.size) * word_bytes;
   if (kernel.has_weights()) s.weight_bytes = WeightElements(s.size) * word_bytes;
   // A chip holds what its share of the kernel reads.

@@ -21,9 +21,9 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 12> kKeys = {
-      "dtype",      "family",   "hidden", "layers", "heads",   "head_size",
-      "vocabulary", "sequence", "keys",   "ffn",    "experts", "top_k"};
+  constexpr std::array<std::string_view, 14> kKeys = {
+      "dtype",    "family", "hidden", "layers",  "heads", "head_size",       "vocabulary",
+      "sequence", "keys",   "ffn",    "experts", "top_k", "fused_attention", "output_layer"};
   in.ExpectKeys(kKeys);
   if (in.Has("family") && in.String("family") != "gpt")
     in.Fail("family", "the layer's graph is of family gpt alone");
@@ -45,6 +45,8 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
     in.Fail("heads", "they do not divide hidden; give head_size");
   s.head_size = SizeOr(in, "head_size", s.hidden / s.heads);
   if (s.heads * s.head_size != s.hidden) in.Fail("head_size", "heads x head_size is not hidden");
+  s.fused_attention = in.Bool("fused_attention", false);
+  if (in.Bool("output_layer", false)) s.vocabulary = Size(in, "vocabulary");
   s.ffn = SizeOr(in, "ffn", 0);
   s.experts = SizeOr(in, "experts", 0);
   s.top_k = SizeOr(in, "top_k", 1);

@@ -19,6 +19,11 @@ struct TransformerSizes {
   int64_t ffn = 0;  // 0: 4 x hidden
   // Experts instead of one FFN, of which each position goes to `top_k`, shared evenly; 0: none.
   int64_t experts = 0, top_k = 1;
+  // One kernel from queries, keys and values to the context, which keeps scores on the chip
+  // (FlashAttention), instead of four; and one backward. Without dropout between them.
+  bool fused_attention = false;
+  // Of the output layer, which then follows the layers; 0: it is left out, as published.
+  int64_t vocabulary = 0;
 };
 Workload MakeTransformer(const TransformerSizes& sizes);
 

@@ -50,11 +50,17 @@ NestKind KindOf(GraphOpKind kind) {
       return NestKind::kWeighted;
     case GraphOpKind::kScores:
     case GraphOpKind::kContext:
+    case GraphOpKind::kAttention:
     case GraphOpKind::kBatchedMatmul:
       return NestKind::kProduct;
     default:
       return NestKind::kElementwise;
   }
+}
+
+int ProductsOf(GraphOpKind kind, Direction pass) {
+  if (kind != GraphOpKind::kAttention) return 1;
+  return pass == Direction::kForward ? 2 : 5;
 }
 
 AxisId LoopGraph::AddAxis(std::string_view name, int64_t size) {
@@ -174,6 +180,8 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
     if (outer > 1) return {BatchedMatmulOp{outer, m, n, k * samples}, kType, Direction::kForward};
     return {LinearOp{m, n, k * samples}, kType, Direction::kForward};
   }
+  if (of.kind == GraphOpKind::kAttention)
+    return {AttentionOp{samples, outer, outer, n, k, m, true}, kType, pass};
   if (kind == NestKind::kProduct)
     return {BatchedMatmulOp{outer * samples, m, n, k}, kType, Direction::kForward};
   const int64_t elements = outer * m * n * samples;

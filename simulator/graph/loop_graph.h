@@ -27,9 +27,13 @@ Flop NestFlop(bool product, const LoopSizes& size);
 double ResultElements(const LoopSizes& size);
 double WeightElements(const LoopSizes& size);  // outer x m x k
 
-// Reads a weight, another tensor, or is no product.
+// Reads a weight, another tensor (fused attention: several), or is no product.
 enum class NestKind : uint8_t { kWeighted, kProduct, kElementwise };
 NestKind KindOf(GraphOpKind kind);
+// Products over the nest's loops that an operator computes: fused attention the scores and the
+// context, backward the scores again and four gradients (FlashAttention: Dao et al., 2022, section
+// 3.1 and algorithm 4).
+int ProductsOf(GraphOpKind kind, Direction pass);
 
 struct LoopNest {
   // The first axis of a loop names it; further ones run within it. None: one iteration.

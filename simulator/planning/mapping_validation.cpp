@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/dataflow_iteration.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
 
@@ -45,16 +46,22 @@ std::string ModelOf(const MeasuredMapping& row) {
                      row.model.sequence, row.mapping.devices(), row.mapping.global_batch);
 }
 
-absl::Status Predict(const Rows& rows, const ClusterParameters& cluster,
+absl::StatusOr<SimTime> IterationOf(const MeasuredMapping& row, const ClusterParameters& cluster,
+                                    bool dataflow) {
+  if (dataflow) return DataflowIteration(row.model, row.mapping, cluster);
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
+                             EstimateIteration(row.model, row.mapping, cluster));
+  return estimate.time;
+}
+
+absl::Status Predict(const Rows& rows, const ClusterParameters& cluster, bool dataflow,
                      MappingValidation& result) {
   for (const MeasuredMapping& row : rows) {
-    const auto estimate = EstimateIteration(row.model, row.mapping, cluster);
-    if (!estimate.ok()) {
-      return InvalidInput("{}: {}", row.name, std::string(estimate.status().message()));
-    }
-    const double error = estimate->time.seconds() / row.measured.seconds() - 1;
+    const auto time = IterationOf(row, cluster, dataflow);
+    if (!time.ok()) return InvalidInput("{}: {}", row.name, std::string(time.status().message()));
+    const double error = time->seconds() / row.measured.seconds() - 1;
     result.rows.push_back(
-        {row.name, ModelOf(row), ToString(row.mapping), row.measured, estimate->time, error});
+        {row.name, ModelOf(row), ToString(row.mapping), row.measured, *time, error});
   }
   return absl::OkStatus();
 }
@@ -152,6 +159,8 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     return InvalidInput(
         "--fit-stacks is for tables that name models and software, which {} does not", o.rows);
   }
+  if (o.dataflow && (!o.fit.empty() || o.hold_out_half))
+    return InvalidInput("--dataflow takes kernels as they were measured: nothing is fitted");
   Accelerator device;
   int64_t devices = 0;
   std::vector<std::string> notes;
@@ -169,7 +178,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
           const ClusterParameters fitted,
           Fit(half[1 - side], start, side == 0 ? "every second row" : "the rows between them",
               result.notes));
-      FORETRACE_RETURN_IF_ERROR(Predict(half[side], fitted, result));
+      FORETRACE_RETURN_IF_ERROR(Predict(half[side], fitted, false, result));
     }
     result.notes.push_back("every row is predicted with parameters fitted without it");
   } else if (!o.fit.empty()) {
@@ -181,10 +190,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     FORETRACE_ASSIGN_OR_RETURN(
         const ClusterParameters fitted,
         Fit(all, start, fmt::format("{}", fmt::join(o.fit, " and ")), result.notes));
-    FORETRACE_RETURN_IF_ERROR(Predict(rows, fitted, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(rows, fitted, false, result));
   } else {
     result.notes = notes;
-    FORETRACE_RETURN_IF_ERROR(Predict(rows, start, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(rows, start, o.dataflow, result));
   }
   result.notes.push_back(fmt::format("vocabulary {}; recomputation {} where the table does not say",
                                      o.vocabulary, o.recompute));

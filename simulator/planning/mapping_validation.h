@@ -26,6 +26,7 @@ struct MappingValidationOptions {
   std::string platform;
   std::string calibration = "none";
   std::string kernels = "auto";
+  bool dataflow = false;  // iterations by the dataflow model (dataflow_iteration.h)
 };
 
 struct ValidatedMapping {

@@ -84,7 +84,7 @@ TEST(Table6, Vendor) {
 TEST(Table6, OptimumOnRing) {
   const Workload w = Gpt3();
   SearchLimits limits;
-  limits.tensor_parallel_shardings = true;
+  limits.megatron = SearchLimits::Megatron::kTensor;
   const auto r = Optimise(w, Ring8(), Published(), limits);
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_NEAR(r->time.pass_ns, 3998797.37, 0.005);
@@ -98,7 +98,7 @@ TEST(Table6, OptimumOnTorus) {
   const System system = Sn10(50, {Dim(NetworkKind::kRing, 4, 50, Role::kTensor),
                                   Dim(NetworkKind::kRing, 2, 50, Role::kData)});
   SearchLimits limits;
-  limits.tensor_parallel_shardings = true;
+  limits.megatron = SearchLimits::Megatron::kTensor;
   auto r = Optimise(w, system, Published(), limits);
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_NEAR(r->time.pass_ns, 6898756.27, 0.005);
@@ -136,7 +136,7 @@ TEST(EarlyModel, OptimumOnTorus) {
                                   Dim(NetworkKind::kRing, 2, 25, Role::kData)});
   const Formulas f = {IterationRule::kEarly, AllReduceFormula::kEarly, Overlap::kMaximum, 0};
   SearchLimits limits;
-  limits.tensor_parallel_shardings = true;
+  limits.megatron = SearchLimits::Megatron::kTensor;
   limits.tiles = 32;
   limits.micro_batch = 60;
   const auto r = Optimise(w, system, f, limits);
@@ -267,7 +267,7 @@ System Sn40l(int64_t tensor, double latency_ns) {
 
 absl::StatusOr<MappedWorkload> DecodeOn(const Workload& w, const System& system) {
   SearchLimits limits;
-  limits.tensor_parallel_shardings = true;
+  limits.megatron = SearchLimits::Megatron::kTensor;
   limits.tiles = 1;
   return Optimise(w, system, {IterationRule::kPhysical, AllReduceFormula::kDse, Overlap::kSum, 0},
                   limits);

@@ -87,7 +87,7 @@ TEST(SequenceParallel, OptimumHasIt) {
     scattered += e.kind == Exchange::Kind::kReduceScatter ? 1 : 0;
   EXPECT_GE(scattered, 2);
   SearchLimits megatron;
-  megatron.tensor_parallel_shardings = true;
+  megatron.megatron = SearchLimits::Megatron::kTensor;
   const auto without = Optimise(w, system, {}, megatron);
   ASSERT_TRUE(without.ok());
   EXPECT_LT(found->time.total_ns, without->time.total_ns);
