@@ -19,8 +19,9 @@ struct NumberReader {
 };
 
 Workload ReadWorkload(const YamlReader& in);
-inline constexpr std::array<std::string_view, 10> kWorkloadKeys = {
-    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips", "topologies"};
+inline constexpr std::array<std::string_view, 11> kWorkloadKeys = {
+    "name", "batch", "train", "transformer", "state_space", "dlrm",
+    "hpl",  "fft",   "graph", "chips",       "topologies"};
 
 Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);

@@ -62,6 +62,9 @@ class LayerBuilder {
     for (size_t l = 0; l < kLoops; ++l)
       nest.whole[l] = !nest.axes[l].empty() && nest.axes[l].front() == a.router;
     if (kind == GraphOpKind::kAttention) {
+      // Scores and context; backward the scores again and four gradients (FlashAttention: Dao et
+      // al., 2022, section 3.1 and algorithm 4).
+      nest.times = pass_ == Direction::kForward ? 2 : 5;
       // Keys and, of gradients of keys and values, queries are summed over.
       nest.whole[static_cast<size_t>(Loop::kK)] = true;
       nest.whole[static_cast<size_t>(Loop::kN)] = pass_ == Direction::kBackward;

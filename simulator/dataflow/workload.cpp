@@ -39,7 +39,7 @@ Kernel KernelOf(const LoopGraph& graph, OpId op, double word_bytes) {
   Kernel k;
   k.name = of.name;
   k.kind = KindOf(of.kind);
-  k.products = ProductsOf(of.kind, nest.pass);
+  k.times = nest.times;
   k.pass = nest.pass;
   k.size = graph.SizesOf(op);
   for (size_t l = 0; l < kLoops; ++l) k.label[l] = graph.LabelOf(op, static_cast<Loop>(l));

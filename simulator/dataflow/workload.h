@@ -39,7 +39,7 @@ struct Kernel {
   bool weight_gradient = false;
   // Its partial sums are added to another kernel's, which reduces them.
   bool reduced_elsewhere = false;
-  int products = 1;  // over its loops (ProductsOf)
+  double times = 1;  // the FLOP of its loops (LoopNest)
   AttentionPart attention = AttentionPart::kNone;
   double memory_bytes = 0;  // read or written off chip besides tensors, by each chip
   // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
@@ -55,7 +55,7 @@ struct Kernel {
   bool is_product() const { return kind != NestKind::kElementwise; }
   // Of a share of it.
   Flop flop(const LoopSizes& share) const {
-    return Flop(products * NestFlop(is_product(), share).count());
+    return Flop(times * NestFlop(is_product(), share).count());
   }
 };
 

@@ -56,6 +56,22 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
   return in.ok() ? MakeTransformer(s) : Workload{};
 }
 
+Workload ReadStateSpace(const YamlReader& in, bool train) {
+  constexpr std::array<std::string_view, 7> kKeys = {"hidden", "inner", "layers", "sequence",
+                                                     "state",  "rank",  "taps"};
+  in.ExpectKeys(kKeys);
+  StateSpaceSizes s;
+  s.hidden = Size(in, "hidden");
+  s.layers = Size(in, "layers");
+  s.sequence = Size(in, "sequence");
+  s.inner = SizeOr(in, "inner", 0);
+  s.state = SizeOr(in, "state", s.state);
+  s.rank = SizeOr(in, "rank", 0);
+  s.taps = SizeOr(in, "taps", s.taps);
+  s.train = train;
+  return in.ok() ? MakeStateSpace(s) : Workload{};
+}
+
 Workload ReadDlrm(const YamlReader& in) {
   constexpr std::array<std::string_view, 7> kKeys = {
       "bottom_layers", "top_layers", "width", "rows", "tables", "pooled", "embedding"};
@@ -253,11 +269,13 @@ Workload ReadWorkload(const YamlReader& in) {
     w = read(in.Child(key));
   };
   take("transformer", [&](const YamlReader& r) { return ReadTransformer(r, train); });
+  take("state_space", [&](const YamlReader& r) { return ReadStateSpace(r, train); });
   take("dlrm", ReadDlrm);
   take("hpl", ReadHpl);
   take("fft", ReadFft);
   take("graph", ReadGraph);
-  if (in.ok() && kinds != 1) in.Fail("", "one of transformer, dlrm, hpl, fft, graph is needed");
+  if (in.ok() && kinds != 1)
+    in.Fail("", "one of transformer, state_space, dlrm, hpl, fft, graph is needed");
   w.name = in.String("name", w.name);
   w.batch = in.Number("batch", 1, 1e15, 1);
   if (w.batch != static_cast<double>(static_cast<int64_t>(w.batch)))

@@ -58,11 +58,6 @@ NestKind KindOf(GraphOpKind kind) {
   }
 }
 
-int ProductsOf(GraphOpKind kind, Direction pass) {
-  if (kind != GraphOpKind::kAttention) return 1;
-  return pass == Direction::kForward ? 2 : 5;
-}
-
 AxisId LoopGraph::AddAxis(std::string_view name, int64_t size) {
   names_.push_back(std::make_shared<const std::string>(name));
   return graph_.AddAxis(*names_.back(), size);
@@ -193,7 +188,8 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
     case GraphOpKind::kDropout:
       return {DropoutOp{elements}, kType, pass};
     default:
-      return {ElementwiseOp{elements, elements}, kType, Direction::kForward};
+      return {ElementwiseOp{elements, elements, 1, graph.nest(op).times}, kType,
+              Direction::kForward};
   }
 }
 

@@ -30,10 +30,6 @@ double WeightElements(const LoopSizes& size);  // outer x m x k
 // Reads a weight, another tensor (fused attention: several), or is no product.
 enum class NestKind : uint8_t { kWeighted, kProduct, kElementwise };
 NestKind KindOf(GraphOpKind kind);
-// Products over the nest's loops that an operator computes: fused attention the scores and the
-// context, backward the scores again and four gradients (FlashAttention: Dao et al., 2022, section
-// 3.1 and algorithm 4).
-int ProductsOf(GraphOpKind kind, Direction pass);
 
 struct LoopNest {
   // The first axis of a loop names it; further ones run within it. None: one iteration.
@@ -43,6 +39,9 @@ struct LoopNest {
   Loop streamed = Loop::kN;  // through a chip, in tiles; kCount: none
   Direction pass = Direction::kForward;
   bool reduced_elsewhere = false;
+  // How often the FLOP of its loops (NestFlop): fused attention computes two products over them, a
+  // scan many operations for each result.
+  double times = 1;
 };
 
 // How a tensor of one chip's share gets to or from the others.
