@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/optimise/local_search.h"
 
 namespace foretrace {
 
@@ -53,6 +54,10 @@ double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
       return p.memory_efficiency;
     case ClusterParameter::kProductSlowdown:
       return p.product_slowdown;
+    case ClusterParameter::kNodeShare:
+      return p.node_share;
+    case ClusterParameter::kNicShare:
+      return p.nic_share;
     default:
       return scratch;
   }
@@ -61,10 +66,6 @@ double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
 double Get(ClusterParameter which, ClusterParameters p) {
   double scratch = 0;
   switch (which) {
-    case ClusterParameter::kIntraNode:
-      return p.intra_node.bytes_per_second();
-    case ClusterParameter::kAdapter:
-      return p.adapter.bytes_per_second();
     case ClusterParameter::kLaunchFloor:
       return p.launch_floor.seconds();
     default:
@@ -72,23 +73,14 @@ double Get(ClusterParameter which, ClusterParameters p) {
   }
 }
 
-// What links attain in training lies around what the platform's data say: beyond it by as much as
-// an efficiency of 0.7 in them leaves, below it by as much.
-Bandwidth Within(double value, Bandwidth stated) {
-  return Bandwidth::BytesPerSecond(
-      std::clamp(value, stated.bytes_per_second() / 1.4, 1.4 * stated.bytes_per_second()));
-}
-
-void Set(ClusterParameter which, double value, const ClusterParameters& start,
-         ClusterParameters& p) {
+void Set(ClusterParameter which, double value, ClusterParameters& p) {
   double scratch = 0;
   switch (which) {
-    case ClusterParameter::kIntraNode:
-      p.intra_node = Within(value, start.intra_node);
-      p.intra_gather = p.intra_node;
-      return;
-    case ClusterParameter::kAdapter:
-      p.adapter = Within(value, start.adapter);
+    // What links attain in training lies around what the platform's data say: beyond it by as much
+    // as an efficiency of 0.7 in them leaves, below it by as much.
+    case ClusterParameter::kNodeShare:
+    case ClusterParameter::kNicShare:
+      ValueOf(which, p, scratch) = std::clamp(value, 1 / 1.4, 1.4);
       return;
     case ClusterParameter::kLaunchFloor:
       p.launch_floor = SimTime::FromSeconds(std::min(value, 0.1));
@@ -108,8 +100,8 @@ void Set(ClusterParameter which, double value, const ClusterParameters& start,
 
 std::string_view Name(ClusterParameter parameter) {
   static constexpr std::array<std::string_view, 7> kParameterNames = {
-      "matrix_efficiency", "matrix_half_size", "memory_efficiency", "intra_node",
-      "adapter",           "launch_floor",     "product_slowdown"};
+      "matrix_efficiency", "matrix_half_size", "memory_efficiency", "node_share",
+      "nic_share",         "launch_floor",     "product_slowdown"};
   return EnumName(kParameterNames, parameter);
 }
 
@@ -185,24 +177,12 @@ absl::StatusOr<ClusterParameters> FitCluster(const std::vector<MeasuredMapping>&
     }
     return sum / static_cast<double>(rows.size());
   };
-  ClusterParameters best = start;
-  double least = cost(best);
-  for (double step = 0.2; step > 0.01 && status.ok(); step /= 2) {
-    for (bool moved = true; moved && status.ok();) {
-      moved = false;
-      for (const ClusterParameter which : free) {
-        for (const double factor : {1 + step, 1 / (1 + step)}) {
-          ClusterParameters candidate = best;
-          Set(which, Get(which, best) * factor, start, candidate);
-          const double value = cost(candidate);
-          if (value >= least * (1 - 1e-6)) continue;
-          least = value;
-          best = candidate;
-          moved = true;
-        }
-      }
-    }
-  }
+  const auto move = [&](ClusterParameters p, size_t i, double by) {
+    Set(free[i], Get(free[i], p) * (by > 0 ? 1 + by : 1 / (1 - by)), p);
+    return p;
+  };
+  const ClusterParameters best =
+      DescendByCoordinate(start, free.size(), {.first = 0.2, .least = 1e-6}, move, cost);
   FORETRACE_RETURN_IF_ERROR(status);
   return best;
 }

@@ -2,7 +2,7 @@
 // Products of tensor parallelism that run part by part beside the exchange of what they take or
 // make.
 
-#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/mapped_layer.h"
 
@@ -23,8 +23,13 @@ ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t mu
 class PartwiseProducts {
  public:
   PartwiseProducts(const MappedLayer& layer, const ParallelMapping& mapping,
-                   const ClusterParameters& cluster, CostSources& sources)
-      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+                   const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
+      : l_(layer),
+        m_(mapping),
+        p_(cluster),
+        groups_(groups),
+        kernels_(cluster),
+        sources_(sources) {}
 
   // Forward: the input's gathering beside a product that enters the region, the output's scattering
   // beside one that leaves it. `whole`: of the operator without exchanges.
@@ -42,6 +47,7 @@ class PartwiseProducts {
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
+  const GroupCosts& groups_;
   KernelCoster kernels_;
   CostSources& sources_;
 };

@@ -23,9 +23,9 @@ using Rows = std::vector<MeasuredMapping>;
 std::vector<ClusterParameter> Fitted(const ClusterParameters& start) {
   using P = ClusterParameter;
   if (start.measured != nullptr) {
-    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kAdapter, P::kLaunchFloor};
+    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kNicShare, P::kLaunchFloor};
   }
-  return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode, P::kAdapter, P::kLaunchFloor};
+  return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kNodeShare, P::kNicShare, P::kLaunchFloor};
 }
 
 absl::StatusOr<ClusterParameters> Fit(const Rows& rows, ClusterParameters start,
