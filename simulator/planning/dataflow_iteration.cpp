@@ -33,15 +33,46 @@ std::string Unsaid(const TransformerConfig& c, const ParallelMapping& m) {
   return "";
 }
 
-dataflow::SystemDimension Switch(int64_t size, Role role, Bandwidth bandwidth, SimTime latency) {
-  dataflow::SystemDimension d;
-  d.network = {NetworkKind::kSwitch, size, bandwidth, false, latency};
-  d.link.bandwidth = bandwidth;
-  d.role = role;
-  return d;
-}
+// A network whose exchanges take what the platform's take: bandwidth by large ones, latency by
+// small ones.
+class Links {
+ public:
+  explicit Links(const ClusterParameters& cluster) : cluster_(cluster) {}
 
-dataflow::System NodesOf(const ParallelMapping& m, const ClusterParameters& cluster) {
+  // Of `size` devices, `span` apart, that gather, or pass on to the next.
+  absl::StatusOr<dataflow::SystemDimension> Of(int64_t size, int64_t span, Role role) const {
+    dataflow::SystemDimension d;
+    d.role = role;
+    const bool inside = span * size <= cluster_.devices_per_node;
+    d.network = {NetworkKind::kSwitch, size, inside ? cluster_.flat.node : cluster_.flat.nic, false,
+                 SimTime()};
+    if (size > 1 && cluster_.exchanges != nullptr) {
+      FORETRACE_ASSIGN_OR_RETURN(d.network.latency, Time(size, span, role, kSmall));
+      FORETRACE_ASSIGN_OR_RETURN(const SimTime large, Time(size, span, role, kLarge));
+      const double passed =
+          role == Role::kPipeline ? 1 : static_cast<double>(size - 1) / Real(size);
+      d.network.bandwidth = Bandwidth::BytesPerSecond(passed * Real(kLarge.count()) /
+                                                      (large - d.network.latency).seconds());
+    }
+    d.link.bandwidth = d.network.bandwidth;
+    return d;
+  }
+
+ private:
+  static constexpr Bytes kLarge = Bytes(256 << 20), kSmall = Bytes(1024);
+  static double Real(int64_t n) { return static_cast<double>(n); }
+
+  absl::StatusOr<SimTime> Time(int64_t size, int64_t span, Role role, Bytes bytes) const {
+    if (role == Role::kPipeline) return cluster_.exchanges->Send(static_cast<int32_t>(span), bytes);
+    const SpacedGroup group = {static_cast<int32_t>(size), static_cast<int32_t>(span)};
+    return cluster_.exchanges->Collective(CollectiveOp::kAllGather, group, bytes);
+  }
+
+  const ClusterParameters& cluster_;
+};
+
+absl::StatusOr<dataflow::System> NodesOf(const ParallelMapping& m,
+                                         const ClusterParameters& cluster) {
   dataflow::System s;
   s.name = "cluster";
   // By the peak: kernels are measured, or a share of it.
@@ -51,18 +82,22 @@ dataflow::System NodesOf(const ParallelMapping& m, const ClusterParameters& clus
   s.chip.sram = Bytes(1 << 20);
   // Mappings that were run did fit.
   s.memory = {"memory", cluster.peak_memory, Bytes(int64_t{1} << 60), 0, 0};
+  const Links links(cluster);
   const int64_t node = std::max(cluster.devices_per_node, 1);
   const int64_t inner = std::min<int64_t>(m.tensor, node);
-  const Bandwidth within = m.sequence_parallel ? cluster.intra_gather : cluster.intra_node;
-  s.dimensions.push_back(Switch(inner, Role::kTensor, within, cluster.step_inside));
-  s.dimensions.push_back(
-      Switch(m.tensor / inner, Role::kTensor, cluster.adapter, cluster.step_outside));
   const int64_t replicas = std::min<int64_t>(m.data, node / inner);
-  s.dimensions.push_back(Switch(replicas, Role::kData, cluster.intra_node, cluster.step_inside));
-  s.dimensions.push_back(
-      Switch(m.data / replicas, Role::kData, cluster.adapter, cluster.step_outside));
-  s.dimensions.push_back(
-      Switch(m.pipeline, Role::kPipeline, cluster.adapter, cluster.step_outside));
+  const int64_t stage = int64_t{m.tensor} * m.data;
+  struct Part {
+    int64_t size, span;
+    Role role;
+  };
+  for (const Part& p : {Part{inner, 1, Role::kTensor}, Part{m.tensor / inner, inner, Role::kTensor},
+                        Part{replicas, m.tensor, Role::kData},
+                        Part{m.data / replicas, m.tensor * replicas, Role::kData},
+                        Part{m.pipeline, stage, Role::kPipeline}}) {
+    FORETRACE_ASSIGN_OR_RETURN(dataflow::SystemDimension d, links.Of(p.size, p.span, p.role));
+    s.dimensions.push_back(std::move(d));
+  }
   return s;
 }
 
@@ -101,9 +136,10 @@ absl::StatusOr<SimTime> DataflowIteration(const TransformerConfig& model,
   limits.micro_batch = mapping.micro_batch;
   limits.recompute = mapping.recompute;
   limits.scheme = {mapping.chunks, mapping.zero, mapping.overlap_gradients};
+  FORETRACE_ASSIGN_OR_RETURN(const dataflow::System system, NodesOf(mapping, cluster));
   FORETRACE_ASSIGN_OR_RETURN(
       const dataflow::MappedWorkload mapped,
-      Optimise(LayersOf(model, mapping.global_batch), NodesOf(mapping, cluster), formulas, limits));
+      Optimise(LayersOf(model, mapping.global_batch), system, formulas, limits));
   return SimTime::FromSeconds(mapped.time.total_ns * 1e-9);
 }
 
