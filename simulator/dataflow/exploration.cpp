@@ -99,8 +99,8 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
     return r;
   }
   r.feasible = true;
-  r.iteration_ns = mapped->time.total_ns;
-  r.pass_ns = mapped->time.pass_ns;
+  r.iteration_ns = mapped->time.total.ns();
+  r.pass_ns = mapped->time.pass.ns();
   r.utilisation = mapped->utilisation;
   for (const Partition& p : mapped->partitioning.partitions) {
     const double parts = p.compute_ns + p.memory_ns + p.network_ns;
@@ -120,7 +120,7 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
   r.data = mapped->mapping.data;
   r.partitions = static_cast<int64_t>(mapped->partitioning.partitions.size());
   r.micro_batch = mapped->mapping.micro_batch;
-  r.dram_bytes = mapped->dram_bytes;
+  r.dram_bytes = mapped->dram.count();
   return r;
 }
 

@@ -159,11 +159,11 @@ class ChipWriter {
     double named = 0;
     for (const Exchange& e : mapped_.exchanges) {
       if (((p.kernels >> e.kernel) & 1) == 0 || group(e.role).ranks.size() < 2) continue;
-      const double ns = e.ns * mapped_.mapping.micro_batch;
+      const double ns = e.time.ns() * mapped_.mapping.micro_batch;
       named += ns;
       after = exchanged_ =
           Communicate(OpOf(e.kind), e.role, workload_.kernels[static_cast<size_t>(e.kernel)].name,
-                      e.bytes * mapped_.mapping.micro_batch, ns, after, also);
+                      e.bytes.count() * mapped_.mapping.micro_batch, ns, after, also);
       also = NodeIndex();
     }
     // Published rules put a share of the gradients' reduction into each partition.
@@ -203,11 +203,11 @@ class ChipWriter {
   void ReduceLayer(CollectiveOp op, NodeIndex after) {
     const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
     const auto layers = static_cast<double>(mapped_.layers_per_stage);
-    double bytes = mapped_.time.gradient_bytes / layers;
+    double bytes = mapped_.time.gradient_bytes.count() / layers;
     if (op == CollectiveOp::kAllGather)
       bytes /= static_cast<double>(group(Role::kData).ranks.size());
     reduced_ = Communicate(op, Role::kData, "gradients", bytes,
-                           mapped_.time.layer_reduction_ns * share, after, reduced_);
+                           mapped_.time.layer_reduction.ns() * share, after, reduced_);
   }
   // Weights that the last iteration's optimizer updated.
   void AwaitWeights() {
@@ -223,7 +223,7 @@ class ChipWriter {
     const auto exists = [&](int32_t place) { return place >= 0 && place < stages_ * chunks_; };
     if (exists(from)) Transfer(NodeKind::kRecv, step, from, name);
     const bool last = step.place == stages_ * chunks_ - 1;
-    const double head_ns = mapped_.time.head_ns / static_cast<double>(micro_batches_);
+    const double head_ns = mapped_.time.head.ns() / static_cast<double>(micro_batches_);
     if (last && backward && head_ns > 0) out_.Compute("output layer and loss", Time(head_ns));
     for (int64_t layer = 0; backward && layer < mapped_.layers_per_stage / chunks_; ++layer) {
       for (const Partition& p : mapped_.repeated) WritePartition(p, "recompute " + name);
@@ -269,18 +269,19 @@ class ChipWriter {
     NodeIndex reduced = exchanged_;
     if (overlapped()) {
       reduced = reduced_;
-    } else if (t.gradient_ns > 0 && group(role).ranks.size() > 1) {
+    } else if (t.gradient.ns() > 0 && group(role).ranks.size() > 1) {
       const bool scatters = mapped_.mapping.scheme.zero > 0;
-      const double ns = scatters ? t.gradient_ns / 2 : t.gradient_ns;
-      reduced = Communicate(scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
-                            role, "gradients", t.gradient_bytes, ns, out_.last(), exchanged_);
+      const double ns = scatters ? t.gradient.ns() / 2 : t.gradient.ns();
+      reduced =
+          Communicate(scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce, role,
+                      "gradients", t.gradient_bytes.count(), ns, out_.last(), exchanged_);
     }
-    const NodeIndex updated = out_.Compute("optimizer", Time(t.optimizer_ns), reduced);
-    if (overlapped() || mapped_.mapping.scheme.zero == 0 || t.gradient_ns == 0) return;
+    const NodeIndex updated = out_.Compute("optimizer", Time(t.optimizer.ns()), reduced);
+    if (overlapped() || mapped_.mapping.scheme.zero == 0 || t.gradient.ns() == 0) return;
     const auto members = static_cast<double>(group(role).ranks.size());
     const NodeIndex gathered =
-        Communicate(CollectiveOp::kAllGather, role, "weights", t.gradient_bytes / members,
-                    t.gradient_ns / 2, updated, NodeIndex());
+        Communicate(CollectiveOp::kAllGather, role, "weights", t.gradient_bytes.count() / members,
+                    t.gradient.ns() / 2, updated, NodeIndex());
     out_.Compute("weights", SimTime(), gathered);
   }
 

@@ -30,10 +30,10 @@ absl::StatusOr<IterationRule> ParseIterationRule(std::string_view text) {
   return InvalidInput("'{}' is no iteration rule; allowed: {}", text, fmt::join(kRules, ", "));
 }
 
-double MappedWorkload::dram_traffic_bytes() const {
+RealBytes MappedWorkload::dram_traffic() const {
   double bytes = 0;
   for (const Partition& p : partitioning.partitions) bytes += p.dram_traffic_bytes;
-  return bytes;
+  return RealBytes(bytes);
 }
 
 absl::Status CheckSystem(const System& system) {

@@ -68,23 +68,23 @@ struct Mapping {
 
 // One micro-batch through a layer, forward and backward once.
 struct PassTime {
-  double ns = 0;
-  double forward_ns = 0;
-  double repeated_ns = 0;  // of the forward pass, what recomputation runs again
+  RealTime whole;
+  RealTime forward;
+  RealTime repeated;  // of the forward pass, what recomputation runs again
 };
 
 // What an iteration's time is made of.
 struct IterationTime {
-  double pass_ns = 0;      // one micro-batch through a layer, with what is recomputed
-  double stage_ns = 0;     // through the layers of a stage
-  double transfer_ns = 0;  // between stages: beyond what overlaps
-  double bubble_ns = 0;
-  double head_ns = 0;      // of Workload::head, which all micro-batches wait for
-  double gradient_ns = 0;  // reduced over replicas beyond what overlaps, not within partitions
-  double gradient_bytes = 0;
-  double layer_reduction_ns = 0;  // of a layer's gradients, where they overlap; else zero
-  double optimizer_ns = 0;
-  double total_ns = 0;
+  RealTime pass;      // one micro-batch through a layer, with what is recomputed
+  RealTime stage;     // through the layers of a stage
+  RealTime transfer;  // between stages: beyond what overlaps
+  RealTime bubble;
+  RealTime head;      // of Workload::head, which all micro-batches wait for
+  RealTime gradient;  // reduced over replicas beyond what overlaps, not within partitions
+  RealBytes gradient_bytes;
+  RealTime layer_reduction;  // of a layer's gradients, where they overlap; else zero
+  RealTime optimizer;
+  RealTime total;
 };
 
 // What a kernel exchanges with other chips, for one sample.
@@ -100,8 +100,8 @@ struct Exchange {
   int kernel = 0;
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over
-  double bytes = 0;           // on each chip: what is reduced, gathered, sent
-  double ns = 0;
+  RealBytes bytes;            // on each chip: what is reduced, gathered, sent
+  RealTime time;
 };
 
 std::string_view Name(Exchange::Kind kind);
@@ -114,20 +114,22 @@ struct MappedWorkload {
   int64_t layers_per_stage = 1;
   double micro_batches = 1;  // of a pipeline
   double utilisation = 0;    // of the system's peak
-  double dram_bytes = 0;     // of the fullest chip
-  double flop_per_chip = 0;  // of one micro-batch and layer
-  double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
+  RealBytes dram;            // of the fullest chip
+  Flop flop_per_chip;        // of one micro-batch and layer
+  RealBytes network;         // link bandwidth times network time of them: the roofline's other axis
   std::vector<Exchange> exchanges;
   std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
   // No mapping that was asked for takes less, whatever its shardings, where those were not given.
-  double bound_ns = 0;
+  RealTime bound;
   bool shardings_given = false;
 
-  double dram_traffic_bytes() const;
+  RealBytes dram_traffic() const;
   bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }
   // Beyond the best, at most.
-  double gap() const { return bound_ns > 0 ? std::max(0.0, time.total_ns / bound_ns - 1) : 0; }
+  double gap() const {
+    return bound > RealTime() ? std::max(0.0, time.total.ns() / bound.ns() - 1) : 0;
+  }
 };
 
 // Which mappings the optimiser may choose from.

@@ -39,10 +39,11 @@ bool Repeats(Recompute recompute, const Kernel& kernel) {
          (recompute == Recompute::kSelective && kernel.attention != AttentionPart::kNone);
 }
 
-double OptimizerNs(const System& system, const Workload& workload, const Mapping& mapping,
-                   double bytes) {
+RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                       RealBytes weights) {
   const double share = mapping.scheme.zero > 0 ? static_cast<double>(mapping.data) : 1;
-  return NsOf(bytes / share / workload.word_bytes * kStepBytes, system.memory.bandwidth);
+  const double parameters = weights.count() / share / workload.word_bytes;
+  return RealBytes(parameters * kStepBytes) / system.memory.bandwidth;
 }
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
@@ -132,8 +133,9 @@ void MappingCosts::AddHead() {
 
 double MappingCosts::KernelNs(size_t kernel, const KernelShares* shares) const {
   const auto of = [&](const ShardedKernel& k) {
-    return formulas_.kernel_times->Ns(workload_->graph, static_cast<OpId>(kernel), k.size,
-                                      mapping_.micro_batch);
+    return formulas_.kernel_times
+        ->Of(workload_->graph, static_cast<OpId>(kernel), k.size, mapping_.micro_batch)
+        .ns();
   };
   if (shares == nullptr) return of(sharded_->kernels[kernel]);
   double least = std::numeric_limits<double>::infinity();
@@ -196,7 +198,8 @@ double MappingCosts::SpreadGradientNs(size_t kernel) const {
   const double bytes = sharded_->kernels[kernel].output_bytes;
   // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
   const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
-  const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
+  const double once =
+      workload_->per_chip ? 2 * bytes : AllReduceTime(replicas, RealBytes(bytes)).ns();
   return once / (micro_batches_ * mapping_.micro_batch);
 }
 
@@ -209,14 +212,17 @@ std::vector<Exchange> MappingCosts::OwnExchanges() const {
     const auto id = static_cast<int>(i);
     if (k.alltoall_bytes > 0) {
       const double ns =
-          AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes * samples) / samples;
-      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, ns});
+          AllToAllTime(AllToAllOf(formulas_), all, RealBytes(k.alltoall_bytes * samples)).ns() /
+          samples;
+      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, RealBytes(k.alltoall_bytes),
+                     RealTime::Ns(ns)});
     }
     if (k.broadcast_bytes > 0) {
       const NetworkDimension& row = all.front();
       const double ns = NsOf(k.broadcast_bytes, row.bandwidth) +
                         static_cast<double>(Steps(row)) * NsOf(row.latency) / samples;
-      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
+      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, RealBytes(k.broadcast_bytes),
+                     RealTime::Ns(ns)});
     }
   }
   return out;
@@ -229,13 +235,14 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
     if (k.reduce_ns == 0) continue;
     const bool scattered = mapping_.shardings[i].scatter != Loop::kCount;
     const auto kind = scattered ? Exchange::Kind::kReduceScatter : Exchange::Kind::kAllReduce;
-    out.push_back({static_cast<int>(i), kind, Role::kTensor, k.reduce_bytes, k.reduce_ns});
+    out.push_back({static_cast<int>(i), kind, Role::kTensor, RealBytes(k.reduce_bytes),
+                   RealTime::Ns(k.reduce_ns)});
   }
   for (const auto* tensors : {&sharded_->tensors, &sharded_->next_layer}) {
     for (const ShardedTensor& t : *tensors) {
       if (t.convert_ns == 0) continue;
       const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
-      out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+      out.push_back({t.from, kind, Role::kTensor, RealBytes(t.bytes), RealTime::Ns(t.convert_ns)});
     }
   }
   return out;
@@ -243,7 +250,7 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
 
 std::vector<double> MappingCosts::KernelNetworkNs() const {
   std::vector<double> ns(workload_->kernels.size(), 0);
-  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.ns;
+  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.time.ns();
   for (const ShardedTensor& t : sharded_->next_layer)
     ns[static_cast<size_t>(t.from)] += t.convert_ns;
   for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
@@ -340,26 +347,27 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
     const Partition& part = partitioning.partitions[p];
     ForEach(part.kernels, [&](size_t i) {
       out.mapping.partition_of[i] = static_cast<int>(p);
-      out.flop_per_chip += sharded_->kernels[i].flop * mapping_.micro_batch;
+      out.flop_per_chip += Flop(sharded_->kernels[i].flop * mapping_.micro_batch);
     });
     network_ns += part.network_ns;
   }
   out.exchanges = AllExchanges();
   out.tensors = sharded_->tensors;
-  out.network_bytes = network_ns * GBps(system_->dimensions.front().network.bandwidth);
+  out.network = RealBytes(network_ns * GBps(system_->dimensions.front().network.bandwidth));
   out.time = TimeOf(PassOf(partitioning));
   out.repeated = RepeatedOf(partitioning);
-  out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
-  if (out.dram_bytes > CountOf(system_->memory.capacity)) {
-    return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
-                      out.dram_bytes * 1e-9, CountOf(system_->memory.capacity) * 1e-9);
+  const double dram = ResidentBytes() + partitioning.dram_bytes;
+  out.dram = RealBytes(dram);
+  if (dram > CountOf(system_->memory.capacity)) {
+    return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB", dram * 1e-9,
+                      CountOf(system_->memory.capacity) * 1e-9);
   }
   const auto chips = static_cast<double>(system_->chips());
   const double copies = workload_->per_chip ? chips : 1;
-  const double flop = (workload_->flop() * copies * static_cast<double>(workload_->layers) +
-                       (head_ns_ > 0 ? workload_->head->flop() : 0)) *
+  const double flop = (workload_->flop().count() * copies * static_cast<double>(workload_->layers) +
+                       (head_ns_ > 0 ? workload_->head->flop().count() : 0)) *
                       workload_->batch;
-  out.utilisation = flop / (out.time.total_ns * system_->chip.gflops() * chips);
+  out.utilisation = flop / (out.time.total.ns() * system_->chip.gflops() * chips);
   out.partitioning = std::move(partitioning);
   return out;
 }

@@ -19,9 +19,9 @@ TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, d
 // Whether recomputation runs it again.
 bool Repeats(Recompute recompute, const Kernel& kernel);
 
-// Adam over weights of `bytes` on a chip, of which it updates its share.
-double OptimizerNs(const System& system, const Workload& workload, const Mapping& mapping,
-                   double bytes);
+// Adam over the weights on a chip, of which it updates its share.
+RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                       RealBytes weights);
 
 class MappingCosts {
  public:
@@ -70,8 +70,8 @@ class MappingCosts {
   double StoredBytes() const;    // of a layer, sample and chip
   double StashBytes() const;     // of a layer and sample, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
-  double LayerReductionNs() const;
-  double GradientNs(const PassTime& pass) const;
+  RealTime LayerReductionTime() const;
+  RealTime GradientTime(const PassTime& pass) const;
   KernelSet Repeated() const;         // by recomputation
   double ForwardWeightBytes() const;  // of a layer on a chip
   double ReadApartBytes() const;      // kEarly: weights and own bytes of both passes

@@ -36,7 +36,7 @@ absl::StatusOr<MappedWorkload> Optimiser::Solve() {
     const size_t next = open.top();
     Use& use = uses_[next];
     open.pop();
-    if (best_ && use.bound_ns >= best_->time.total_ns) break;
+    if (best_ && use.bound_ns >= best_->time.total.ns()) break;
     FORETRACE_RETURN_IF_ERROR(Deepen(use));
     if (use.depth != Depth::kDone) open.push(next);
   }
@@ -59,8 +59,9 @@ absl::Status Optimiser::Deepen(Use& use) {
     // The first round's candidates are those that led here; the second proves them the best.
     if (nodes > 0) FORETRACE_RETURN_IF_ERROR(AddCandidates(use, nodes));
     FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
-    if (found && (!best_ || found->time.total_ns < best_->time.total_ns)) best_ = std::move(found);
-    const bool proven = best_ && use.bound_ns >= best_->time.total_ns;
+    if (found && (!best_ || found->time.total.ns() < best_->time.total.ns()))
+      best_ = std::move(found);
+    const bool proven = best_ && use.bound_ns >= best_->time.total.ns();
     if (!use.open || proven || !Alone(system_, limits_)) break;
   }
   return use.open && PassesApart() ? DeepenPasses(use) : absl::OkStatus();
@@ -76,9 +77,9 @@ absl::Status Optimiser::BoundPartitions(Use& use) {
   if (!partitioning.ok()) return absl::OkStatus();
   const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
   const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
-  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{ns, 0, 0};
+  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{RealTime::Ns(ns), {}, {}};
   // Sums of the same terms in another order.
-  const double bound = least.TimeOf(pass).total_ns * (1 - 1e-12);
+  const double bound = least.TimeOf(pass).total.ns() * (1 - 1e-12);
   use.bound_ns = std::max(use.bound_ns, bound);
   return absl::OkStatus();
 }
@@ -93,7 +94,7 @@ ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
                           : SequenceParallelShardings(workload_, use.mapping.tensor)};
   } else {
     CandidateSearch search = {Alone(system_, limits_), limits_.every, nodes};
-    if (best_) search.below_ns = best_->time.total_ns;
+    if (best_) search.below_ns = best_->time.total.ns();
     return SolveCandidates(ProblemOf(*use.roles), use.roles->system, formulas_, use.mapping,
                            search);
   }
@@ -121,18 +122,19 @@ absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
       // Where transfers take longer than a stage, time is no sum over kernels.
       const auto stages = static_cast<double>(mapping.pipeline);
       const auto chunks = static_cast<double>(mapping.scheme.chunks);
-      const bool hidden = bound.bubble_ns <= (stages - 1) / chunks * bound.stage_ns * (1 + 1e-12);
+      const bool hidden =
+          bound.bubble.ns() <= (stages - 1) / chunks * bound.stage.ns() * (1 + 1e-12);
       const bool least = candidates.least && hidden;
       use.open = !least || (!fits.ok() && !candidates.fitting);
-      const double ns = least ? bound.total_ns + (fits.ok() ? 0 : candidates.excess_ns)
+      const double ns = least ? bound.total.ns() + (fits.ok() ? 0 : candidates.excess_ns)
                               : costs.BoundNs(*candidates.sample_bound_ns * mapping.micro_batch);
       use.bound_ns = std::max(use.bound_ns, ns);
     }
     // The fastest of those that fit.
-    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total_ns;
+    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total.ns();
     if (fits.ok()) {
-      use.candidates.emplace_back(bound.total_ns, mapping);
-      least_bound = std::min(least_bound, bound.total_ns);
+      use.candidates.emplace_back(bound.total.ns(), mapping);
+      least_bound = std::min(least_bound, bound.total.ns());
     } else if (costs.ResidentBytes() < least_resident_) {
       least_resident_ = costs.ResidentBytes();
       nearest_ = fits;
@@ -149,19 +151,19 @@ absl::StatusOr<Optimiser::Found> Optimiser::Try(Use& use) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   Found best;
   for (const auto& [bound, mapping] : use.candidates) {
-    if (best && bound >= best->time.total_ns) break;
+    if (best && bound >= best->time.total.ns()) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(mapping, best));
   }
   // Shardings and partitions in turn, as long as that is faster.
-  while (best && use.open && use.bound_ns < best->time.total_ns * (1 - 1e-9)) {
-    const double before = best->time.total_ns;
+  while (best && use.open && use.bound_ns < best->time.total.ns() * (1 - 1e-9)) {
+    const double before = best->time.total.ns();
     FORETRACE_RETURN_IF_ERROR(Improve(use, best));
-    if (best->time.total_ns >= before) break;
+    if (best->time.total.ns() >= before) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(Mapping(best->mapping), best));
   }
   if (use.only && !best) use.bound_ns = std::numeric_limits<double>::infinity();
   const bool all = best && (best->proven() || limits_.partition_of);
-  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total_ns);
+  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total.ns());
   return best;
 }
 
@@ -172,7 +174,7 @@ absl::Status Optimiser::TryMapping(const Mapping& mapping, Found& best) {
   if (!partitioning.ok()) return Note(partitioning.status());
   auto found = costs->Finish(*std::move(partitioning));
   if (!found.ok()) return Note(found.status());
-  if (!best || found->time.total_ns < best->time.total_ns)
+  if (!best || found->time.total.ns() < best->time.total.ns())
     best = std::make_unique<MappedWorkload>(*std::move(found));
   return absl::OkStatus();
 }
@@ -187,7 +189,7 @@ absl::Status Optimiser::Keep(Mapping mapping, double exact, Found& best) const {
   if (!partitioning.ok()) return absl::OkStatus();
   partitioning->bound_ns = exact * partitioning->time_ns;
   auto found = costs.Finish(*std::move(partitioning));
-  if (found.ok() && found->time.total_ns < best->time.total_ns * (1 - 1e-12))
+  if (found.ok() && found->time.total.ns() < best->time.total.ns() * (1 - 1e-12))
     best = std::make_unique<MappedWorkload>(*std::move(found));
   return absl::OkStatus();
 }
@@ -280,14 +282,14 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
   best_->pruned = std::count_if(uses_.begin(), uses_.end(),
                                 [](const Use& u) { return u.depth != Depth::kDone; });
   best_->shardings_given = limits_.shardings || limits_.megatron != SearchLimits::Megatron::kNo;
-  best_->bound_ns = best_->time.total_ns;
+  best_->bound = best_->time.total;
   for (Use& u : uses_) {
     // By the best of all, which may have come later.
-    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total_ns && PassesApart())
+    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total.ns() && PassesApart())
       BoundPasses(u);
     // Nothing of it fits, or it was tried whole.
     if (u.depth == Depth::kDone && u.candidates.empty()) continue;
-    best_->bound_ns = std::min(best_->bound_ns, u.bound_ns);
+    best_->bound = std::min(best_->bound, RealTime::Ns(u.bound_ns));
   }
   return std::move(*best_);
 }

@@ -117,7 +117,7 @@ absl::Status Optimiser::AddUse(const Mapping& mapping) {
       const MappingCosts least,
       MappingCosts::CreateLeast(workload_, system_, formulas_, mapping, use.roles->shares));
   // What does not fit is looked at where nothing does, to say by how much.
-  use.bound_ns = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total_ns
+  use.bound_ns = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total.ns()
                                             : std::numeric_limits<double>::infinity();
   uses_.push_back(std::move(use));
   return absl::OkStatus();

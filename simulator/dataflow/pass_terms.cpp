@@ -27,8 +27,9 @@ PassTerms::PassTerms(const Workload& workload, const System& system, const Formu
 double PassTerms::ComputeNs(size_t i, const ShardedKernel& k) const {
   const Kernel& kernel = workload_.kernels[i];
   if (formulas_.kernel_times != nullptr)
-    return formulas_.kernel_times->Ns(workload_.graph, static_cast<OpId>(i), k.size,
-                                      mapping_.micro_batch);
+    return formulas_.kernel_times
+        ->Of(workload_.graph, static_cast<OpId>(i), k.size, mapping_.micro_batch)
+        .ns();
   if (formulas_.compute_utilisation > 0) return PeakNs(k) / formulas_.compute_utilisation;
   const auto front = AllocationsOf(system_.chip, kernel, k, mapping_.tiles);
   return mapping_.micro_batch * static_cast<double>(front.back().cycles) *
@@ -62,12 +63,14 @@ double PassTerms::IterationNs(size_t i, const ShardedKernel& k) const {
   const Kernel& kernel = workload_.kernels[i];
   double ns = 0;
   if (formulas_.iteration != IterationRule::kPhysical) {
-    return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
+    return kernel.weight_gradient
+               ? AllReduceTime(replicas_, RealBytes(k.output_bytes)).ns() / micro_batches_
+               : 0;
   }
   if (kernel.weight_gradient && !mapping_.scheme.overlap_gradients)
-    ns += AllReduceNs(replicas_, k.output_bytes * layers_);
+    ns += AllReduceTime(replicas_, RealBytes(k.output_bytes * layers_)).ns();
   if (workload_.trains() && kernel.pass == Direction::kForward)
-    ns += OptimizerNs(system_, workload_, mapping_, k.weight_bytes * layers_);
+    ns += OptimizerTime(system_, workload_, mapping_, RealBytes(k.weight_bytes * layers_)).ns();
   return ns / passes_;
 }
 
@@ -75,7 +78,7 @@ double PassTerms::RepeatedLatencyNs() const {
   if (mapping_.scheme.overlap_gradients) return 0;
   int reductions = 0;
   for (const Kernel& k : workload_.kernels) reductions += k.weight_gradient ? 1 : 0;
-  return std::max(0, reductions - 1) * AllReduceNs(replicas_, 0);
+  return std::max(0, reductions - 1) * AllReduceTime(replicas_, RealBytes()).ns();
 }
 
 double PassTerms::PeakNs(const ShardedKernel& k) const {

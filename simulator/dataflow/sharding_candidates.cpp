@@ -166,7 +166,7 @@ absl::Status AddFitting(const ShardingProblem& problem, const System& system,
   const double most = CountOf(system.memory.capacity) - costs.resident().others;
   const ShardingObjective bytes = ResidentBytes(workload, costs);
   const int64_t least = CostOf(workload, out.shardings.front(), problem.group(), time).ps;
-  const double above = (search.below_ns - costs.LowerBound(true).total_ns) / passes * 1000;
+  const double above = (search.below_ns - costs.LowerBound(true).total.ns()) / passes * 1000;
   const int64_t cutoff = above < 1e15 ? least + std::llround(std::max(0.0, above))
                                       : std::numeric_limits<int64_t>::max();
   const LimitedShardings limited = SolveWithin(

@@ -106,9 +106,9 @@ Workload ForwardOf(const Workload& workload) {
   return w;
 }
 
-double Workload::flop() const {
-  double sum = 0;
-  for (const Kernel& k : kernels) sum += k.flop(k.size).count();
+Flop Workload::flop() const {
+  Flop sum;
+  for (const Kernel& k : kernels) sum += k.flop(k.size);
   return sum;
 }
 

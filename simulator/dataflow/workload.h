@@ -85,7 +85,7 @@ struct Workload {
   int64_t tiled_size = 1;        // of the axis that is tiled
   bool per_chip = false;         // sizes are one chip's share already: nothing is left to shard
 
-  double flop() const;  // of one pass over the graph
+  Flop flop() const;    // of one pass over the graph
   bool trains() const;  // has a backward pass
 };
 Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes = 2);

@@ -93,18 +93,18 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   }
   std::string text =
       fmt::format("{} on {} ({} chips): iteration {:.6g} s, {:.2f} % of peak\n", w.name,
-                  system.name, system.chips(), m.time.total_ns * 1e-9, 100 * m.utilisation);
+                  system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
   text += fmt::format(
       "tp{} pp{} dp{}{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "
       "DRAM a chip\n",
       m.mapping.tensor, m.mapping.pipeline, m.mapping.data, SchemeWords(m.mapping), m.micro_batches,
       m.mapping.micro_batch, m.mapping.tiles, Recomputed(m.mapping.recompute), m.layers_per_stage,
-      m.dram_bytes * 1e-9);
+      m.dram.count() * 1e-9);
   text += fmt::format(
       "a layer's micro-batch {:.6g} us; bubble {:.4g} s, transfers {:.4g} s, gradients {:.4g} s, "
       "optimizer {:.4g} s\n",
-      m.time.pass_ns * 1e-3, m.time.bubble_ns * 1e-9, m.time.transfer_ns * 1e-9,
-      m.time.gradient_ns * 1e-9, m.time.optimizer_ns * 1e-9);
+      m.time.pass.ns() * 1e-3, m.time.bubble.ns() * 1e-9, m.time.transfer.ns() * 1e-9,
+      m.time.gradient.ns() * 1e-9, m.time.optimizer.ns() * 1e-9);
   if (m.candidates > 0) {
     const double gap =
         m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;

@@ -140,7 +140,7 @@ absl::StatusOr<SimTime> DataflowIteration(const TransformerConfig& model,
   FORETRACE_ASSIGN_OR_RETURN(
       const dataflow::MappedWorkload mapped,
       Optimise(LayersOf(model, mapping.global_batch), system, formulas, limits));
-  return SimTime::FromSeconds(mapped.time.total_ns * 1e-9);
+  return SimTime::FromSeconds(mapped.time.total.ns() * 1e-9);
 }
 
 }  // namespace foretrace

@@ -19,8 +19,8 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
   ClusterKernelTimes(const ClusterParameters& cluster, const ParallelMapping& mapping)
       : cluster_(cluster), mapping_(mapping) {}
 
-  double Ns(const LoopGraph& graph, OpId op, const LoopSizes& size,
-            double micro_batch) const override {
+  dataflow::RealTime Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
+                        double micro_batch) const override {
     OperatorCall call = CallOf(graph, op, size, std::llround(micro_batch));
     ProductSplit split;
     auto* linear = std::get_if<LinearOp>(&call.shape);
@@ -31,17 +31,18 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
     const KernelCoster coster(cluster_);
     for (const KernelWork& work : Kernels(call))
       seconds += coster.Seconds(work, sources, {false, false, split.share});
-    return seconds * split.parts * 1e9;
+    return dataflow::RealTime::Ns(seconds * split.parts * 1e9);
   }
 
-  std::optional<double> AllReduceNs(int64_t chips, double bytes) const override {
+  std::optional<dataflow::RealTime> AllReduce(int64_t chips,
+                                              dataflow::RealBytes bytes) const override {
     if (cluster_.measured == nullptr) return std::nullopt;
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     const std::optional<Estimate> found = cluster_.measured->CollectiveTime(
         CollectiveOp::kAllReduce, static_cast<int32_t>(std::min(chips, kMost)),
-        Bytes(std::llround(bytes)));
+        Bytes(std::llround(bytes.count())));
     if (!found || found->extrapolated) return std::nullopt;
-    return found->time.seconds() * 1e9;
+    return dataflow::RealTime::Ns(found->time.seconds() * 1e9);
   }
 
  private:

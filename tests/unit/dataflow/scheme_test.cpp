@@ -43,33 +43,33 @@ MappedWorkload Map(const SearchLimits& limits, const TransformerSizes& sizes = G
 
 TEST(Scheme, InterleavingDividesTheBubble) {
   const MappedWorkload plain = Map(With({})), chunks = Map(With({3, 0, false}));
-  EXPECT_NEAR(chunks.time.bubble_ns, plain.time.bubble_ns / 3, 1e-3);
-  EXPECT_NEAR(chunks.time.pass_ns, plain.time.pass_ns, 1e-6);
+  EXPECT_NEAR(chunks.time.bubble.ns(), plain.time.bubble.ns() / 3, 1e-3);
+  EXPECT_NEAR(chunks.time.pass.ns(), plain.time.pass.ns(), 1e-6);
   // Filled and drained through 12 places instead of 4.
   const double transfer = 2. * 2048 * 1024 / kLink;
-  EXPECT_NEAR(chunks.time.transfer_ns - plain.time.transfer_ns, 2 * 8 * transfer, 1e-3);
+  EXPECT_NEAR(chunks.time.transfer.ns() - plain.time.transfer.ns(), 2 * 8 * transfer, 1e-3);
   // Of 6 layers a stage, 7 micro-batches are kept; of its chunks of 2 layers 15.
-  EXPECT_LT(chunks.dram_bytes, plain.dram_bytes);
+  EXPECT_LT(chunks.dram.count(), plain.dram.count());
 }
 
 TEST(Scheme, DividedOptimizer) {
   const MappedWorkload whole = Map(With({})), divided = Map(With({1, 1, false}));
-  EXPECT_NEAR(divided.time.optimizer_ns, whole.time.optimizer_ns / 2, 1e-6);
-  EXPECT_NEAR(divided.time.gradient_ns, whole.time.gradient_ns, 1e-6);
+  EXPECT_NEAR(divided.time.optimizer.ns(), whole.time.optimizer.ns() / 2, 1e-6);
+  EXPECT_NEAR(divided.time.gradient.ns(), whole.time.gradient.ns(), 1e-6);
   // Half of 12 bytes for each of 12 h^2 weights of 6 layers on two chips.
-  EXPECT_NEAR(whole.dram_bytes - divided.dram_bytes, 6. * 6 * 12 * 2048 * 2048 / 2, 1);
+  EXPECT_NEAR(whole.dram.count() - divided.dram.count(), 6. * 6 * 12 * 2048 * 2048 / 2, 1);
 }
 
 // All but a layer's own, where layers take longer than their reductions.
 TEST(Scheme, ReductionsBehindLayers) {
   const MappedWorkload plain = Map(With({})), behind = Map(With({1, 0, true}));
-  EXPECT_LT(behind.time.gradient_ns, plain.time.gradient_ns);
-  EXPECT_GE(behind.time.gradient_ns, plain.time.gradient_ns / 6 - 1e-6);
+  EXPECT_LT(behind.time.gradient.ns(), plain.time.gradient.ns());
+  EXPECT_GE(behind.time.gradient.ns(), plain.time.gradient.ns() / 6 - 1e-6);
   TransformerSizes long_layers = Gpt();
   long_layers.sequence = 16384;
   const MappedWorkload hidden = Map(With({1, 0, true}, Recompute::kFull), long_layers),
                        bare = Map(With({}, Recompute::kFull), long_layers);
-  EXPECT_NEAR(hidden.time.gradient_ns, bare.time.gradient_ns / 6, 1e-3);
+  EXPECT_NEAR(hidden.time.gradient.ns(), bare.time.gradient.ns() / 6, 1e-3);
 }
 
 TEST(Scheme, AttentionAloneRunsAgain) {
@@ -77,10 +77,10 @@ TEST(Scheme, AttentionAloneRunsAgain) {
     const MappedWorkload none = Map(With({}), Gpt(), execution),
                          part = Map(With({}, Recompute::kSelective), Gpt(), execution),
                          full = Map(With({}, Recompute::kFull), Gpt(), execution);
-    EXPECT_LT(none.time.pass_ns, part.time.pass_ns);
-    EXPECT_LT(part.time.pass_ns, full.time.pass_ns);
-    EXPECT_GT(none.dram_bytes, part.dram_bytes);
-    EXPECT_GT(part.dram_bytes, full.dram_bytes);
+    EXPECT_LT(none.time.pass.ns(), part.time.pass.ns());
+    EXPECT_LT(part.time.pass.ns(), full.time.pass.ns());
+    EXPECT_GT(none.dram.count(), part.dram.count());
+    EXPECT_GT(part.dram.count(), full.dram.count());
   }
   // Kernel by kernel: scores, softmax, dropout and context.
   const MappedWorkload part =
@@ -88,7 +88,7 @@ TEST(Scheme, AttentionAloneRunsAgain) {
   ASSERT_EQ(part.repeated.size(), 4U);
   double again = 0;
   for (const Partition& p : part.repeated) again += p.time_ns;
-  EXPECT_NEAR(part.time.pass_ns, part.partitioning.time_ns + again, 1e-6);
+  EXPECT_NEAR(part.time.pass.ns(), part.partitioning.time_ns + again, 1e-6);
 }
 
 TEST(Scheme, FusedAttentionKeepsScoresOnTheChip) {
@@ -109,8 +109,8 @@ TEST(Scheme, FusedAttentionKeepsScoresOnTheChip) {
   EXPECT_EQ(flop(w, Direction::kBackward), flop(apart, Direction::kBackward) * 5 / 4);
   const MappedWorkload one = Map(With({}), fused, Execution::kKernelByKernel),
                        four = Map(With({}), Gpt(), Execution::kKernelByKernel);
-  EXPECT_LT(one.dram_traffic_bytes(), four.dram_traffic_bytes());
-  EXPECT_LT(one.time.total_ns, four.time.total_ns);
+  EXPECT_LT(one.dram_traffic().count(), four.dram_traffic().count());
+  EXPECT_LT(one.time.total.ns(), four.time.total.ns());
 }
 
 // Every micro-batch waits for the last stage's.
@@ -118,13 +118,13 @@ TEST(Scheme, OutputLayer) {
   TransformerSizes with = Gpt();
   with.vocabulary = 50'000;
   const MappedWorkload without = Map(With({})), head = Map(With({}), with);
-  EXPECT_GT(head.time.head_ns, 0);
-  const double more = head.time.gradient_ns - without.time.gradient_ns + head.time.optimizer_ns -
-                      without.time.optimizer_ns;
-  EXPECT_NEAR(head.time.total_ns, without.time.total_ns + head.time.head_ns + more, 1e-3);
+  EXPECT_GT(head.time.head.ns(), 0);
+  const double more = head.time.gradient.ns() - without.time.gradient.ns() +
+                      head.time.optimizer.ns() - without.time.optimizer.ns();
+  EXPECT_NEAR(head.time.total.ns(), without.time.total.ns() + head.time.head.ns() + more, 1e-3);
   // Three products of 2 x vocabulary x hidden x sequence on two chips, 16 micro-batches, at 90 %.
   const double products = 3. * 2 * 50'000 * 2048 * 1024 / 2 * 16 / (0.9 * 512 * 16 * 16 * 2 * 1.5);
-  EXPECT_GT(head.time.head_ns, products);
+  EXPECT_GT(head.time.head.ns(), products);
 }
 
 TEST(Scheme, WhatDoesNotDivideIsSaid) {

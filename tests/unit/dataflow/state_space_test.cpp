@@ -49,7 +49,8 @@ TEST(StateSpace, FlopOfABlock) {
   const Workload train = MakeStateSpace(Mamba(true));
   ASSERT_TRUE(Validate(train).ok());
   const double scans = 4 * 9. * kInner * kState * kSequence;
-  EXPECT_NEAR(train.flop(), 3 * 2 * projections * kSequence + scans, 0.01 * train.flop());
+  EXPECT_NEAR(train.flop().count(), 3 * 2 * projections * kSequence + scans,
+              0.01 * train.flop().count());
   EXPECT_NEAR(projections * 64 / 1e9, 2.63, 0.01);
 }
 
@@ -71,7 +72,7 @@ TEST(StateSpace, Optimum) {
     megatron.megatron = SearchLimits::Megatron::kTensor;
     const auto given = Optimise(w, EightChips(execution), {}, megatron);
     ASSERT_TRUE(given.ok()) << given.status();
-    EXPECT_LE(found->time.total_ns, given->time.total_ns * (1 + 1e-9));
+    EXPECT_LE(found->time.total.ns(), given->time.total.ns() * (1 + 1e-9));
     for (size_t i = 0; i < w.kernels.size(); ++i) {
       EXPECT_TRUE(w.kernels[i].name != "SCAN" || given->mapping.shardings[i].axis == Loop::kM);
     }
@@ -85,8 +86,8 @@ TEST(StateSpace, FusionSavesTraffic) {
   const auto fused = Optimise(w, EightChips(Execution::kDataflow), {}, {}),
              alone = Optimise(w, EightChips(Execution::kKernelByKernel), {}, {});
   ASSERT_TRUE(fused.ok() && alone.ok());
-  EXPECT_LT(fused->dram_traffic_bytes(), 0.7 * alone->dram_traffic_bytes());
-  EXPECT_LT(fused->time.total_ns, alone->time.total_ns);
+  EXPECT_LT(fused->dram_traffic().count(), 0.7 * alone->dram_traffic().count());
+  EXPECT_LT(fused->time.total.ns(), alone->time.total.ns());
 }
 
 }  // namespace

@@ -92,9 +92,10 @@ TEST(DataflowKernels, AllReducesOfNodesAlone) {
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   const auto apart = FindKernelTimes(calibration, *device, InterconnectKind::kNone, notes);
   ASSERT_TRUE(apart.ok()) << apart.status();
-  EXPECT_TRUE((*kernels)->AllReduceNs(8, 1e8).has_value());
-  EXPECT_FALSE((*apart)->AllReduceNs(8, 1e8).has_value());
-  EXPECT_FALSE((*kernels)->AllReduceNs(1024, 1e8).has_value());  // no node has so many
+  EXPECT_TRUE((*kernels)->AllReduce(8, dataflow::RealBytes(1e8)).has_value());
+  EXPECT_FALSE((*apart)->AllReduce(8, dataflow::RealBytes(1e8)).has_value());
+  EXPECT_FALSE(
+      (*kernels)->AllReduce(1024, dataflow::RealBytes(1e8)).has_value());  // no node has so many
 }
 
 }  // namespace
