@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
 #include "simulator/planning/dataflow_iteration.h"
+#include "simulator/planning/measured_mapping_table.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
 

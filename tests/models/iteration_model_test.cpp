@@ -13,9 +13,9 @@
 #include <random>
 
 #include "simulator/base/statistics.h"
-#include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/planning/mapping_validation.h"
+#include "simulator/planning/measured_mapping_table.h"
 #include "simulator/planning/training_job.h"
 #include "tests/support/real_data.h"
 
