@@ -30,7 +30,8 @@ void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& j
   json.Field("micro_batch", m.mapping.micro_batch);
   json.Field("micro_batches", m.micro_batches);
   json.Field("tiles", m.mapping.tiles);
-  json.Field("recompute", Name(m.mapping.recompute));
+  json.Field("recompute", m.mapping.recompute != Recompute::kNone);
+  json.Field("recomputation", Name(m.mapping.recompute));
   json.Field("chunks", m.mapping.scheme.chunks);
   json.Field("zero", m.mapping.scheme.zero);
   json.Field("overlap_gradients", m.mapping.scheme.overlap_gradients);
