@@ -31,7 +31,7 @@ ALLOWED = {
               "cost:operator/kernel_work.h"],
     "sharding": ["base", "trace", "reconstruct", "hardware", "topology", "cost",
                  "calibrate:collective/collective_fit.h", "optimise", "network", "engine"],
-    "dataflow": ["base", "trace", "hardware", "graph", "optimise", "mapping:trace_emitter.h", "mapping:schedule.h"],
+    "dataflow": ["base", "trace", "hardware", "graph", "optimise", "mapping:trace_emitter.h", "mapping:schedule.h", "mapping:parallel_mapping.h"],
     "architect": ["base", "graph", "workload", "optimise", "search", "cost:operator/operator.h", "cost:operator/kernel_work.h"],
     "capture": ["base", "trace", "workload", "cost:operator/operator.h", "cost:operator/kernel_work.h",
                 "cost:operator/trace_operator.h", "backends:operator_view.h", "backends:text_of_sizes.h"],

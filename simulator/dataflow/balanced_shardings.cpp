@@ -68,7 +68,9 @@ class Game {
     return workload_.kernels[kernel].pass == Direction::kForward ? 0 : 1;
   }
   size_t PassOf(int kernel) const { return PassOf(static_cast<size_t>(kernel)); }
-  double Times(size_t pass) const { return pass == 0 && mapping_.recompute ? 2 : 1; }
+  double Times(size_t pass) const {
+    return pass == 0 && mapping_.recompute == Recompute::kFull ? 2 : 1;
+  }
   // Each cost is rounded to a picosecond.
   double Rounding() const {
     return static_cast<double>(workload_.kernels.size() + 2 * workload_.tensors.size()) * 1e-3;

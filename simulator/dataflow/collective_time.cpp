@@ -40,12 +40,12 @@ int64_t Steps(const NetworkDimension& network) {
                                             : std::min<int64_t>(network.size - 1, 1);
 }
 
-double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes) {
+RealTime AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes) {
   const auto n = static_cast<double>(network.size);
-  if (network.size <= 1 || bytes <= 0) return 0;
+  if (network.size <= 1 || bytes <= RealBytes()) return {};
   const bool direct = network.kind == NetworkKind::kFullyConnected;
-  const double ring = bytes * (n - 1) / n, share = bytes / n;
-  double moved = 0;
+  const RealBytes ring = RealBytes(bytes.count() * (n - 1) / n), share = bytes / n;
+  RealBytes moved;
   switch (formula) {
     case AllReduceFormula::kPhysical:
     case AllReduceFormula::kDse:
@@ -62,26 +62,27 @@ double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, do
       moved = direct ? share : ring;
       break;
   }
-  return NsOf(moved, network.bandwidth) +
-         2 * static_cast<double>(Steps(network)) * NsOf(network.latency);
+  return moved / network.bandwidth +
+         2 * static_cast<double>(Steps(network)) * Real(network.latency);
 }
 
-double AllGatherNs(const NetworkDimension& network, double bytes) {
+RealTime AllGatherTime(const NetworkDimension& network, RealBytes bytes) {
   const auto n = static_cast<double>(network.size);
-  if (network.size <= 1) return 0;
-  const double moved =
-      network.kind == NetworkKind::kFullyConnected ? bytes / n : bytes * (n - 1) / n;
-  return NsOf(moved, network.bandwidth) +
-         static_cast<double>(Steps(network)) * NsOf(network.latency);
+  if (network.size <= 1) return {};
+  const RealBytes moved = network.kind == NetworkKind::kFullyConnected
+                              ? bytes / n
+                              : RealBytes(bytes.count() * (n - 1) / n);
+  return moved / network.bandwidth + static_cast<double>(Steps(network)) * Real(network.latency);
 }
 
-double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
-                  double bytes) {
+RealTime AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
+                      RealBytes bytes) {
   double chips = 1;
   for (const NetworkDimension& d : dimensions) chips *= static_cast<double>(d.size);
-  if (chips <= 1 || bytes <= 0) return 0;
+  if (chips <= 1 || bytes <= RealBytes()) return {};
   const bool published = formula == AllToAllFormula::kDse;
-  double ns = 0, latency = 0, before = 1;
+  RealTime longest, latency;
+  double before = 1;
   for (const NetworkDimension& d : dimensions) {
     const auto size = static_cast<double>(d.size);
     if (d.size > 1) {
@@ -101,18 +102,19 @@ double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dim
           links = published ? 2 * size : size;
           break;
       }
-      ns = std::max(ns, NsOf(bytes * chips / 2 / (copies * links), d.bandwidth));
+      longest =
+          std::max(longest, RealBytes(bytes.count() * chips / 2 / (copies * links)) / d.bandwidth);
       // A chip sends no faster than its links to a switch carry.
-      const double injected = bytes * (size - 1) / size * (d.per_group ? before : 1);
+      const RealBytes injected(bytes.count() * (size - 1) / size * (d.per_group ? before : 1));
       if (!published && d.kind == NetworkKind::kSwitch)
-        ns = std::max(ns, NsOf(injected, d.bandwidth));
+        longest = std::max(longest, injected / d.bandwidth);
     }
     // Halfway around a ring is the farthest.
     latency +=
-        NsOf(d.latency) * static_cast<double>(d.kind == NetworkKind::kRing ? d.size / 2 : Steps(d));
+        static_cast<double>(d.kind == NetworkKind::kRing ? d.size / 2 : Steps(d)) * Real(d.latency);
     before *= size;
   }
-  return ns + latency;
+  return longest + latency;
 }
 
 }  // namespace foretrace::dataflow

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 
@@ -45,14 +46,14 @@ struct NetworkDimension {
 int64_t Steps(const NetworkDimension& network);
 
 // Of `bytes` on each chip: reduced by Steps twice, gathered by Steps.
-double AllReduceNs(AllReduceFormula formula, const NetworkDimension& network, double bytes);
-double AllGatherNs(const NetworkDimension& network, double bytes);
+RealTime AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes);
+RealTime AllGatherTime(const NetworkDimension& network, RealBytes bytes);
 
 // Each of all chips of the network sends `bytes`, an even share to every other one; the time is
 // that of the narrowest cut. Published counts a ring's cut links in one direction and those of
 // fully connected groups in both, and leaves out what a chip's own links can send.
 enum class AllToAllFormula : uint8_t { kPhysical, kDse };
-double AllToAllNs(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
-                  double bytes);
+RealTime AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
+                      RealBytes bytes);
 
 }  // namespace foretrace::dataflow

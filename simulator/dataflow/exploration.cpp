@@ -28,10 +28,11 @@ size_t LinkChoices(const Space& space, const Space::Topology& topology) {
 void Apply(const GivenMapping& given, SearchLimits& limits, System& system) {
   const SearchLimits& g = given.limits;
   if (g.shardings) limits.shardings = g.shardings;
-  limits.tensor_parallel_shardings |= g.tensor_parallel_shardings;
+  if (g.megatron != SearchLimits::Megatron::kNo) limits.megatron = g.megatron;
   if (g.tiles > 0) limits.tiles = g.tiles;
   if (g.micro_batch > 0) limits.micro_batch = g.micro_batch;
   if (g.recompute) limits.recompute = g.recompute;
+  if (g.scheme != TrainingScheme()) limits.scheme = g.scheme;
   if (g.partition_of) limits.partition_of = g.partition_of;
   for (size_t i = 0; i < given.roles.size(); ++i) system.dimensions[i].role = given.roles[i];
 }
@@ -98,8 +99,8 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
     return r;
   }
   r.feasible = true;
-  r.iteration_ns = mapped->time.total_ns;
-  r.pass_ns = mapped->time.pass_ns;
+  r.iteration_ns = mapped->time.total.ns();
+  r.pass_ns = mapped->time.pass.ns();
   r.utilisation = mapped->utilisation;
   for (const Partition& p : mapped->partitioning.partitions) {
     const double parts = p.compute_ns + p.memory_ns + p.network_ns;
@@ -119,7 +120,7 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
   r.data = mapped->mapping.data;
   r.partitions = static_cast<int64_t>(mapped->partitioning.partitions.size());
   r.micro_batch = mapped->mapping.micro_batch;
-  r.dram_bytes = mapped->dram_bytes;
+  r.dram_bytes = mapped->dram.count();
   return r;
 }
 

@@ -33,7 +33,8 @@ struct Context {
   const Workload& workload() const { return space.workloads[point.workload].workload; }
   double flop() const {
     const double copies = workload().per_chip ? static_cast<double>(system.chips()) : 1;
-    return workload().flop() * copies * static_cast<double>(workload().layers) * workload().batch;
+    return workload().flop().count() * copies * static_cast<double>(workload().layers) *
+           workload().batch;
   }
   // Replicas of a published row: a workload of one chip's share has one for each where it has a
   // batch.

@@ -19,8 +19,9 @@ struct NumberReader {
 };
 
 Workload ReadWorkload(const YamlReader& in);
-inline constexpr std::array<std::string_view, 10> kWorkloadKeys = {
-    "name", "batch", "train", "transformer", "dlrm", "hpl", "fft", "graph", "chips", "topologies"};
+inline constexpr std::array<std::string_view, 11> kWorkloadKeys = {
+    "name", "batch", "train", "transformer", "state_space", "dlrm",
+    "hpl",  "fft",   "graph", "chips",       "topologies"};
 
 Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);
@@ -31,6 +32,10 @@ LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number);
 std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
                                             const std::vector<LinkTechnology>& links);
 Formulas ReadFormulas(const YamlReader& in, const NumberReader& number);
+
+// In the order of SearchLimits::Megatron.
+inline constexpr std::array<std::string_view, 3> kSolvedShardings = {"solved", "tensor-parallel",
+                                                                     "sequence-parallel"};
 
 // Kernels are those of the workload.
 GivenMapping ReadMapping(const YamlReader& in, const Workload& workload);

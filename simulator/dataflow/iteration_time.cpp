@@ -12,70 +12,147 @@ double MappingCosts::GradientBytes() const {
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
     if (workload_->kernels[i].weight_gradient) bytes += sharded_->kernels[i].output_bytes;
   }
-  return bytes * static_cast<double>(layers_per_stage_);
+  return bytes * static_cast<double>(layers_per_stage_) + head_weight_bytes_;
 }
 
-double MappingCosts::GradientNs() const {
-  if (formulas_.iteration != IterationRule::kPhysical) return 0;
+namespace {
+
+// Of `exchange` for each of a stage's layers, one behind the work of the layers after it: what
+// comes after all work. Between the layers of two chunks there are those of a group of as many
+// micro-batches as stages.
+RealTime Exposed(RealTime exchange, RealTime work, double layers, const Mapping& mapping) {
+  const auto chunks = static_cast<double>(mapping.scheme.chunks);
+  const double own = layers / chunks;
+  const double between = (chunks - 1) * static_cast<double>(mapping.pipeline) * own + own - 1;
+  return std::max(own * exchange - (own - 1) * std::min(work, exchange),
+                  layers * exchange - between * work);
+}
+
+}  // namespace
+
+RealTime MappingCosts::LayerReductionTime() const {
+  if (!mapping_.scheme.overlap_gradients) return {};
+  const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
+  return AllReduceTime(replicas,
+                       RealBytes(GradientBytes() / static_cast<double>(layers_per_stage_)));
+}
+
+// An all-reduce is a scatter, of gradients, and a gather: of them, or of weights where replicas
+// divide the optimizer (ZeRO), which takes alike.
+RealTime MappingCosts::GradientTime(const PassTime& pass) const {
+  if (formulas_.iteration != IterationRule::kPhysical) return {};
   const Role role = workload_->per_chip ? Role::kAll : Role::kData;
   const TensorGroup replicas = GroupOf(*system_, formulas_, role);
-  return AllReduceNs(replicas, GradientBytes());
+  if (!mapping_.scheme.overlap_gradients)
+    return AllReduceTime(replicas, RealBytes(GradientBytes()));
+  const auto layers = static_cast<double>(layers_per_stage_);
+  const RealTime each = LayerReductionTime();
+  const RealTime backward = pass.whole - pass.forward + pass.repeated;
+  if (mapping_.scheme.zero == 0) return Exposed(each, backward, layers, mapping_);
+  return Exposed(each / 2, backward, layers, mapping_) +
+         Exposed(each / 2, pass.forward, layers, mapping_);
 }
 
-IterationTime MappingCosts::TimeOf(double pass_ns, double forward_ns) const {
+std::vector<Partition> MappingCosts::RepeatedOf(const Partitioning& partitioning) const {
+  std::vector<Partition> out;
+  const KernelSet repeated = Repeated();
+  for (const Partition& p : partitioning.partitions) {
+    const KernelSet again = p.kernels & repeated;
+    if (again == 0) continue;
+    const auto alone = again == p.kernels ? std::nullopt : parts_->Of(again);
+    out.push_back(alone ? *alone : p);
+  }
+  return out;
+}
+
+PassTime MappingCosts::PassOf(const Partitioning& partitioning) const {
+  PassTime pass;
+  pass.whole = RealTime::Ns(partitioning.time_ns);
+  for (const Partition& p : partitioning.partitions) {
+    bool forward = false;
+    ForEach(p.kernels, [&](size_t i) {
+      forward = forward || workload_->kernels[i].pass == Direction::kForward;
+    });
+    if (forward) pass.forward += RealTime::Ns(p.time_ns);
+  }
+  for (const Partition& p : RepeatedOf(partitioning)) pass.repeated += RealTime::Ns(p.time_ns);
+  return pass;
+}
+
+KernelSet MappingCosts::Repeated() const {
+  KernelSet set = 0;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    if (Repeats(mapping_.recompute, workload_->kernels[i])) set |= KernelSet{1} << i;
+  }
+  return set;
+}
+
+IterationTime MappingCosts::TimeOf(const PassTime& pass) const {
   IterationTime t;
   const auto layers = static_cast<double>(layers_per_stage_);
   const auto stages = static_cast<double>(mapping_.pipeline);
   const std::vector<NetworkDimension> between = NetworksOf(*system_, Role::kPipeline);
-  t.pass_ns = pass_ns;
+  t.pass = pass.whole;
   if (formulas_.iteration == IterationRule::kPhysical) {
-    t.pass_ns += mapping_.recompute ? forward_ns : 0;
-    t.stage_ns = t.pass_ns * layers;
+    t.pass += pass.repeated;
+    const auto chunks = static_cast<double>(mapping_.scheme.chunks);
+    t.stage = layers * t.pass;
     // Forward and backward go in opposite directions of a link, beside the stage's own work.
-    const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
-    const double transfer =
-        between.empty() ? 0
-                        : NsOf(bytes, between.front().bandwidth) + NsOf(between.front().latency);
-    const double slot = std::max(t.stage_ns, transfer);
-    // What no other micro-batch hides: filling and draining.
-    const double exposed = (workload_->trains() ? 2 : 1) * (stages - 1) * transfer;
-    t.transfer_ns = (slot - t.stage_ns) * micro_batches_ + exposed;
-    t.bubble_ns = (stages - 1) * slot;
-    t.gradient_ns = GradientNs();
-    t.gradient_bytes = GradientBytes();
+    const RealBytes bytes(workload_->layer_input_bytes * mapping_.micro_batch);
+    const RealTime transfer =
+        between.empty() ? RealTime()
+                        : bytes / between.front().bandwidth + Real(between.front().latency);
+    const RealTime slot = std::max(t.stage, chunks * transfer);
+    // What no other micro-batch hides: filling and draining, from the first place to the last.
+    const RealTime exposed = ((workload_->trains() ? 2 : 1) * (stages * chunks - 1)) * transfer;
+    t.transfer = micro_batches_ * (slot - t.stage) + exposed;
+    t.bubble = (stages - 1) * slot / chunks;
+    t.gradient = GradientTime(pass);
+    t.gradient_bytes = RealBytes(GradientBytes());
+    t.layer_reduction = LayerReductionTime();
     if (workload_->trains())
-      t.optimizer_ns = OptimizerNs(*system_, *workload_, ForwardWeightBytes() * layers);
-    t.total_ns =
-        micro_batches_ * t.stage_ns + t.transfer_ns + t.bubble_ns + t.gradient_ns + t.optimizer_ns;
+      t.optimizer = OptimizerTime(*system_, *workload_, mapping_,
+                                  RealBytes(ForwardWeightBytes() * layers + head_weight_bytes_));
+    // The last stage takes so much longer for each; the others fill and drain the pipeline alike.
+    t.head = RealTime::Ns(micro_batches_ * head_ns_);
+    t.total = micro_batches_ * t.stage + t.transfer + t.bubble + t.head + t.gradient + t.optimizer;
     return t;
   }
   const bool early = formulas_.iteration == IterationRule::kEarly;
   if (early) {
-    t.pass_ns += NsOf(ReadApartBytes(), system_->memory.bandwidth);
-    const double bytes = workload_->layer_input_bytes * mapping_.micro_batch;
-    if (!between.empty()) t.pass_ns = std::max(t.pass_ns, NsOf(bytes, between.front().bandwidth));
+    t.pass += RealBytes(ReadApartBytes()) / system_->memory.bandwidth;
+    const RealBytes bytes(workload_->layer_input_bytes * mapping_.micro_batch);
+    if (!between.empty()) t.pass = std::max(t.pass, bytes / between.front().bandwidth);
   }
-  t.stage_ns = t.pass_ns * layers;
-  const double work = t.stage_ns * micro_batches_;
-  t.bubble_ns = work * (stages - 1) / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
+  t.stage = layers * t.pass;
+  const RealTime work = micro_batches_ * t.stage;
+  t.bubble = (stages - 1) * work / (micro_batches_ * (early ? 1 : std::max(1.0, layers - 1)));
   // Published: every layer's input over the link between stages, once an iteration.
   if (!early && !between.empty() && workload_->trains()) {
-    t.transfer_ns = NsOf(2 * workload_->layer_input_bytes * static_cast<double>(workload_->layers),
-                         between.front().bandwidth);
+    const RealBytes bytes(2 * workload_->layer_input_bytes *
+                          static_cast<double>(workload_->layers));
+    t.transfer = bytes / between.front().bandwidth;
   }
-  t.total_ns = work + t.bubble_ns + t.transfer_ns;
+  t.total = work + t.bubble + t.transfer;
   return t;
 }
 
 IterationTime MappingCosts::LowerBound(bool alone) const {
-  if (!alone) return TimeOf(parts_->LowerBoundNs(), 0);
-  const double forward_ns = parts_->AloneNs(Direction::kForward);
-  return TimeOf(forward_ns + parts_->AloneNs(Direction::kBackward), forward_ns);
+  if (!alone) return TimeOf({RealTime::Ns(parts_->LowerBoundNs()), {}, {}});
+  PassTime pass;
+  for (size_t i = 0; i < workload_->kernels.size(); ++i) {
+    const Kernel& kernel = workload_->kernels[i];
+    const RealTime ns = RealTime::Ns(parts_->AloneNs(i));
+    pass.whole += ns;
+    if (kernel.pass == Direction::kForward) pass.forward += ns;
+    if (Repeats(mapping_.recompute, kernel)) pass.repeated += ns;
+  }
+  return TimeOf(pass);
 }
 
 double MappingCosts::BoundNs(double pass_ns) const {
-  const IterationTime t = TimeOf(pass_ns, 0);
-  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total_ns;
+  const IterationTime t = TimeOf({RealTime::Ns(pass_ns), {}, {}});
+  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total.ns();
   // At the least every weight and its gradient are divided over all chips of the group.
   double weights = 0, gradients = 0;
   for (const Kernel& k : workload_->kernels) {
@@ -85,8 +162,12 @@ double MappingCosts::BoundNs(double pass_ns) const {
   const double share = static_cast<double>(layers_per_stage_) * workload_->word_bytes /
                        static_cast<double>(mapping_.tensor);
   const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
-  return t.total_ns - t.gradient_ns - t.optimizer_ns + AllReduceNs(replicas, gradients * share) +
-         OptimizerNs(*system_, *workload_, weights * share);
+  const RealTime reduced = mapping_.scheme.overlap_gradients
+                               ? RealTime()
+                               : AllReduceTime(replicas, RealBytes(gradients * share));
+  return (t.total - t.gradient - t.optimizer + reduced +
+          OptimizerTime(*system_, *workload_, mapping_, RealBytes(weights * share)))
+      .ns();
 }
 
 }  // namespace foretrace::dataflow

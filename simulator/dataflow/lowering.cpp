@@ -43,22 +43,22 @@ class ChipWriter {
              DType::kFloat16) {
     for (const Role role : {Role::kTensor, Role::kPipeline, Role::kData, Role::kAll})
       AddGroup(role);
+    micro_batches_ = static_cast<int32_t>(mapped.micro_batches);
+    stages_ = static_cast<int32_t>(mapped.mapping.pipeline);
+    chunks_ = static_cast<int32_t>(mapped.mapping.scheme.chunks);
+    stage_ = stages_ > 1 ? PlaceIn(Role::kPipeline) : 0;
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
-    const auto micro_batches = static_cast<int32_t>(mapped_.micro_batches);
-    const auto stages = static_cast<int32_t>(mapped_.mapping.pipeline);
-    const int32_t stage = stages > 1 ? PlaceIn(Role::kPipeline) : 0;
     // Where one partition holds both passes, a micro-batch passes once.
-    const bool both = workload_.trains() && !Mixed();
-    if (both) {
-      for (const foretrace::Pass& pass :
-           KFKBSchedule(micro_batches, 1, std::min(2 * (stages - stage) - 1, micro_batches))) {
-        WritePass(pass.kind == PassKind::kForward ? kForward : kBackward, pass.microbatch, stage,
-                  stages);
+    if (workload_.trains() && !Mixed()) {
+      FORETRACE_ASSIGN_OR_RETURN(const PassList passes, Schedule());
+      for (const foretrace::Pass& pass : passes) {
+        WritePass({pass.kind == PassKind::kForward ? kForward : kBackward, pass.microbatch,
+                   pass.chunk * stages_ + stage_});
       }
     } else {
-      for (int32_t i = 0; i < micro_batches; ++i) WritePass(kWhole, i, stage, stages);
+      for (int32_t i = 0; i < micro_batches_; ++i) WritePass({kWhole, i, stage_});
     }
     Finish();
     return out_.Build();
@@ -66,10 +66,22 @@ class ChipWriter {
 
  private:
   enum Part : uint8_t { kForward, kBackward, kWhole };
+  // Of a micro-batch through the layers of a place in the pipeline: chunks of stages one after
+  // another.
+  struct Step {
+    Part part = kForward;
+    int32_t micro_batch = 0;
+    int32_t place = 0;
+  };
   struct Group {
     std::string name;
     std::vector<int32_t> ranks;
   };
+
+  absl::StatusOr<PassList> Schedule() const {
+    if (chunks_ > 1) return InterleavedSchedule(micro_batches_, stages_, stage_, chunks_);
+    return KFKBSchedule(micro_batches_, 1, std::min(2 * (stages_ - stage_) - 1, micro_batches_));
+  }
 
   static RankInfo Info(const Workload& workload, const System& system, int32_t rank) {
     RankInfo info;
@@ -147,11 +159,11 @@ class ChipWriter {
     double named = 0;
     for (const Exchange& e : mapped_.exchanges) {
       if (((p.kernels >> e.kernel) & 1) == 0 || group(e.role).ranks.size() < 2) continue;
-      const double ns = e.ns * mapped_.mapping.micro_batch;
+      const double ns = e.time.ns() * mapped_.mapping.micro_batch;
       named += ns;
       after = exchanged_ =
           Communicate(OpOf(e.kind), e.role, workload_.kernels[static_cast<size_t>(e.kernel)].name,
-                      e.bytes * mapped_.mapping.micro_batch, ns, after, also);
+                      e.bytes.count() * mapped_.mapping.micro_batch, ns, after, also);
       also = NodeIndex();
     }
     // Published rules put a share of the gradients' reduction into each partition.
@@ -168,28 +180,60 @@ class ChipWriter {
         also);
   }
 
-  void WriteLayers(bool forward, bool whole, const std::string& name) {
-    for (int64_t layer = 0; layer < mapped_.layers_per_stage; ++layer) {
+  void WriteLayers(const Step& step, const std::string& name) {
+    const bool backward = step.part == kBackward;
+    const bool first = step.micro_batch == 0, last = step.micro_batch == micro_batches_ - 1;
+    for (int64_t layer = 0; layer < mapped_.layers_per_stage / chunks_; ++layer) {
+      if (!backward && first && divided()) AwaitWeights();
       for (const Partition& p : mapped_.partitioning.partitions) {
-        if (whole || IsForward(p) == forward) WritePartition(p, name);
+        if (step.part == kWhole || IsForward(p) != backward) WritePartition(p, name);
+      }
+      if (backward && last && overlapped()) {
+        ReduceLayer(divided() ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
+                    out_.last());
       }
     }
   }
 
-  void WritePass(Part part, int32_t micro_batch, int32_t stage, int32_t stages) {
-    const bool backward = part == kBackward;
-    const std::string name =
-        fmt::format("{} micro-batch {}", backward ? "backward" : "forward", micro_batch);
-    const int32_t from = backward ? stage + 1 : stage - 1, to = backward ? stage - 1 : stage + 1;
-    const auto exists = [&](int32_t s) { return s >= 0 && s < stages; };
-    if (exists(from)) Transfer(NodeKind::kRecv, from, micro_batch, backward, name);
-    if (backward && mapped_.mapping.recompute) WriteLayers(true, false, "recompute " + name);
-    WriteLayers(part == kForward, part == kWhole, name);
-    if (exists(to)) Transfer(NodeKind::kSend, to, micro_batch, backward, name);
+  bool overlapped() const {
+    return mapped_.mapping.scheme.overlap_gradients && group(Role::kData).ranks.size() > 1;
+  }
+  bool divided() const { return overlapped() && mapped_.mapping.scheme.zero > 0; }
+  // Of a layer, after those of the layers before it.
+  void ReduceLayer(CollectiveOp op, NodeIndex after) {
+    const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
+    const auto layers = static_cast<double>(mapped_.layers_per_stage);
+    double bytes = mapped_.time.gradient_bytes.count() / layers;
+    if (op == CollectiveOp::kAllGather)
+      bytes /= static_cast<double>(group(Role::kData).ranks.size());
+    reduced_ = Communicate(op, Role::kData, "gradients", bytes,
+                           mapped_.time.layer_reduction.ns() * share, after, reduced_);
+  }
+  // Weights that the last iteration's optimizer updated.
+  void AwaitWeights() {
+    ReduceLayer(CollectiveOp::kAllGather, NodeIndex());
+    out_.Compute("weights", SimTime(), reduced_);
   }
 
-  void Transfer(NodeKind kind, int32_t stage, int32_t micro_batch, bool backward,
-                const std::string& name) {
+  void WritePass(const Step& step) {
+    const bool backward = step.part == kBackward;
+    const std::string name =
+        fmt::format("{} micro-batch {}", backward ? "backward" : "forward", step.micro_batch);
+    const int32_t from = step.place + (backward ? 1 : -1), to = step.place + (backward ? -1 : 1);
+    const auto exists = [&](int32_t place) { return place >= 0 && place < stages_ * chunks_; };
+    if (exists(from)) Transfer(NodeKind::kRecv, step, from, name);
+    const bool last = step.place == stages_ * chunks_ - 1;
+    const double head_ns = mapped_.time.head.ns() / static_cast<double>(micro_batches_);
+    if (last && backward && head_ns > 0) out_.Compute("output layer and loss", Time(head_ns));
+    for (int64_t layer = 0; backward && layer < mapped_.layers_per_stage / chunks_; ++layer) {
+      for (const Partition& p : mapped_.repeated) WritePartition(p, "recompute " + name);
+    }
+    WriteLayers(step, name);
+    if (last && step.part == kWhole && head_ns > 0) out_.Compute("output layer", Time(head_ns));
+    if (exists(to)) Transfer(NodeKind::kSend, step, to, name);
+  }
+
+  void Transfer(NodeKind kind, const Step& step, int32_t place, const std::string& name) {
     TraceEmitter::Message m;
     m.kind = kind;
     m.op = CollectiveOp::kUnknown;
@@ -203,11 +247,10 @@ class ChipWriter {
       m.duration = Time(NsOf(CountOf(m.bytes), link.bandwidth) + NsOf(link.latency));
       break;
     }
-    m.peer = group(Role::kPipeline).ranks[static_cast<size_t>(stage)];
-    // Tags tell the direction and the micro-batch apart, and the edge by its earlier stage.
-    const int32_t edge = std::min(stage, PlaceIn(Role::kPipeline));
-    m.tag =
-        (edge * 2 + (backward ? 1 : 0)) * static_cast<int32_t>(mapped_.micro_batches) + micro_batch;
+    m.peer = group(Role::kPipeline).ranks[static_cast<size_t>(place % stages_)];
+    // Tags tell the direction and the micro-batch apart, and the edge by its earlier place.
+    const int32_t edge = std::min(place, step.place);
+    m.tag = (edge * 2 + (step.part == kBackward ? 1 : 0)) * micro_batches_ + step.micro_batch;
     if (kind == NodeKind::kSend) {
       // Beside the work that follows.
       out_.Communicate(m, out_.last(), exchanged_);
@@ -222,22 +265,35 @@ class ChipWriter {
 
   void Finish() {
     const IterationTime& t = mapped_.time;
-    NodeIndex reduced = exchanged_;
     const Role role = workload_.per_chip ? Role::kAll : Role::kData;
-    if (t.gradient_ns > 0 && group(role).ranks.size() > 1) {
-      reduced = Communicate(CollectiveOp::kAllReduce, role, "gradients", t.gradient_bytes,
-                            t.gradient_ns, out_.last(), exchanged_);
+    NodeIndex reduced = exchanged_;
+    if (overlapped()) {
+      reduced = reduced_;
+    } else if (t.gradient.ns() > 0 && group(role).ranks.size() > 1) {
+      const bool scatters = mapped_.mapping.scheme.zero > 0;
+      const double ns = scatters ? t.gradient.ns() / 2 : t.gradient.ns();
+      reduced =
+          Communicate(scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce, role,
+                      "gradients", t.gradient_bytes.count(), ns, out_.last(), exchanged_);
     }
-    out_.Compute("optimizer", Time(t.optimizer_ns), reduced);
+    const NodeIndex updated = out_.Compute("optimizer", Time(t.optimizer.ns()), reduced);
+    if (overlapped() || mapped_.mapping.scheme.zero == 0 || t.gradient.ns() == 0) return;
+    const auto members = static_cast<double>(group(role).ranks.size());
+    const NodeIndex gathered =
+        Communicate(CollectiveOp::kAllGather, role, "weights", t.gradient_bytes.count() / members,
+                    t.gradient.ns() / 2, updated, NodeIndex());
+    out_.Compute("weights", SimTime(), gathered);
   }
 
   const Workload& workload_;
   const System& system_;
   const MappedWorkload& mapped_;
   int32_t rank_;
+  int32_t micro_batches_ = 1, stages_ = 1, chunks_ = 1, stage_ = 0;
   TraceEmitter out_;
   std::array<Group, static_cast<size_t>(Role::kCount)> groups_;
   NodeIndex exchanged_;  // the last exchange, for which the next partition waits
+  NodeIndex reduced_;    // the last exchange over replicas that runs behind partitions
 };
 
 }  // namespace

@@ -30,10 +30,10 @@ absl::StatusOr<IterationRule> ParseIterationRule(std::string_view text) {
   return InvalidInput("'{}' is no iteration rule; allowed: {}", text, fmt::join(kRules, ", "));
 }
 
-double MappedWorkload::dram_traffic_bytes() const {
+RealBytes MappedWorkload::dram_traffic() const {
   double bytes = 0;
   for (const Partition& p : partitioning.partitions) bytes += p.dram_traffic_bytes;
-  return bytes;
+  return RealBytes(bytes);
 }
 
 absl::Status CheckSystem(const System& system) {
@@ -96,17 +96,26 @@ std::vector<std::vector<Role>> RolesOf(const Workload& workload, const System& s
   return all;
 }
 
+absl::Status CheckScheme(const Workload& workload, const Formulas& formulas,
+                         const SearchLimits& limits) {
+  const bool trains = workload.trains() && formulas.iteration == IterationRule::kPhysical;
+  if (trains) return absl::OkStatus();
+  if (limits.recompute.value_or(Recompute::kNone) != Recompute::kNone) {
+    return InvalidInput("recompute: workload {} by the {} rule has nothing to recompute",
+                        workload.name, Name(formulas.iteration));
+  }
+  if (limits.scheme == TrainingScheme()) return absl::OkStatus();
+  return InvalidInput("chunks, zero, overlap_gradients: workload {} by the {} rule does not train",
+                      workload.name, Name(formulas.iteration));
+}
+
 }  // namespace
 
 absl::StatusOr<MappedWorkload> Optimise(const Workload& workload, const System& system,
                                         const Formulas& formulas, const SearchLimits& limits) {
   FORETRACE_RETURN_IF_ERROR(CheckSystem(system));
   FORETRACE_RETURN_IF_ERROR(Validate(workload));
-  const bool recomputes = limits.recompute.value_or(false);
-  if (recomputes && (!workload.trains() || formulas.iteration != IterationRule::kPhysical)) {
-    return InvalidInput("recompute: workload {} by the {} rule has nothing to recompute",
-                        workload.name, Name(formulas.iteration));
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckScheme(workload, formulas, limits));
   Optimiser optimiser(workload, system, formulas, limits);
   for (const std::vector<Role>& roles : RolesOf(workload, system)) {
     FORETRACE_RETURN_IF_ERROR(optimiser.AddRoles(roles));

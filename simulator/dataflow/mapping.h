@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/kernel_times.h"
 #include "simulator/dataflow/partition.h"
+#include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace::dataflow {
 
@@ -38,26 +39,52 @@ struct Formulas {
   const KernelTimes* kernel_times = nullptr;
 };
 
+// How an iteration that trains is run, in the words of other mappings (ParallelMapping): given, not
+// searched. By the physical rule alone.
+struct TrainingScheme {
+  // Chunks of a stage's layers; more than one: interleaved 1F1B (Narayanan et al., 2021, section
+  // 2.2), whose bubble is that of one chunk.
+  int64_t chunks = 1;
+  // 1: replicas divide the optimizer's state among them (ZeRO). Gradients are then scattered, and
+  // weights gathered.
+  int zero = 0;
+  // Layers' gradients are reduced behind the backward pass of earlier layers, and weights gathered
+  // behind the forward pass.
+  bool overlap_gradients = false;
+  auto operator<=>(const TrainingScheme&) const = default;
+};
+
 struct Mapping {
   std::vector<Role> roles;  // of the system's dimensions
   int64_t tensor = 1, pipeline = 1, data = 1;
   double micro_batch = 1;
   int64_t tiles = 1;
-  bool recompute = false;  // the forward pass again instead of keeping what backward reads
+  // What runs forward again instead of keeping what backward reads: kNone, kSelective, kFull.
+  Recompute recompute = Recompute::kNone;
+  TrainingScheme scheme;
   Shardings shardings;
   std::vector<int> partition_of;  // by kernel
 };
 
+// One micro-batch through a layer, forward and backward once.
+struct PassTime {
+  RealTime whole;
+  RealTime forward;
+  RealTime repeated;  // of the forward pass, what recomputation runs again
+};
+
 // What an iteration's time is made of.
 struct IterationTime {
-  double pass_ns = 0;      // one micro-batch through a layer, forward and backward
-  double stage_ns = 0;     // through the layers of a stage
-  double transfer_ns = 0;  // between stages: beyond what overlaps
-  double bubble_ns = 0;
-  double gradient_ns = 0;  // reduced over replicas, where not within partitions
-  double gradient_bytes = 0;
-  double optimizer_ns = 0;
-  double total_ns = 0;
+  RealTime pass;      // one micro-batch through a layer, with what is recomputed
+  RealTime stage;     // through the layers of a stage
+  RealTime transfer;  // between stages: beyond what overlaps
+  RealTime bubble;
+  RealTime head;      // of Workload::head, which all micro-batches wait for
+  RealTime gradient;  // reduced over replicas beyond what overlaps, not within partitions
+  RealBytes gradient_bytes;
+  RealTime layer_reduction;  // of a layer's gradients, where they overlap; else zero
+  RealTime optimizer;
+  RealTime total;
 };
 
 // What a kernel exchanges with other chips, for one sample.
@@ -73,8 +100,8 @@ struct Exchange {
   int kernel = 0;
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over
-  double bytes = 0;           // on each chip: what is reduced, gathered, sent
-  double ns = 0;
+  RealBytes bytes;            // on each chip: what is reduced, gathered, sent
+  RealTime time;
 };
 
 std::string_view Name(Exchange::Kind kind);
@@ -82,34 +109,39 @@ std::string_view Name(Exchange::Kind kind);
 struct MappedWorkload {
   Mapping mapping;
   Partitioning partitioning;
+  std::vector<Partition> repeated;  // that recomputation runs again
   IterationTime time;
   int64_t layers_per_stage = 1;
   double micro_batches = 1;  // of a pipeline
   double utilisation = 0;    // of the system's peak
-  double dram_bytes = 0;     // of the fullest chip
-  double flop_per_chip = 0;  // of one micro-batch and layer
-  double network_bytes = 0;  // link bandwidth times network time of them: the roofline's other axis
+  RealBytes dram;            // of the fullest chip
+  Flop flop_per_chip;        // of one micro-batch and layer
+  RealBytes network;         // link bandwidth times network time of them: the roofline's other axis
   std::vector<Exchange> exchanges;
   std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
   // No mapping that was asked for takes less, whatever its shardings, where those were not given.
-  double bound_ns = 0;
+  RealTime bound;
   bool shardings_given = false;
 
-  double dram_traffic_bytes() const;
+  RealBytes dram_traffic() const;
   bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }
   // Beyond the best, at most.
-  double gap() const { return bound_ns > 0 ? std::max(0.0, time.total_ns / bound_ns - 1) : 0; }
+  double gap() const {
+    return bound > RealTime() ? std::max(0.0, time.total.ns() / bound.ns() - 1) : 0;
+  }
 };
 
 // Which mappings the optimiser may choose from.
 struct SearchLimits {
   std::optional<Shardings> shardings;  // given, instead of solved
-  // Of Megatron: along heads and the inner size of the FFN.
-  bool tensor_parallel_shardings = false;
+  // Of Megatron: along heads and the inner size of the FFN; kSequence: between them along the
+  // sequence.
+  enum class Megatron : uint8_t { kNo, kTensor, kSequence } megatron = Megatron::kNo;
   int64_t tiles = 0;       // 0: any
   double micro_batch = 0;  // 0: any
-  std::optional<bool> recompute;
+  std::optional<Recompute> recompute;
+  TrainingScheme scheme;
   std::optional<std::vector<int>> partition_of;
   // Where kernels are fused or overlap and there are no more shardings than that, all are tried.
   size_t every = 512;

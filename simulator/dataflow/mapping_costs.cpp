@@ -8,13 +8,14 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/dataflow/quantities.h"
+#include "simulator/dataflow/sharding_candidates.h"
 
 namespace foretrace::dataflow {
 namespace {
 
 // Adam in 32 bits beside 16-bit weights (Korthikanti et al. 2022): 16-bit weight and gradient, and
 // 12 bytes of state, of which a step reads all and writes all but the gradient.
-constexpr double kStateBytes = 2 + 2 + 12;
+constexpr double kCopyBytes = 2 + 2, kStateBytes = 12;
 constexpr double kStepBytes = 2 + 12 + 12 + 2;
 
 AllToAllFormula AllToAllOf(const Formulas& formulas) {
@@ -32,8 +33,17 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role) {
   return out;
 }
 
-double OptimizerNs(const System& system, const Workload& workload, double bytes) {
-  return NsOf(bytes / workload.word_bytes * kStepBytes, system.memory.bandwidth);
+bool Repeats(Recompute recompute, const Kernel& kernel) {
+  if (kernel.pass != Direction::kForward) return false;
+  return recompute == Recompute::kFull ||
+         (recompute == Recompute::kSelective && kernel.attention != AttentionPart::kNone);
+}
+
+RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                       RealBytes weights) {
+  const double share = mapping.scheme.zero > 0 ? static_cast<double>(mapping.data) : 1;
+  const double parameters = weights.count() / share / workload.word_bytes;
+  return RealBytes(parameters * kStepBytes) / system.memory.bandwidth;
 }
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
@@ -100,12 +110,32 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
     rules.kernel_ns.push_back(KernelNs(i, shares));
   parts_ = std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs(),
                                             shares);
+  if (workload.head && formulas.iteration == IterationRule::kPhysical) AddHead();
+}
+
+// Divided along the vocabulary, with its norms whole or along the sequence: what is faster.
+void MappingCosts::AddHead() {
+  const Workload& head = *workload_->head;
+  head_ns_ = std::numeric_limits<double>::infinity();
+  for (const Shardings& s :
+       {MegatronShardings(head), SequenceParallelShardings(head, mapping_.tensor)}) {
+    Mapping mapping = mapping_;
+    mapping.shardings = s;
+    mapping.recompute = Recompute::kNone;
+    const MappingCosts costs(head, *system_, formulas_, mapping, nullptr);
+    double ns = 0;
+    for (size_t i = 0; i < head.kernels.size(); ++i) ns += costs.parts_->AloneNs(i);
+    if (ns >= head_ns_) continue;
+    head_ns_ = ns;
+    head_weight_bytes_ = costs.ForwardWeightBytes();
+  }
 }
 
 double MappingCosts::KernelNs(size_t kernel, const KernelShares* shares) const {
   const auto of = [&](const ShardedKernel& k) {
-    return formulas_.kernel_times->Ns(workload_->graph, static_cast<OpId>(kernel), k.size,
-                                      mapping_.micro_batch);
+    return formulas_.kernel_times
+        ->Of(workload_->graph, static_cast<OpId>(kernel), k.size, mapping_.micro_batch)
+        .ns();
   };
   if (shares == nullptr) return of(sharded_->kernels[kernel]);
   double least = std::numeric_limits<double>::infinity();
@@ -117,11 +147,21 @@ namespace {
 
 absl::Status CheckDivides(const Workload& workload, const Mapping& mapping) {
   const double samples = workload.batch / static_cast<double>(mapping.data);
-  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) == 0 &&
-      std::fmod(samples, mapping.micro_batch) == 0)
+  if (std::fmod(workload.batch, static_cast<double>(mapping.data)) != 0 ||
+      std::fmod(samples, mapping.micro_batch) != 0) {
+    return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
+                        workload.batch, mapping.data, mapping.micro_batch);
+  }
+  const int64_t chunks = mapping.scheme.chunks;
+  if (chunks == 1) return absl::OkStatus();
+  if (mapping.pipeline == 1 || workload.layers % (mapping.pipeline * chunks) != 0) {
+    return InvalidInput("chunks: {} stages of {} chunks do not divide {} layers", mapping.pipeline,
+                        chunks, workload.layers);
+  }
+  if (std::fmod(samples / mapping.micro_batch, static_cast<double>(mapping.pipeline)) == 0)
     return absl::OkStatus();
-  return InvalidInput("a batch of {} does not divide by {} replicas and micro-batches of {}",
-                      workload.batch, mapping.data, mapping.micro_batch);
+  return InvalidInput("chunks: {:g} micro-batches do not divide into groups of {} stages",
+                      samples / mapping.micro_batch, mapping.pipeline);
 }
 
 }  // namespace
@@ -158,7 +198,8 @@ double MappingCosts::SpreadGradientNs(size_t kernel) const {
   const double bytes = sharded_->kernels[kernel].output_bytes;
   // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
   const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
-  const double once = workload_->per_chip ? 2 * bytes : AllReduceNs(replicas, bytes);
+  const double once =
+      workload_->per_chip ? 2 * bytes : AllReduceTime(replicas, RealBytes(bytes)).ns();
   return once / (micro_batches_ * mapping_.micro_batch);
 }
 
@@ -171,14 +212,17 @@ std::vector<Exchange> MappingCosts::OwnExchanges() const {
     const auto id = static_cast<int>(i);
     if (k.alltoall_bytes > 0) {
       const double ns =
-          AllToAllNs(AllToAllOf(formulas_), all, k.alltoall_bytes * samples) / samples;
-      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, ns});
+          AllToAllTime(AllToAllOf(formulas_), all, RealBytes(k.alltoall_bytes * samples)).ns() /
+          samples;
+      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, RealBytes(k.alltoall_bytes),
+                     RealTime::Ns(ns)});
     }
     if (k.broadcast_bytes > 0) {
       const NetworkDimension& row = all.front();
       const double ns = NsOf(k.broadcast_bytes, row.bandwidth) +
                         static_cast<double>(Steps(row)) * NsOf(row.latency) / samples;
-      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, ns});
+      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, RealBytes(k.broadcast_bytes),
+                     RealTime::Ns(ns)});
     }
   }
   return out;
@@ -191,13 +235,14 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
     if (k.reduce_ns == 0) continue;
     const bool scattered = mapping_.shardings[i].scatter != Loop::kCount;
     const auto kind = scattered ? Exchange::Kind::kReduceScatter : Exchange::Kind::kAllReduce;
-    out.push_back({static_cast<int>(i), kind, Role::kTensor, k.reduce_bytes, k.reduce_ns});
+    out.push_back({static_cast<int>(i), kind, Role::kTensor, RealBytes(k.reduce_bytes),
+                   RealTime::Ns(k.reduce_ns)});
   }
   for (const auto* tensors : {&sharded_->tensors, &sharded_->next_layer}) {
     for (const ShardedTensor& t : *tensors) {
       if (t.convert_ns == 0) continue;
       const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
-      out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_ns});
+      out.push_back({t.from, kind, Role::kTensor, RealBytes(t.bytes), RealTime::Ns(t.convert_ns)});
     }
   }
   return out;
@@ -205,7 +250,7 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
 
 std::vector<double> MappingCosts::KernelNetworkNs() const {
   std::vector<double> ns(workload_->kernels.size(), 0);
-  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.ns;
+  for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.time.ns();
   for (const ShardedTensor& t : sharded_->next_layer)
     ns[static_cast<size_t>(t.from)] += t.convert_ns;
   for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
@@ -241,7 +286,10 @@ double MappingCosts::StashBytes() const {
   for (const ShardedTensor& t : sharded_->tensors) {
     const bool kept = workload_->kernels[static_cast<size_t>(t.from)].pass == Direction::kForward &&
                       workload_->kernels[static_cast<size_t>(t.to)].pass == Direction::kBackward;
-    bytes += kept ? t.bytes : 0;
+    const bool again =
+        mapping_.recompute == Recompute::kSelective &&
+        workload_->kernels[static_cast<size_t>(t.from)].attention == AttentionPart::kInner;
+    bytes += kept && !again ? t.bytes : 0;
   }
   return bytes;
 }
@@ -256,14 +304,21 @@ MappingCosts::ResidentShares MappingCosts::resident() const {
     shares.stored = micro_batches_ * mapping_.micro_batch * layers;
     return shares;
   }
-  shares.weights = layers / workload_->word_bytes * kStateBytes;
-  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h).
-  const double under_way = std::min(micro_batches_, 2 * static_cast<double>(mapping_.pipeline) - 1);
+  const double divided =
+      mapping_.scheme.zero > 0 ? kStateBytes / static_cast<double>(mapping_.data) : kStateBytes;
+  shares.weights = layers / workload_->word_bytes * (kCopyBytes + divided);
+  // Of the first stage, with transfers hidden behind other micro-batches (lowering.h); of chunks,
+  // those of earlier chunks of the same micro-batches beside them.
+  const auto stages = static_cast<double>(mapping_.pipeline),
+             chunks = static_cast<double>(mapping_.scheme.chunks);
+  const double under_way =
+      std::min(micro_batches_, (2 * stages - 1 + (chunks - 1) * stages) / chunks);
+  const bool full = mapping_.recompute == Recompute::kFull;
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
-  shares.stash =
-      mapping_.recompute ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
-  if (mapping_.recompute)
-    shares.others = under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
+  shares.stash = full ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
+  shares.others = head_weight_bytes_ / workload_->word_bytes * (kCopyBytes + divided);
+  if (full)
+    shares.others += under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
   return shares;
 }
 
@@ -286,34 +341,33 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
   out.mapping = mapping_;
   out.layers_per_stage = layers_per_stage_;
   out.micro_batches = micro_batches_;
-  double forward_ns = 0, network_ns = 0;
+  double network_ns = 0;
   out.mapping.partition_of.assign(workload_->kernels.size(), 0);
   for (size_t p = 0; p < partitioning.partitions.size(); ++p) {
     const Partition& part = partitioning.partitions[p];
-    bool forward = false;
-    for (size_t i = 0; i < workload_->kernels.size(); ++i) {
-      if (((part.kernels >> i) & 1) == 0) continue;
+    ForEach(part.kernels, [&](size_t i) {
       out.mapping.partition_of[i] = static_cast<int>(p);
-      forward = forward || workload_->kernels[i].pass == Direction::kForward;
-      out.flop_per_chip += sharded_->kernels[i].flop * mapping_.micro_batch;
-    }
-    forward_ns += forward ? part.time_ns : 0;
+      out.flop_per_chip += Flop(sharded_->kernels[i].flop * mapping_.micro_batch);
+    });
     network_ns += part.network_ns;
   }
   out.exchanges = AllExchanges();
   out.tensors = sharded_->tensors;
-  out.network_bytes = network_ns * GBps(system_->dimensions.front().network.bandwidth);
-  out.time = TimeOf(partitioning.time_ns, forward_ns);
-  out.dram_bytes = ResidentBytes() + partitioning.dram_bytes;
-  if (out.dram_bytes > CountOf(system_->memory.capacity)) {
-    return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB",
-                      out.dram_bytes * 1e-9, CountOf(system_->memory.capacity) * 1e-9);
+  out.network = RealBytes(network_ns * GBps(system_->dimensions.front().network.bandwidth));
+  out.time = TimeOf(PassOf(partitioning));
+  out.repeated = RepeatedOf(partitioning);
+  const double dram = ResidentBytes() + partitioning.dram_bytes;
+  out.dram = RealBytes(dram);
+  if (dram > CountOf(system_->memory.capacity)) {
+    return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB", dram * 1e-9,
+                      CountOf(system_->memory.capacity) * 1e-9);
   }
   const auto chips = static_cast<double>(system_->chips());
   const double copies = workload_->per_chip ? chips : 1;
-  const double flop =
-      workload_->flop() * copies * static_cast<double>(workload_->layers) * workload_->batch;
-  out.utilisation = flop / (out.time.total_ns * system_->chip.gflops() * chips);
+  const double flop = (workload_->flop().count() * copies * static_cast<double>(workload_->layers) +
+                       (head_ns_ > 0 ? workload_->head->flop().count() : 0)) *
+                      workload_->batch;
+  out.utilisation = flop / (out.time.total.ns() * system_->chip.gflops() * chips);
   out.partitioning = std::move(partitioning);
   return out;
 }

@@ -16,8 +16,12 @@ std::vector<NetworkDimension> NetworksOf(const System& system, Role role);
 // Of the dimensions with a role, which exchange the bytes of so many samples at once.
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples = 1);
 
-// Adam over weights of `bytes` on a chip.
-double OptimizerNs(const System& system, const Workload& workload, double bytes);
+// Whether recomputation runs it again.
+bool Repeats(Recompute recompute, const Kernel& kernel);
+
+// Adam over the weights on a chip, of which it updates its share.
+RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                       RealBytes weights);
 
 class MappingCosts {
  public:
@@ -45,8 +49,10 @@ class MappingCosts {
   absl::Status CheckResident() const;
   // `alone`: each kernel is a partition, so that the bound is the time.
   IterationTime LowerBound(bool alone) const;
-  // Of a pass of `pass_ns`, of which the forward kernels take `forward_ns`.
-  IterationTime TimeOf(double pass_ns, double forward_ns) const;
+  IterationTime TimeOf(const PassTime& pass) const;
+  // Of a pass in these partitions, and what of them recomputation runs again.
+  std::vector<Partition> RepeatedOf(const Partitioning& partitioning) const;
+  PassTime PassOf(const Partitioning& partitioning) const;
   // Of an iteration whose passes take no less, whatever the sharding.
   double BoundNs(double pass_ns) const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
@@ -54,6 +60,7 @@ class MappingCosts {
  private:
   MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
                const Mapping& mapping, const KernelShares* shares);
+  void AddHead();
   double KernelNs(size_t kernel, const KernelShares* shares) const;  // measured
   // Besides those that shardings need.
   std::vector<Exchange> OwnExchanges() const;
@@ -63,7 +70,9 @@ class MappingCosts {
   double StoredBytes() const;    // of a layer, sample and chip
   double StashBytes() const;     // of a layer and sample, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
-  double GradientNs() const;
+  RealTime LayerReductionTime() const;
+  RealTime GradientTime(const PassTime& pass) const;
+  KernelSet Repeated() const;         // by recomputation
   double ForwardWeightBytes() const;  // of a layer on a chip
   double ReadApartBytes() const;      // kEarly: weights and own bytes of both passes
 
@@ -76,6 +85,8 @@ class MappingCosts {
   std::unique_ptr<System> system_;
   std::unique_ptr<ShardedWorkload> sharded_;
   std::unique_ptr<PartitionCosts> parts_;
+  // Of Workload::head for a micro-batch; its weights on a chip.
+  double head_ns_ = 0, head_weight_bytes_ = 0;
 };
 
 }  // namespace foretrace::dataflow

@@ -70,14 +70,19 @@ Shardings ReadShardings(const YamlReader& in, const Workload& workload) {
 }  // namespace
 
 GivenMapping ReadMapping(const YamlReader& in, const Workload& workload) {
-  constexpr std::array<std::string_view, 9> kKeys = {
-      "description", "source",    "roles",      "micro_batch",     "recompute",
-      "tiles",       "shardings", "partitions", "kernel_by_kernel"};
+  constexpr std::array<std::string_view, 12> kKeys = {
+      "description", "source", "roles",     "micro_batch", "recompute",         "chunks",
+      "zero",        "tiles",  "shardings", "partitions",  "overlap_gradients", "kernel_by_kernel"};
+  constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   constexpr std::array<std::string_view, 4> kRoles = {"tensor", "pipeline", "data", "all"};
   in.ExpectKeys(kKeys);
   GivenMapping given;
   given.limits.micro_batch = in.Integer("micro_batch", 0, 1 << 30, 0);
-  if (in.Has("recompute")) given.limits.recompute = in.Bool("recompute", false);
+  if (in.Has("recompute"))
+    given.limits.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
+  given.limits.scheme.chunks = in.Integer("chunks", 1, 1 << 20, 1);
+  given.limits.scheme.zero = static_cast<int>(in.Integer("zero", 0, 1, 0));
+  given.limits.scheme.overlap_gradients = in.Bool("overlap_gradients", false);
   given.limits.tiles = in.Integer("tiles", 0, 1 << 30, 0);
   for (const std::string& role : Strings(in, "roles")) {
     const auto found = std::find(kRoles.begin(), kRoles.end(), role);
@@ -90,8 +95,8 @@ GivenMapping ReadMapping(const YamlReader& in, const Workload& workload) {
     if (shardings.IsMap()) {
       given.limits.shardings = ReadShardings(shardings, workload);
     } else {
-      constexpr std::array<std::string_view, 2> kWords = {"solved", "tensor-parallel"};
-      given.limits.tensor_parallel_shardings = in.Choice("shardings", kWords) == 1;
+      given.limits.megatron =
+          static_cast<SearchLimits::Megatron>(in.Choice("shardings", kSolvedShardings));
     }
   }
   const bool alone = in.Bool("kernel_by_kernel", false);

@@ -30,7 +30,11 @@ void AddMapping(const Workload& workload, const MappedWorkload& m, JsonWriter& j
   json.Field("micro_batch", m.mapping.micro_batch);
   json.Field("micro_batches", m.micro_batches);
   json.Field("tiles", m.mapping.tiles);
-  json.Field("recompute", m.mapping.recompute);
+  json.Field("recompute", m.mapping.recompute != Recompute::kNone);
+  json.Field("recomputation", Name(m.mapping.recompute));
+  json.Field("chunks", m.mapping.scheme.chunks);
+  json.Field("zero", m.mapping.scheme.zero);
+  json.Field("overlap_gradients", m.mapping.scheme.overlap_gradients);
   json.Key("shardings");
   json.StartObject();
   for (size_t i = 0; i < workload.kernels.size(); ++i) {
@@ -70,8 +74,8 @@ void AddExchanges(const Workload& workload, const MappedWorkload& m, JsonWriter&
     json.Field("op", workload.kernels[static_cast<size_t>(e.kernel)].name);
     json.Field("collective", Name(e.kind));
     json.Field("role", Name(e.role));
-    json.Field("bytes", e.bytes);
-    json.Field("ns", e.ns);
+    json.Field("bytes", e.bytes.count());
+    json.Field("ns", e.time.ns());
     json.EndObject();
   }
   json.EndArray();
@@ -99,25 +103,27 @@ void AddPartition(const Workload& workload, const Partition& p, JsonWriter& json
 void AddTime(const IterationTime& t, JsonWriter& json) {
   json.Key("time");
   json.StartObject();
-  json.Field("pass_ns", t.pass_ns);
-  json.Field("stage_ns", t.stage_ns);
-  json.Field("transfer_ns", t.transfer_ns);
-  json.Field("bubble_ns", t.bubble_ns);
-  json.Field("gradient_ns", t.gradient_ns);
-  json.Field("optimizer_ns", t.optimizer_ns);
+  json.Field("pass_ns", t.pass.ns());
+  json.Field("stage_ns", t.stage.ns());
+  json.Field("transfer_ns", t.transfer.ns());
+  json.Field("bubble_ns", t.bubble.ns());
+  json.Field("head_ns", t.head.ns());
+  json.Field("gradient_ns", t.gradient.ns());
+  json.Field("optimizer_ns", t.optimizer.ns());
   json.EndObject();
 }
 
 // Hierarchical roofline (figure 18): one speed, an intensity against memory and one against
 // network.
 void AddRoofline(const System& system, const MappedWorkload& m, JsonWriter& json) {
-  const double dram = m.dram_traffic_bytes();
+  const double dram = m.dram_traffic().count();
   json.Key("roofline");
   json.StartObject();
   json.Field("achieved_gflops", m.utilisation * system.chip.gflops());
   json.Field("peak_gflops", system.chip.gflops());
-  if (dram > 0) json.Field("flop_per_dram_byte", m.flop_per_chip / dram);
-  if (m.network_bytes > 0) json.Field("flop_per_network_byte", m.flop_per_chip / m.network_bytes);
+  if (dram > 0) json.Field("flop_per_dram_byte", m.flop_per_chip.count() / dram);
+  if (m.network > RealBytes())
+    json.Field("flop_per_network_byte", m.flop_per_chip.count() / m.network.count());
   json.Field("dram_gbps", GBps(system.memory.bandwidth));
   json.Field("link_gbps", GBps(system.dimensions.front().network.bandwidth));
   json.EndObject();
@@ -143,12 +149,12 @@ std::string MappingJson(const Workload& workload, const System& system, const Ma
   json.Field("workload", workload.name);
   json.Field("system", system.name);
   json.Field("chips", system.chips());
-  json.Field("iteration_ns", m.time.total_ns);
+  json.Field("iteration_ns", m.time.total.ns());
   json.Field("utilisation", m.utilisation);
-  json.Field("dram_bytes", m.dram_bytes);
+  json.Field("dram_bytes", m.dram.count());
   json.Field("exact", m.proven());
   json.Field("bound_ns", m.partitioning.bound_ns);
-  json.Field("iteration_bound_ns", m.bound_ns);
+  json.Field("iteration_bound_ns", m.bound.ns());
   json.Field("candidates", m.candidates);
   json.Field("pruned", m.pruned);
   AddMapping(workload, m, json);
@@ -163,7 +169,7 @@ std::string MappingJson(const Workload& workload, const System& system, const Ma
     json.Field("first_layer", first);
     json.Field("layers", std::max<int64_t>(layers, 0));
     json.Field("micro_batch_ns",
-               m.time.pass_ns * static_cast<double>(std::max<int64_t>(layers, 0)));
+               m.time.pass.ns() * static_cast<double>(std::max<int64_t>(layers, 0)));
     json.EndObject();
     first += layers;
   }

@@ -12,31 +12,6 @@
 namespace foretrace::dataflow {
 namespace {
 
-std::vector<double> MicroBatches(double samples, const Formulas& formulas,
-                                 const SearchLimits& limits) {
-  if (limits.micro_batch > 0) return {limits.micro_batch};
-  // Published: weights cost nothing, so that more than one sample gains nothing.
-  if (formulas.iteration == IterationRule::kDse) return {1};
-  std::vector<double> out;
-  for (double m = 1; m <= samples && m <= 1024; m *= 2) {
-    if (std::fmod(samples, m) == 0) out.push_back(m);
-  }
-  return out;
-}
-
-// By utilisation the finest tiles are never worse: they need the least SRAM, and cost is per
-// tensor.
-std::vector<int64_t> TileCounts(const Workload& workload, const Formulas& formulas,
-                                const SearchLimits& limits) {
-  if (limits.tiles > 0) return {limits.tiles};
-  if (formulas.compute_utilisation > 0) return {workload.tiled_size};
-  std::vector<int64_t> out;
-  for (int64_t size = 1; size <= workload.tiled_size; size *= 2) {
-    out.push_back((workload.tiled_size + size - 1) / size);
-  }
-  return out;
-}
-
 // With the bound of all partitionings where there are too many to look at each.
 absl::StatusOr<Partitioning> PartitionsOf(const Workload& workload, const MappingCosts& costs,
                                           const SearchLimits& limits) {
@@ -45,94 +20,10 @@ absl::StatusOr<Partitioning> PartitionsOf(const Workload& workload, const Mappin
              : SolvePartitions(workload, costs.partitions(), costs.limits());
 }
 
-double ForwardNs(const Workload& workload, const Partitioning& partitioning) {
-  double ns = 0;
-  for (const Partition& p : partitioning.partitions) {
-    bool forward = false;
-    for (size_t i = 0; i < workload.kernels.size(); ++i)
-      forward = forward ||
-                (((p.kernels >> i) & 1) != 0 && workload.kernels[i].pass == Direction::kForward);
-    ns += forward ? p.time_ns : 0;
-  }
-  return ns;
-}
-
 }  // namespace
 
 bool Alone(const System& system, const SearchLimits& limits) {
   return system.chip.execution == Execution::kKernelByKernel && !limits.partition_of;
-}
-
-bool Optimiser::MayRecompute(bool recompute) const {
-  if (limits_.recompute && *limits_.recompute != recompute) return false;
-  return !recompute || (workload_.trains() && formulas_.iteration == IterationRule::kPhysical);
-}
-
-Optimiser::Roles* Optimiser::RolesOf(const Mapping& mapping) {
-  System used = system_;
-  for (size_t i = 0; i < mapping.roles.size(); ++i) used.dimensions[i].role = mapping.roles[i];
-  TensorGroup group = GroupOf(used, formulas_, Role::kTensor, mapping.micro_batch);
-  if (group.linear()) group.samples = 1;
-  std::unique_ptr<Roles>& roles = roles_[{mapping.roles, group.samples}];
-  if (roles == nullptr) {
-    roles = std::make_unique<Roles>(Roles{std::move(used), group, {}, nullptr, {}});
-    if (!OneSharding(*roles)) roles->shares = SharesOf(workload_, group);
-  }
-  return roles.get();
-}
-
-// Then its own bound is closer than that of kernels by themselves.
-bool Optimiser::OneSharding(const Roles& roles) const {
-  return limits_.shardings || limits_.tensor_parallel_shardings || roles.group.size() == 1;
-}
-
-const ShardingProblem& Optimiser::ProblemOf(Roles& roles) const {
-  if (roles.problem == nullptr)
-    roles.problem = std::make_unique<ShardingProblem>(workload_, roles.group);
-  return *roles.problem;
-}
-
-absl::Status Optimiser::AddRoles(const std::vector<Role>& roles) {
-  Mapping mapping;
-  mapping.roles = roles;
-  System used = system_;
-  for (size_t i = 0; i < roles.size(); ++i) used.dimensions[i].role = roles[i];
-  mapping.tensor = used.degree(Role::kTensor);
-  mapping.pipeline = used.degree(Role::kPipeline);
-  mapping.data = used.degree(Role::kData);
-  const auto replicas = static_cast<double>(mapping.data);
-  if (mapping.pipeline > workload_.layers || std::fmod(workload_.batch, replicas) != 0)
-    return absl::OkStatus();
-  for (const double micro_batch : MicroBatches(workload_.batch / replicas, formulas_, limits_)) {
-    mapping.micro_batch = micro_batch;
-    for (const int64_t tiles : TileCounts(workload_, formulas_, limits_)) {
-      mapping.tiles = tiles;
-      for (const bool recompute : {false, true}) {
-        mapping.recompute = recompute;
-        if (MayRecompute(recompute)) FORETRACE_RETURN_IF_ERROR(AddUse(mapping));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Optimiser::AddUse(const Mapping& mapping) {
-  Use use;
-  use.mapping = mapping;
-  use.roles = RolesOf(mapping);
-  if (OneSharding(*use.roles)) {
-    use.depth = Depth::kPartitions;
-    uses_.push_back(std::move(use));
-    return absl::OkStatus();
-  }
-  FORETRACE_ASSIGN_OR_RETURN(
-      const MappingCosts least,
-      MappingCosts::CreateLeast(workload_, system_, formulas_, mapping, use.roles->shares));
-  // What does not fit is looked at where nothing does, to say by how much.
-  use.bound_ns = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total_ns
-                                            : std::numeric_limits<double>::infinity();
-  uses_.push_back(std::move(use));
-  return absl::OkStatus();
 }
 
 absl::StatusOr<MappedWorkload> Optimiser::Solve() {
@@ -145,7 +36,7 @@ absl::StatusOr<MappedWorkload> Optimiser::Solve() {
     const size_t next = open.top();
     Use& use = uses_[next];
     open.pop();
-    if (best_ && use.bound_ns >= best_->time.total_ns) break;
+    if (best_ && use.bound_ns >= best_->time.total.ns()) break;
     FORETRACE_RETURN_IF_ERROR(Deepen(use));
     if (use.depth != Depth::kDone) open.push(next);
   }
@@ -168,8 +59,9 @@ absl::Status Optimiser::Deepen(Use& use) {
     // The first round's candidates are those that led here; the second proves them the best.
     if (nodes > 0) FORETRACE_RETURN_IF_ERROR(AddCandidates(use, nodes));
     FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
-    if (found && (!best_ || found->time.total_ns < best_->time.total_ns)) best_ = std::move(found);
-    const bool proven = best_ && use.bound_ns >= best_->time.total_ns;
+    if (found && (!best_ || found->time.total.ns() < best_->time.total.ns()))
+      best_ = std::move(found);
+    const bool proven = best_ && use.bound_ns >= best_->time.total.ns();
     if (!use.open || proven || !Alone(system_, limits_)) break;
   }
   return use.open && PassesApart() ? DeepenPasses(use) : absl::OkStatus();
@@ -185,9 +77,9 @@ absl::Status Optimiser::BoundPartitions(Use& use) {
   if (!partitioning.ok()) return absl::OkStatus();
   const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
   const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
-  const double forward_ns = exact ? ForwardNs(workload_, *partitioning) : 0;
+  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{RealTime::Ns(ns), {}, {}};
   // Sums of the same terms in another order.
-  const double bound = least.TimeOf(ns, forward_ns).total_ns * (1 - 1e-12);
+  const double bound = least.TimeOf(pass).total.ns() * (1 - 1e-12);
   use.bound_ns = std::max(use.bound_ns, bound);
   return absl::OkStatus();
 }
@@ -196,11 +88,13 @@ ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
   ShardingCandidates only;
   if (limits_.shardings) {
     only.shardings = {*limits_.shardings};
-  } else if (limits_.tensor_parallel_shardings && use.mapping.tensor > 1) {
-    only.shardings = {MegatronShardings(workload_)};
+  } else if (limits_.megatron != SearchLimits::Megatron::kNo && use.mapping.tensor > 1) {
+    only.shardings = {limits_.megatron == SearchLimits::Megatron::kTensor
+                          ? MegatronShardings(workload_)
+                          : SequenceParallelShardings(workload_, use.mapping.tensor)};
   } else {
     CandidateSearch search = {Alone(system_, limits_), limits_.every, nodes};
-    if (best_) search.below_ns = best_->time.total_ns;
+    if (best_) search.below_ns = best_->time.total.ns();
     return SolveCandidates(ProblemOf(*use.roles), use.roles->system, formulas_, use.mapping,
                            search);
   }
@@ -227,18 +121,20 @@ absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
     if (use.open && i == 0) {
       // Where transfers take longer than a stage, time is no sum over kernels.
       const auto stages = static_cast<double>(mapping.pipeline);
-      const bool hidden = bound.bubble_ns <= (stages - 1) * bound.stage_ns * (1 + 1e-12);
+      const auto chunks = static_cast<double>(mapping.scheme.chunks);
+      const bool hidden =
+          bound.bubble.ns() <= (stages - 1) / chunks * bound.stage.ns() * (1 + 1e-12);
       const bool least = candidates.least && hidden;
       use.open = !least || (!fits.ok() && !candidates.fitting);
-      const double ns = least ? bound.total_ns + (fits.ok() ? 0 : candidates.excess_ns)
+      const double ns = least ? bound.total.ns() + (fits.ok() ? 0 : candidates.excess_ns)
                               : costs.BoundNs(*candidates.sample_bound_ns * mapping.micro_batch);
       use.bound_ns = std::max(use.bound_ns, ns);
     }
     // The fastest of those that fit.
-    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total_ns;
+    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total.ns();
     if (fits.ok()) {
-      use.candidates.emplace_back(bound.total_ns, mapping);
-      least_bound = std::min(least_bound, bound.total_ns);
+      use.candidates.emplace_back(bound.total.ns(), mapping);
+      least_bound = std::min(least_bound, bound.total.ns());
     } else if (costs.ResidentBytes() < least_resident_) {
       least_resident_ = costs.ResidentBytes();
       nearest_ = fits;
@@ -255,19 +151,19 @@ absl::StatusOr<Optimiser::Found> Optimiser::Try(Use& use) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   Found best;
   for (const auto& [bound, mapping] : use.candidates) {
-    if (best && bound >= best->time.total_ns) break;
+    if (best && bound >= best->time.total.ns()) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(mapping, best));
   }
   // Shardings and partitions in turn, as long as that is faster.
-  while (best && use.open && use.bound_ns < best->time.total_ns * (1 - 1e-9)) {
-    const double before = best->time.total_ns;
+  while (best && use.open && use.bound_ns < best->time.total.ns() * (1 - 1e-9)) {
+    const double before = best->time.total.ns();
     FORETRACE_RETURN_IF_ERROR(Improve(use, best));
-    if (best->time.total_ns >= before) break;
+    if (best->time.total.ns() >= before) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(Mapping(best->mapping), best));
   }
   if (use.only && !best) use.bound_ns = std::numeric_limits<double>::infinity();
   const bool all = best && (best->proven() || limits_.partition_of);
-  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total_ns);
+  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total.ns());
   return best;
 }
 
@@ -278,7 +174,7 @@ absl::Status Optimiser::TryMapping(const Mapping& mapping, Found& best) {
   if (!partitioning.ok()) return Note(partitioning.status());
   auto found = costs->Finish(*std::move(partitioning));
   if (!found.ok()) return Note(found.status());
-  if (!best || found->time.total_ns < best->time.total_ns)
+  if (!best || found->time.total.ns() < best->time.total.ns())
     best = std::make_unique<MappedWorkload>(*std::move(found));
   return absl::OkStatus();
 }
@@ -293,7 +189,7 @@ absl::Status Optimiser::Keep(Mapping mapping, double exact, Found& best) const {
   if (!partitioning.ok()) return absl::OkStatus();
   partitioning->bound_ns = exact * partitioning->time_ns;
   auto found = costs.Finish(*std::move(partitioning));
-  if (found.ok() && found->time.total_ns < best->time.total_ns * (1 - 1e-12))
+  if (found.ok() && found->time.total.ns() < best->time.total.ns() * (1 - 1e-12))
     best = std::make_unique<MappedWorkload>(*std::move(found));
   return absl::OkStatus();
 }
@@ -376,22 +272,24 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
     if (!last_.ok()) return last_;
     if (!nearest_.ok()) return nearest_;
     return Infeasible(
-        "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}",
-        workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch);
+        "workload {}: no use of system {}'s {} dimensions divides its {} layers and batch of {}{}",
+        workload_.name, system_.name, system_.dimensions.size(), workload_.layers, workload_.batch,
+        limits_.scheme.chunks > 1 ? fmt::format(" with {} chunks a stage", limits_.scheme.chunks)
+                                  : "");
   }
   FORETRACE_RETURN_IF_ERROR(ProvePartitions());
   best_->candidates = static_cast<int64_t>(uses_.size());
   best_->pruned = std::count_if(uses_.begin(), uses_.end(),
                                 [](const Use& u) { return u.depth != Depth::kDone; });
-  best_->shardings_given = limits_.shardings || limits_.tensor_parallel_shardings;
-  best_->bound_ns = best_->time.total_ns;
+  best_->shardings_given = limits_.shardings || limits_.megatron != SearchLimits::Megatron::kNo;
+  best_->bound = best_->time.total;
   for (Use& u : uses_) {
     // By the best of all, which may have come later.
-    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total_ns && PassesApart())
+    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total.ns() && PassesApart())
       BoundPasses(u);
     // Nothing of it fits, or it was tried whole.
     if (u.depth == Depth::kDone && u.candidates.empty()) continue;
-    best_->bound_ns = std::min(best_->bound_ns, u.bound_ns);
+    best_->bound = std::min(best_->bound, RealTime::Ns(u.bound_ns));
   }
   return std::move(*best_);
 }

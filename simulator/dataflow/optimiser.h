@@ -52,7 +52,8 @@ class Optimiser {
     std::vector<size_t> forward;  // the best forward pass, whatever the backward one; or empty
   };
 
-  bool MayRecompute(bool recompute) const;
+  std::vector<Recompute> Recomputations() const;
+  bool Divides(const Mapping& mapping) const;
   Roles* RolesOf(const Mapping& mapping);
   bool OneSharding(const Roles& roles) const;
   absl::Status AddUse(const Mapping& mapping);

@@ -16,7 +16,8 @@ namespace foretrace::dataflow {
 bool Optimiser::PassesApart() const {
   return formulas_.compute_utilisation > 0 && !Alone(system_, limits_) && !limits_.partition_of &&
          system_.chip.max_partitions != 1 && Overlaps(system_, formulas_) &&
-         formulas_.iteration == IterationRule::kPhysical;
+         formulas_.iteration == IterationRule::kPhysical &&
+         limits_.recompute != Recompute::kSelective;
 }
 
 // Passes one by one, each with the shardings and partitions that are best for it.
@@ -26,7 +27,7 @@ void Optimiser::BoundPasses(Use& use) const {
   const System& system = use.roles->system;
   const PassTerms terms(workload_, system, formulas_, use.mapping);
   const double latency = terms.RepeatedLatencyNs(),
-               all = best_ ? (best_->time.total_ns + latency) / terms.passes()
+               all = best_ ? (best_->time.total.ns() + latency) / terms.passes()
                            : std::numeric_limits<double>::infinity(),
                backward =
                    LeastPassNs(problem, system, formulas_, use.mapping, Direction::kBackward);
@@ -41,7 +42,7 @@ void Optimiser::BoundPasses(Use& use) const {
 // Shardings that balance the terms of passes; with the best forward pass, where that is known.
 absl::Status Optimiser::AddBalanced(Use& use) {
   const ShardingProblem& problem = ProblemOf(*use.roles);
-  const double below = best_ ? best_->time.total_ns : std::numeric_limits<double>::infinity();
+  const double below = best_ ? best_->time.total.ns() : std::numeric_limits<double>::infinity();
   if (use.bound_ns >= below) return absl::OkStatus();
   ShardingProblem::Mask mask;
   for (size_t i = 0; i < workload_.kernels.size(); ++i)
@@ -66,7 +67,7 @@ absl::Status Optimiser::AddBalanced(Use& use) {
       FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
                                  MappingCosts::Create(workload_, system_, formulas_, mapping));
       if (costs.CheckResident().ok())
-        use.candidates.emplace_back(costs.LowerBound(false).total_ns, std::move(mapping));
+        use.candidates.emplace_back(costs.LowerBound(false).total.ns(), std::move(mapping));
     }
   }
   return absl::OkStatus();
@@ -76,12 +77,12 @@ absl::Status Optimiser::AddBalanced(Use& use) {
 absl::Status Optimiser::DeepenPasses(Use& use) {
   for (bool better = true; better;) {
     better = false;
-    if (best_ && use.bound_ns >= best_->time.total_ns) break;
+    if (best_ && use.bound_ns >= best_->time.total.ns()) break;
     BoundPasses(use);
     use.candidates.clear();
     FORETRACE_RETURN_IF_ERROR(AddBalanced(use));
     FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
-    better = found && (!best_ || found->time.total_ns < best_->time.total_ns);
+    better = found && (!best_ || found->time.total.ns() < best_->time.total.ns());
     if (better) best_ = std::move(found);
   }
   return absl::OkStatus();

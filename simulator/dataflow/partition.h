@@ -99,8 +99,8 @@ class PartitionCosts {
   double LiveBytes(KernelSet before, KernelSet after) const;
   // No partitioning of the kernels takes less.
   double LowerBoundNs() const;
-  // Each kernel a partition: of the kernels of a pass.
-  double AloneNs(Direction pass) const;
+  // As a partition by itself; infinity where it does not fit.
+  double AloneNs(size_t kernel) const;
   bool overlaps() const { return overlaps_; }
   // What partitions' costs are made of, by kernel and tensor, bytes of all samples.
   double KernelSramBytes(size_t kernel) const { return sram_bytes_[kernel]; }

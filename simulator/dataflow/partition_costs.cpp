@@ -87,6 +87,9 @@ std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel
     int64_t& tiled = size[static_cast<size_t>(kernel.tiled)];
     tiled = CeilOf(tiled, tiles);
   }
+  // Of what is no product, a lane does a multiply-add a cycle.
+  const auto steps = static_cast<int64_t>(std::ceil(kernel.times / 2));
+  if (!kernel.is_product()) size[3] *= std::max<int64_t>(steps, 1);
   return AllocationsOf(chip, kernel.is_product(), size[0] * size[1], size[2], size[3]);
 }
 
@@ -253,14 +256,9 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
   return bytes * rules_.micro_batch;
 }
 
-double PartitionCosts::AloneNs(Direction pass) const {
-  double ns = 0;
-  for (size_t i = 0; i < size(); ++i) {
-    if (workload_.kernels[i].pass != pass) continue;
-    const auto alone = Of(KernelSet{1} << i);
-    ns += alone ? alone->time_ns : std::numeric_limits<double>::infinity();
-  }
-  return ns;
+double PartitionCosts::AloneNs(size_t kernel) const {
+  const auto alone = Of(KernelSet{1} << kernel);
+  return alone ? alone->time_ns : std::numeric_limits<double>::infinity();
 }
 
 double PartitionCosts::LowerBoundNs() const {

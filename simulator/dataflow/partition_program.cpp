@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Program {
     AddOrder();
     AddTensors();
     for (int p = 0; p < partitions_; ++p) AddPartition(p);
+    AddCrossings();
   }
 
   MilpProblem& problem() { return problem_; }
@@ -155,20 +157,74 @@ class Program {
     }
   }
 
+  // Partitions of connected kernels have tensors between them: of each connected part of the graph
+  // one less than it has partitions, since they span a tree. The relaxation, which spreads kernels
+  // evenly, would have none.
+  void AddCrossings() {
+    const int crossing = LeastPartitions() - ConnectedParts();
+    if (crossing <= 0) return;
+    Terms within;
+    for (size_t t = 0; t < inside_.size(); ++t) {
+      for (int p = 0; p < partitions_; ++p) within.emplace_back(static_cast<int>(Z(t, p)), 1);
+    }
+    Row(std::move(within), -kNoBound, static_cast<double>(inside_.size()) - crossing);
+  }
+
+  // What the chip holds at the least, a part at a time: what kernels hold by themselves, and tiles
+  // of tensors, which either stay or are outside of both their ends. Two kernels that need more
+  // than half of it each are apart.
+  int LeastPartitions() const {
+    const double chip = costs_.SramCapacity();
+    double room = 0;
+    int large = 0;
+    std::vector<bool> streams(kernels_.size());
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const auto [own, tiles] = HeldBy(k);
+      streams[k] = own + tiles > chip;
+      room += streams[k] ? chip : own;
+      large += own > chip / 2 ? 1 : 0;
+    }
+    for (const size_t t : inside_) {
+      const Tensor& tensor = workload_.tensors[t];
+      if (streams[Index(tensor.from)] || streams[Index(tensor.to)]) continue;
+      room += std::min(4.0, costs_.TilesUnderWay(t)) * costs_.TileBytesOf(t);
+    }
+    return std::max(large, static_cast<int>(std::ceil(room / chip * (1 - 1e-9))));
+  }
+
+  int ConnectedParts() const {
+    std::vector<size_t> part(kernels_.size());
+    std::iota(part.begin(), part.end(), size_t{0});
+    auto parts = static_cast<int>(kernels_.size());
+    for (const size_t t : inside_) {
+      const size_t from = part[Index(workload_.tensors[t].from)],
+                   to = part[Index(workload_.tensors[t].to)];
+      if (from == to) continue;
+      --parts;
+      std::replace(part.begin(), part.end(), from, to);
+    }
+    return parts;
+  }
+
   // SRAM of kernel k without the tiles of tensors within the pass; what streams its weights has all
   // of the chip to itself.
   double RoomOf(size_t k) const {
+    const auto [own, tiles] = HeldBy(k);
     const KernelSet alone = KernelSet{1} << kernels_[k];
-    double tiles = 0, others = 0;
+    const bool streams = own + tiles > costs_.SramCapacity() && costs_.Of(alone).has_value();
+    return streams ? std::max(0.0, costs_.SramCapacity() - tiles) : own;
+  }
+  // Bytes of the kernel and its tensors with other passes, and of two tiles of each within the
+  // pass.
+  std::pair<double, double> HeldBy(size_t k) const {
+    const KernelSet alone = KernelSet{1} << kernels_[k];
+    double own = costs_.KernelSramBytes(kernels_[k]), tiles = 0;
     for (size_t t = 0; t < workload_.tensors.size(); ++t) {
       const Tensor& tensor = workload_.tensors[t];
       if (!Has(alone, tensor.from) && !Has(alone, tensor.to)) continue;
-      const bool inside = In(tensor.from) && In(tensor.to);
-      (inside ? tiles : others) += 2 * costs_.TileBytesOf(t);
+      (In(tensor.from) && In(tensor.to) ? tiles : own) += 2 * costs_.TileBytesOf(t);
     }
-    const double room = costs_.KernelSramBytes(kernels_[k]) + others;
-    const bool streams = room + tiles > costs_.SramCapacity() && costs_.Of(alone).has_value();
-    return streams ? std::max(0.0, costs_.SramCapacity() - tiles) : room;
+    return {own, tiles};
   }
 
   void AddPartition(int p) {

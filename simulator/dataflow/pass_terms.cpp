@@ -20,14 +20,16 @@ PassTerms::PassTerms(const Workload& workload, const System& system, const Formu
       replicas_(GroupOf(system, formulas, Role::kData)) {
   layers_ = static_cast<double>((workload.layers + mapping.pipeline - 1) / mapping.pipeline);
   micro_batches_ = workload.batch / static_cast<double>(mapping.data) / mapping.micro_batch;
-  passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline) - 1);
+  passes_ = layers_ * (micro_batches_ + static_cast<double>(mapping.pipeline - 1) /
+                                            static_cast<double>(mapping.scheme.chunks));
 }
 
 double PassTerms::ComputeNs(size_t i, const ShardedKernel& k) const {
   const Kernel& kernel = workload_.kernels[i];
   if (formulas_.kernel_times != nullptr)
-    return formulas_.kernel_times->Ns(workload_.graph, static_cast<OpId>(i), k.size,
-                                      mapping_.micro_batch);
+    return formulas_.kernel_times
+        ->Of(workload_.graph, static_cast<OpId>(i), k.size, mapping_.micro_batch)
+        .ns();
   if (formulas_.compute_utilisation > 0) return PeakNs(k) / formulas_.compute_utilisation;
   const auto front = AllocationsOf(system_.chip, kernel, k, mapping_.tiles);
   return mapping_.micro_batch * static_cast<double>(front.back().cycles) *
@@ -61,18 +63,22 @@ double PassTerms::IterationNs(size_t i, const ShardedKernel& k) const {
   const Kernel& kernel = workload_.kernels[i];
   double ns = 0;
   if (formulas_.iteration != IterationRule::kPhysical) {
-    return kernel.weight_gradient ? AllReduceNs(replicas_, k.output_bytes) / micro_batches_ : 0;
+    return kernel.weight_gradient
+               ? AllReduceTime(replicas_, RealBytes(k.output_bytes)).ns() / micro_batches_
+               : 0;
   }
-  if (kernel.weight_gradient) ns += AllReduceNs(replicas_, k.output_bytes * layers_);
+  if (kernel.weight_gradient && !mapping_.scheme.overlap_gradients)
+    ns += AllReduceTime(replicas_, RealBytes(k.output_bytes * layers_)).ns();
   if (workload_.trains() && kernel.pass == Direction::kForward)
-    ns += OptimizerNs(system_, workload_, k.weight_bytes * layers_);
+    ns += OptimizerTime(system_, workload_, mapping_, RealBytes(k.weight_bytes * layers_)).ns();
   return ns / passes_;
 }
 
 double PassTerms::RepeatedLatencyNs() const {
+  if (mapping_.scheme.overlap_gradients) return 0;
   int reductions = 0;
   for (const Kernel& k : workload_.kernels) reductions += k.weight_gradient ? 1 : 0;
-  return std::max(0, reductions - 1) * AllReduceNs(replicas_, 0);
+  return std::max(0, reductions - 1) * AllReduceTime(replicas_, RealBytes()).ns();
 }
 
 double PassTerms::PeakNs(const ShardedKernel& k) const {

@@ -30,15 +30,13 @@ class PassTerms {
   // Written by one partition and read by another.
   double CrossingNs(double bytes) const;
   // What an iteration adds to its passes for this kernel, as a share of each: latencies of
-  // reductions over replicas once for each kernel.
+  // reductions over replicas once for each kernel. Reductions that overlap are left out.
   double IterationNs(size_t i, const ShardedKernel& k) const;
   // Reductions over replicas are one: what IterationNs counts of their latency more than once, of
   // an iteration.
   double RepeatedLatencyNs() const;
   // How often the kernel's pass runs.
-  double Times(size_t i) const {
-    return mapping_.recompute && workload_.kernels[i].pass == Direction::kForward ? 2 : 1;
-  }
+  double Times(size_t i) const { return Repeats(mapping_.recompute, workload_.kernels[i]) ? 2 : 1; }
   double passes() const { return passes_; }  // of a micro-batch through a layer, in an iteration
 
  private:

@@ -42,13 +42,14 @@ double ConvertNs(const std::string& have, const std::string& want, double bytes,
                  const TensorGroup& group) {
   if (have.empty() || have == want) return 0;  // a chip takes its part of what it has
   if (!want.empty()) {
-    return AllToAllNs(group.all_to_all, group.networks, bytes * group.samples) / group.samples;
+    const RealBytes all(bytes * group.samples);
+    return AllToAllTime(group.all_to_all, group.networks, all).ns() / group.samples;
   }
   // Gathered over the dimensions from the inside out: each multiplies what a chip holds.
   double ns = 0, held = bytes * group.samples;
   for (const NetworkDimension& d : group.networks) {
     held *= static_cast<double>(d.size);
-    ns += AllGatherNs(d, held);
+    ns += AllGatherTime(d, RealBytes(held)).ns();
   }
   return ns / group.samples;
 }
@@ -81,18 +82,18 @@ bool TensorGroup::linear() const {
                      [](const NetworkDimension& d) { return d.latency == SimTime(); });
 }
 
-double AllReduceNs(const TensorGroup& group, double bytes) {
-  double ns = 0;
-  bytes *= group.samples;
+RealTime AllReduceTime(const TensorGroup& group, RealBytes bytes) {
+  RealTime time;
+  bytes = group.samples * bytes;
   for (size_t i = 0; i < group.networks.size(); ++i) {
     const NetworkDimension& d = group.networks[i];
-    std::optional<double> measured;
-    if (i == 0 && group.measured != nullptr && d.size > 1 && bytes > 0)
-      measured = group.measured->AllReduceNs(d.size, bytes);
-    ns += measured ? *measured : AllReduceNs(group.all_reduce, d, bytes);
-    bytes /= static_cast<double>(d.size);
+    std::optional<RealTime> measured;
+    if (i == 0 && group.measured != nullptr && d.size > 1 && bytes > RealBytes())
+      measured = group.measured->AllReduce(d.size, bytes);
+    time += measured ? *measured : AllReduceTime(group.all_reduce, d, bytes);
+    bytes = bytes / static_cast<double>(d.size);
   }
-  return ns / group.samples;
+  return time / group.samples;
 }
 
 ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGroup& group,
@@ -105,7 +106,7 @@ ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGrou
     int64_t& size = s.size[static_cast<size_t>(sharding)];
     size = CeilOf(size, n);
   }
-  s.flop = NestFlop(kernel.is_product(), s.size).count();
+  s.flop = kernel.flop(s.size).count();
   s.output_bytes = ResultElements(s.size) * word_bytes;
   if (kernel.has_weights()) s.weight_bytes = WeightElements(s.size) * word_bytes;
   // A chip holds what its share of the kernel reads.
@@ -117,7 +118,7 @@ ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGrou
   const bool partial = sharding == Loop::kK && kernel.is_product();
   if (!partial || kernel.reduced_elsewhere) return s;
   s.reduce_bytes = s.output_bytes;
-  s.reduce_ns = AllReduceNs(group, s.output_bytes);
+  s.reduce_ns = AllReduceTime(group, RealBytes(s.output_bytes)).ns();
   if (along.scatter != Loop::kCount) {
     // An all-reduce is a reduce-scatter and a gather, which take alike.
     s.reduce_ns /= 2;

@@ -53,7 +53,7 @@ struct TensorGroup {
   bool linear() const;
 };
 // Of one sample's bytes, over the dimensions one after another, each with its share of them.
-double AllReduceNs(const TensorGroup& group, double bytes);
+RealTime AllReduceTime(const TensorGroup& group, RealBytes bytes);
 
 // One chip's share of a kernel.
 struct ShardedKernel {

@@ -81,7 +81,7 @@ void AddMegatron(const Workload& workload, const TensorGroup& group, ShardingCan
 }  // namespace
 
 Shardings MegatronShardings(const Workload& workload) {
-  constexpr std::array<std::string_view, 2> kLabels = {"heads", "ffn"};
+  constexpr std::array<std::string_view, 3> kLabels = {"heads", "ffn", "vocabulary"};
   return ShardAlong(workload, kLabels);
 }
 
@@ -166,7 +166,7 @@ absl::Status AddFitting(const ShardingProblem& problem, const System& system,
   const double most = CountOf(system.memory.capacity) - costs.resident().others;
   const ShardingObjective bytes = ResidentBytes(workload, costs);
   const int64_t least = CostOf(workload, out.shardings.front(), problem.group(), time).ps;
-  const double above = (search.below_ns - costs.LowerBound(true).total_ns) / passes * 1000;
+  const double above = (search.below_ns - costs.LowerBound(true).total.ns()) / passes * 1000;
   const int64_t cutoff = above < 1e15 ? least + std::llround(std::max(0.0, above))
                                       : std::numeric_limits<int64_t>::max();
   const LimitedShardings limited = SolveWithin(
@@ -195,9 +195,13 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
   const ShardingProblem::Mask divided = problem.DividedWeights();
   if (search.alone && !Overlaps(system, formulas)) {
     const ShardingObjective sum = SumOfKernels(terms);
-    Add(out, problem.ShardingsOf(problem.Solve(sum)));
-    out.least = true;
-    out.sample_bound_ns = 0;
+    const std::vector<size_t> first = problem.Solve(sum);
+    Add(out, problem.ShardingsOf(first));
+    // What reductions leave exposed is no sum over kernels.
+    out.least = !mapping.scheme.overlap_gradients;
+    out.sample_bound_ns =
+        std::max(0.0, static_cast<double>(problem.CostOf(first, sum).ps) * 1e-3 - 1) * (1 - 1e-9) /
+        mapping.micro_batch;
     if (!AddFitting(problem, system, formulas, mapping, search, sum, terms.passes(), out).ok())
       return out;
     Add(out, problem.ShardingsOf(problem.Solve(sum, divided)));

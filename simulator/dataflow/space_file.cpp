@@ -61,10 +61,10 @@ void ReadVariants(const YamlReader& in, Space& space) {
 
 void ReadSearch(const YamlReader& in, Space& space) {
   constexpr std::array<std::string_view, 3> kKeys = {"shardings", "tiles", "micro_batch"};
-  constexpr std::array<std::string_view, 2> kShardings = {"solved", "tensor-parallel"};
   in.ExpectKeys(kKeys);
   if (in.Has("shardings"))
-    space.limits.tensor_parallel_shardings = in.Choice("shardings", kShardings) == 1;
+    space.limits.megatron =
+        static_cast<SearchLimits::Megatron>(in.Choice("shardings", kSolvedShardings));
   space.limits.tiles = in.Integer("tiles", 0, 1 << 30, 0);
   space.limits.micro_batch = in.Integer("micro_batch", 0, 1 << 30, 0);
 }

@@ -29,6 +29,7 @@ struct LayerAxes {
   Loops routed() const { return {{{experts}, {hidden}, {}, {tokens}}}; }
   Loops to_heads() const { return {{{heads}, {head}, {hidden}, {seq}}}; }
   Loops from_heads() const { return {{{}, {hidden}, context(), {seq}}}; }
+  Loops attention() const { return {{{heads}, {head}, {keys}, {seq}}}; }
   Loops head_update() const { return {{{}, {hidden}, {seq}, context()}}; }
 };
 
@@ -60,6 +61,14 @@ class LayerBuilder {
     nest.streamed = streamed;
     for (size_t l = 0; l < kLoops; ++l)
       nest.whole[l] = !nest.axes[l].empty() && nest.axes[l].front() == a.router;
+    if (kind == GraphOpKind::kAttention) {
+      // Scores and context; backward the scores again and four gradients (FlashAttention: Dao et
+      // al., 2022, section 3.1 and algorithm 4).
+      nest.times = pass_ == Direction::kForward ? 2 : 5;
+      // Keys and, of gradients of keys and values, queries are summed over.
+      nest.whole[static_cast<size_t>(Loop::kK)] = true;
+      nest.whole[static_cast<size_t>(Loop::kN)] = pass_ == Direction::kBackward;
+    }
     if (kind == GraphOpKind::kNorm) nest.whole[static_cast<size_t>(Loop::kM)] = true;
     if (kind == GraphOpKind::kSoftmax) nest.whole[static_cast<size_t>(Loop::kN)] = true;
     return graph.Add(std::move(name), kind, std::move(nest), in, role, beside);
@@ -106,6 +115,7 @@ struct Forward {
   OpId norm1, q, k, v, dropout1, context, norm2, gelu;
   OpId ffn_input;  // norm2, or where experts get their tokens
   OpId router = kNoOp;
+  bool fused = false;  // from queries, keys and values to the context
 };
 
 // From norm2 to what the layer's last dropout reads. Tokens go to their experts and back: divided
@@ -123,14 +133,8 @@ OpId AddFfn(LayerBuilder& g, Forward& f) {
   return a.experts < 0 ? ffn1 : g.Wide("Combine", {ffn1, f.router});
 }
 
-Forward AddForward(LayerBuilder& g) {
+OpId AddAttention(LayerBuilder& g, Forward& f) {
   const LayerAxes& a = g.a;
-  Forward f;
-  const OpId add = g.Wide("Add_Prev_Layer", {});
-  f.norm1 = g.Norm("LayerNorm_1", {add});
-  f.q = g.Weighted("Q", a.to_heads(), {f.norm1});
-  f.k = g.Weighted("K", a.to_heads(), {f.norm1});
-  f.v = g.Weighted("V", a.to_heads(), {f.norm1});
   const auto keys = g.Cache("keys"), values = g.Cache("values");
   const OpId scores =
       g.Op("MHA_GEMM_1", GraphOpKind::kScores, {{{a.heads}, {a.seq}, {a.head}, {a.keys}}},
@@ -139,10 +143,34 @@ Forward AddForward(LayerBuilder& g) {
   const OpId softmax = g.Op("SOFTMAX", GraphOpKind::kSoftmax, a.scores(), {scores});
   f.dropout1 = g.Dropout("DropOut_1", a.scores(), {softmax});
   // Cached values stream through.
-  f.context = g.Op("MHA_GEMM_2", GraphOpKind::kContext, {{{a.heads}, {a.head}, {a.keys}, {a.seq}}},
-                   {f.v, f.dropout1}, values.empty() ? Loop::kN : Loop::kK, TensorRole::kActivation,
-                   values);
-  g.AsKeys(f.v, f.context);
+  const OpId context = g.Op("MHA_GEMM_2", GraphOpKind::kContext,
+                            {{{a.heads}, {a.head}, {a.keys}, {a.seq}}}, {f.v, f.dropout1},
+                            values.empty() ? Loop::kN : Loop::kK, TensorRole::kActivation, values);
+  g.AsKeys(f.v, context);
+  return context;
+}
+
+OpId AddFusedAttention(LayerBuilder& g, const Forward& f) {
+  const LayerAxes& a = g.a;
+  auto cached = g.Cache("keys");
+  for (LoopGraph::Beside& values : g.Cache("values")) cached.push_back(std::move(values));
+  const OpId attention = g.Op("ATTENTION", GraphOpKind::kAttention, a.attention(), {f.q, f.k, f.v},
+                              Loop::kN, TensorRole::kActivation, cached);
+  g.AsKeys(f.k, attention);
+  g.AsKeys(f.v, attention);
+  return attention;
+}
+
+Forward AddForward(LayerBuilder& g, bool fused_attention) {
+  const LayerAxes& a = g.a;
+  Forward f;
+  f.fused = fused_attention;
+  const OpId add = g.Wide("Add_Prev_Layer", {});
+  f.norm1 = g.Norm("LayerNorm_1", {add});
+  f.q = g.Weighted("Q", a.to_heads(), {f.norm1});
+  f.k = g.Weighted("K", a.to_heads(), {f.norm1});
+  f.v = g.Weighted("V", a.to_heads(), {f.norm1});
+  f.context = f.fused ? AddFusedAttention(g, f) : AddAttention(g, f);
   const OpId proj = g.Weighted("PROJ_GEMM", a.from_heads(), {f.context});
   const OpId drop2 = g.Dropout("DropOut_2", a.wide(), {proj});
   const OpId add1 = g.Wide("Add_1", {drop2, add});
@@ -178,14 +206,11 @@ FfnBackward AddFfnBackward(LayerBuilder& g, const Forward& f, OpId gradient) {
 struct AttentionBackward {
   OpId drop2;  // gradient of the projection's result
   OpId dv, dq, dk, v;
+  bool by_keys;  // dv and dk are over keys, which are the sequence
 };
 
-AttentionBackward AddAttentionBackward(LayerBuilder& g, const Forward& f, OpId gradient) {
+void AddGradients(LayerBuilder& g, const Forward& f, OpId proj, AttentionBackward& b) {
   const LayerAxes& a = g.a;
-  AttentionBackward b;
-  b.drop2 = g.Dropout("DropOut_2_bwd", a.wide(), {gradient});
-  const OpId proj =
-      g.Weighted("PROJ_GEMM_bwd", {{{}, a.context(), {a.hidden}, {a.seq}}}, {b.drop2});
   const OpId dp =
       g.Product("MHA_GEMM_2_bwd1", {{{a.heads}, {a.seq}, {a.head}, {a.keys}}}, {proj, f.v});
   g.AsKeys(f.v, dp);
@@ -198,9 +223,28 @@ AttentionBackward AddAttentionBackward(LayerBuilder& g, const Forward& f, OpId g
   b.dq = g.Product("MHA_GEMM_1_bwd1", {{{a.heads}, {a.head}, {a.keys}, {a.seq}}}, {softmax, f.k});
   g.AsKeys(f.k, b.dq);
   b.dk = g.Product("MHA_GEMM_1_bwd2", {{{a.heads}, {a.head}, {a.seq}, {a.keys}}}, {softmax, f.q});
+}
+
+AttentionBackward AddAttentionBackward(LayerBuilder& g, const Forward& f, OpId gradient) {
+  const LayerAxes& a = g.a;
+  AttentionBackward b;
+  b.by_keys = !f.fused;
+  b.drop2 = g.Dropout("DropOut_2_bwd", a.wide(), {gradient});
+  const OpId proj =
+      g.Weighted("PROJ_GEMM_bwd", {{{}, a.context(), {a.hidden}, {a.seq}}}, {b.drop2});
+  if (f.fused) {
+    // Each of its readers has a gradient of its own.
+    b.dv = b.dq = b.dk = g.Op("ATTENTION_bwd", GraphOpKind::kAttention, a.attention(),
+                              {proj, f.q, f.k, f.v, f.context});
+    g.AsKeys(f.k, b.dk);
+    g.AsKeys(f.v, b.dv);
+    b.v = g.Weighted("V_bwd", a.from_heads(), {b.dv});
+  } else {
+    AddGradients(g, f, proj, b);
+  }
   const OpId q = g.Weighted("Q_bwd", a.from_heads(), {b.dq});
   const OpId k = g.Weighted("K_bwd", a.from_heads(), {b.dk});
-  g.AsSequence(b.dk, k);
+  if (b.by_keys) g.AsSequence(b.dk, k);
   // The sum over heads is V_bwd's all-reduce.
   g.graph.ReduceElsewhere(q);
   g.graph.ReduceElsewhere(k);
@@ -225,8 +269,8 @@ void AddBackward(LayerBuilder& g, const Forward& f) {
     g.Update(std::move(name), a.head_update(), gradient, f.norm1);
     if (keys) g.AsSequence(gradient, id);
   };
-  update("V_bwd_weight_update", b.dv, true);
-  update("K_bwd_weight_update", b.dk, true);
+  update("V_bwd_weight_update", b.dv, b.by_keys);
+  update("K_bwd_weight_update", b.dk, b.by_keys);
   update("Q_bwd_weight_update", b.dq, false);
   g.graph.Carry({b.v, loss});
   if (a.experts < 0) return;
@@ -234,14 +278,34 @@ void AddBackward(LayerBuilder& g, const Forward& f) {
            f.norm2);
 }
 
+// The last norm, the output layer and the loss.
+Workload MakeHead(const TransformerSizes& sizes) {
+  LayerBuilder g({sizes.hidden, sizes.heads, sizes.head_size, sizes.sequence});
+  const LayerAxes& a = g.a;
+  const AxisId words = g.graph.AddAxis("vocabulary", sizes.vocabulary);
+  const Loops logits = {{{}, {words}, {}, {a.seq}}};
+  const OpId norm = g.Norm("LayerNorm_head", {});
+  const OpId product = g.Weighted("LOGITS", {{{}, {words}, {a.hidden}, {a.seq}}}, {norm});
+  const OpId loss = g.Elementwise("LOSS", logits, {product});
+  if (sizes.train) {
+    g.Pass(Direction::kBackward);
+    const OpId gradient = g.Elementwise("LOSS_head_bwd", logits, {loss});
+    const OpId input = g.Weighted("LOGITS_bwd", {{{}, {a.hidden}, {words}, {a.seq}}}, {gradient});
+    g.Norm("LayerNorm_head_bwd", {input});
+    g.Update("LOGITS_bwd_weight_update", {{{}, {words}, {a.seq}, {a.hidden}}}, gradient, norm);
+  }
+  return MakeWorkload("output layer", std::move(g.graph));
+}
+
 }  // namespace
 
 Workload MakeTransformer(const TransformerSizes& sizes) {
   LayerBuilder builder(sizes);
-  const Forward forward = AddForward(builder);
+  const Forward forward = AddForward(builder, sizes.fused_attention);
   builder.graph.Carry({forward.last, forward.first});
   if (sizes.train) AddBackward(builder, forward);
   Workload w = MakeWorkload("transformer", std::move(builder.graph));
+  if (sizes.vocabulary > 0) w.head = std::make_shared<const Workload>(MakeHead(sizes));
   w.layers = sizes.layers;
   w.batch = sizes.batch;
   w.tiled_size = sizes.sequence;

@@ -1,6 +1,7 @@
 #include "simulator/dataflow/workload.h"
 
 #include <algorithm>
+#include <span>
 
 #include "simulator/base/error.h"
 
@@ -38,6 +39,7 @@ Kernel KernelOf(const LoopGraph& graph, OpId op, double word_bytes) {
   Kernel k;
   k.name = of.name;
   k.kind = KindOf(of.kind);
+  k.times = nest.times;
   k.pass = nest.pass;
   k.size = graph.SizesOf(op);
   for (size_t l = 0; l < kLoops; ++l) k.label[l] = graph.LabelOf(op, static_cast<Loop>(l));
@@ -54,6 +56,16 @@ Kernel KernelOf(const LoopGraph& graph, OpId op, double word_bytes) {
   return k;
 }
 
+AttentionPart AttentionOf(GraphOpKind kind, std::span<const Kernel> before,
+                          std::span<const OpId> producers) {
+  if (kind == GraphOpKind::kAttention || kind == GraphOpKind::kContext)
+    return AttentionPart::kResult;
+  const bool within = std::any_of(producers.begin(), producers.end(), [&](OpId p) {
+    return before[static_cast<size_t>(p)].attention == AttentionPart::kInner;
+  });
+  return within || kind == GraphOpKind::kScores ? AttentionPart::kInner : AttentionPart::kNone;
+}
+
 }  // namespace
 
 Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes) {
@@ -65,8 +77,12 @@ Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes) {
                     : std::string(graph.graph().axes()[static_cast<size_t>(axis)].name);
   };
   for (OpId op = 0; static_cast<size_t>(op) < graph.size(); ++op) {
-    w.kernels.push_back(KernelOf(graph, op, word_bytes));
-    for (const OpId from : graph.Producers(op)) w.tensors.push_back({from, op, {}});
+    const std::vector<OpId> producers = graph.Producers(op);
+    Kernel kernel = KernelOf(graph, op, word_bytes);
+    if (kernel.pass == Direction::kForward)
+      kernel.attention = AttentionOf(graph.graph().op(op).kind, w.kernels, producers);
+    w.kernels.push_back(std::move(kernel));
+    for (const OpId from : producers) w.tensors.push_back({from, op, {}});
   }
   for (const LoopGraph::Reading& r : graph.readings()) {
     for (Tensor& t : w.tensors) {
@@ -86,12 +102,13 @@ Workload ForwardOf(const Workload& workload) {
   w.layer_input_bytes = workload.layer_input_bytes;
   w.tiled_size = workload.tiled_size;
   w.per_chip = workload.per_chip;
+  if (workload.head) w.head = std::make_shared<const Workload>(ForwardOf(*workload.head));
   return w;
 }
 
-double Workload::flop() const {
-  double sum = 0;
-  for (const Kernel& k : kernels) sum += NestFlop(k.is_product(), k.size).count();
+Flop Workload::flop() const {
+  Flop sum;
+  for (const Kernel& k : kernels) sum += k.flop(k.size);
   return sum;
 }
 

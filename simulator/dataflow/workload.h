@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ namespace foretrace::dataflow {
 // Times of this room are real numbers of nanoseconds, as in the published figures, which tests
 // compare to their last digit (quantities.h).
 
+// Of attention's core, from the scores to the context: what a layer's own size is small beside
+// (Korthikanti et al., 2022, section 5). kInner: its result is read within the core.
+enum class AttentionPart : uint8_t { kNone, kInner, kResult };
+
 // What solvers read of an operator, derived from the graph by MakeWorkload.
 struct Kernel {
   std::string name;
@@ -34,6 +39,8 @@ struct Kernel {
   bool weight_gradient = false;
   // Its partial sums are added to another kernel's, which reduces them.
   bool reduced_elsewhere = false;
+  double times = 1;  // the FLOP of its loops (LoopNest)
+  AttentionPart attention = AttentionPart::kNone;
   double memory_bytes = 0;  // read or written off chip besides tensors, by each chip
   // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
   // chips: divided as the kernel is, but along an axis that the operand lacks; read once.
@@ -46,6 +53,10 @@ struct Kernel {
   const std::string& label_of(Loop d) const { return label[static_cast<size_t>(d)]; }
   bool has_weights() const { return kind == NestKind::kWeighted; }
   bool is_product() const { return kind != NestKind::kElementwise; }
+  // Of a share of it.
+  Flop flop(const LoopSizes& share) const {
+    return Flop(times * NestFlop(is_product(), share).count());
+  }
 };
 
 // A tensor from one kernel to another. Where the consumer knows an axis by another label than the
@@ -58,6 +69,9 @@ struct Tensor {
 
 struct Workload {
   std::string name;
+  // What a micro-batch goes through after the last layer, on the last stage, forward and backward:
+  // output layer and loss. Along the vocabulary, its kernels one by one. Null: nothing.
+  std::shared_ptr<const Workload> head;
   LoopGraph graph;
   // Of `graph`, by operator (MakeWorkload).
   std::vector<Kernel> kernels;
@@ -71,7 +85,7 @@ struct Workload {
   int64_t tiled_size = 1;        // of the axis that is tiled
   bool per_chip = false;         // sizes are one chip's share already: nothing is left to shard
 
-  double flop() const;  // of one pass over the graph
+  Flop flop() const;    // of one pass over the graph
   bool trains() const;  // has a backward pass
 };
 Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes = 2);

@@ -21,9 +21,9 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 12> kKeys = {
-      "dtype",      "family",   "hidden", "layers", "heads",   "head_size",
-      "vocabulary", "sequence", "keys",   "ffn",    "experts", "top_k"};
+  constexpr std::array<std::string_view, 14> kKeys = {
+      "dtype",    "family", "hidden", "layers",  "heads", "head_size",       "vocabulary",
+      "sequence", "keys",   "ffn",    "experts", "top_k", "fused_attention", "output_layer"};
   in.ExpectKeys(kKeys);
   if (in.Has("family") && in.String("family") != "gpt")
     in.Fail("family", "the layer's graph is of family gpt alone");
@@ -45,6 +45,8 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
     in.Fail("heads", "they do not divide hidden; give head_size");
   s.head_size = SizeOr(in, "head_size", s.hidden / s.heads);
   if (s.heads * s.head_size != s.hidden) in.Fail("head_size", "heads x head_size is not hidden");
+  s.fused_attention = in.Bool("fused_attention", false);
+  if (in.Bool("output_layer", false)) s.vocabulary = Size(in, "vocabulary");
   s.ffn = SizeOr(in, "ffn", 0);
   s.experts = SizeOr(in, "experts", 0);
   s.top_k = SizeOr(in, "top_k", 1);
@@ -52,6 +54,22 @@ Workload ReadTransformer(const YamlReader& in, bool train) {
   if (in.ok() && s.experts > 0 && s.top_k > s.experts)
     in.Fail("top_k", "more than there are experts");
   return in.ok() ? MakeTransformer(s) : Workload{};
+}
+
+Workload ReadStateSpace(const YamlReader& in, bool train) {
+  constexpr std::array<std::string_view, 7> kKeys = {"hidden", "inner", "layers", "sequence",
+                                                     "state",  "rank",  "taps"};
+  in.ExpectKeys(kKeys);
+  StateSpaceSizes s;
+  s.hidden = Size(in, "hidden");
+  s.layers = Size(in, "layers");
+  s.sequence = Size(in, "sequence");
+  s.inner = SizeOr(in, "inner", 0);
+  s.state = SizeOr(in, "state", s.state);
+  s.rank = SizeOr(in, "rank", 0);
+  s.taps = SizeOr(in, "taps", s.taps);
+  s.train = train;
+  return in.ok() ? MakeStateSpace(s) : Workload{};
 }
 
 Workload ReadDlrm(const YamlReader& in) {
@@ -251,11 +269,13 @@ Workload ReadWorkload(const YamlReader& in) {
     w = read(in.Child(key));
   };
   take("transformer", [&](const YamlReader& r) { return ReadTransformer(r, train); });
+  take("state_space", [&](const YamlReader& r) { return ReadStateSpace(r, train); });
   take("dlrm", ReadDlrm);
   take("hpl", ReadHpl);
   take("fft", ReadFft);
   take("graph", ReadGraph);
-  if (in.ok() && kinds != 1) in.Fail("", "one of transformer, dlrm, hpl, fft, graph is needed");
+  if (in.ok() && kinds != 1)
+    in.Fail("", "one of transformer, state_space, dlrm, hpl, fft, graph is needed");
   w.name = in.String("name", w.name);
   w.batch = in.Number("batch", 1, 1e15, 1);
   if (w.batch != static_cast<double>(static_cast<int64_t>(w.batch)))

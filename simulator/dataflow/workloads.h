@@ -19,8 +19,27 @@ struct TransformerSizes {
   int64_t ffn = 0;  // 0: 4 x hidden
   // Experts instead of one FFN, of which each position goes to `top_k`, shared evenly; 0: none.
   int64_t experts = 0, top_k = 1;
+  // One kernel from queries, keys and values to the context, which keeps scores on the chip
+  // (FlashAttention), instead of four; and one backward. Without dropout between them.
+  bool fused_attention = false;
+  // Of the output layer, which then follows the layers; 0: it is left out, as published.
+  int64_t vocabulary = 0;
 };
 Workload MakeTransformer(const TransformerSizes& sizes);
+
+// A block of a selective state-space model (Gu and Dao, 2023, Mamba, section 3.4 and algorithm 2):
+// projection to twice the inner width, short convolution, scan along the sequence, gate, projection
+// back. The scan goes along the whole sequence on a chip and keeps its state there.
+struct StateSpaceSizes {
+  int64_t hidden = 0, sequence = 0, layers = 1;
+  int64_t inner = 0;   // 0: 2 x hidden
+  int64_t state = 16;  // of a channel
+  int64_t rank = 0;    // of the step sizes; 0: hidden / 16
+  int64_t taps = 4;    // of the convolution
+  double batch = 1;
+  bool train = true;
+};
+Workload MakeStateSpace(const StateSpaceSizes& sizes);
 
 // One micro-batch of one chip: MLPs replicated, tables spread over all chips, so that pooled rows
 // are exchanged behind the last bottom MLP and their gradients before it (paper section VI-C2).

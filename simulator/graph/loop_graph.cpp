@@ -50,6 +50,7 @@ NestKind KindOf(GraphOpKind kind) {
       return NestKind::kWeighted;
     case GraphOpKind::kScores:
     case GraphOpKind::kContext:
+    case GraphOpKind::kAttention:
     case GraphOpKind::kBatchedMatmul:
       return NestKind::kProduct;
     default:
@@ -174,6 +175,8 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
     if (outer > 1) return {BatchedMatmulOp{outer, m, n, k * samples}, kType, Direction::kForward};
     return {LinearOp{m, n, k * samples}, kType, Direction::kForward};
   }
+  if (of.kind == GraphOpKind::kAttention)
+    return {AttentionOp{samples, outer, outer, n, k, m, true}, kType, pass};
   if (kind == NestKind::kProduct)
     return {BatchedMatmulOp{outer * samples, m, n, k}, kType, Direction::kForward};
   const int64_t elements = outer * m * n * samples;
@@ -185,7 +188,8 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
     case GraphOpKind::kDropout:
       return {DropoutOp{elements}, kType, pass};
     default:
-      return {ElementwiseOp{elements, elements}, kType, Direction::kForward};
+      return {ElementwiseOp{elements, elements, 1, graph.nest(op).times}, kType,
+              Direction::kForward};
   }
 }
 

@@ -27,7 +27,7 @@ Flop NestFlop(bool product, const LoopSizes& size);
 double ResultElements(const LoopSizes& size);
 double WeightElements(const LoopSizes& size);  // outer x m x k
 
-// Reads a weight, another tensor, or is no product.
+// Reads a weight, another tensor (fused attention: several), or is no product.
 enum class NestKind : uint8_t { kWeighted, kProduct, kElementwise };
 NestKind KindOf(GraphOpKind kind);
 
@@ -39,6 +39,9 @@ struct LoopNest {
   Loop streamed = Loop::kN;  // through a chip, in tiles; kCount: none
   Direction pass = Direction::kForward;
   bool reduced_elsewhere = false;
+  // How often the FLOP of its loops (NestFlop): fused attention computes two products over them, a
+  // scan many operations for each result.
+  double times = 1;
 };
 
 // How a tensor of one chip's share gets to or from the others.

@@ -26,17 +26,22 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
   return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
 }
 
-double PartwiseProducts::Forward(OpId id, RegionEdge edge, double whole) const {
-  const GraphOp& op = l_.graph().op(id);
+ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors) {
   // One part for each rank, of which the own is exchanged with none.
-  Split split{m_.tensor, 1};
-  if (m_.chunked_tensor && edge == RegionEdge::kLeaves) {
+  ProductSplit split{mapping.tensor, 1};
+  if (mapping.chunked_tensor && edge == RegionEdge::kLeaves) {
     split.parts = kScatterParts;
-    const int32_t all = p_.multiprocessors;
-    if (all > 2 * kScatterMultiprocessors) {
-      split.share = static_cast<double>(all - kScatterMultiprocessors) / all;
+    if (multiprocessors > 2 * kScatterMultiprocessors) {
+      split.share =
+          static_cast<double>(multiprocessors - kScatterMultiprocessors) / multiprocessors;
     }
   }
+  return split;
+}
+
+double PartwiseProducts::Forward(OpId id, RegionEdge edge, double whole) const {
+  const GraphOp& op = l_.graph().op(id);
+  const ProductSplit split = SplitOf(edge, m_, p_.multiprocessors);
   const TensorId passed = edge == RegionEdge::kEnters ? op.inputs[0] : op.outputs[0];
   return Beside(id, split, false, passed, whole);
 }
@@ -45,7 +50,7 @@ double PartwiseProducts::Backward(OpId id, double whole) const {
   return Beside(id, {m_.tensor, 1}, true, l_.graph().op(id).outputs[0], whole);
 }
 
-double PartwiseProducts::Beside(OpId id, const Split& split, bool backward, TensorId passed,
+double PartwiseProducts::Beside(OpId id, const ProductSplit& split, bool backward, TensorId passed,
                                 double whole) const {
   const OperatorGraph& g = l_.graph();
   double products = 0, parts = 0;

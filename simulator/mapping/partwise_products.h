@@ -12,6 +12,14 @@ namespace foretrace {
 enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
 RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 
+// Parts that a product runs in, and what each has of the device's multiprocessors.
+struct ProductSplit {
+  int32_t parts = 1;
+  double share = 1;
+};
+// Forward. `multiprocessors` of the device; 0: not known.
+ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors);
+
 class PartwiseProducts {
  public:
   PartwiseProducts(const MappedLayer& layer, const ParallelMapping& mapping,
@@ -31,13 +39,10 @@ class PartwiseProducts {
   double Backward(OpId id, double whole) const;
 
  private:
-  // `parts` of a product, each of `share` of the multiprocessors. The transfers of the others
+  // The transfers of the others
   // follow one another; the first or the last part's product has none to run beside.
-  struct Split {
-    int32_t parts = 1;
-    double share = 1;
-  };
-  double Beside(OpId id, const Split& split, bool backward, TensorId passed, double whole) const;
+  double Beside(OpId id, const ProductSplit& split, bool backward, TensorId passed,
+                double whole) const;
 
   const MappedLayer& l_;
   const ParallelMapping& m_;

@@ -58,6 +58,21 @@ std::string ShardingProof(const dataflow::MappedWorkload& m) {
   return fmt::format(", other shardings at most {:.2g} % faster", 100 * m.gap() / (1 + m.gap()));
 }
 
+// In the words of parallel mappings (docs/search.md).
+std::string SchemeWords(const dataflow::Mapping& m) {
+  std::string text;
+  if (m.scheme.chunks > 1) text += fmt::format(" v{}", m.scheme.chunks);
+  if (m.scheme.zero > 0) text += fmt::format(" zero{}", m.scheme.zero);
+  if (m.scheme.overlap_gradients) text += " overlap";
+  return text;
+}
+
+std::string_view Recomputed(Recompute recompute) {
+  return recompute == Recompute::kFull        ? ", recomputed"
+         : recompute == Recompute::kSelective ? ", attention recomputed"
+                                              : "";
+}
+
 std::string DataflowText(const dataflow::Workload& w, const dataflow::System& system,
                          const dataflow::MappedWorkload& m, TextStyle style) {
   using Align = TextTable::Align;
@@ -78,18 +93,18 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   }
   std::string text =
       fmt::format("{} on {} ({} chips): iteration {:.6g} s, {:.2f} % of peak\n", w.name,
-                  system.name, system.chips(), m.time.total_ns * 1e-9, 100 * m.utilisation);
+                  system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
   text += fmt::format(
-      "tp{} pp{} dp{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "
+      "tp{} pp{} dp{}{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "
       "DRAM a chip\n",
-      m.mapping.tensor, m.mapping.pipeline, m.mapping.data, m.micro_batches, m.mapping.micro_batch,
-      m.mapping.tiles, m.mapping.recompute ? ", recomputed" : "", m.layers_per_stage,
-      m.dram_bytes * 1e-9);
+      m.mapping.tensor, m.mapping.pipeline, m.mapping.data, SchemeWords(m.mapping), m.micro_batches,
+      m.mapping.micro_batch, m.mapping.tiles, Recomputed(m.mapping.recompute), m.layers_per_stage,
+      m.dram.count() * 1e-9);
   text += fmt::format(
       "a layer's micro-batch {:.6g} us; bubble {:.4g} s, transfers {:.4g} s, gradients {:.4g} s, "
       "optimizer {:.4g} s\n",
-      m.time.pass_ns * 1e-3, m.time.bubble_ns * 1e-9, m.time.transfer_ns * 1e-9,
-      m.time.gradient_ns * 1e-9, m.time.optimizer_ns * 1e-9);
+      m.time.pass.ns() * 1e-3, m.time.bubble.ns() * 1e-9, m.time.transfer.ns() * 1e-9,
+      m.time.gradient.ns() * 1e-9, m.time.optimizer.ns() * 1e-9);
   if (m.candidates > 0) {
     const double gap =
         m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;
@@ -170,7 +185,7 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
     FORETRACE_RETURN_IF_ERROR(UseRoles(given.roles, o.mapping, system));
   }
   if (o.tiles > 0) given.limits.tiles = o.tiles;
-  if (o.tensor_parallel) given.limits.tensor_parallel_shardings = true;
+  if (o.tensor_parallel) given.limits.megatron = dataflow::SearchLimits::Megatron::kTensor;
   FORETRACE_ASSIGN_OR_RETURN(const dataflow::MappedWorkload mapped,
                              Optimise(workload, system, formulas, given.limits));
   if (!o.picture.empty())

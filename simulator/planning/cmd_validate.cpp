@@ -55,7 +55,7 @@ absl::Status CheckOptions(const ValidateOptions& o) {
   if (serving) {
     FORETRACE_RETURN_IF_ERROR(
         idle({"--calibration", "--mappings", "--kernels", "--workload", "--workloads", "--fit",
-              "--hold-out-half", "--fit-stacks", "--recompute"}));
+              "--hold-out-half", "--fit-stacks", "--dataflow", "--recompute"}));
   }
   FORETRACE_RETURN_IF_ERROR(idle({"--trace"}));
   return idle({"--overheads-from-ranks", "--overheads-from-steps", "--ablation", "--rows"});
@@ -189,6 +189,12 @@ void AddMappings(CLI::App& command, MappingValidationOptions& mappings) {
       ->needs("--mappings")
       ->type_name("DIR|NAME|auto|none")
       ->capture_default_str();
+  command
+      .add_flag(
+          "--dataflow", mappings.dataflow,
+          "with --mappings: iterations by the dataflow model (docs/dataflow.md) instead; rows "
+          "that it does not cover are refused")
+      ->needs("--mappings");
   command.add_option("--workload", mappings.workload, "with --mappings: gives the vocabulary")
       ->needs("--mappings")
       ->type_name("WORKLOAD.yaml");

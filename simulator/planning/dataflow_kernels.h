@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/dataflow/kernel_times.h"
 #include "simulator/hardware/accelerator.h"
+#include "simulator/mapping/iteration_model.h"
 #include "simulator/topology/platform.h"
 
 namespace foretrace {
@@ -18,5 +19,10 @@ namespace foretrace {
 absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> FindKernelTimes(
     const std::string& kernels, const Accelerator& device, InterconnectKind within_node,
     std::vector<std::string>& notes);
+
+// As iterations of the mapping have them on the cluster's devices: where its exchanges run beside
+// products (ParallelMapping::chunked_tensor), these run part by part.
+std::unique_ptr<dataflow::KernelTimes> KernelTimesOf(const ClusterParameters& cluster,
+                                                     const ParallelMapping& mapping);
 
 }  // namespace foretrace

@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/dataflow_iteration.h"
 #include "simulator/planning/measured_mapping_table.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
@@ -46,17 +47,23 @@ std::string ModelOf(const MeasuredMapping& row) {
                      row.model.sequence, row.mapping.devices(), row.mapping.global_batch);
 }
 
+absl::StatusOr<SimTime> IterationOf(const MeasuredMapping& row, const ClusterParameters& cluster,
+                                    bool dataflow) {
+  if (dataflow) return DataflowIteration(row.model, row.mapping, cluster);
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
+                             EstimateIteration(row.model, row.mapping, cluster));
+  return estimate.time;
+}
+
 absl::Status Predict(const MappingValidationOptions& options, const Rows& rows,
-                     const ClusterParameters& cluster, MappingValidation& result) {
+                     const ClusterParameters& cluster, bool dataflow, MappingValidation& result) {
   for (const MeasuredMapping& row : rows) {
     options.Tell("rows", static_cast<size_t>(&row - rows.data()), rows.size());
-    const auto estimate = EstimateIteration(row.model, row.mapping, cluster);
-    if (!estimate.ok()) {
-      return InvalidInput("{}: {}", row.name, std::string(estimate.status().message()));
-    }
-    const double error = estimate->time.seconds() / row.measured.seconds() - 1;
+    const auto time = IterationOf(row, cluster, dataflow);
+    if (!time.ok()) return InvalidInput("{}: {}", row.name, std::string(time.status().message()));
+    const double error = time->seconds() / row.measured.seconds() - 1;
     result.rows.push_back(
-        {row.name, ModelOf(row), ToString(row.mapping), row.measured, estimate->time, error});
+        {row.name, ModelOf(row), ToString(row.mapping), row.measured, *time, error});
   }
   return absl::OkStatus();
 }
@@ -154,6 +161,8 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     return InvalidInput(
         "--fit-stacks is for tables that name models and software, which {} does not", o.rows);
   }
+  if (o.dataflow && (!o.fit.empty() || o.hold_out_half))
+    return InvalidInput("--dataflow takes kernels as they were measured: nothing is fitted");
   Accelerator device;
   int64_t devices = 0;
   std::vector<std::string> notes;
@@ -171,7 +180,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
           const ClusterParameters fitted,
           Fit(half[1 - side], start, side == 0 ? "every second row" : "the rows between them",
               result.notes));
-      FORETRACE_RETURN_IF_ERROR(Predict(o, half[side], fitted, result));
+      FORETRACE_RETURN_IF_ERROR(Predict(o, half[side], fitted, false, result));
     }
     result.notes.push_back("every row is predicted with parameters fitted without it");
   } else if (!o.fit.empty()) {
@@ -183,10 +192,10 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     FORETRACE_ASSIGN_OR_RETURN(
         const ClusterParameters fitted,
         Fit(all, start, fmt::format("{}", fmt::join(o.fit, " and ")), result.notes));
-    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, fitted, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, fitted, false, result));
   } else {
     result.notes = notes;
-    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, start, result));
+    FORETRACE_RETURN_IF_ERROR(Predict(o, rows, start, o.dataflow, result));
   }
   result.notes.push_back(fmt::format("vocabulary {}; recomputation {} where the table does not say",
                                      o.vocabulary, o.recompute));

@@ -28,6 +28,7 @@ struct MappingValidationOptions {
   std::string platform;
   std::string calibration = "none";
   std::string kernels = "auto";
+  bool dataflow = false;  // iterations by the dataflow model (dataflow_iteration.h)
   std::function<void(std::string_view what, int64_t done, int64_t total)> progress;  // may be empty
 
   void Tell(std::string_view what, size_t done, size_t total) const {

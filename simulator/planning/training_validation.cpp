@@ -13,6 +13,7 @@
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
+#include "simulator/planning/dataflow_iteration.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/planning/training_models.h"
 #include "simulator/report/report_json.h"
@@ -202,7 +203,22 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
   return table.Format(style);
 }
 
-void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& notes,
+void JudgeByDataflow(const ClusterParameters& cluster, JudgedRow& judged) {
+  TrainingRow& row = judged.row;
+  if (row.out_of_memory) {
+    row.refused = "it ran out of memory, and the dataflow model judges times alone";
+    return;
+  }
+  const auto time = DataflowIteration(row.config, row.mapping, cluster);
+  if (!time.ok()) {
+    row.refused = std::string(time.status().message());
+    return;
+  }
+  judged.predicted = *time;
+  judged.error = time->seconds() / row.measured.seconds() - 1;
+}
+
+void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std::string>& notes,
            CostSources& sources) {
   TrainingRow& row = judged.row;
   const auto cluster = clusters.Of(row, notes);
@@ -214,6 +230,7 @@ void Judge(Clusters& clusters, JudgedRow& judged, std::vector<std::string>& note
   ApplySoftware(row, (*cluster)->chip, own_cluster);
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
+  if (dataflow) return JudgeByDataflow(own_cluster, judged);
   const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());
@@ -250,7 +267,8 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   for (TrainingRow& row : rows) {
     options.Tell("rows", result.rows.size(), rows.size());
     JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0, 0};
-    if (judged.row.refused.empty()) Judge(clusters, judged, result.notes, sources);
+    if (judged.row.refused.empty())
+      Judge(clusters, options.dataflow, judged, result.notes, sources);
     result.rows.push_back(std::move(judged));
   }
   std::set<std::string> assumed;
@@ -310,9 +328,10 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
         result.fitted_summary.count, result.fitted_summary.mape_percent,
         result.fitted_summary.max_percent);
   }
-  text += fmt::format(
-      "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
-      100 * result.calibrated, 100 * result.extrapolated);
+  if (result.calibrated + result.extrapolated > 0)
+    text += fmt::format(
+        "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
+        100 * result.calibrated, 100 * result.extrapolated);
   text += refusals;
   for (const std::string& note : result.notes) text += "note: " + note + "\n";
   return text;
@@ -339,7 +358,7 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
       json.Field("predicted_s", judged.predicted.seconds());
       if (judged.timed()) json.Field("error_percent", 100 * judged.error);
       if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
-      json.Field("predicted_memory_gib", judged.memory_gib);
+      if (judged.memory_gib > 0) json.Field("predicted_memory_gib", judged.memory_gib);
       if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
       if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
     } else {

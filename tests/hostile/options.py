@@ -141,6 +141,7 @@ OPTIONS = {
         "--fit": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "$SEEDS/rows.csv"),
         "--hold-out-half": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
         "--fit-stacks": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
+        "--dataflow": ("--mappings $SEEDS/rows.csv --platform dgx-a100", ""),
         "--recompute": ("--mappings $SEEDS/rows.csv --platform dgx-a100", "none"),
         "--serving": (f"--trace {S}", "$WORK/nosuch"), "--profiles": (f"--trace {S}", "$WORK"),
         "--step-factors": (f"--trace {S}", "$SEEDS/factors.yaml"),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <limits>
@@ -168,6 +169,9 @@ TEST(Program, WideGraph) {
     EXPECT_GE(found->bound_ns, start->bound_ns);
     EXPECT_LE(found->bound_ns, found->time_ns);
     EXPECT_EQ(found->bound_ns == found->time_ns, sram == 100'000'000);
+    std::printf("SRAM of %.1f MB: at most %.1f %% above the best, without tensors between %.1f\n",
+                static_cast<double>(sram) * 1e-6, 100 * (found->time_ns / found->bound_ns - 1),
+                100 * (found->time_ns / costs.LowerBoundNs() - 1));
   }
 }
 

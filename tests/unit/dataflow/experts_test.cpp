@@ -69,7 +69,9 @@ TEST(Experts, AllToAllBetweenTokensAndExperts) {
     ++exchanges;
     EXPECT_EQ(t.bytes, sent);
     EXPECT_FALSE(t.gathers);
-    EXPECT_NEAR(t.convert_ns, AllToAllNs(AllToAllFormula::kPhysical, group.networks, sent), 1e-9);
+    EXPECT_NEAR(t.convert_ns,
+                AllToAllTime(AllToAllFormula::kPhysical, group.networks, RealBytes(sent)).ns(),
+                1e-9);
   }
   EXPECT_EQ(exchanges, 2);
   EXPECT_EQ(sharded.kernels[Find(w, "FFN0")].weight_bytes, 2.0 * 1024 * 3072);

@@ -49,7 +49,7 @@ double LeastOverShardings(const Workload& w, const System& s, const Formulas& fo
     if (i == now.size()) {
       limits.shardings = now;
       const auto r = Optimise(w, s, formulas, limits);
-      if (r.ok()) least = std::min(least, r->time.total_ns);
+      if (r.ok()) least = std::min(least, r->time.total.ns());
       return;
     }
     for (const Sharding d : choices[i]) {
@@ -74,9 +74,9 @@ void ExpectSearched(const Workload& w, const System& s, const Formulas& formulas
   const auto found = Optimise(w, s, formulas, limits);
   if (!found.ok()) return;
   ++searched.rounds;
-  EXPECT_GE(found->time.total_ns, least * (1 - 1e-9));
-  EXPECT_LE(found->bound_ns, least * (1 + 1e-9));
-  searched.best += found->time.total_ns <= least * (1 + 1e-6) ? 1 : 0;
+  EXPECT_GE(found->time.total.ns(), least * (1 - 1e-9));
+  EXPECT_LE(found->bound.ns(), least * (1 + 1e-9));
+  searched.best += found->time.total.ns() <= least * (1 + 1e-6) ? 1 : 0;
   searched.proven += found->gap() < 1e-9 ? 1 : 0;
 }
 
@@ -101,10 +101,10 @@ TEST(BruteForce, ShardingsTogetherWithPartitions) {
     ASSERT_EQ(found.ok(), std::isfinite(least)) << found.status();
     if (!found.ok()) continue;
     ExpectSearched(w, s, formulas, least, searched);
-    const double ns = found->time.total_ns;
+    const double ns = found->time.total.ns();
     EXPECT_GE(ns, least * (1 - 1e-9)) << round;
-    EXPECT_LE(found->bound_ns, least * (1 + 1e-9)) << round;
-    EXPECT_LE(ns, found->bound_ns * (1 + found->gap()) * (1 + 1e-9)) << round;
+    EXPECT_LE(found->bound.ns(), least * (1 + 1e-9)) << round;
+    EXPECT_LE(ns, found->bound.ns() * (1 + found->gap()) * (1 + 1e-9)) << round;
     if (execution == Execution::kKernelByKernel && formulas.overlap == Overlap::kByMachine) {
       EXPECT_NEAR(ns, least, 1e-6 * least) << round;
       EXPECT_LT(found->gap(), 1e-9) << round;
@@ -152,7 +152,7 @@ TEST(BruteForce, PassesOf120RandomGraphs) {
     limits.shardings = problem.ShardingsOf(found.chosen);
     const auto mapped = Optimise(w, s, formulas, limits);
     ASSERT_TRUE(mapped.ok()) << mapped.status();
-    EXPECT_NEAR(mapped->time.total_ns, least, 1e-9 * least) << round;
+    EXPECT_NEAR(mapped->time.total.ns(), least, 1e-9 * least) << round;
     const PassFound none = solve(0.99 * least);
     beyond += none.chosen.empty() && none.bound_ns == 0.99 * least ? 1 : 0;
     EXPECT_LE(LeastPassNs(problem, s, formulas, mapping, Direction::kForward), least * (1 + 1e-9));
@@ -172,20 +172,20 @@ TEST(BruteForce, ShardingsWithinMemory) {
     limits.tiles = 8;
     const auto free = Optimise(w, s, {}, limits);
     ASSERT_TRUE(free.ok()) << free.status();
-    s.memory.capacity = Bytes(static_cast<int64_t>(free->dram_bytes * 0.8));
+    s.memory.capacity = Bytes(static_cast<int64_t>(free->dram.count() * 0.8));
     const double least = LeastOverShardings(w, s, {});
     const auto found = Optimise(w, s, {}, limits);
     if (std::isfinite(least)) {
       ++limited;
       ASSERT_TRUE(found.ok()) << round << " " << found.status();
-      EXPECT_GE(found->time.total_ns, least * (1 - 1e-9)) << round;
-      EXPECT_LE(found->bound_ns, least * (1 + 1e-9)) << round;
-      best += found->time.total_ns <= least * (1 + 1e-6) ? 1 : 0;
+      EXPECT_GE(found->time.total.ns(), least * (1 - 1e-9)) << round;
+      EXPECT_LE(found->bound.ns(), least * (1 + 1e-9)) << round;
+      best += found->time.total.ns() <= least * (1 + 1e-6) ? 1 : 0;
       // Tensors between partitions are in memory too, and no part of the bound: of these small
       // graphs they are most of it.
       if (found->gap() < 1e-9) {
         ++proven;
-        EXPECT_NEAR(found->time.total_ns, least, 1e-6 * least) << round;
+        EXPECT_NEAR(found->time.total.ns(), least, 1e-6 * least) << round;
       }
     }
     ++rounds;

@@ -55,12 +55,12 @@ TEST(Joint, EqualsTheLeastOfAllCandidates) {
             const auto one = Optimise(workload, pinned, formulas, limits);
             if (!one.ok()) continue;
             ++found;
-            least = std::min(least, one->time.total_ns);
+            least = std::min(least, one->time.total.ns());
           }
         }
       }
       EXPECT_GT(found, 10);
-      EXPECT_NEAR(joint->time.total_ns, least, 1e-9 * least)
+      EXPECT_NEAR(joint->time.total.ns(), least, 1e-9 * least)
           << Name(execution) << " " << utilisation;
     }
   }
@@ -75,8 +75,8 @@ TEST(Joint, EvaluatesToTheSame) {
     ASSERT_TRUE(best.ok()) << best.status();
     const auto again = Evaluate(workload, system, {}, best->mapping);
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_NEAR(again->time.total_ns, best->time.total_ns, 1e-9 * best->time.total_ns);
-    EXPECT_EQ(again->dram_bytes, best->dram_bytes);
+    EXPECT_NEAR(again->time.total.ns(), best->time.total.ns(), 1e-9 * best->time.total.ns());
+    EXPECT_EQ(again->dram, best->dram);
   }
 }
 
@@ -93,17 +93,18 @@ TEST(Iteration, PipelineOfMicroBatches) {
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_EQ(r->layers_per_stage, 8);
   EXPECT_EQ(r->micro_batches, 16);
-  EXPECT_NEAR(r->time.stage_ns, 8 * r->time.pass_ns, 1e-3);
-  EXPECT_NEAR(r->time.bubble_ns, r->time.stage_ns, 1e-3);
-  EXPECT_NEAR(r->time.transfer_ns, 2 * 671088.64, 1e-3);
+  EXPECT_NEAR(r->time.stage.ns(), 8 * r->time.pass.ns(), 1e-3);
+  EXPECT_NEAR(r->time.bubble.ns(), r->time.stage.ns(), 1e-3);
+  EXPECT_NEAR(r->time.transfer.ns(), 2 * 671088.64, 1e-3);
   // Adam: 12 h^2 parameters a layer, 8 layers, over 4 chips, 28 bytes each at 900 B/ns.
   const double parameters = 12.0 * 2048 * 2048 * 8 / 4;
-  EXPECT_NEAR(r->time.optimizer_ns, parameters * 28 / 900, 1e-3);
-  EXPECT_NEAR(r->time.total_ns, 17 * r->time.stage_ns + r->time.transfer_ns + r->time.optimizer_ns,
-              1);
+  EXPECT_NEAR(r->time.optimizer.ns(), parameters * 28 / 900, 1e-3);
+  EXPECT_NEAR(r->time.total.ns(),
+              17 * r->time.stage.ns() + r->time.transfer.ns() + r->time.optimizer.ns(), 1);
   // Products: 72 h^2 s and 12 h s^2 operations a layer and sample, forward and twice backward.
   const double h = 2048, s = 1024;
-  EXPECT_NEAR(workload.flop(), 72 * h * h * s + 12 * h * s * s, 0.01 * workload.flop());
+  EXPECT_NEAR(workload.flop().count(), 72 * h * h * s + 12 * h * s * s,
+              0.01 * workload.flop().count());
 }
 
 // An all-to-all of S on a 32 x 32 torus: half of 1,024 S crosses the middle of 32 rings, which each
@@ -112,31 +113,34 @@ TEST(Collectives, AllToAllByCuts) {
   const std::vector<NetworkDimension> torus = {
       {NetworkKind::kRing, 32, Bandwidth::GBps(50), false},
       {NetworkKind::kRing, 32, Bandwidth::GBps(50), false}};
-  EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, torus, 1e6), 4e6 / 50);
-  EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kDse, torus, 1e6), 8e6 / 50);
+  EXPECT_DOUBLE_EQ(AllToAllTime(AllToAllFormula::kPhysical, torus, RealBytes(1e6)).ns(), 4e6 / 50);
+  EXPECT_DOUBLE_EQ(AllToAllTime(AllToAllFormula::kDse, torus, RealBytes(1e6)).ns(), 8e6 / 50);
   // 16 chips on a switch: a chip sends 15/16 of S over its link.
   const std::vector<NetworkDimension> one = {
       {NetworkKind::kSwitch, 16, Bandwidth::GBps(50), false}};
-  EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, one, 1e6), 1e6 * 15 / 16 / 50);
+  EXPECT_DOUBLE_EQ(AllToAllTime(AllToAllFormula::kPhysical, one, RealBytes(1e6)).ns(),
+                   1e6 * 15 / 16 / 50);
 }
 
 TEST(Collectives, AllReduceFormulas) {
   const NetworkDimension ring = {NetworkKind::kRing, 8, Bandwidth::GBps(50), false},
                          direct = {NetworkKind::kFullyConnected, 8, Bandwidth::GBps(50), false};
   const double s = 1e6, share = s * 7 / 8 / 50;
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kDse, ring, s), 2 * share);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kEarly, ring, s), share);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kLatest, ring, s), share);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPaper, direct, s), 2 * share);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kEarly, direct, s), 2 * s / 8 / 50);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kDse, direct, s), 2 * s / 8 / 50);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kLatest, direct, s), s / 8 / 50);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kDse, ring, RealBytes(s)).ns(), 2 * share);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kEarly, ring, RealBytes(s)).ns(), share);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kLatest, ring, RealBytes(s)).ns(), share);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kPaper, direct, RealBytes(s)).ns(), 2 * share);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kEarly, direct, RealBytes(s)).ns(),
+                   2 * s / 8 / 50);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kDse, direct, RealBytes(s)).ns(),
+                   2 * s / 8 / 50);
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kLatest, direct, RealBytes(s)).ns(), s / 8 / 50);
   // Domains of 2 with links of 900 among 8 chips with 50: 1/2 of S fast, then (8/2 - 1) / 8 slow.
   const TensorGroup domains = {{{NetworkKind::kRing, 2, Bandwidth::GBps(900), false},
                                 {NetworkKind::kRing, 4, Bandwidth::GBps(50), false}},
                                AllReduceFormula::kLatest,
                                AllToAllFormula::kPhysical};
-  EXPECT_DOUBLE_EQ(AllReduceNs(domains, s), s / 2 / 900 + s * 3 / 8 / 50);
+  EXPECT_DOUBLE_EQ(AllReduceTime(domains, RealBytes(s)).ns(), s / 2 / 900 + s * 3 / 8 / 50);
 }
 
 // Around a ring of 8 a message of each phase passes 7 links, through a switch one; halfway around
@@ -146,17 +150,18 @@ TEST(Collectives, LatencyOfLinks) {
   NetworkDimension ring = {NetworkKind::kRing, 8, Bandwidth::GBps(50), false, SimTime::FromNs(100)};
   NetworkDimension through = {NetworkKind::kSwitch, 8, Bandwidth::GBps(50), false,
                               SimTime::FromNs(100)};
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, ring, 800),
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kPhysical, ring, RealBytes(800)).ns(),
                    2 * 800 * 7. / 8 / 50 + 1400);
-  EXPECT_DOUBLE_EQ(AllReduceNs(AllReduceFormula::kPhysical, through, 800),
+  EXPECT_DOUBLE_EQ(AllReduceTime(AllReduceFormula::kPhysical, through, RealBytes(800)).ns(),
                    2 * 800 * 7. / 8 / 50 + 200);
-  EXPECT_DOUBLE_EQ(AllGatherNs(ring, 800), 800 * 7. / 8 / 50 + 700);
-  EXPECT_DOUBLE_EQ(AllToAllNs(AllToAllFormula::kPhysical, std::span(&ring, 1), 800),
-                   800 * 4. / 4 / 50 + 400);
+  EXPECT_DOUBLE_EQ(AllGatherTime(ring, RealBytes(800)).ns(), 800 * 7. / 8 / 50 + 700);
+  EXPECT_DOUBLE_EQ(
+      AllToAllTime(AllToAllFormula::kPhysical, std::span(&ring, 1), RealBytes(800)).ns(),
+      800 * 4. / 4 / 50 + 400);
   TensorGroup group = {{ring}, AllReduceFormula::kPhysical, AllToAllFormula::kPhysical};
   EXPECT_FALSE(group.linear());
   group.samples = 4;
-  EXPECT_DOUBLE_EQ(AllReduceNs(group, 800), 2 * 800 * 7. / 8 / 50 + 1400. / 4);
+  EXPECT_DOUBLE_EQ(AllReduceTime(group, RealBytes(800)).ns(), 2 * 800 * 7. / 8 / 50 + 1400. / 4);
 }
 
 // 1,024 chips as an 8 x 128 torus: 1,024 links and 2 ports a ring in either dimension.

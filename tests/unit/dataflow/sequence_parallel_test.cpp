@@ -36,7 +36,7 @@ std::map<Exchange::Kind, double> NsByKind(const Workload& w, const Shardings& sh
   EXPECT_TRUE(mapped.ok()) << mapped.status();
   std::map<Exchange::Kind, double> ns;
   if (!mapped.ok()) return ns;
-  for (const Exchange& e : mapped->exchanges) ns[e.kind] += e.ns;
+  for (const Exchange& e : mapped->exchanges) ns[e.kind] += e.time.ns();
   return ns;
 }
 
@@ -87,10 +87,10 @@ TEST(SequenceParallel, OptimumHasIt) {
     scattered += e.kind == Exchange::Kind::kReduceScatter ? 1 : 0;
   EXPECT_GE(scattered, 2);
   SearchLimits megatron;
-  megatron.tensor_parallel_shardings = true;
+  megatron.megatron = SearchLimits::Megatron::kTensor;
   const auto without = Optimise(w, system, {}, megatron);
   ASSERT_TRUE(without.ok());
-  EXPECT_LT(found->time.total_ns, without->time.total_ns);
+  EXPECT_LT(found->time.total.ns(), without->time.total.ns());
 }
 
 }  // namespace
