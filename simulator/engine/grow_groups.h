@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/engine/edit.h"
 #include "simulator/network/network_model.h"
 
 namespace foretrace {
@@ -31,9 +32,9 @@ class GroupResizer {
 
   // Of rendezvous `index` in a group of `size`; 1 where that is what it has. Errors: groups of one;
   // what the network refuses.
-  absl::StatusOr<double> Ratio(uint32_t index, int32_t size);
+  absl::StatusOr<TimeRatio> Ratio(uint32_t index, int32_t size);
   // What the network says that it takes in a group of `size` whose members come together.
-  absl::StatusOr<SimTime> Transfer(uint32_t index, int32_t size);
+  absl::StatusOr<Estimate> Transfer(uint32_t index, int32_t size);
 
  private:
   using Kind = std::tuple<uint32_t, CollectiveOp, int64_t, int32_t>;  // communicator, bytes, size
@@ -41,7 +42,7 @@ class GroupResizer {
   const TraceStore& store_;
   const CompiledJob& job_;
   NetworkModel* network_;
-  std::map<Kind, SimTime> known_;
+  std::map<Kind, Estimate> known_;
 };
 
 // Which arrival of the last of more ranks is taken (engine/arrival_spread.h).

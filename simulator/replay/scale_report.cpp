@@ -75,10 +75,10 @@ absl::Status DropWaits(const TraceStore& store, const SimulationSetup& setup,
     const MatchedCommunicator& communicator = job.communicators.communicators[kind.communicator];
     const auto grown = sizes.find(communicator.name);
     const int32_t size = grown != sizes.end() ? grown->second : GroupSize(communicator);
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime least, resizer.Transfer(recorded.front(), size));
+    FORETRACE_ASSIGN_OR_RETURN(const Estimate least, resizer.Transfer(recorded.front(), size));
     for (const auto& member : job.program.rendezvous[recorded.front()].members) {
       Item& item = job.program.ranks[member.rank].items[member.item];
-      item.duration = std::min(item.duration, least);
+      item.duration = std::min(item.duration, least.time);
     }
   }
   return absl::OkStatus();

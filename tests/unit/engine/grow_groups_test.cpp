@@ -81,6 +81,7 @@ JobScript Exchange(CollectiveOp op) {
 
 struct Grown {
   SimTime duration;  // of the collective, on rank 0
+  EstimateSource source = EstimateSource::kMissing;
   std::vector<GroupGrowth> groups;
   TenAndOneEach network;
 };
@@ -98,7 +99,9 @@ Grown Grow(JobScript script, int32_t size, LastArrival last) {
   EXPECT_TRUE(groups.ok()) << groups.status();
   if (groups.ok()) grown.groups = *std::move(groups);
   for (const Item& item : job->program.ranks[0].items) {
-    if (item.kind == ItemKind::kComm) grown.duration = item.duration;
+    if (item.kind != ItemKind::kComm) continue;
+    grown.duration = item.duration;
+    grown.source = item.source;
   }
   return grown;
 }
@@ -108,6 +111,7 @@ TEST(GrowGroups, TransfersFollowTheNetworkAndTheLastMemberComesLater) {
   // seen.
   const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kAtHand);
   EXPECT_NEAR(grown.duration.us(), 24 * 14.0 / 12, 1e-5);
+  EXPECT_EQ(grown.source, EstimateSource::kAnalytic);  // as the network's times are
   ASSERT_EQ(grown.groups.size(), 1u);
   EXPECT_EQ(grown.groups[0].to, 4);
   EXPECT_EQ(grown.groups[0].transfers_before, Us(24));
@@ -128,6 +132,7 @@ TEST(GrowGroups, WhatARankSendsStaysInAllToAllsAndTheRootsBufferGrows) {
 TEST(GrowGroups, SameSizeChangesNothing) {
   const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 2, LastArrival::kLate);
   EXPECT_EQ(grown.duration, Us(24));
+  EXPECT_EQ(grown.source, EstimateSource::kRecorded);
   EXPECT_TRUE(grown.groups.empty());
 }
 
