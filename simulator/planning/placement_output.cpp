@@ -83,7 +83,7 @@ std::string SourceLine(const CostSources& sources) {
   }
   if (sources.extrapolated > 0) {
     line += fmt::format(" ({:.1f} % beyond what was calibrated)",
-                        100 * sources.extrapolated / sources.total());
+                        100 * sources.extrapolated_share());
   }
   return line + "\n";
 }
