@@ -65,7 +65,7 @@ class Grower {
         arrivals_(arrivals),
         whose_(whose),
         last_(last),
-        resizer_(store, job, network),
+        resizer_(store, job, network, true),
         program_(program) {}
 
   absl::StatusOr<std::vector<GroupGrowth>> Run() {
@@ -294,6 +294,21 @@ std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t s
   return resized;
 }
 
+std::vector<int32_t> GrownGroup(const std::vector<int32_t>& members, int32_t size) {
+  const auto count = static_cast<int32_t>(members.size());
+  const int32_t stride = count > 1 ? members[1] - members[0] : 0;
+  for (int32_t k = 1; k < count; ++k) {
+    const auto m = static_cast<size_t>(k);
+    if (stride <= 0 || members[m] - members[m - 1] != stride) return ResizedGroup(members, size);
+  }
+  if (stride <= 0 || members[0] % (stride * count) >= stride) return ResizedGroup(members, size);
+  const int32_t block = members[0] / (stride * count);
+  const int32_t first = block * stride * size + members[0] % stride;
+  std::vector<int32_t> grown;
+  for (int32_t k = 0; k < size; ++k) grown.push_back(first + k * stride);
+  return grown;
+}
+
 absl::StatusOr<TimeRatio> GroupResizer::Ratio(uint32_t index, int32_t size) {
   const MatchedCommunicator& communicator =
       job_.communicators.communicators[job_.communicators.rendezvous[index].communicator];
@@ -315,7 +330,9 @@ absl::StatusOr<Estimate> GroupResizer::Transfer(uint32_t index, int32_t size) {
   const Kind kind(matched.communicator, spec.op, spec.bytes.count(), size);
   if (const auto found = known_.find(kind); found != known_.end()) return found->second;
   const int32_t recorded = GroupSize(communicator);
-  spec.members = ResizedGroup(spec.members, size);
+  spec.members = job_grows_ && static_cast<int32_t>(spec.members.size()) == recorded
+                     ? GrownGroup(spec.members, size)
+                     : ResizedGroup(spec.members, size);
   spec.split_bytes.clear();  // by how much the largest exceeds the others stays
   const bool rooted = spec.op == CollectiveOp::kGather || spec.op == CollectiveOp::kScatter;
   if (rooted && size != recorded) spec.bytes = Bytes(spec.bytes.count() / recorded * size);

@@ -69,7 +69,7 @@ absl::Status DropWaits(const TraceStore& store, const SimulationSetup& setup,
     if (matched.missing_members == 0 || matched.point_to_point || !rendezvous.fixed) continue;
     if (!rendezvous.members.empty()) kinds[RecordedKind::Of(store, job, index)].push_back(index);
   }
-  GroupResizer resizer(store, job, setup.sizes());
+  GroupResizer resizer(store, job, setup.sizes(), true);
   for (const auto& [kind, recorded] : kinds) {
     if (recorded.size() > 1) continue;
     const MatchedCommunicator& communicator = job.communicators.communicators[kind.communicator];

@@ -129,6 +129,19 @@ TEST(GrowGroups, WhatARankSendsStaysInAllToAllsAndTheRootsBufferGrows) {
               ElementsAre(std::pair(2, 1000), std::pair(8, 4000)));
 }
 
+TEST(GrowGroups, GroupsOfLaterStagesComeAfterTheGrownOnesOfEarlier) {
+  // 8 ranks, tensor 2, data 2, two stages: {0, 2}, {1, 3} and {4, 6}, {5, 7}; of 16, {8, 10, 12,
+  // 14}.
+  EXPECT_THAT(GrownGroup({0, 2}, 4), ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(GrownGroup({1, 3}, 4), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(GrownGroup({4, 6}, 4), ElementsAre(8, 10, 12, 14));
+  EXPECT_THAT(GrownGroup({5, 7}, 4), ElementsAre(9, 11, 13, 15));
+  EXPECT_THAT(GrownGroup({5, 7}, 2), ElementsAre(5, 7));
+  // Stages within data parallelism; and no layout in blocks.
+  EXPECT_THAT(GrownGroup({3, 7}, 4), ElementsAre(3, 7, 11, 15));
+  EXPECT_THAT(GrownGroup({2, 3, 6}, 4), ElementsAre(2, 3, 6, 7));
+}
+
 TEST(GrowGroups, SameSizeChangesNothing) {
   const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 2, LastArrival::kLate);
   EXPECT_EQ(grown.duration, Us(24));
