@@ -18,14 +18,17 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOSAIC, DGXC = "mosaicml_a100_40gb.csv", "dgxc_h100.csv"
+MOSAIC, DGXC, TORCHTITAN = "mosaicml_a100_40gb.csv", "dgxc_h100.csv", "torchtitan_llama_8b.csv"
 FSDP = "tp1 pp1 dp{dp} mb{mb} gb{gb} zero3 {recompute}"
 # (file, columns that rows of the group have, workload, mapping, platform). Boards and recomputation so that it fits, which is not the question.
 JOBS = [(MOSAIC, {"model": model, "micro_batch": str(mb), "grad_accum": "1"}, model, FSDP.format(dp="{dp}", mb=mb, gb="{gb}", recompute=recompute),
          "dgx-a100-80gb") for model, mb, recompute in
         (("mpt-13b", 16, "full"), ("mpt-7b", 18, "full"), ("mpt-3b", 6, "none"), ("mpt-1b", 10, "none"), ("mpt-760m", 12, "none"),
          ("mpt-350m", 18, "none"), ("mpt-125m", 26, "none"))] + [
-    (DGXC, {"model": "llama3-8B", "cp": "2", "seq": "8192", "precision": "BF16"}, "llama3-8b", "tp1 cp2 pp1 dp{dp} mb1 gb{gb} zero1 full", "dgx-h100")]
+    (DGXC, {"model": "llama3-8B", "cp": "2", "seq": "8192", "precision": "BF16"}, "llama3-8b", "tp1 cp2 pp1 dp{dp} mb1 gb{gb} zero1 full", "dgx-h100"),
+    (DGXC, {"model": "gpt3-175B", "tp": "4", "pp": "8", "precision": "BF16"}, "gpt3-175b", "tp4 pp8 dp{dp} mb1 v12 gb{gb} zero1 sp selective", "dgx-h100"),
+    (TORCHTITAN, {"model": "llama3.1-8B", "gpu": "H100-96GB HBM2e 500W", "tp": "1", "cp": "1", "seq": "8192", "precision": "bf16"}, "llama3.1-8b",
+     FSDP.format(dp="{dp}", mb=2, gb="{gb}", recompute="full"), "h100-96gb-500w")]
 
 
 def measured(data, file, columns):

@@ -250,10 +250,11 @@ ProgramResult RunProgram(const ProgramRun& run) {
   context.console = &recorded;
   context.stop = run.stop;
   context.traces = run.traces;
+  context.within_another = run.within_another;
   const int width = run.console->style().width;
   context.help = [width](const std::string& command) { return HelpOn(width, command); };
   context.run_command = [&run](std::vector<std::string> arguments, Console& console) {
-    return StatusOf(RunProgram({std::move(arguments), &console, run.stop, run.traces}));
+    return StatusOf(RunProgram({std::move(arguments), &console, run.stop, run.traces, true}));
   };
   CommandLine line(width, run.arguments.empty() ? "" : run.arguments.front(), context);
   ::CLI::App& app = line.app;

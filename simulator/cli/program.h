@@ -25,6 +25,7 @@ struct ProgramRun {
   std::stop_token stop;
   // Imported already: taken instead of what the command line names as TRACES.
   std::shared_ptr<const TraceStore> traces;
+  bool within_another = false;  // a command of another, as CommandContext's run_command
 };
 
 // 0, or an exit status with the one line that says what is wrong, as it stands on standard error.

@@ -12,6 +12,7 @@
 #include "simulator/base/atomic_file.h"
 #include "simulator/console/answer_files.h"
 #include "simulator/console/output.h"
+#include "simulator/console/processes.h"
 
 namespace foretrace {
 
@@ -30,12 +31,20 @@ struct CommandContext {
   // Runs another command line (without the program's name) within this one; its answer goes to
   // `console`.
   std::function<absl::Status(std::vector<std::string> arguments, Console& console)> run_command;
+  bool within_another = false;  // run by run_command
   Console* console = nullptr;
   AnswerFiles* answer_files = nullptr;  // --html and --csv, of every command that has --json
   // Traces that were imported already and take the place of those that the command line names.
   std::shared_ptr<const TraceStore> traces;
   std::stop_token stop;   // asked for by Ctrl-C: end with what there is so far, and Cancelled
   ProtectedFiles inputs;  // every file that the command line names, but for its outputs
+
+  // Those of mpirun; of a command within another this process alone, as the outer one shares out
+  // whole commands.
+  absl::StatusOr<std::unique_ptr<Processes>> StartProcesses() const {
+    if (within_another) return std::make_unique<Processes>();
+    return Processes::Start();
+  }
 
   // The answer of `command` as files, where they were asked for; `object` as for PrintJson.
   absl::Status WriteAnswer(std::string_view command,

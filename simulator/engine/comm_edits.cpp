@@ -47,7 +47,7 @@ absl::StatusOr<size_t> ChangeGroupSize(const TraceStore& store, const CompiledJo
       rendezvous.transfer.members = ResizedGroup(from.members, size);
       continue;
     }
-    FORETRACE_ASSIGN_OR_RETURN(const double ratio, resizer.Ratio(index, size));
+    FORETRACE_ASSIGN_OR_RETURN(const TimeRatio ratio, resizer.Ratio(index, size));
     ScaleMembers(program, rendezvous, ratio);
   }
   return changed;

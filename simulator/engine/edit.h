@@ -2,6 +2,7 @@
 // Changes of a compiled job: what-if questions, ablations, sweeps. A job is compiled once; each
 // question copies its Program (or takes the change back), edits it and executes it.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -21,6 +22,25 @@ struct ItemSet {
 // Items for which `chosen` holds. Items that it cannot concern may be left out by kind first.
 ItemSet SelectItems(const Program& program,
                     const std::function<bool(uint32_t rank, const Item& item)>& chosen);
+
+// How much longer a transfer takes than as it was, and who says so: a model where the ratio is one
+// of its times, which then the result rests on.
+struct TimeRatio {
+  double value = 1;
+  EstimateSource source = EstimateSource::kRecorded;
+  bool extrapolated = false;
+
+  // Of what one model says of both.
+  static TimeRatio Of(const Estimate& before, const Estimate& after) {
+    return {after.time.seconds() / std::max(before.time.seconds(), 1e-12), after.source,
+            before.extrapolated || after.extrapolated};
+  }
+  // That `item` rests on it too.
+  void Mark(Item& item) const {
+    item.source = std::max(item.source, source);
+    item.extrapolated |= extrapolated;
+  }
+};
 
 // Binds the duration of an item to an estimate. An item of a rendezvous that the network decides
 // takes what the network says all the same.

@@ -31,10 +31,11 @@ absl::Status ChosenInPart(std::string_view communicator) {
                       communicator);
 }
 
-void ScaleMembers(Program& program, const RendezvousProgram& rendezvous, double ratio) {
+void ScaleMembers(Program& program, const RendezvousProgram& rendezvous, const TimeRatio& ratio) {
   for (const auto& m : rendezvous.members) {
     Item& item = program.ranks[m.rank].items[m.item];
-    item.duration = DurationChange{ratio, SimTime()}.Of(item.duration);
+    item.duration = DurationChange{ratio.value, SimTime()}.Of(item.duration);
+    ratio.Mark(item);
   }
 }
 
@@ -67,10 +68,10 @@ absl::StatusOr<std::vector<Bucket>> GradientBuckets::Collect(const ItemSet& item
   return buckets;
 }
 
-absl::StatusOr<double> GradientBuckets::Ratio(const Bucket& bucket, Bytes held) const {
+absl::StatusOr<TimeRatio> GradientBuckets::Ratio(const Bucket& bucket, Bytes held) const {
   if (network_ == nullptr) {
     const RecordedTimes& times = times_.at({bucket.communicator, bucket.spec.op});
-    if (!times.one_size()) return times.Ratio(bucket.spec.bytes, held);
+    if (!times.one_size()) return TimeRatio{times.Ratio(bucket.spec.bytes, held)};
     return InvalidInput(
         "all collectives of communicator {} have {} bytes, which does not say how long larger or "
         "smaller ones take; name a --platform whose network does",
@@ -80,7 +81,7 @@ absl::StatusOr<double> GradientBuckets::Ratio(const Bucket& bucket, Bytes held) 
   other.bytes = held;
   FORETRACE_ASSIGN_OR_RETURN(const Estimate from, network_->IsolatedDuration(bucket.spec));
   FORETRACE_ASSIGN_OR_RETURN(const Estimate to, network_->IsolatedDuration(other));
-  return to.time.seconds() / std::max(from.time.seconds(), 1e-12);
+  return TimeRatio::Of(from, to);
 }
 
 }  // namespace foretrace

@@ -24,7 +24,7 @@ absl::StatusOr<TransferSpec> Transfer(const TraceStore& store, const CompiledJob
 absl::Status ChosenInPart(std::string_view communicator);
 
 // All members take `ratio` times as long after the last arrival.
-void ScaleMembers(Program& program, const RendezvousProgram& rendezvous, double ratio);
+void ScaleMembers(Program& program, const RendezvousProgram& rendezvous, const TimeRatio& ratio);
 
 // Time over bytes, as recorded of a communicator's collectives of one operation.
 class RecordedTimes {
@@ -76,7 +76,7 @@ class GradientBuckets {
 
   // How much longer a bucket takes if it holds so many bytes. Errors: neither network nor recorded
   // times say so.
-  absl::StatusOr<double> Ratio(const Bucket& bucket, Bytes held) const;
+  absl::StatusOr<TimeRatio> Ratio(const Bucket& bucket, Bytes held) const;
 
   std::string_view NameOf(const Bucket& bucket) const {
     return job_.communicators.communicators[bucket.communicator].name;

@@ -65,7 +65,7 @@ class Grower {
         arrivals_(arrivals),
         whose_(whose),
         last_(last),
-        resizer_(store, job, network),
+        resizer_(store, job, network, true),
         program_(program) {}
 
   absl::StatusOr<std::vector<GroupGrowth>> Run() {
@@ -233,7 +233,7 @@ class Grower {
     const size_t present = program_.rendezvous[collective.rendezvous].members.size();
     const int32_t arrived = whose_ == ArrivalsOf::kGroup ? from : static_cast<int32_t>(present);
     if (arrived == to) return absl::OkStatus();
-    FORETRACE_ASSIGN_OR_RETURN(const double ratio, resizer_.Ratio(collective.rendezvous, to));
+    FORETRACE_ASSIGN_OR_RETURN(const TimeRatio ratio, resizer_.Ratio(collective.rendezvous, to));
     GroupGrowth& growth = growths_[communicator];
     const SimTime later = LaterAt(collective, to - arrived, growth);
     growth.communicator = communicator, growth.from = from, growth.to = to;
@@ -241,7 +241,7 @@ class Grower {
     growth.later += later;
     RendezvousProgram& rendezvous = program_.rendezvous[collective.rendezvous];
     if (!rendezvous.fixed) {
-      rendezvous.change = rendezvous.change.Then({ratio, later});
+      rendezvous.change = rendezvous.change.Then({ratio.value, later});
       return absl::OkStatus();
     }
     SimTime before, after;
@@ -251,9 +251,10 @@ class Grower {
       const SimTime transfer = Absent(collective.rendezvous)
                                    ? std::min(item.duration, shortest_.at(collective.kind))
                                    : item.duration;
-      const SimTime resized = DurationChange{ratio, SimTime()}.Of(transfer);
+      const SimTime resized = DurationChange{ratio.value, SimTime()}.Of(transfer);
       before = std::max(before, transfer), after = std::max(after, resized);
       item.duration = item.duration - transfer + DurationChange{1, later}.Of(resized);
+      ratio.Mark(item);
     }
     growth.transfers_before += before, growth.transfers_after += after;
     return absl::OkStatus();
@@ -293,20 +294,35 @@ std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t s
   return resized;
 }
 
-absl::StatusOr<double> GroupResizer::Ratio(uint32_t index, int32_t size) {
+std::vector<int32_t> GrownGroup(const std::vector<int32_t>& members, int32_t size) {
+  const auto count = static_cast<int32_t>(members.size());
+  const int32_t stride = count > 1 ? members[1] - members[0] : 0;
+  for (int32_t k = 1; k < count; ++k) {
+    const auto m = static_cast<size_t>(k);
+    if (stride <= 0 || members[m] - members[m - 1] != stride) return ResizedGroup(members, size);
+  }
+  if (stride <= 0 || members[0] % (stride * count) >= stride) return ResizedGroup(members, size);
+  const int32_t block = members[0] / (stride * count);
+  const int32_t first = block * stride * size + members[0] % stride;
+  std::vector<int32_t> grown;
+  for (int32_t k = 0; k < size; ++k) grown.push_back(first + k * stride);
+  return grown;
+}
+
+absl::StatusOr<TimeRatio> GroupResizer::Ratio(uint32_t index, int32_t size) {
   const MatchedCommunicator& communicator =
       job_.communicators.communicators[job_.communicators.rendezvous[index].communicator];
-  if (size == GroupSize(communicator)) return 1;
-  FORETRACE_ASSIGN_OR_RETURN(const SimTime before, Transfer(index, GroupSize(communicator)));
-  FORETRACE_ASSIGN_OR_RETURN(const SimTime after, Transfer(index, size));
-  if (before == SimTime()) {
+  if (size == GroupSize(communicator)) return TimeRatio{};
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate before, Transfer(index, GroupSize(communicator)));
+  FORETRACE_ASSIGN_OR_RETURN(const Estimate after, Transfer(index, size));
+  if (before.time == SimTime()) {
     return InvalidInput("communicator {} has one member, which says nothing of larger groups",
                         communicator.name);
   }
-  return after.seconds() / before.seconds();
+  return TimeRatio::Of(before, after);
 }
 
-absl::StatusOr<SimTime> GroupResizer::Transfer(uint32_t index, int32_t size) {
+absl::StatusOr<Estimate> GroupResizer::Transfer(uint32_t index, int32_t size) {
   FORETRACE_CHECK(network_ != nullptr);
   const MatchedRendezvous& matched = job_.communicators.rendezvous[index];
   const MatchedCommunicator& communicator = job_.communicators.communicators[matched.communicator];
@@ -314,12 +330,14 @@ absl::StatusOr<SimTime> GroupResizer::Transfer(uint32_t index, int32_t size) {
   const Kind kind(matched.communicator, spec.op, spec.bytes.count(), size);
   if (const auto found = known_.find(kind); found != known_.end()) return found->second;
   const int32_t recorded = GroupSize(communicator);
-  spec.members = ResizedGroup(spec.members, size);
+  spec.members = job_grows_ && static_cast<int32_t>(spec.members.size()) == recorded
+                     ? GrownGroup(spec.members, size)
+                     : ResizedGroup(spec.members, size);
   spec.split_bytes.clear();  // by how much the largest exceeds the others stays
   const bool rooted = spec.op == CollectiveOp::kGather || spec.op == CollectiveOp::kScatter;
   if (rooted && size != recorded) spec.bytes = Bytes(spec.bytes.count() / recorded * size);
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network_->IsolatedDuration(spec));
-  return known_[kind] = estimate.time;
+  FORETRACE_ASSIGN_OR_RETURN(known_[kind], network_->IsolatedDuration(spec));
+  return known_[kind];
 }
 
 absl::StatusOr<std::vector<GroupGrowth>> GrowGroups(const TraceStore& store, const CompiledJob& job,

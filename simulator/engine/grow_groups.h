@@ -11,12 +11,17 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/engine/edit.h"
 #include "simulator/network/network_model.h"
 
 namespace foretrace {
 
 // The members of a group of that size: the first of those there are, and more at their distance.
 std::vector<int32_t> ResizedGroup(const std::vector<int32_t>& members, int32_t size);
+// The same in a job that grows with it: with ranks in even steps, as Megatron numbers pipeline
+// stages outside of data parallelism, those of later stages come after the grown groups of earlier
+// ones ({4, 6} of two stages become {8, 10, 12, 14}, not {4, 6, 8, 10}).
+std::vector<int32_t> GrownGroup(const std::vector<int32_t>& members, int32_t size);
 
 // Members, those without a trace included.
 int32_t GroupSize(const MatchedCommunicator& communicator);
@@ -26,14 +31,16 @@ int32_t GroupSize(const MatchedCommunicator& communicator);
 // else moves the same bytes. Sends and receives stay as they are.
 class GroupResizer {
  public:
-  GroupResizer(const TraceStore& store, const CompiledJob& job, NetworkModel* network)
-      : store_(store), job_(job), network_(network) {}
+  // `job_grows`: all groups of data parallelism do together, so that ranks get other numbers.
+  GroupResizer(const TraceStore& store, const CompiledJob& job, NetworkModel* network,
+               bool job_grows = false)
+      : store_(store), job_(job), network_(network), job_grows_(job_grows) {}
 
   // Of rendezvous `index` in a group of `size`; 1 where that is what it has. Errors: groups of one;
   // what the network refuses.
-  absl::StatusOr<double> Ratio(uint32_t index, int32_t size);
+  absl::StatusOr<TimeRatio> Ratio(uint32_t index, int32_t size);
   // What the network says that it takes in a group of `size` whose members come together.
-  absl::StatusOr<SimTime> Transfer(uint32_t index, int32_t size);
+  absl::StatusOr<Estimate> Transfer(uint32_t index, int32_t size);
 
  private:
   using Kind = std::tuple<uint32_t, CollectiveOp, int64_t, int32_t>;  // communicator, bytes, size
@@ -41,7 +48,8 @@ class GroupResizer {
   const TraceStore& store_;
   const CompiledJob& job_;
   NetworkModel* network_;
-  std::map<Kind, SimTime> known_;
+  bool job_grows_;
+  std::map<Kind, Estimate> known_;
 };
 
 // Which arrival of the last of more ranks is taken (engine/arrival_spread.h).

@@ -63,7 +63,7 @@ class Merger {
       merged.transfer.bytes = held;
       return absl::OkStatus();
     }
-    FORETRACE_ASSIGN_OR_RETURN(const double ratio, gradients_.Ratio(last, held));
+    FORETRACE_ASSIGN_OR_RETURN(const TimeRatio ratio, gradients_.Ratio(last, held));
     ScaleMembers(program_, merged, ratio);
     return absl::OkStatus();
   }

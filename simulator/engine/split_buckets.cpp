@@ -240,7 +240,7 @@ absl::StatusOr<size_t> SplitBuckets(const TraceStore& store, CompiledJob& job, c
     const uint32_t index = split.bucket->rendezvous;
     const Bytes held(split.bucket->spec.bytes.count() / split.pieces);
     if (program.rendezvous[index].fixed) {
-      FORETRACE_ASSIGN_OR_RETURN(const double ratio, gradients.Ratio(*split.bucket, held));
+      FORETRACE_ASSIGN_OR_RETURN(const TimeRatio ratio, gradients.Ratio(*split.bucket, held));
       ScaleMembers(program, program.rendezvous[index], ratio);
     } else {
       program.rendezvous[index].transfer.bytes = held;

@@ -27,6 +27,7 @@ struct CostSources {
     for (const double s : seconds) sum += s;
     return sum;
   }
+  double extrapolated_share() const { return total() > 0 ? extrapolated / total() : 0; }
   double share(EstimateSource source) const {
     return total() > 0 ? seconds[static_cast<size_t>(source)] / total() : 0;
   }

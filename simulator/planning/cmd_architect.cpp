@@ -275,7 +275,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
 
 absl::Status Architect(const ArchitectOptions& o, const CommandContext& context) {
   if (!o.output.empty()) FORETRACE_RETURN_IF_ERROR(context.answer_files->CheckBeside(o.output));
-  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
   FORETRACE_ASSIGN_OR_RETURN(const ArchitectReport report, Run(o, *processes, context));
   if (processes->rank() != 0) {
     context.answer_files->LeaveToAnother();

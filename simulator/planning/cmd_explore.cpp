@@ -93,7 +93,7 @@ absl::StatusOr<std::string> Question(const std::string& file) {
 
 absl::Status RunExplore(ExploreOptions o, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(context.answer_files->CheckBeside(o.folder));
-  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(dataflow::kStudies, o.space));
   FORETRACE_ASSIGN_OR_RETURN(o.run.question, Question(file));
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());

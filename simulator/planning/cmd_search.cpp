@@ -128,7 +128,7 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
 }
 
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
   FORETRACE_RETURN_IF_ERROR(CheckOptions(o, job));
   SearchReport report;

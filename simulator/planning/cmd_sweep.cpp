@@ -166,17 +166,6 @@ absl::StatusOr<std::vector<SweepPoint>> Evaluate(const SweptCommand& swept, cons
   return points;
 }
 
-absl::Status CheckCommand(const std::string& command, const Processes& processes) {
-  if (command == "sweep") return InvalidInput("sweep: a sweep of sweeps; give several --over");
-  const bool spreads = command == "search" || command == "explore" || command == "architect";
-  if (spreads && processes.size() > 1) {
-    return InvalidInput(
-        "sweep: {} spreads over the processes of mpirun by itself; sweep it in one process",
-        command);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
                       const CommandContext& context) {
   if (arguments.empty() || arguments.front().starts_with('-')) {
@@ -184,6 +173,9 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   }
   const std::string help = context.help(arguments.front());
   if (help.empty()) return InvalidInput("sweep: there is no command {}", arguments.front());
+  if (arguments.front() == "sweep") {
+    return InvalidInput("sweep: a sweep of sweeps; give several --over");
+  }
   std::vector<SweepAxis> axes;
   for (const std::string& text : o.over) {
     FORETRACE_ASSIGN_OR_RETURN(axes.emplace_back(), ParseSweepAxis(text));
@@ -197,8 +189,7 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
         "iteration_time_us",
         swept.command());
   }
-  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, Processes::Start());
-  FORETRACE_RETURN_IF_ERROR(CheckCommand(swept.command(), *processes));
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
   SweepReport report;
   FORETRACE_ASSIGN_OR_RETURN(
       report.points, Evaluate(swept, o, o.journal.empty() ? "" : Question(swept, arguments, o),

@@ -82,8 +82,8 @@ std::string SourceLine(const CostSources& sources) {
     between = ", ";
   }
   if (sources.extrapolated > 0) {
-    line += fmt::format(" ({:.1f} % beyond what was calibrated)",
-                        100 * sources.extrapolated / sources.total());
+    line +=
+        fmt::format(" ({:.1f} % beyond what was calibrated)", 100 * sources.extrapolated_share());
   }
   return line + "\n";
 }

@@ -191,6 +191,20 @@ std::string SearchJson(const SearchReport& report) {
     for (const SearchRow& row : *rows) WriteRow(json, report, row);
     json.EndArray();
   }
+  json.Key("kernel_sources");
+  if (report.kernel_sources.total() > 0) {
+    const CostSources& sources = report.kernel_sources;
+    json.StartObject();
+    for (const EstimateSource source : {EstimateSource::kCalibrated, EstimateSource::kAnalytic}) {
+      json.Key(std::string(Name(source)) + "_share");
+      json.Double(sources.share(source));
+    }
+    json.Key("extrapolated_share");
+    json.Double(sources.extrapolated_share());
+    json.EndObject();
+  } else {
+    json.Null();
+  }
   for (const auto& [key, list] :
        {std::pair{"failures", &report.failures}, {"notes", &report.notes}}) {
     json.Key(key);
@@ -225,17 +239,12 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
                      y.iteration.seconds() / x.iteration.seconds());
 }
 
-std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,
-                        const ClusterParameters& cluster) {
-  const auto times = TimePasses(model, mapping, cluster);
-  if (!times.ok()) return std::string(times.status().message());
-  const CostSources& sources = times->sources;
-  const double total = sources.total();
+std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources) {
   return fmt::format(
       "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
       "(extrapolated)",
       ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
-      total > 0 ? 100 * sources.extrapolated / total : 0);
+      100 * sources.extrapolated_share());
 }
 
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {

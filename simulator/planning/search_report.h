@@ -34,6 +34,7 @@ struct SearchReport {
   std::vector<SearchRow> pareto;      // time against memory, fastest first
   std::vector<std::string> failures;  // searchers without a plan, and why
   std::vector<std::string> notes;
+  CostSources kernel_sources;  // of the fastest that was found exhaustively
   int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
   double seconds = 0;
   bool interrupted = false;
@@ -49,8 +50,7 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
 // The picture as a timeline file, by its ending (timeline_writer.h).
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture);
 
-// Where the kernel times of one mapping come from.
-std::string SourcesNote(const TransformerConfig& model, const ParallelMapping& mapping,
-                        const ClusterParameters& cluster);
+// Where the kernel times of one mapping come from, in a sentence.
+std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources);
 
 }  // namespace foretrace

@@ -140,7 +140,10 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
   if (!result.ranked.empty()) {
-    report.notes.push_back(SourcesNote(model, result.ranked.front().mapping, job.cluster));
+    const ParallelMapping& fastest = result.ranked.front().mapping;
+    FORETRACE_ASSIGN_OR_RETURN(const auto times, TimePasses(model, fastest, job.cluster));
+    report.kernel_sources = times.sources;
+    report.notes.push_back(SourcesNote(fastest, times.sources));
   }
   report.candidates += result.candidates;
   report.evaluated += result.evaluated;

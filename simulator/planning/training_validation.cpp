@@ -124,7 +124,7 @@ void Summarize(TrainingValidation& result, const CostSources& sources) {
   result.memory_summary = SummarizeErrors(memory);
   if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
   result.calibrated = sources.share(EstimateSource::kCalibrated);
-  result.extrapolated = sources.total() > 0 ? sources.extrapolated / sources.total() : 0;
+  result.extrapolated = sources.extrapolated_share();
 }
 
 // A stack's slowdown on one model is the median ratio of measured to predicted over its rows of

@@ -17,9 +17,9 @@
 namespace foretrace {
 namespace {
 
-// As PyTorch, Megatron, DeepSpeed and their meshes name groups (pg_desc).
+// As PyTorch, Megatron, DeepSpeed, their meshes and `generate` name groups (pg_desc).
 constexpr char kDataParallel[] =
-    R"((?i)data.?parallel|(^|[^a-z])(dp|ddp|fsdp|hsdp|dp_cp|dp_shard|dp_replicate)([^a-z]|$))";
+    R"((?i)data.?parallel|(^|[^a-z])(data|dp|ddp|fsdp|hsdp|dp_cp|dp_shard|dp_replicate)([^a-z]|$))";
 // torch.optim's range, and those of optimizers of frameworks.
 constexpr char kOptimizer[] = R"((?i)optimizer\.step)";
 
@@ -123,10 +123,15 @@ absl::StatusOr<std::vector<int32_t>> ScaleOut::Sizes(const TraceStore& store,
   std::vector<int32_t> sizes;
   std::set<std::string> all;
   bool any = false;
+  std::set<uint32_t> collective;  // pairs that send and receive do not grow
+  for (const MatchedRendezvous& rendezvous : job.communicators.rendezvous) {
+    if (!rendezvous.point_to_point) collective.insert(rendezvous.communicator);
+  }
   for (const MatchedCommunicator& communicator : job.communicators.communicators) {
+    const auto index = static_cast<uint32_t>(sizes.size());
     sizes.push_back(0);
     const auto members = static_cast<int64_t>(GroupSize(communicator));
-    if (members < 2 || communicator.rendezvous == 0) continue;
+    if (members < 2 || !collective.contains(index)) continue;
     all.insert(fmt::format("{} ({} ranks)", communicator.name, members));
     if (!Grows(store, communicator)) continue;
     any = true;
@@ -145,12 +150,15 @@ absl::StatusOr<std::vector<int32_t>> ScaleOut::Sizes(const TraceStore& store,
         "ranks would exchange; record at least two ranks",
         ranks_);
   }
+  constexpr size_t kMostListed = 12;
+  const size_t more = all.size() - std::min(all.size(), kMostListed);
+  if (more > 0) all.erase(std::next(all.begin(), kMostListed), all.end());
   return Infeasible(
-      "--ranks {}: no communicator {}; --data-parallel REGEX says which grow with the job: {}",
+      "--ranks {}: no communicator {}; --data-parallel REGEX says which grow with the job: {}{}",
       ranks_,
       groups_ != nullptr ? fmt::format("is called {}", groups_->pattern())
                          : "has all ranks or is named for data parallelism",
-      fmt::join(all, ", "));
+      fmt::join(all, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 absl::StatusOr<ScaleOut::Summary> ScaleOut::Scale(const TraceStore& store, const CompiledJob& job,

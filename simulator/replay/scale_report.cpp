@@ -69,16 +69,16 @@ absl::Status DropWaits(const TraceStore& store, const SimulationSetup& setup,
     if (matched.missing_members == 0 || matched.point_to_point || !rendezvous.fixed) continue;
     if (!rendezvous.members.empty()) kinds[RecordedKind::Of(store, job, index)].push_back(index);
   }
-  GroupResizer resizer(store, job, setup.sizes());
+  GroupResizer resizer(store, job, setup.sizes(), true);
   for (const auto& [kind, recorded] : kinds) {
     if (recorded.size() > 1) continue;
     const MatchedCommunicator& communicator = job.communicators.communicators[kind.communicator];
     const auto grown = sizes.find(communicator.name);
     const int32_t size = grown != sizes.end() ? grown->second : GroupSize(communicator);
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime least, resizer.Transfer(recorded.front(), size));
+    FORETRACE_ASSIGN_OR_RETURN(const Estimate least, resizer.Transfer(recorded.front(), size));
     for (const auto& member : job.program.rendezvous[recorded.front()].members) {
       Item& item = job.program.ranks[member.rank].items[member.item];
-      item.duration = std::min(item.duration, least);
+      item.duration = std::min(item.duration, least.time);
     }
   }
   return absl::OkStatus();

@@ -12,6 +12,9 @@ import urllib.request
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 
+KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Shift": "\ue008", "Control": "\ue009", "Left": "\ue012", "Right": "\ue014"}
+
+
 class Browser:
     def __init__(self, dark=False, width=1300, height=1600):
         with socket.socket() as free:
@@ -51,6 +54,18 @@ class Browser:
 
     def run(self, script):
         return self.call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def press(self, *keys):
+        """Keys one after the other; a tuple is pressed together. Names are those of `KEYS`."""
+        actions = []
+        for key in keys:
+            together = [KEYS.get(k, k) for k in (key if isinstance(key, tuple) else (key,))]
+            actions += [{"type": "keyDown", "value": k} for k in together]
+            actions += [{"type": "keyUp", "value": k} for k in reversed(together)]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def devtools(self, command, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def messages(self):
         return self.call("POST", "/se/log", {"type": "browser"})

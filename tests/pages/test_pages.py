@@ -4,13 +4,18 @@ the console and nothing is asked of a network. Skipped (77) where Debian's chrom
 
   tests/pages/test_pages.py FORETRACE [FOLDER FOR PICTURES]
 """
+import base64
+import csv
 import gzip
+import io
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import browser
@@ -119,6 +124,103 @@ class Pages(unittest.TestCase):
         self.assertTrue(kept and all("ring" in row for row in kept))
         self.assertLess(len(kept), len(before))
         self.quiet()
+
+    def test_values_of_a_sweep_sort_as_numbers(self):
+        self.browser.open(page(self.folder, "numbers", "sweep collective all_reduce --topology dgx-h100 --bytes 64MB --over ranks=16,8,2"))
+        ranks = """const t = [...document.querySelectorAll('table')].find((t) => t.textContent.startsWith('ranks'));
+            %s return [...t.tBodies[0].rows].map((r) => r.cells[0].textContent)"""
+        self.assertEqual(self.browser.run(ranks % ""), ["16", "8", "2"])
+        self.assertEqual(self.browser.run(ranks % "t.querySelector('th button').click();"), ["16", "8", "2"])
+        self.assertEqual(self.browser.run(ranks % "t.querySelector('th button').click();"), ["2", "8", "16"])
+
+    def test_keyboard(self):
+        """Sections, charts, and every table's filter, sorting and copying are reached by Tab and used without a pointer."""
+        self.browser.open(page(self.folder, "keys", PAGES["collective"][0]))
+        focused = "return document.activeElement.tagName + ' ' + (document.activeElement.textContent || document.activeElement.ariaLabel || '').slice(0, 30)"
+        seen = []
+        for _ in range(30):
+            self.browser.press("Tab")
+            seen.append(self.browser.run(focused))
+            if self.browser.run("return document.activeElement.matches('canvas')") and "marked" not in seen:
+                marked = "const c = Chart.getChart(document.activeElement); return [c.tooltip.opacity, c.tooltip.dataPoints?.[0]?.dataIndex ?? -1]"
+                self.browser.press("Right", "Right")
+                self.assertEqual(self.browser.run(marked)[1], 1)
+                self.browser.press("Left")
+                self.assertEqual(self.browser.run(marked)[1], 0)
+                seen.append("marked")
+            if self.browser.run("return document.activeElement.type === 'search'"):
+                self.browser.press(*"ring")
+                kept = self.browser.run("return [...document.querySelector('tbody').rows].map((r) => r.textContent)")
+                self.assertTrue(kept and all("ring" in row for row in kept))
+            if seen[-1].startswith("BUTTON bytes"):
+                self.browser.press("Enter")
+                self.assertEqual(self.browser.run("return document.querySelector('th').getAttribute('aria-sort')"), "descending")
+                self.assertEqual(self.browser.run(focused), seen[-1])  # goes on from there
+                break
+        order = [next((i for i, s in enumerate(seen) if s.startswith(start)), -1)
+                 for start in ("A ", "CANVAS", "INPUT", "BUTTON copy", "BUTTON bytes")]
+        self.assertEqual(order, sorted(order), seen)
+        self.assertNotIn(-1, order, seen)
+        self.assertIn("marked", seen)
+        self.quiet()
+
+    def test_copies_what_is_shown_as_csv(self):
+        path = page(self.folder, "copy", PAGES["place"][0])
+        self.browser.open(path)
+        self.browser.devtools("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self.browser.run("""const f = document.querySelector('input[type=search]'); f.value = 'flash'; f.dispatchEvent(new Event('input'));
+            document.querySelector('.tools button').focus()""")
+        self.browser.press("Enter")
+        said = "return [...document.querySelectorAll('.tools')][0].textContent"
+        for _ in range(100):
+            if "copied" in self.browser.run(said):
+                break
+            time.sleep(0.02)
+        self.assertIn("copied", self.browser.run(said))
+        self.browser.run("const area = document.createElement('textarea'); document.body.append(area); area.focus()")
+        self.browser.press(("Control", "v"))
+        rows = list(csv.DictReader(io.StringIO(self.browser.run("return document.querySelector('textarea').value"))))
+        kernels = json.loads(path.read_text().split('id="answer">')[1].split("</script>")[0])["kernels"]
+        expected = [k for k in kernels if k["backend"].startswith("flash")]
+        self.assertGreater(len(expected), 10)
+        self.assertEqual([(r["backend"], float(r["time_us"]), r["operators"]) for r in rows],
+                         [(k["backend"], k["time_us"], ", ".join(k["operators"])) for k in expected])
+        self.quiet()
+
+    def test_printed(self):
+        """On paper: light whatever the screen, nothing cut at the right, all rows of a table, and as before afterwards."""
+        self.browser.open(page(self.folder, "print", PAGES["place"][0]))
+        self.browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        ink = "return getComputedStyle(document.body).color"
+        rows = "return document.querySelector('tbody').rows.length"
+        dark, first = self.browser.run(ink), self.browser.run(rows)
+        self.assertEqual(first, 100)
+        try:
+            self.browser.run("dispatchEvent(new Event('beforeprint'))")
+            self.browser.devtools("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+            self.assertLess(max(int(c) for c in re.findall(r"\d+", self.browser.run(ink))), 60)
+            self.assertEqual(self.browser.run(rows), 245)
+            paper = 718  # A4 without Chromium's margins, in CSS pixels
+            self.assertLess(self.browser.run("return Math.max(...[...document.querySelectorAll('canvas, table')].map((c) => c.offsetWidth))"), paper)
+            self.assertEqual(self.browser.run("return getComputedStyle(document.querySelector('nav')).display"), "none")
+            self.assertEqual(self.browser.run("return Chart.defaults.color"), "#1c1f23")
+            self.browser.devtools("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+            self.browser.run("dispatchEvent(new Event('afterprint'))")
+            self.assertEqual((self.browser.run(ink), self.browser.run(rows)), (dark, first))
+        finally:
+            self.browser.devtools("Emulation.setEmulatedMedia", media="", features=[])
+        printed = base64.b64decode(self.browser.call("POST", "/print", {}))
+        self.assertGreater(printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page "), 3)
+        self.quiet()
+
+    def test_wide_tables_fit_paper(self):
+        self.browser.open(page(self.folder, "wide", PAGES["predict"][0]))
+        try:
+            self.browser.run("dispatchEvent(new Event('beforeprint'))")
+            self.browser.devtools("Emulation.setEmulatedMedia", media="print")
+            self.assertLess(self.browser.run("return Math.max(...[...document.querySelectorAll('canvas, table')].map((c) => c.offsetWidth))"), 718)
+        finally:
+            self.browser.devtools("Emulation.setEmulatedMedia", media="")
 
     def test_names_are_text(self):
         path = page(self.folder, "hostile", f"predict {ranks(self.folder / 'hostile', 1, HOSTILE)} --by kernel")

@@ -4,6 +4,8 @@
 const LOG = { type: 'logarithmic' };
 const percent = (part, whole) => (whole ? `${(100 * (part / whole - 1)).toFixed(2)} %` : '');
 const ms = (us) => us / 1000;
+// To two digits, for the end of an axis.
+const rounded = (value, how) => { const unit = 10 ** (Math.floor(Math.log10(value)) - 1); return Number((how(value / unit) * unit).toPrecision(2)); };
 
 // A flame graph: a row a level, a bar a module, as wide as its device time.
 function flame(where, attribution) {
@@ -45,8 +47,10 @@ answers.accuracy = (a) => {
 };
 
 answers.predict = (a) => {
+  const changed = a.step?.unedited_period_us;
   headline(`Iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')}`, [
-    a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
+    changed ? `without the change a step takes ${shown(changed, '_us')}: ${percent(a.step.period_us, changed)}`
+      : a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
     a.step?.period_us ? `in steady state ${shown(a.step.period_us, '_us')} a step` : '',
     a.scale_out ? `on ${a.scale_out.ranks} ranks between ${shown(a.scale_out.lower_us, '_us')} and ${shown(a.scale_out.upper_us, '_us')}, from ${a.scale_out.ranks_at_hand} of ${a.scale_out.recorded_ranks}` : '',
     `the busiest stream alone would take ${shown(a.baseline_us, '_us')}`]);
@@ -66,8 +70,9 @@ answers.predict = (a) => {
   }, 'ms', 'communication counts where no computation hides it');
   const busiest = a.ranks.map((r) => [...r.streams].sort((x, y) => y.busy_share - x.busy_share)[0]);
   const causes = [...new Set(busiest.flatMap((s) => Object.keys(s?.idle_us ?? {})))];
+  const called = { none: 'no work before or after', program_order: 'gap between kernels' };
   stacked(why, 'What the busiest stream of each rank waits for', ranks, Object.fromEntries(
-    causes.map((c) => [c, busiest.map((s) => ms(s?.idle_us[c] ?? 0))])), 'ms', 'idle time by cause');
+    causes.map((c) => [called[c] ?? c, busiest.map((s) => ms(s?.idle_us[c] ?? 0))])), 'ms', 'idle time by cause');
   const path = section('Critical path');
   const rows = [...new Set(a.critical_path.runs.map((r) => `rank ${r.rank}`))].sort();
   const kinds = [...new Set(a.critical_path.runs.map((r) => r.kind))];
@@ -115,12 +120,12 @@ answers.validate = (a) => {
   const name = (c) => [c.name, c.mapping, c.rank === undefined ? '' : `rank ${c.rank}`, c.step === undefined ? '' : `step ${c.step}`].filter(Boolean).join(' ');
   const point = (c) => ({ x: c[`measured_${scale}`], y: c[`predicted_${scale}`], text: `${name(c)}: ${shown(c.error_percent, '_percent')}` });
   const times = judged.flatMap((c) => [c[`measured_${scale}`], c[`predicted_${scale}`]]);
-  const low = Math.min(...times) * 0.85, high = Math.max(...times) * 1.15;
+  const low = rounded(Math.min(...times) * 0.85, Math.floor), high = rounded(Math.max(...times) * 1.15, Math.ceil);
   const range = { ...(high > 5 * low ? LOG : {}), min: low, max: high };
   const line = (factor) => [{ x: low, y: low * factor }, { x: high, y: high * factor }];
   const why = section('Predicted over measured');
   scatter(why, 'Predicted over measured', { cases: judged.map(point), equal: line(1), '+10 %': line(1.1), '-10 %': line(0.9) },
-    axis(`measured ${scale}`, range), axis(`predicted ${scale}`, range), ['equal', '+10 %', '-10 %']);
+    axis(`measured, ${scale}`, range), axis(`predicted, ${scale}`, range), ['equal', '+10 %', '-10 %']);
   bars(why, 'Error by case', judged.slice(0, 60).map((c) => ({ ...c, label: name(c) })), 'label', 'error_percent', '%',
     judged.length > 60 ? `the first 60 of ${judged.length}` : '');
 };
@@ -134,12 +139,15 @@ answers.search = (a) => {
   const point = (m) => ({ x: m.memory_bytes_max / 1e9, y: ms(m.iteration_time_us), text: `${m.mapping}: ${shown(m.iteration_time_us, '_us')}, ${shown(m.memory_bytes_max, 'bytes')}` });
   const front = [...a.pareto].map(point).sort((x, y) => x.x - y.x);
   scatter(section('Time and memory'), 'Time against memory', { 'Pareto front': front, mappings: a.mappings.map(point) },
-    axis('memory GB'), axis('iteration ms'), ['Pareto front'], 'point at a mark for its mapping');
+    axis('memory, GB'), axis('iteration, ms'), ['Pareto front'], 'point at a mark for its mapping');
   const ranked = a.mappings.slice(0, 20);
   stacked(section('Ranked'), 'Iteration time of the fastest mappings', ranked.map((m) => m.mapping), {
     computation: ranked.map((m) => ms(m.iteration_time_us) * (1 - m.exposed_communication_share - m.bubble_share)),
     'exposed transfer': ranked.map((m) => ms(m.iteration_time_us) * m.exposed_communication_share),
     'idle (pipeline bubble)': ranked.map((m) => ms(m.iteration_time_us) * m.bubble_share) }, 'ms');
+  const { extrapolated_share: beyond, ...sources } = a.kernel_sources ?? {};
+  shareBar(section('What it rests on'), 'Time of the fastest mapping\'s kernels by source', sources,
+    beyond > 0 ? `${shown(beyond, 'share')} of it beyond what was calibrated` : '');
 };
 
 answers.shard = (a) => {
@@ -169,7 +177,8 @@ answers.shard = (a) => {
   bars(balance, 'Lookups', best.ranks.map((r) => ({ gpu: `GPU ${r.rank}`, lookups: r.lookups })), 'gpu', 'lookups', 'lookups');
 };
 
-const tableName = (t) => `${t.operation}, ${t.ranks} ranks, ${t.nodes} nodes${t.held_out ? ' (held out)' : ''}`;
+const counted = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
+const tableName = (t) => `${t.operation}, ${counted(t.ranks, 'rank')}, ${counted(t.nodes, 'node')}${t.held_out ? ' (held out)' : ''}`;
 
 answers.collective = (a) => {
   if (a.tables) {
@@ -259,15 +268,17 @@ answers.serve = (a) => {
 };
 
 answers.dataflow = (a) => {
-  headline(`${a.workload} on ${a.system}: ${shown(a.iteration_ns, '_ns')}, utilisation ${(100 * a.utilisation).toFixed(1)} %`, [`${a.chips} chips`]);
+  headline(`${a.workload} on ${a.system}: ${shown(a.iteration_ns, '_ns')} an iteration, ${(100 * a.utilisation).toFixed(1)} % of peak`, [counted(a.chips, 'chip')]);
   const parts = a.partitions ?? [];
   stacked(section('Partitions'), 'What bounds each partition', parts.map((_, i) => `partition ${i + 1}`), Object.fromEntries(
     ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), parts.map((p) => (p[k] ?? 0) / 1000)])), 'us', 'the longest decides', false);
 };
 
 answers.architect = (a) => {
-  headline(`One design for ${a.models.length} ${a.models.length === 1 ? 'model' : 'models'} on ${a.devices} devices`, [
-    Object.entries(a.common.design).map(([k, v]) => `${words(k)} ${shown(v, k)}`).join(', '), `objective: ${a.objective}`]);
+  const throughput = a.models.map((m) => `${m.name} ${shown(m.plan_on_common.throughput_samples_per_s)} samples/s`).join(', ');
+  headline(`One design for ${counted(a.models.length, 'model')} on ${counted(a.devices, 'device')}: ${throughput}`, [
+    Object.entries(a.common.design).map(([k, v]) => (k === 'buffer_MB' ? `buffer ${v} MB` : k === 'area_mm2' ? `area ${shown(v)} mm2` : `${words(k)} ${shown(v)}`)).join(', '),
+    `objective: ${a.objective}`]);
   bars(section('Throughput'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: m.plan_on_common.throughput_samples_per_s })), 'name', 'v', 'samples/s');
   bars(section('Utilisation'), 'Of each model on the common design', a.models.map((m) => ({ name: m.name, v: 100 * m.plan_on_common.mfu })), 'name', 'v', '%');
 };
@@ -312,28 +323,34 @@ answers.sweep = (a) => {
     const groups = {};
     for (const p of points) {
       const name = others.map((o) => `${o.name}=${p[o.name]}`).join(', ') || column;
-      (groups[name] ??= []).push({ x: Number(p[x.name]), y: /_us$/.test(column) ? ms(p[column]) : p[column] });
+      (groups[name] ??= []).push({ x: Number(p[x.name]), y: /_us$/.test(column) ? ms(p[column]) : /bytes/.test(column) ? p[column] / 1e9 : p[column] });
     }
     const where = column === value ? section('Over the values') : page.lastChild;
-    const title = words(column.replace(/^[a-z]+\[-?\d+\]\./, '').replace(/_us$/, '_ms'));
-    if (numeric) scatter(where, title, groups, axis(x.name), axis(title), Object.keys(groups));
-    else bars(where, title, points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: /_us$/.test(column) ? ms(p[column]) : p[column] })), 'label', 'v', title);
+    const name = column.replace(/^[a-z_]+\[-?\d+\]\./, ''), title = heading(name);
+    const unit = /_us$/.test(name) ? `${title}, ms` : /bytes/.test(name) ? `${title}, GB` : title;
+    const doubling = numeric && x.values.length > 2 && Number(x.values[0]) > 0 && Number(x.values.at(-1)) / Number(x.values[0]) >= 8;
+    if (numeric) scatter(where, title, groups, axis(heading(x.name), doubling ? { ...LOG, ticks: { callback: (v) => (x.values.includes(String(v)) ? String(v) : '') },
+      afterBuildTicks: (scale) => { scale.ticks = x.values.map((v) => ({ value: Number(v) })); } } : {}), axis(unit), Object.keys(groups));
+    else bars(where, title, points.map((p) => ({ label: a.axes.map((o) => p[o.name]).join(', '), v: /_us$/.test(column) ? ms(p[column]) : p[column] })), 'label', 'v', unit);
   }
 };
 
+const compact = { ticks: { maxRotation: 0, format: { notation: 'compact' } } };  // 5M
+
 answers.explore = (a) => {
   const fit = a.points.filter((p) => p.feasible);
-  headline(`${fit.length} of ${a.points.length} points fit`, [a.study]);
+  const name = (p) => [p.workload, p.accelerator, p.topology, p.memory, p.network].join(', ');
+  const fastest = fit.reduce((best, p) => (best === null || p.iteration_ns < best.iteration_ns ? p : best), null);
+  headline(`${fit.length} of ${a.points.length} points fit`, [a.study, fastest ? `fastest: ${name(fastest)}, ${shown(fastest.iteration_ns, '_ns')} an iteration` : '']);
   const front = fit.filter((p) => p.pareto);
   const where = section('Speed, price and power');
-  const name = (p) => [p.workload, p.accelerator, p.topology, p.memory, p.network].join(', ');
   for (const [key, unit] of [['price_USD', '$'], ['power_W', 'W']]) {
-    const at = (p) => ({ x: p[key], y: p.iteration_ns / 1000, text: `${name(p)}: ${shown(p.iteration_ns, '_ns')}, ${shown(p[key])} ${unit}` });
-    scatter(where, `Time of an iteration against ${words(key)}`, { 'Pareto front': front.map(at), points: fit.map(at) }, axis(unit, LOG), axis('us', LOG));
+    const at = (p) => ({ x: p[key], y: p.iteration_ns / 1e6, text: `${name(p)}: ${shown(p.iteration_ns, '_ns')}, ${shown(p[key])} ${unit}` });
+    scatter(where, `Time of an iteration against ${words(key)}`, { 'Pareto front': front.map(at), points: fit.map(at) }, axis(unit, { ...LOG, ...compact }), axis('ms', LOG));
   }
   if (fit.length > 60) return;
   stacked(section('What bounds them'), 'Time by what bounds it', fit.map(name), Object.fromEntries(
-    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), fit.map((p) => (p[k] ?? 0) / 1000)])), 'us', 'the longest decides', false);
+    ['compute_ns', 'memory_ns', 'network_ns'].map((k) => [k.replace('_ns', ''), fit.map((p) => (p[k] ?? 0) / 1e6)])), 'ms', 'the longest decides', false);
 };
 
 answers.other = (a) => {

@@ -32,7 +32,7 @@ answers.inspect = (a) => {
     headline(`${(a.kernels ?? a.ops ?? []).length} kinds of work`);
     return;
   }
-  headline(`${a.nodes} nodes of ${a.ranks} ${a.ranks === 1 ? 'rank' : 'ranks'}${a.world_size > a.ranks ? `, of a job of ${a.world_size}` : ''}`, a.missing ?? []);
+  headline(`${a.nodes} nodes of ${counted(a.ranks, 'rank')}${a.world_size > a.ranks ? `, of a job of ${a.world_size}` : ''}`, a.missing ?? []);
   const ranks = a.by_rank.map((r) => `rank ${r.rank}`);
   stacked(section('What each rank holds'), 'Device work', ranks, { kernels: a.by_rank.map((r) => r.kernels),
     'copies and fills': a.by_rank.map((r) => r.copies), communication: a.by_rank.map((r) => r.collectives) }, 'nodes');

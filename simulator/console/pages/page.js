@@ -21,7 +21,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const palette = (i) => colour(`--c${i % 8}`);
 // Work, transfers, waiting and idleness have the same colour on every page.
 const MEANINGS = [[/^(computation|computing|compute|weights)$/, 0], [/transfer$|^communication$|^network$/, 1],
-  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^memory$/, 2], [/^(nothing|idle|none|start skew)/, 7]];
+  [/^waiting|collective arrival|arrival of the last/, 3], [/^cpu$/, 4], [/^memory$/, 2], [/^(nothing|no work|idle|start skew)/, 7]];
 const meaningOf = (label) => (MEANINGS.find(([name]) => name.test(label)) ?? [null, null])[1];
 // A colour each: what has a meaning its own, the others those that are left.
 function coloursOf(labels) {
@@ -32,13 +32,14 @@ function coloursOf(labels) {
     : palette(meaningOf(label) ?? (left.length > 0 ? left[next++ % left.length] : next++))));
 }
 const words = (key) => key.replaceAll('_', ' ').replaceAll('.', ' ');
+const isNumber = (text) => text.trim() !== '' && Number.isFinite(Number(text));
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
 // 12345.6 us as "12.35 ms", a key's ending being its unit.
 function scaled(value, steps) {
   let [factor, unit] = steps[0];
-  for (const step of steps) if (Math.abs(value) >= step[0]) [factor, unit] = step;
-  return `${(value / factor).toPrecision(4)} ${unit}`;
+  for (const step of steps) if (Math.abs(value) >= 0.99995 * step[0]) [factor, unit] = step;  // 999.96 us are 1.000 ms
+  return `${unit === 'B' && Number.isInteger(value) ? value : (value / factor).toPrecision(4)} ${unit}`;
 }
 const TIME = [[1e-3, 'ns'], [1, 'us'], [1e3, 'ms'], [1e6, 's']];
 const SIZE = [[1, 'B'], [1e3, 'kB'], [1e6, 'MB'], [1e9, 'GB'], [1e12, 'TB']];
@@ -46,6 +47,7 @@ const SIZE = [[1, 'B'], [1e3, 'kB'], [1e6, 'MB'], [1e9, 'GB'], [1e12, 'TB']];
 const unitOf = (key) => key.split('.').reverse().find((part) => /(^|_)(us|ns|s|bytes|share|percent|utilisation)$|^(sources|source_shares|mfu)$/.test(part)) ?? key;
 function shown(value, path = '') {
   const key = unitOf(path);
+  if (/(^|[._])per_us$/.test(path)) return String(Number(value.toPrecision(4)));
   if (value === null || value === undefined) return '';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value !== 'number') return String(value);
@@ -56,12 +58,14 @@ function shown(value, path = '') {
   if (/share$|utilisation$|^(sources|source_shares|mfu)$/.test(key)) return `${(100 * value).toFixed(1)} %`;
   if (/percent$/.test(key)) return `${value.toFixed(2)} %`;
   if (Math.abs(value) >= 1e15) return value.toExponential(3);
-  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
 }
 
 // A key without the unit that its values are shown with.
-const heading = (key) => words(key.split('.').map((part) => part.replace(/_(us|ns|bytes|share|percent)$/, '').replace(/(?<!per)_s$/, ''))
-  .join('.')).replace(/ GBps$/, ' GB/s').replace(/ per s$/, '/s').replace(/ per s per /, '/s per ');
+const heading = (key) => words(key.split('.').map((part) => part.replace(/^(us|ns|s)$/, 'time')
+  .replace(/(?<!per)_(us|ns|s|bytes|share|percent)$/, '').replace(/_bytes_/, '_')).join('.'))
+  .replace(/ ?gbps\b/i, ' GB/s').replace(/ ?(g|t)flops\b/i, (_, scale) => ` ${scale.toUpperCase()}FLOP/s`)
+  .replace(/ per s$/, '/s').replace(/ per s per /, '/s per ').trim();
 
 function section(title) {
   const id = title.toLowerCase().replaceAll(/[^a-z]+/g, '-');
@@ -97,20 +101,25 @@ const csvField = (value) => {
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
+// Whether it was copied.
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
+    return true;
   } catch {  // no permission: the older way
-    const area = el('textarea', {});
+    const area = el('textarea', {}), focused = document.activeElement;
     area.value = text;
     document.body.append(area);
     area.select();
-    document.execCommand('copy');
+    const copied = document.execCommand('copy');
     area.remove();
+    focused?.focus();
+    return copied;
   }
 }
 
-const FIRST_ROWS = 100;
+const FIRST_ROWS = 100, MOST_PRINTED = 2000;
+const tableStates = new Map();  // by title: sorted and filtered as before when the page is drawn anew
 const short = (text) => (text.length > 200 ? `${text.slice(0, 200)}...` : text);
 
 function table(where, title, objects) {
@@ -118,9 +127,10 @@ function table(where, title, objects) {
   const rows = objects.map((row) => flat(row));
   const known = (row, c) => row[c] !== null && row[c] !== undefined && row[c] !== '';
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((c) => rows.some((row) => known(row, c)));
-  const isText = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string')]));
+  const isText = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string' && r[c] !== '' && !isNumber(r[c]))]));
   const isLong = Object.fromEntries(columns.map((c) => [c, rows.some((r) => typeof r[c] === 'string' && r[c].length > 44)]));
-  const state = { column: null, down: false, filter: '', all: false };
+  if (!tableStates.has(title)) tableStates.set(title, { column: null, down: false, filter: '', all: false });
+  const state = tableStates.get(title);
   const body = el('tbody', {});
   const count = el('span', { role: 'status' });
   const more = el('button', { type: 'button', onclick: () => { state.all = true; draw(); } });
@@ -130,7 +140,7 @@ function table(where, title, objects) {
       || columns.some((c) => shown(row[c], c).toLowerCase().includes(wanted)));
     if (state.column === null) return kept;
     const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b
-      : String(a ?? '').localeCompare(String(b ?? '')));
+      : String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true }));
     return kept.sort((a, b) => (state.down ? -1 : 1) * order(a[state.column], b[state.column]));
   };
   const heads = columns.map((c) => el('th', { scope: 'col', class: isText[c] ? 'text' : '' },
@@ -141,26 +151,51 @@ function table(where, title, objects) {
     } }, heading(c))));
   function draw() {
     const kept = visible();
-    const drawn = state.all ? kept : kept.slice(0, FIRST_ROWS);
+    const drawn = kept.slice(0, printing() ? MOST_PRINTED : state.all ? kept.length : FIRST_ROWS);
     body.replaceChildren(...drawn.map((row) => el('tr', {}, ...columns.map((c) => el('td',
       isText[c] ? { class: isLong[c] ? 'text long' : 'text', title: shown(row[c], c) } : {}, short(shown(row[c], c)))))));
     heads.forEach((head, i) => head.setAttribute('aria-sort',
       state.column !== columns[i] ? 'none' : state.down ? 'descending' : 'ascending'));
-    count.textContent = `${kept.length} of ${rows.length} rows`;
+    count.textContent = `${kept.length} of ${rows.length} rows${drawn.length < kept.length ? `, the first ${drawn.length} shown` : ''}`;
     more.textContent = `show all ${kept.length}`;
     more.hidden = drawn.length === kept.length;
   }
-  const filter = el('input', { type: 'search', placeholder: 'filter', 'aria-label': `filter ${title}`,
+  const filter = el('input', { type: 'search', placeholder: 'filter', 'aria-label': `filter ${title}`, value: state.filter,
     oninput: () => { state.filter = filter.value; draw(); } });
-  const csv = el('button', { type: 'button', onclick: () => copy([columns.map(csvField).join(','),
-    ...visible().map((row) => columns.map((c) => csvField(row[c])).join(','))].join('\n')) }, 'copy as CSV');
+  const csv = el('button', { type: 'button', onclick: async () => {
+    const copied = await copy([columns.map(csvField).join(','),
+      ...visible().map((row) => columns.map((c) => csvField(row[c])).join(','))].join('\n'));
+    said.textContent = copied ? 'copied' : 'the browser does not let this page copy';
+    setTimeout(() => { said.textContent = ''; }, 4000);
+  } }, 'copy as CSV');
+  const said = el('span', { role: 'status' });
   draw();
-  where.append(el('h3', {}, title), el('div', { class: 'tools' }, filter, csv, count, more),
-    el('div', { class: 'scroll' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), body)));
+  where.append(el('h3', {}, title), el('div', { class: 'tools' }, filter, csv, count, more, said),
+    el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title },
+      el('table', columns.length > 12 ? { class: 'wide' } : {}, el('thead', {}, el('tr', {}, ...heads)), body)));
+}
+
+// Arrow keys go through the marks of a chart, as a pointer would.
+function walk(drawn, step) {
+  const marks = drawn.data.datasets.flatMap((d, datasetIndex) => (drawn.isDatasetVisible(datasetIndex) ? d.data : [])
+    .map((_, index) => ({ datasetIndex, index })));
+  if (marks.length === 0) return;
+  drawn.walkedTo = ((drawn.walkedTo ?? (step > 0 ? -1 : 0)) + step + marks.length) % marks.length;
+  const active = [marks[drawn.walkedTo]];
+  const at = drawn.getDatasetMeta(active[0].datasetIndex).data[active[0].index].getCenterPoint();
+  drawn.setActiveElements(active);
+  drawn.tooltip.setActiveElements(active, at);
+  drawn.update('none');
 }
 
 function chart(where, title, config, note = '', height = 320) {
-  const canvas = el('canvas', { role: 'img', 'aria-label': `${title}; the tables hold the figures` });
+  const canvas = el('canvas', { role: 'img', tabindex: 0, 'aria-label': `${title}; arrow keys name its marks, the tables hold the figures`,
+    onkeydown: (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      walk(Chart.getChart(canvas), step);
+    } });
   const plot = el('div', { class: 'plot' }, canvas);
   plot.style.height = `${height}px`;
   where.append(el('figure', {}, el('figcaption', {}, title), note ? el('p', {}, note) : null, plot));
@@ -209,16 +244,17 @@ function bars(where, title, rows, label, value, givenUnit, note) {
 function scatter(where, title, groups, x, y, lines = [], note = '', colours = {}) {
   const datasets = Object.entries(groups).map(([label, data], i) => ({ label, data, showLine: lines.includes(label),
     pointRadius: lines.includes(label) && (data.length < 3 || label in colours) ? 0 : 4, borderColor: palette(colours[label] ?? i),
-    backgroundColor: palette(colours[label] ?? i), borderWidth: 1.5 }));
+    backgroundColor: palette(colours[label] ?? i), borderWidth: 1.5,
+    pointStyle: lines.includes(label) && (data.length < 3 || label in colours) ? 'line' : 'circle' }));
   chart(where, title, { type: 'scatter', data: { datasets }, options: { scales: { x, y },
-    plugins: { tooltip: { callbacks: { label: (at) => at.raw.text
+    plugins: { legend: { labels: { usePointStyle: true, boxHeight: 7 } }, tooltip: { callbacks: { label: (at) => at.raw.text
       ?? `${at.dataset.label}: ${shown(at.raw.x)}, ${shown(at.raw.y)}` } } } } }, note, 380);
 }
 
-function shareBar(where, title, shares) {
-  const parts = Object.fromEntries(Object.entries(shares).filter(([, v]) => v > 0).map(([k, v]) => [k, [100 * v]]));
+function shareBar(where, title, shares, note = '') {
+  const parts = Object.fromEntries(Object.entries(shares).filter(([, v]) => v > 0).map(([k, v]) => [heading(k), [100 * v]]));
   if (Object.keys(parts).length === 0) return;
-  stacked(where, title, [''], parts, '%', '', true, { max: 100 });
+  stacked(where, title, [''], parts, '%', note, true, { max: 100 });
 }
 
 function headline(verdict, why = []) {
@@ -236,7 +272,7 @@ function notes(list) {
 function everything(where, { description, ...object }, title = '') {
   facts(where, object);
   for (const [key, value] of Object.entries(object)) {
-    const name = title === '' ? words(key) : `${title}: ${words(key)}`;
+    const name = title === '' ? heading(key) : `${title}: ${heading(key)}`;
     if (Array.isArray(value) && value.length > 0 && isObject(value[0])) table(where, name, value);
     else if (Array.isArray(value) && value.length > 0 && key !== 'notes') {
       table(where, name, value.map((entry) => ({ entry: isObject(entry) || Array.isArray(entry) ? JSON.stringify(entry) : entry })));
@@ -245,10 +281,21 @@ function everything(where, { description, ...object }, title = '') {
       if (Object.values(inner).some((v) => v !== null && v !== '')) where.append(el('h3', {}, name));
       facts(where, inner, `${key}.`);
       for (const [k, v] of Object.entries(value)) {
-        if (Array.isArray(v) && v.length > 0 && isObject(v[0])) table(where, `${name}: ${words(k)}`, v);
+        if (Array.isArray(v) && v.length > 0 && isObject(v[0])) table(where, `${name}: ${heading(k)}`, v);
       }
     }
   }
+}
+
+// Printed in light colours and as wide as paper is, whatever the screen.
+const printing = () => document.documentElement.classList.contains('print');
+for (const [event, on] of [['beforeprint', true], ['afterprint', false]]) {
+  addEventListener(event, () => {
+    const at = scrollY;
+    document.documentElement.classList.toggle('print', on);
+    draw();
+    scrollTo(0, at);
+  });
 }
 
 function draw() {

@@ -81,6 +81,7 @@ JobScript Exchange(CollectiveOp op) {
 
 struct Grown {
   SimTime duration;  // of the collective, on rank 0
+  EstimateSource source = EstimateSource::kMissing;
   std::vector<GroupGrowth> groups;
   TenAndOneEach network;
 };
@@ -98,7 +99,9 @@ Grown Grow(JobScript script, int32_t size, LastArrival last) {
   EXPECT_TRUE(groups.ok()) << groups.status();
   if (groups.ok()) grown.groups = *std::move(groups);
   for (const Item& item : job->program.ranks[0].items) {
-    if (item.kind == ItemKind::kComm) grown.duration = item.duration;
+    if (item.kind != ItemKind::kComm) continue;
+    grown.duration = item.duration;
+    grown.source = item.source;
   }
   return grown;
 }
@@ -108,6 +111,7 @@ TEST(GrowGroups, TransfersFollowTheNetworkAndTheLastMemberComesLater) {
   // seen.
   const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 4, LastArrival::kAtHand);
   EXPECT_NEAR(grown.duration.us(), 24 * 14.0 / 12, 1e-5);
+  EXPECT_EQ(grown.source, EstimateSource::kAnalytic);  // as the network's times are
   ASSERT_EQ(grown.groups.size(), 1u);
   EXPECT_EQ(grown.groups[0].to, 4);
   EXPECT_EQ(grown.groups[0].transfers_before, Us(24));
@@ -125,9 +129,23 @@ TEST(GrowGroups, WhatARankSendsStaysInAllToAllsAndTheRootsBufferGrows) {
               ElementsAre(std::pair(2, 1000), std::pair(8, 4000)));
 }
 
+TEST(GrowGroups, GroupsOfLaterStagesComeAfterTheGrownOnesOfEarlier) {
+  // 8 ranks, tensor 2, data 2, two stages: {0, 2}, {1, 3} and {4, 6}, {5, 7}; of 16, {8, 10, 12,
+  // 14}.
+  EXPECT_THAT(GrownGroup({0, 2}, 4), ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(GrownGroup({1, 3}, 4), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(GrownGroup({4, 6}, 4), ElementsAre(8, 10, 12, 14));
+  EXPECT_THAT(GrownGroup({5, 7}, 4), ElementsAre(9, 11, 13, 15));
+  EXPECT_THAT(GrownGroup({5, 7}, 2), ElementsAre(5, 7));
+  // Stages within data parallelism; and no layout in blocks.
+  EXPECT_THAT(GrownGroup({3, 7}, 4), ElementsAre(3, 7, 11, 15));
+  EXPECT_THAT(GrownGroup({2, 3, 6}, 4), ElementsAre(2, 3, 6, 7));
+}
+
 TEST(GrowGroups, SameSizeChangesNothing) {
   const Grown grown = Grow(Exchange(CollectiveOp::kAllReduce), 2, LastArrival::kLate);
   EXPECT_EQ(grown.duration, Us(24));
+  EXPECT_EQ(grown.source, EstimateSource::kRecorded);
   EXPECT_TRUE(grown.groups.empty());
 }
 
