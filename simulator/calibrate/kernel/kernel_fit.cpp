@@ -20,6 +20,7 @@ constexpr size_t kMinSamples = 5;
 constexpr size_t kMinResidualSamples = 200;
 constexpr size_t kMinChoiceSamples = 200;
 constexpr size_t kMinFewSamples = 15;
+constexpr size_t kDeepSamples = 2000;
 // Of the features of a product: log m, n, k and the number of products.
 constexpr size_t kFirstSize = 2, kSizes = 4;
 constexpr size_t kMostSolverSamples = 1200;
@@ -71,7 +72,10 @@ void AddProductParameters(KernelModel& model, std::span<const KernelSample> samp
   if (shown) {
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
   }
-  if (model.key.precision == Precision::kFloat32 && model.key.kind == KernelKind::kGemm) {
+  // Tensor cores hide the latency of a step but in products too small to fill the device, which
+  // only large tables hold.
+  if (model.key.kind == KernelKind::kGemm &&
+      (model.key.precision == Precision::kFloat32 || samples.size() >= kDeepSamples)) {
     list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
   }
   // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
@@ -206,7 +210,7 @@ std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const Kernel
     std::optional<MeasuredShape> shape = MeasuredAs(work);
     if (!shape) continue;
     const KernelPoint point = model.Point(device, work);
-    const double us = whole ? model.InterpolatedUs(point, work) : point.kernel_us;
+    const double us = whole ? model.InterpolatedUs(device, point, work) : point.kernel_us;
     const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
     const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
     shape->log_residual = static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining));
@@ -231,46 +235,85 @@ absl::StatusOr<std::vector<double>> FitKriging(const GpuPeaks& device,
   return model.kriging.empty() ? std::vector<double>() : std::move(fitted.left_out);
 }
 
-// Trees on what the roofline leaves and, where shapes are interpolated, what that leaves of it:
-// with the shape left out, as it will be where it was not measured.
-absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
-                         std::span<const double> left_out, KernelModel& model) {
-  const int count = model.feature_count();
+BoostingOptions ResidualOptions(const KernelModel& model, size_t samples) {
+  BoostingOptions options;
+  options.depth = 4;
+  if (model.form != KernelForm::kGemm) return options;
+  options = {
+      .trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5, .huber = 0.05};
+  if (model.key.precision != Precision::kFloat32) {
+    options.trees = 200;
+    options.learning_rate = 0.05;
+    options.rows_per_tree = 0.7;
+  }
+  if (!model.kriging.empty()) {  // tables of many shapes, with few errors left
+    options = {.trees = 400,
+               .depth = samples >= kDeepSamples ? 7 : 5,
+               .learning_rate = 0.05,
+               .min_child_weight = 4,
+               .features_per_node = 0.4,
+               .rows_per_tree = 0.7,
+               .huber = 0.03};
+  }
+  if (model.key.kind == KernelKind::kConvolution) options.min_child_weight = 2;
+  return options;
+}
+
+// What trees learn: the features of each sample, what is left of its log time, its weight.
+struct ResidualRows {
   std::vector<float> features, targets, weights;
-  std::vector<double> seen;
+};
+
+// Of what the roofline leaves and, where shapes are interpolated, what that share of it leaves.
+ResidualRows RowsOf(const GpuPeaks& device, std::span<const KernelSample> samples,
+                    std::span<const double> left_out, double share, const KernelModel& model) {
+  const int count = model.feature_count();
+  ResidualRows rows;
   for (size_t i = 0; i < samples.size(); ++i) {
     const KernelSample& sample = samples[i];
     KernelPoint point = model.Point(device, sample.work);
-    if (!left_out.empty()) model.AddKriged(left_out[i], point);
+    if (!left_out.empty()) {
+      KernelModel::AddKriged(device, sample.work, share > 0 ? left_out[i] : 0, share, point);
+    }
     const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
     const double error =
         std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
     const double target = std::clamp(error / s, -1.5, 1.5);
-    features.insert(features.end(), point.features.begin(), point.features.begin() + count);
-    targets.push_back(static_cast<float>(target));
-    weights.push_back(static_cast<float>(s * s));
-    if (s > 0.3) seen.push_back(std::abs(target));
+    rows.features.insert(rows.features.end(), point.features.begin(),
+                         point.features.begin() + count);
+    rows.targets.push_back(static_cast<float>(target));
+    rows.weights.push_back(static_cast<float>(s * s));
   }
-  model.residual_clip = std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
-  BoostingOptions options;
-  if (model.form == KernelForm::kGemm) {
-    options = {
-        .trees = 100, .depth = 6, .learning_rate = 0.1, .features_per_node = 0.5, .huber = 0.05};
-    if (model.key.precision != Precision::kFloat32) {
-      options.trees = 200;
-      options.learning_rate = 0.05;
-      options.rows_per_tree = 0.7;
-    }
-    if (!left_out.empty()) {  // tables of thousands of shapes, with few errors left
-      options.trees = 400;
-      options.huber = 0.02;
-    }
-    if (model.key.kind == KernelKind::kConvolution) options.min_child_weight = 2;
-  } else {
-    options.depth = 4;
+  return rows;
+}
+
+double ClipOf(const ResidualRows& rows) {
+  std::vector<double> seen;
+  for (size_t i = 0; i < rows.targets.size(); ++i) {
+    if (rows.weights[i] > 0.09f) seen.push_back(std::abs(static_cast<double>(rows.targets[i])));
   }
-  FORETRACE_ASSIGN_OR_RETURN(model.residual,
-                             TrainBoostedTrees(features, count, targets, weights, options));
+  return std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
+}
+
+// Trees on what the roofline leaves. Where shapes are interpolated two ensembles: one on what that
+// leaves, with the shape left out, as it will be where it was not measured; and one that knows
+// nothing of it, whose errors are others, so that the mean of both is better than either.
+absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         std::span<const double> left_out, KernelModel& model) {
+  constexpr double kKrigingShare = 0.5;
+  const int count = model.feature_count();
+  const BoostingOptions options = ResidualOptions(model, samples.size());
+  const auto train = [&](double share) {
+    const ResidualRows rows = RowsOf(device, samples, left_out, share, model);
+    return TrainBoostedTrees(rows.features, count, rows.targets, rows.weights, options);
+  };
+  FORETRACE_ASSIGN_OR_RETURN(model.residual, train(0));
+  if (!left_out.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble kriged, train(1));
+    model.residual = TreeEnsemble::MeanOf(model.residual, kriged);
+    model.kriging_share = kKrigingShare;
+  }
+  model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));
   return absl::OkStatus();
 }
 

@@ -154,7 +154,43 @@ KernelPoint AttentionPoint(const GemmTime& time, const GpuPeaks& device, const K
 }
 constexpr int kAttentionFeatureCount = 19;
 
+struct Tile {
+  double rows, cols;
+};
+// Output tiles of the BLAS kernels on tensor cores: libraries have more than the roofline tries.
+constexpr std::array<Tile, 18> kTiles = {
+    {{128, 256}, {256, 128}, {256, 256}, {128, 192}, {192, 128}, {128, 128},
+     {64, 256},  {256, 64},  {128, 64},  {64, 128},  {64, 64},   {64, 32},
+     {32, 64},   {128, 32},  {16, 64},   {16, 128},  {32, 128},  {32, 32}}};
+constexpr std::array<Tile, 4> kSplitTiles = {{{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
+
 }  // namespace
+
+void AddInterpolatedFeatures(const GpuPeaks& device, const KernelWork& work, double log_residual,
+                             KernelPoint& point) {
+  const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
+  const double m = real(work.m), n = real(work.n), k = real(work.k);
+  auto next = static_cast<size_t>(GemmFeatureCount(work.kind));
+  const auto add = [&](float x) { point.features[next++] = x; };
+  add(static_cast<float>(log_residual));
+  for (const auto& [rows, cols] : kTiles) {
+    const double waves = std::ceil(Blocks(m, n, rows, cols) / device.sms);
+    add(Log2(waves * device.sms * rows * cols / (m * n)));
+  }
+  for (const auto& [rows, cols] : kSplitTiles) {
+    const double blocks = Blocks(m, n, rows, cols);
+    const double parts = std::max(std::floor(device.sms / blocks), 1.0);
+    add(Log2(parts));
+    add(Log2(k / parts));
+    add(static_cast<float>(blocks * parts / device.sms));
+  }
+  const double cached = device.l2_mbytes * 1e6 / real(ElementSize(work.dtype));
+  for (const double elements : {n * k, m * k, m * n}) add(Log2(elements / cached));
+  for (const double tile : {32.0, 256.0}) add(TileShare(m, 1, tile, 1));
+  add(std::log2(static_cast<float>(m * n * k)));
+  add(Log2(n * k / (n + k)));
+  add(Log2(k / n));
+}
 
 KernelPoint GemmPoint(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work) {

@@ -10,7 +10,7 @@
 namespace foretrace {
 
 // A feature vector always holds this many values; models use the first FeatureCount of them.
-inline constexpr int kMaxKernelFeatures = 27;
+inline constexpr int kMaxKernelFeatures = 61;
 using KernelFeatures = std::array<float, kMaxKernelFeatures>;
 
 struct KernelPoint {
@@ -28,6 +28,12 @@ KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& devi
 double KeyHeads(const KernelWork& work);
 
 int GemmFeatureCount(KernelKind kind);
+// Of products whose shapes are interpolated, after those of GemmFeatureCount: what interpolation
+// says (log of time), then how each tile fills the multiprocessors, how far each splits the
+// reduction, and how operands fill L2.
+inline constexpr int kInterpolatedFeatureCount = 39;
+void AddInterpolatedFeatures(const GpuPeaks& device, const KernelWork& work, double log_residual,
+                             KernelPoint& point);
 inline constexpr int kMemoryFeatureCount = 7;
 
 }  // namespace foretrace

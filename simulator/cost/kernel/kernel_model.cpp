@@ -131,12 +131,13 @@ KernelPoint KernelModel::Point(const GpuPeaks& device, const KernelWork& work) c
 
 int KernelModel::feature_count() const {
   if (form != KernelForm::kGemm) return kMemoryFeatureCount;
-  return GemmFeatureCount(key.kind) + (kriging.empty() ? 0 : 1);
+  return GemmFeatureCount(key.kind) + (kriging.empty() ? 0 : kInterpolatedFeatureCount);
 }
 
-void KernelModel::AddKriged(double log_residual, KernelPoint& point) const {
-  point.kernel_us *= std::exp(log_residual);
-  point.features[static_cast<size_t>(feature_count() - 1)] = static_cast<float>(log_residual);
+void KernelModel::AddKriged(const GpuPeaks& device, const KernelWork& work, double log_residual,
+                            double share, KernelPoint& point) {
+  point.kernel_us *= std::exp(share * log_residual);
+  AddInterpolatedFeatures(device, work, log_residual, point);
 }
 
 double KernelModel::LearntUs(const KernelPoint& point) const {
@@ -146,15 +147,19 @@ double KernelModel::LearntUs(const KernelPoint& point) const {
   return point.kernel_us * std::exp(std::clamp(r, -residual_clip, residual_clip));
 }
 
-double KernelModel::InterpolatedUs(KernelPoint point, const KernelWork& work) const {
-  if (!kriging.empty()) AddKriged(kriging.LogResidual(work.m, work.n, work.k), point);
+double KernelModel::InterpolatedUs(const GpuPeaks& device, KernelPoint point,
+                                   const KernelWork& work) const {
+  if (!kriging.empty()) {
+    const double log_residual = kriging.LogResidual(work.m, work.n, work.k);
+    AddKriged(device, work, log_residual, kriging_share, point);
+  }
   return LearntUs(point);
 }
 
 double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
   const GpuPeaks& known = measured_on != nullptr ? *measured_on : device;
   const KernelPoint point = Point(known, work);
-  double us = InterpolatedUs(point, work);
+  double us = InterpolatedUs(known, point, work);
   if (measured_on != nullptr) us *= Point(device, work).kernel_us / point.kernel_us;
   if (measured.empty()) return us;
   const auto at = MeasuredAs(work);

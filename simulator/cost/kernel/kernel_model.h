@@ -47,6 +47,7 @@ struct KernelModel {
   TreeEnsemble residual;     // of log time, after kriging; empty: none
   double residual_clip = 0;  // largest absolute value that the residual may take
   ShapeKriging kriging;      // form kGemm; of log time, between shapes that were measured
+  double kriging_share = 0;  // of what kriging says, in the estimate; trees look at all of it
   MeasuredShapes measured;   // form kGemm; what all that leaves, by MeasuredAs
   // Calibrated ranges: of m, n, k and batch for kGemm; of bytes, rows and cols for kMemory.
   std::array<int64_t, 4> lower = {}, upper = {};
@@ -59,12 +60,14 @@ struct KernelModel {
   int feature_count() const;  // of the residual
   // Roofline and features, without the residual.
   KernelPoint Point(const GpuPeaks& device, const KernelWork& work) const;
-  // Multiplies the roofline by what kriging says, and shows that to the trees. Only with kriging.
-  void AddKriged(double log_residual, KernelPoint& point) const;
+  // Multiplies the roofline by that share of what kriging says, and shows that to the trees with
+  // what else they look at between shapes. Only with kriging.
+  static void AddKriged(const GpuPeaks& device, const KernelWork& work, double log_residual,
+                        double share, KernelPoint& point);
   // What the point has so far with the trees' residual.
   double LearntUs(const KernelPoint& point) const;
   // Roofline, kriging and trees, before what was measured of the shape itself.
-  double InterpolatedUs(KernelPoint point, const KernelWork& work) const;
+  double InterpolatedUs(const GpuPeaks& device, KernelPoint point, const KernelWork& work) const;
   // Time of the kernel alone in microseconds. On another board what it took on the one measured, as
   // the rooflines of both relate.
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;

@@ -43,6 +43,16 @@ absl::StatusOr<TreeEnsemble> TreeEnsemble::Create(int depth, int feature_count,
   return ensemble;
 }
 
+TreeEnsemble TreeEnsemble::MeanOf(const TreeEnsemble& a, const TreeEnsemble& b) {
+  FORETRACE_CHECK(a.depth_ == b.depth_ && a.feature_count_ == b.feature_count_);
+  TreeEnsemble mean = a;
+  mean.features_.insert(mean.features_.end(), b.features_.begin(), b.features_.end());
+  mean.thresholds_.insert(mean.thresholds_.end(), b.thresholds_.begin(), b.thresholds_.end());
+  mean.leaves_.insert(mean.leaves_.end(), b.leaves_.begin(), b.leaves_.end());
+  for (float& leaf : mean.leaves_) leaf *= 0.5f;
+  return mean;
+}
+
 float TreeEnsemble::Evaluate(std::span<const float> x) const {
   if (empty()) return 0;
   FORETRACE_CHECK(x.size() == static_cast<size_t>(feature_count_));

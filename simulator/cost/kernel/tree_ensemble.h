@@ -14,7 +14,7 @@ namespace foretrace {
 class TreeEnsemble {
  public:
   static constexpr int kMaxDepth = 8;
-  static constexpr int kMaxFeatures = 32;
+  static constexpr int kMaxFeatures = 64;
 
   TreeEnsemble() = default;
   // Sizes as in proto/kernel_model.proto. Errors: sizes that do not agree, features out of range,
@@ -23,6 +23,8 @@ class TreeEnsemble {
                                              std::vector<uint8_t> features,
                                              std::vector<float> thresholds,
                                              std::vector<float> leaves);
+  // Half of what both say. They have the same depth and features.
+  static TreeEnsemble MeanOf(const TreeEnsemble& a, const TreeEnsemble& b);
 
   bool empty() const { return leaves_.empty(); }
   int depth() const { return depth_; }

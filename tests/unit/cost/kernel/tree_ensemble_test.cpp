@@ -30,6 +30,17 @@ TEST(TreeEnsemble, WalksCompleteTrees) {
   EXPECT_EQ(TreeEnsemble().Evaluate({}), 0);
 }
 
+TEST(TreeEnsemble, MeanOfTwoIsHalfOfWhatBothSay) {
+  const auto a = TreeEnsemble::Create(1, 2, {0}, {1}, {10, 20});
+  const auto b = TreeEnsemble::Create(1, 2, {1, 1}, {5, 6}, {1, 3, 5, 7});
+  ASSERT_TRUE(a.ok() && b.ok());
+  const TreeEnsemble mean = TreeEnsemble::MeanOf(*a, *b);
+  EXPECT_EQ(mean.tree_count(), 3u);
+  const float low[] = {0, 0}, high[] = {2, 5.5f};
+  EXPECT_EQ(mean.Evaluate(low), (10 + 1 + 5) / 2.0f);
+  EXPECT_EQ(mean.Evaluate(high), (20 + 3 + 5) / 2.0f);
+}
+
 TEST(TreeEnsemble, RefusesWhatDoesNotFitTogether) {
   EXPECT_FALSE(TreeEnsemble::Create(2, 2, {0, 1}, {1, 2}, {1, 2, 3, 4}).ok());
   EXPECT_FALSE(TreeEnsemble::Create(1, 1, {3}, {1}, {1, 2}).ok());
