@@ -134,8 +134,8 @@ struct RankProgram {
   // What leads consist of, by item; empty unless CompileOptions::keep_overheads.
   std::vector<OverheadPart> overheads;
   SimTime start;  // when the rank begins: its skew against the first
-  // Launches that the queue of each stream holds before a launch call waits for room; 0: any number.
-  // The waits for it (WaitCause::kLaunchQueue) are among `waits`.
+  // Launches that the queue of each stream holds before a launch call waits for room; 0: any
+  // number. The waits for it (WaitCause::kLaunchQueue) are among `waits`.
   uint32_t launch_queue_depth = 0;
   // Streams of the device contend for multiprocessors (Item::placement_share).
   bool contention = false;

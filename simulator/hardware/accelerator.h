@@ -82,7 +82,8 @@ struct LaunchLatencies {
 };
 
 struct DriverLimits {
-  uint32_t launch_queue_depth = 0;  // launches of a stream outstanding before a launch call blocks; 0: no limit
+  uint32_t launch_queue_depth =
+      0;              // launches of a stream outstanding before a launch call blocks; 0: no limit
   Bytes staged_copy;  // a copy from pageable memory up to this size returns when staged
   LaunchLatencies latencies;
 };

@@ -42,7 +42,8 @@ std::string DescribeAccelerator(const Accelerator& accelerator) {
                    limits.shared_memory.count() / 1024);
   }
   if (a.driver.launch_queue_depth > 0) {
-    fmt::format_to(to, "the launch queue of a stream holds {} launches\n", a.driver.launch_queue_depth);
+    fmt::format_to(to, "the launch queue of a stream holds {} launches\n",
+                   a.driver.launch_queue_depth);
   }
   if (a.links.links > 0) {
     fmt::format_to(to, "{} x {} of {:g} GB/s a direction\n", a.links.links, a.links.kind,

@@ -68,8 +68,12 @@ struct AbsentInterval {
   int64_t rendezvous = 0;  // that they are members of, in the whole recording
   int64_t communicators = 0;
 
-  SimTime lower() const { return std::min({never_last, alike, changed_alike, latest, as_recorded}); }
-  SimTime upper() const { return std::max({never_last, alike, changed_alike, latest, as_recorded}); }
+  SimTime lower() const {
+    return std::min({never_last, alike, changed_alike, latest, as_recorded});
+  }
+  SimTime upper() const {
+    return std::max({never_last, alike, changed_alike, latest, as_recorded});
+  }
 };
 
 // The reported step by what waits are taken to mean that held nothing up when recorded: its period

@@ -164,7 +164,9 @@ inline PipeOptions DrawnOptions(Drawn& drawn) {
                                                   "rank=1:x1.5",
                                                   "rank=0:delay=500us",
                                                   "collective=all_reduce:buckets=1MB",
-                                                  "kind=kernel,stream=8:=3us"};
+                                                  "kind=kernel,stream=8:=3us",
+                                                  "kind=collective:ranks=6",
+                                                  "kind=collective,name=nccl:ranks=8"};
   for (uint32_t n = drawn.Below(8); n > 5; --n) {
     options.what_if.emplace_back(kChanges[drawn.Below(std::size(kChanges))]);
   }
